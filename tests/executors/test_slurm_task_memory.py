@@ -57,7 +57,16 @@ def watch_for(memory: TaskMemory, program: str, *words: str) -> None:
     )
     for _ in words:
         watch.ask() if program == "squeue" else watch.ask_accounts(0.0)
-    memory.hear(watch.told)
+    memory.hear(watch.rows, watch.accounts)
+
+
+@pytest.mark.parametrize("program", ["squeue", "sacct"])
+def test_an_id_that_another_s_job_has_now_is_not_our_row(program: str) -> None:
+    ours, another = TaskMemory(task=TASK), TaskMemory(task=replace(TASK, token="other"))
+    for memory in (ours, another):
+        watch_for(memory, program, "FAILED")
+    assert ours.word is not None
+    assert another.word is None
 
 
 @pytest.mark.parametrize("program", ["squeue", "sacct"])

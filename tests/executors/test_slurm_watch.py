@@ -145,7 +145,7 @@ def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
     watched.clock.advance(60)
     watched.says.silent.add("squeue")
     assert watched.watch.ask() is None
-    assert watched.watch.told.find_row("7", "tok") is not None
+    assert "7" in watched.watch.rows
     assert watched.watch.answered_at == before
     assert watched.watch.error == "squeue did not answer within 30 s"
 
@@ -161,7 +161,7 @@ def test_an_answer_that_was_overtaken_by_a_later_one_s_is_no_news() -> None:
 
     watched.says.meanwhile = later_answer
     watched.watch.ask()
-    row = watched.watch.told.find_row("7", "tok")
+    row = watched.watch.rows.get("7")
     assert row is not None
     assert row.state.word == "COMPLETED"
 
@@ -188,17 +188,8 @@ def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
     watched.watch.ask()
     watched.says.texts["squeue"] = ROW.replace("7|7", "seven|7")
     assert watched.watch.ask() is None
-    assert watched.watch.told.find_row("7", "tok") is not None
+    assert "7" in watched.watch.rows
     assert "squeue said" in watched.watch.error
-
-
-def test_an_id_that_another_s_job_has_now_is_not_our_row() -> None:
-    watched = Watched(squeue=ROW.replace("a-tok", "b-other"), sacct=ACCOUNT)
-    watched.watch.ask()
-    watched.watch.ask_accounts(0.0)
-    assert watched.watch.told.find_row("7", "tok") is None
-    assert watched.watch.told.find_account("7", "tok") is not None
-    assert watched.watch.told.find_account("7", "other") is None
 
 
 def test_a_submission_is_found_by_its_name_in_the_queue() -> None:

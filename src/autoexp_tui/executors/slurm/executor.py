@@ -54,11 +54,10 @@ from autoexp_tui.executors.slurm.task_memory import (
 from autoexp_tui.executors.slurm.text import Standing, join_scancel_ids, make_task_ids
 from autoexp_tui.executors.slurm.watch import (
     NEVER,
+    Accounts,
     QueueWatch,
     Rhythm,
     Rows,
-    Told,
-    find_row,
 )
 from autoexp_tui.executors.supervisors import find_refusal
 from autoexp_tui.model.effect import TaskId
@@ -222,15 +221,15 @@ class SlurmExecutor:
                 latest = self._settings.rhythm.latest
                 memory = TaskMemory(task=task, held=HeldTimes(latest))
                 self._tasks[task.id] = memory
-                memory.hear(self._watch.told)
+                memory.hear(self._watch.rows, self._watch.accounts)
             memory.task = task
         return memory
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, rows: Rows, accounts: Accounts) -> None:
         with self._lock:
             for memory in self._tasks.values():
-                memory.hear(told)
-                memory.hear(self._watch.told)
+                memory.hear(rows, accounts)
+                memory.hear(self._watch.rows, self._watch.accounts)
 
     def _forget_all_but(self, memories: Sequence[TaskMemory]) -> None:
         wanted = {memory.task.id for memory in memories}
@@ -273,8 +272,8 @@ class SlurmExecutor:
 
     def _is_awaiting_word(self, memory: TaskMemory) -> bool:
         """Whether a run has ended as by Slurm, which has not said why yet."""
-        told, named = self._watch.told, (memory.id, memory.task.token)
-        row = told.find_row(*named) or told.find_account(*named)
+        watch = self._watch
+        row = memory.find_in(watch.rows) or memory.find_in(watch.accounts)
         said = row is not None and row.state.standing is Standing.ENDED
         return is_ended_by_signal(memory.records) and not said
 
@@ -285,7 +284,7 @@ class SlurmExecutor:
 
     def _is_unexplained(self, memory: TaskMemory) -> bool:
         """Whether squeue does not tell how a task stands, or how it ended."""
-        row = self._watch.told.find_row(memory.id, memory.task.token)
+        row = memory.find_in(self._watch.rows)
         if row is None:
             return True
         if row.state.standing is not Standing.ENDED:
@@ -333,7 +332,7 @@ class SlurmExecutor:
     def _has_vanished(self, memory: TaskMemory, rows: Rows) -> bool:
         """Whether a task that was taken, and left no end, is shown by nobody."""
         task, records = memory.task, memory.records
-        if find_row(rows, memory.id, task.token) is not None:
+        if memory.find_in(rows) is not None:
             memory.has_vanished, memory.cancelled_after = False, None
             return False
         over = records.exited is not None or records.void is not None
@@ -372,12 +371,11 @@ class SlurmExecutor:
     def _list_late(self, now: float) -> Iterator[TaskReport]:
         """Each once: ends judged without Slurm's word, of which it says another
         cause."""
-        told = self._watch.told
+        watch = self._watch
         for memory in self._tasks.values():
             if (judged := memory.judged) is None:
                 continue
-            named = memory.id, memory.task.token
-            row = told.find_row(*named) or told.find_account(*named)
+            row = memory.find_in(watch.rows) or memory.find_in(watch.accounts)
             ended = row is not None and row.state.standing is Standing.ENDED
             if ended or now - memory.judged_at > LATE_SECONDS:
                 memory.judged = None
@@ -396,7 +394,7 @@ class SlurmExecutor:
         rows = self._watch.ask() if named else {}
         if rows is None:
             problems.append(self._watch.error)
-        ours = [one for one in named if _is_shown(one, rows or {})]
+        ours = [one for one in named if one.find_in(rows or {}) is not None]
         running = [one for one in ours if self._is_running(one)]
         waiting = [one for one in ours if one not in running]
         # By names alone: asked for a state as well, scancel takes a task of an array
@@ -422,7 +420,7 @@ class SlurmExecutor:
             run = read_attempt(memory.task.attempt_dir).run
         except OSError:
             return False
-        row = self._watch.told.find_row(memory.id, memory.task.token)
+        row = memory.find_in(self._watch.rows)
         newer = self._watch.answered_at > memory.changed_at
         elsewhere = row is not None and row.state.standing in _NOT_TOLD and newer
         return run is not None and run.exited is None and not elsewhere
@@ -449,7 +447,7 @@ class SlurmExecutor:
             if memory.given_up or memory.records.cancel_ordered:
                 continue
             wait = RELEASE_WAITS[memory.released]
-            if now - memory.released_at < wait or not _is_shown(memory, rows):
+            if now - memory.released_at < wait or memory.find_in(rows) is None:
                 continue
             if has_failed_to_launch(memory.row) and not is_left_over(memory):
                 held.append(memory)
@@ -469,12 +467,8 @@ class SlurmExecutor:
         """Take out of the queue what is held there although it has ended well."""
         with self._lock:
             over = [one for one in self._tasks.values() if one.judged is not None]
-        told = self._watch.told
-        over = [
-            one
-            for one in over
-            if has_failed_to_launch(told.find_row(one.id, one.task.token))
-        ]
+        rows = self._watch.rows
+        over = [one for one in over if has_failed_to_launch(one.find_in(rows))]
         if over:
             self._run_command("scancel", *_join_names(over)[0])
             self._watch.rhythm.hurried = True
@@ -485,7 +479,7 @@ class SlurmExecutor:
         limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
         stubborn: list[TaskMemory] = []
         for memory in memories:
-            row = find_row(rows, memory.id, memory.task.token)
+            row = memory.find_in(rows)
             live = row is not None and row.state.standing is not Standing.ENDED
             asked = live and memory.records.cancel_ordered
             if memory.since.note("asked", holds=asked, now=now) > limit:
@@ -538,11 +532,6 @@ class SlurmExecutor:
         memory_lasts = self._watch.load_facts().min_job_age
         settled = missed_for >= max(self._settings.settle_seconds, memory_lasts)
         return "absent" if settled else "unknown"
-
-
-def _is_shown(memory: TaskMemory, rows: Rows) -> bool:
-    """Whether the job under the task's id has our name: it may be anybody's by now."""
-    return find_row(rows, memory.id, memory.task.token) is not None
 
 
 def _join_names(memories: Sequence[TaskMemory]) -> list[Sequence[str]]:

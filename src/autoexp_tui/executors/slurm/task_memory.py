@@ -6,6 +6,7 @@ controller forgets ended jobs, and accounting gives answers now and then that la
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -17,9 +18,10 @@ from autoexp_tui.executors.slurm.text import (
     QueueRow,
     RawState,
     Standing,
+    has_token,
     parse_reason,
 )
-from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Told
+from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Rows
 from autoexp_tui.executors.supervisors import check_supervisor
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.storage.attempt_records import AttemptRecords
@@ -155,10 +157,14 @@ class TaskMemory:
             self.changed_at = now
         return moved and known
 
-    def hear(self, told: Told) -> None:
+    def find_in(self, rows: Mapping[str, R]) -> R | None:
+        """Its row, if of the submission: ids are given out again to anybody."""
+        row = rows.get(self.id)
+        return row if row is not None and has_token(row.name, self.task.token) else None
+
+    def hear(self, rows: Rows, accounts: Accounts) -> None:
         """Take in an answer; one that lacks an end that was told takes nothing back."""
-        row = told.find_row(self.id, self.task.token)
-        account = told.find_account(self.id, self.task.token)
+        row, account = self.find_in(rows), self.find_in(accounts)
         if row is not None:
             self.heard_row = self.run, row
         if account is not None:
@@ -183,7 +189,7 @@ class TaskMemory:
     ) -> None:
         """For how long what has held, by the records and the newest answers."""
         self.terms = terms
-        self.hear(watch.told)
+        self.hear(watch.rows, watch.accounts)
         run = self.records.run
         over = self.records.exited is not None or self.records.void is not None
         self.over_for = self.since.note("over", holds=over, now=now)

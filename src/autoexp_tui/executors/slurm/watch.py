@@ -30,6 +30,8 @@ from autoexp_tui.executors.slurm.text import (
 
 Row = TypeVar("Row", QueueRow, AccountRow)
 Rows = Mapping[str, QueueRow]
+"""By id."""
+Accounts = Mapping[str, AccountRow]
 
 SOONEST_SECONDS: Final = 3.0
 """Between two questions, whatever has changed."""
@@ -63,21 +65,6 @@ class Rhythm:
         self.wait = self.first if moved else min(slower, self.latest)
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Rows of queue and accounting, by id."""
-
-    rows: Rows = field(default_factory=dict)
-    accounts: Mapping[str, AccountRow] = field(default_factory=dict)
-
-    def find_row(self, executor_id: str, token: str) -> QueueRow | None:
-        """The task's row; that of another's job under a reused id is none."""
-        return find_row(self.rows, executor_id, token)
-
-    def find_account(self, executor_id: str, token: str) -> AccountRow | None:
-        return find_row(self.accounts, executor_id, token)
-
-
 @dataclass(slots=True)
 class QueueWatch:
     """What the controller and accounting said last."""
@@ -99,16 +86,12 @@ class QueueWatch:
     asks asks that too: many askers would else put each other's question off."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
-    tell: Callable[[Told], None] = lambda _told: None
+    tell: Callable[[Rows, Accounts], None] = lambda *_: None
     """Is told what every answer says of ends: the next one may lack them again."""
     # Apart: the two are asked on threads of their own.
-    _rows: Rows = field(default_factory=dict)
-    _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+    rows: Rows = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=dict)
     _facts: ClusterFacts | None = None
-
-    @property
-    def told(self) -> Told:
-        return Told(self._rows, self._accounts)
 
     def ask(self) -> Rows | None:
         """One squeue: what it says just now; None when it did not answer."""
@@ -118,11 +101,11 @@ class QueueWatch:
             self.rhythm.note_question(self.monotonic(), moved=False)
             return None
         found = {row.id: row for row in rows}
-        self.rhythm.note_question(self.monotonic(), moved=found != self._rows)
+        self.rhythm.note_question(self.monotonic(), moved=found != self.rows)
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
-            self._rows, self.answered_at = found, now
-        self.tell(Told(rows=_filter_ended(found)))
+            self.rows, self.answered_at = found, now
+        self.tell(_filter_ended(found), {})
         return found
 
     def ask_accounts(self, since: float) -> bool:
@@ -135,9 +118,9 @@ class QueueWatch:
                 return False
             rows = answer
         accounts = {row.id: row for row in rows}
-        self._accounts = accounts
+        self.accounts = accounts
         self.accounted_at, self.accounted_since = now, since
-        self.tell(Told(accounts=_filter_ended(accounts)))
+        self.tell({}, _filter_ended(accounts))
         return True
 
     def ask_anew(self, since: float, news_at: float) -> bool:
@@ -197,8 +180,8 @@ class QueueWatch:
     def find_job(self, token: str) -> str:
         """The job id of the submission `token`, as far as anybody knows it."""
         # Accounting keeps jobs as PENDING that a killed controller has forgotten.
-        booked = [r for r in self._accounts.values() if r.state.word != "PENDING"]
-        rows: list[QueueRow | AccountRow] = [*self._rows.values(), *booked]
+        booked = [r for r in self.accounts.values() if r.state.word != "PENDING"]
+        rows: list[QueueRow | AccountRow] = [*self.rows.values(), *booked]
         ids = (row.id for row in rows if has_token(row.name, token))
         return next((name.partition("_")[0] for name in ids), "")
 
@@ -206,10 +189,3 @@ class QueueWatch:
 def _filter_ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
     ended = Standing.ENDED
     return {name: row for name, row in rows.items() if row.state.standing is ended}
-
-
-def find_row(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
-    """The row under the id, if of the submission: ids are given out again to
-    anybody."""
-    row = rows.get(executor_id)
-    return row if row is not None and has_token(row.name, token) else None
