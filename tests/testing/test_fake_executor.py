@@ -17,7 +17,6 @@ from autoexp_tui.engine.executor_port import (
     Task,
     TaskPhase,
     TaskReport,
-    Uncertain,
 )
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_executor import FakeExecutor
@@ -76,29 +75,6 @@ def one(*tasks: Task, token: str = "tok") -> Submission:
     return Submission(token=token, session="s", tasks=tasks)
 
 
-def test_a_run_takes_its_time_in_the_queue_and_in_its_slot() -> None:
-    world = World({"a": [[RunScript(begin_delay=5, seconds=10)]]})
-    world.submit(task())
-    assert world.after(4.9, task()).phase is TaskPhase.QUEUED
-    assert world.after(0.1, task()).phase is TaskPhase.RUNNING
-    assert world.after(9.9, task()).phase is TaskPhase.RUNNING
-    report = world.after(0.1, task())
-    assert report.phase is TaskPhase.ENDED
-    assert report.exited is not None
-    assert report.exited.ended_at == world.clock.utc()
-
-
-def test_scripts_go_by_attempt_and_the_last_one_stays() -> None:
-    world = World({"a": [[RunScript(exit_code=1)], [RunScript(exit_code=0)]]})
-    codes = []
-    for attempt in (1, 2, 3):
-        made = task(attempt=attempt)
-        world.submit(made, token=f"t{attempt}")
-        exited = world.after(2, made).exited
-        codes.append(exited.exit_code if exited else None)
-    assert codes == [1, 0, 0]
-
-
 def test_what_a_run_writes_appears_when_it_says() -> None:
     writes = (
         Write(at=1, data=b"one\n"),
@@ -121,13 +97,6 @@ def test_a_late_exit_record_is_a_gone_task_first() -> None:
     assert (report.phase, report.exited) == (TaskPhase.ENDED, None)
     assert world.after(2, task()).gone_for == 2
     assert world.after(1, task()).exited is not None
-
-
-def test_a_vanished_run_leaves_no_record() -> None:
-    world = World({"a": [[RunScript(seconds=1, ends="vanish")]]})
-    world.submit(task())
-    report = world.after(100, task())
-    assert (report.phase, report.exited) == (TaskPhase.ENDED, None)
 
 
 def test_a_requeued_run_waits_again_and_runs_again() -> None:
@@ -156,32 +125,6 @@ def test_a_requeued_run_that_was_cancelled_does_not_run_again() -> None:
     assert len(world.executor.begun) == 1
 
 
-def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
-    world = World()
-    world.faults.add(Fault.ANSWER_LOST)
-    assert isinstance(world.submit(task()), Uncertain)
-    found = world.executor.adopt([one(task())]).found
-    assert [f.executor_ids for f in found] == [("1.0",)]
-
-
-def test_a_request_may_be_lost_before_it_was_taken() -> None:
-    world = World()
-    world.faults.add(Fault.REQUEST_LOST)
-    assert isinstance(world.submit(task()), Uncertain)
-    assert world.executor.adopt([one(task())]).absent == ()
-    world.clock.advance(2)
-    assert world.executor.adopt([one(task())]).absent == ("tok",)
-
-
-def test_what_was_sent_again_is_absent_only_after_another_look_for_it() -> None:
-    world = World(lag_seconds=1)
-    assert world.executor.adopt([one(task())]).absent == ()
-    world.clock.advance(2)
-    assert world.executor.adopt([one(task())]).absent == ("tok",)
-    assert isinstance(world.submit(task()), Accepted)
-    assert world.executor.adopt([one(task())]).absent == ()
-
-
 def test_a_submission_that_arrives_after_it_was_sent_again_begins_once() -> None:
     world = World(late_seconds=30)
     world.faults.add(Fault.ARRIVES_LATE)
@@ -194,16 +137,6 @@ def test_a_submission_that_arrives_after_it_was_sent_again_begins_once() -> None
     assert world.executor.problems() == ()
     assert len(world.executor.copies) == 2
     assert len(world.executor.begun) == 1
-
-
-def test_a_submission_taken_twice_begins_once() -> None:
-    world = World()
-    world.faults.add(Fault.TAKEN_TWICE)
-    world.submit(task())
-    report = world.after(5, task())
-    assert report.exited is not None
-    assert [copy.duplicate for copy in world.executor.copies] == [False, True]
-    assert world.executor.problems() == ()
 
 
 def test_a_claim_lost_to_another_submission_is_reported() -> None:
@@ -251,14 +184,6 @@ def test_with_a_lag_the_world_is_seen_as_it_was() -> None:
     assert world.after(1, task()).phase is TaskPhase.ENDED
 
 
-def test_a_lost_cancel_ends_nothing() -> None:
-    world = World({"a": [[RunScript(seconds=50)]]})
-    world.submit(task())
-    world.faults.add(Fault.CANCEL_LOST)
-    assert not world.executor.cancel([task()]).ok
-    assert world.look(task()).phase is TaskPhase.RUNNING
-
-
 ALL_FAULTS = [fault for faults in FAULTS.values() for fault in faults]
 
 
@@ -291,11 +216,6 @@ def test_no_attempt_is_begun_by_two_whatever_goes_wrong(seed: int) -> None:
     assert executor.problems() == ()
     assert executor.living() == ()
     assert all(copy.over_at is not None for copy in executor.copies)
-
-
-def test_one_seed_tells_one_story() -> None:
-    assert story(7)[1] == story(7)[1]
-    assert story(7)[1] != story(8)[1]
 
 
 def test_an_attempt_begun_by_two_would_be_noticed() -> None:

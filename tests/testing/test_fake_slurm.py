@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from autoexp_tui.executors.slurm.commands import Ran
-from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript
 from tests.support.fake_slurm import FakeSlurm
-from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
+from tests.support.fake_slurm_faults import PlannedSlurmFaults
 from tests.support.fake_slurm_jobs import ClusterSettings
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
@@ -145,31 +144,6 @@ def test_a_started_task_has_an_id_of_its_own_and_the_last_the_array_s(
     assert raw == ["2", "3", "1"]
 
 
-def test_no_more_tasks_run_than_the_throttle_says(site: Site) -> None:
-    site.sbatch("--array=0-9%2", text=site.wrapped(10))
-    site.clock.advance(1)
-    rows = site.queue()
-    assert rows.count("RUNNING") == 2
-    assert rows.count("JobArrayTaskLimit") == 8
-
-
-def test_the_queue_shows_live_jobs_alone_unless_asked_for_all(site: Site) -> None:
-    site.sbatch()
-    site.clock.advance(1)
-    assert site.states() == {"1": "COMPLETED"}
-    assert site.run("squeue", "-h", "-r", "-u", "ann", "-o", "%i").stdout == ""
-
-
-def test_an_ended_job_is_forgotten_with_its_age(tmp_path: Path) -> None:
-    site = Site(tmp_path, ClusterSettings(min_job_age=5))
-    site.sbatch()
-    site.clock.advance(1)
-    assert site.states() == {"1": "COMPLETED"}
-    site.clock.advance(5)
-    assert site.states() == {}
-    assert "COMPLETED" in site.accounts()
-
-
 def test_without_accounting_sacct_says_so(tmp_path: Path) -> None:
     site = Site(tmp_path, ClusterSettings(accounting=False))
     ran = site.run(*SACCT, ACCOUNT)
@@ -275,72 +249,6 @@ def test_a_signal_to_a_waiting_job_is_tried_for_long_and_in_vain(site: Site) -> 
     assert site.run("scancel", "--batch", "--signal=TERM", "1", timeout=9).timed_out
 
 
-def test_a_signal_to_the_wrapper_leaves_its_exit_record(site: Site) -> None:
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
-    site.run("scancel", "--batch", "--signal=TERM", "1")
-    told = site.record("exit.0.json")
-    assert (told["signal"], told["ending"]) == (15, "signal 15")
-    site.clock.advance(1)
-    assert "|FAILED|143:0|" in site.accounts()
-
-
-def test_a_job_that_ignores_its_end_completes_until_it_is_killed(
-    tmp_path: Path,
-) -> None:
-    stubborn = RunScript(seconds=1e6, ignores_term=True)
-    site = Site(tmp_path, ClusterSettings(kill_wait=3), stubborn)
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
-    site.run("scancel", "1")
-    assert site.states() == {"1": "COMPLETING"}
-    site.clock.advance(3)
-    assert site.states() == {"1": "CANCELLED"}
-    assert "exit.0.json" not in site.records()
-
-
-def test_a_job_leaves_the_wrapper_s_records_and_logs(tmp_path: Path) -> None:
-    run = RunScript(seconds=2, exit_code=3, writes=(Write(at=1, data=b"hello\n"),))
-    site = Site(tmp_path, None, run)
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(0.2)
-    site.queue()
-    assert site.records() == {"claim", "begin.0.json"}
-    site.clock.advance(3)
-    site.queue()
-    assert site.record("claim")["executor_id"] == "1"
-    assert site.record("begin.0.json")["log_path"].endswith("/log/0/slurm-1.out")
-    assert site.record("exit.0.json")["exit_code"] == 3
-    assert (tmp_path / "log" / "0" / "current.log").read_text() == "hello\n"
-
-
-def test_a_requeued_job_is_a_further_run_with_its_restarts(site: Site) -> None:
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
-    site.run("scontrol", "requeue", "1")
-    assert site.states() == {"1": "PENDING"}
-    site.clock.advance(3)
-    site.queue()
-    assert site.states() == {"1": "RUNNING"}
-    assert site.record("begin.1.json")["restarts"] == 1
-    assert site.record("exit.0.json")["signal"] == 15
-
-
-def test_a_job_that_could_not_be_launched_is_cancelled_before_any_run(
-    site: Site,
-) -> None:
-    site.sbatch("--hold", text=site.wrapped())
-    cluster = site.slurm.cluster
-    (job,) = cluster.find("1")
-    for _ in range(2):
-        cluster.fail_launch(job)
-    site.run("scancel", "1")
-    assert [one.run for one in cluster.ledger.of(("a0", 1))] == [-1]
-
-
 def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -> None:
     site.sbatch(text=site.wrapped())
     site.clock.advance(1)
@@ -350,26 +258,6 @@ def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -
     assert "1|1|REQUEUED|0:0|" in site.accounts()
 
 
-def test_a_second_job_of_the_same_submission_does_nothing(site: Site) -> None:
-    text = site.wrapped()
-    site.sbatch(text=text)
-    site.sbatch(text=text)
-    site.clock.advance(1)
-    assert site.states() == {"1": "RUNNING", "2": "COMPLETED"}
-    assert "duplicate.2.json" in site.records()
-    assert site.slurm.cluster.problems() == ()
-
-
-def test_an_attempt_that_is_to_be_cancelled_does_not_begin(site: Site) -> None:
-    text = site.wrapped()
-    (site.root / "attempts" / "0" / "cancel").touch()
-    site.sbatch(text=text)
-    site.clock.advance(1)
-    assert site.states() == {"1": "COMPLETED"}
-    assert site.record("void.json")["why"] == "cancelled"
-    assert "begin.0.json" not in site.records()
-
-
 def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None:
     line = ("sbatch", "--parsable", "--output=/nosuch/dir/x", site.script())
     site.run(*line)
@@ -377,106 +265,3 @@ def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None
     assert "1|1|FAILED|JobLaunchFailure|" in site.queue()
     site.clock.advance(1)
     assert "|FAILED|0:53|" in site.accounts()
-
-
-def test_a_lost_answer_takes_the_whole_time_limit(site: Site) -> None:
-    site.faults.add("sbatch", SlurmFault.ANSWER_LOST)
-    began = site.clock.monotonic()
-    assert site.sbatch().timed_out
-    assert site.clock.monotonic() - began == 30.0
-    assert list(site.states()) == ["1"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "stdout"),
-    [(SlurmFault.EMPTY, ""), (SlurmFault.STALE, "1\n"), (SlurmFault.GARBLED, "")],
-)
-def test_an_answer_may_be_empty_old_or_broken_off(
-    site: Site, fault: SlurmFault, stdout: str
-) -> None:
-    words = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o", "%i")
-    site.sbatch()
-    site.run(*words)
-    site.sbatch()
-    site.faults.add("squeue", fault)
-    assert site.run(*words).stdout == stdout
-    assert site.run(*words).stdout == "1\n2\n"
-
-
-def test_a_killed_controller_forgets_and_gives_ids_out_again(site: Site) -> None:
-    site.sbatch("--hold")
-    site.clock.advance(10)
-    site.sbatch("--hold")
-    site.clock.advance(1)
-    assert site.slurm.cluster.crash() == ("2",)
-    assert list(site.states()) == ["1"]
-    assert "2|2|PENDING|" in site.accounts()
-    assert site.sbatch("--hold").stdout == "2\n"
-
-
-@pytest.mark.parametrize("how", ["forgotten", "crashed"])
-def test_the_time_limit_of_a_job_that_is_no_more_ends_nothing(
-    how: str, tmp_path: Path
-) -> None:
-    site = Site(tmp_path, None, RunScript(seconds=600))
-    site.sbatch("--time=1", text=site.wrapped())
-    site.clock.advance(1)
-    assert site.states() == {"1": "RUNNING"}
-    cluster = site.slurm.cluster
-    if how == "forgotten":
-        cluster.forget(cluster.jobs[0])
-    else:
-        cluster.crash()
-    site.clock.advance(100)
-    site.queue()
-    site.clock.advance(100)
-    assert "TIMEOUT" not in site.queue() + site.accounts()
-
-
-def test_a_lost_node_s_jobs_leave_no_more_records(site: Site) -> None:
-    site.sbatch("--no-requeue", text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
-    site.slurm.cluster.lose_node("n1")
-    assert "1|1|NODE_FAIL|NodeDown|" in site.queue()
-    site.clock.advance(100)
-    site.queue()
-    assert "exit.0.json" not in site.records()
-
-
-def urgent_over(partition: str, tmp_path: Path) -> Site:
-    """A job that fills the cluster, and one that preempts it."""
-    site = Site(tmp_path)
-    wide = ("--nodes=4", "--exclusive")
-    site.sbatch(f"--partition={partition}", *wide, text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
-    site.sbatch("--partition=urgent", *wide, "--hold")
-    site.sbatch("--partition=urgent", *wide)
-    site.clock.advance(0.2)
-    return site
-
-
-@pytest.mark.parametrize(
-    ("partition", "state"), [("main", "PENDING"), ("kill", "PREEMPTED")]
-)
-def test_a_partition_says_what_becomes_of_preempted_jobs(
-    tmp_path: Path, partition: str, state: str
-) -> None:
-    assert urgent_over(partition, tmp_path).states()["1"] == state
-
-
-@pytest.mark.parametrize(("killed", "kills"), [(False, 1), (True, 0)])
-def test_the_kernel_kills_for_memory_only_what_lives_so_long(
-    tmp_path: Path, killed: bool, kills: int
-) -> None:
-    greedy = RunScript(seconds=10, signal=9, cause=Cause.OUT_OF_MEMORY)
-    site = Site(tmp_path, None, greedy)
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(5)
-    site.queue()
-    if killed:
-        site.slurm.cluster.kill_supervisor(("a0", 1))
-    site.clock.advance(10)
-    site.queue()
-    assert site.record("exit.0.json")["oom_kills"] == kills

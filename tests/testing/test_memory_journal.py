@@ -84,16 +84,6 @@ def test_a_kill_is_not_caught_as_an_error() -> None:
     assert not issubclass(Killed, Exception)
 
 
-def test_an_heir_goes_on_after_a_kill() -> None:
-    store, writer, _ = begun()
-    store.session.faults[store.session.appends] = Fault(kind="killed_amid", kept=1)
-    with pytest.raises(Killed):
-        writer.journal.append(writer.draft(message("1"), message("2")))
-    heir = Writer(store)
-    heir.begin()
-    assert store.load().seq == len(store.session.records)
-
-
 def test_a_deposed_lease_loses_its_heartbeat() -> None:
     session = MemorySession()
     lease = session.acquire()

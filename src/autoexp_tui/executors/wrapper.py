@@ -148,8 +148,12 @@ def write_new(directory: str, name: str, record: "Record") -> None:
     try:
         _write_synced(temporary, record)
         lock_for_life(temporary)
-        if not make_link(temporary, path):
-            raise FileExistsError(errno.EEXIST, "another start has this run", path)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:  # also what a repeated answer of NFS looks like
+            if not os.path.samestat(os.stat(temporary), os.stat(path)):
+                problem = "another start has this run"
+                raise FileExistsError(errno.EEXIST, problem, path) from None
     finally:
         with suppress(OSError):
             os.unlink(temporary)
@@ -325,15 +329,6 @@ def take_claim(task: Task) -> "int | None":
     name = clean_name(task.executor_id) if same else task.nonce
     write_record(task.attempt_dir, f"duplicate.{name}.json", wanted)
     return None
-
-
-def make_link(source: str, name: str) -> bool:
-    """Give `source` the further name `name`; False when that is another's already."""
-    try:
-        os.link(source, name)
-    except FileExistsError:  # also what a repeated answer of NFS looks like
-        return os.path.samestat(os.stat(source), os.stat(name))
-    return True
 
 
 def is_follower(task: Task, holder: "Record | None", wanted: "Record") -> bool:
@@ -850,9 +845,15 @@ class Supervisor:
 
     def start(self) -> "Child | None":
         """Wait for a slot and begin the run; None when it is not to begin."""
-        log = self._open_log() if self._take_slots() else None
-        if log is None:
+        if not self._take_slots():
             return None
+        opened: list[int] = []
+        error = self._repeat(lambda: opened.append(open_log(self.task)))
+        if error is not None:
+            where = "slurm.log_dir says where logs go"
+            self._write_void("failed", f"cannot open the log: {error}; {where}")
+            return None
+        log = opened[0]
         self.log_start = os.fstat(log).st_size
         child = start_guard(self.task, self.run, self.gpus, log)
         os.close(log)
@@ -885,15 +886,6 @@ class Supervisor:
         record["executor_id"] = self.task.executor_id
         log_line(f"the run does not begin: {why}: {message}")
         self._repeat(lambda: write_record(self.task.attempt_dir, "void.json", record))
-
-    def _open_log(self) -> "int | None":
-        opened: list[int] = []
-        error = self._repeat(lambda: opened.append(open_log(self.task)))
-        if error is None:
-            return opened[0]
-        where = "slurm.log_dir says where logs go"
-        self._write_void("failed", f"cannot open the log: {error}; {where}")
-        return None
 
     def _repeat(self, what: "Callable[[], Any]") -> "OSError | None":
         # whoever asks us to end kills us half a minute later
@@ -955,7 +947,12 @@ class Supervisor:
                 self._replace_guard(child)
             if self.ended_at is None and "signal" in child.told:
                 self.ended_at = time.monotonic()
-        self._note_late_signals()
+        # Those of a job's end may come to us after the command has ended by them.
+        known = self.ending or self.signals.caught
+        if get_slurm_id() and self.ended_at and not known:
+            self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
+        for number in self.signals.take():
+            self._note_signal(number)
         self._restore_records()
         ended = {key: child.told[key] for key in child.told if key != "pid"}
         ended.update(asked=bool(self.ending) or self.signalled)
@@ -1022,14 +1019,6 @@ class Supervisor:
             restore()
         except OSError as error:
             log_line(f"cannot put {name} right: {error}")
-
-    def _note_late_signals(self) -> None:
-        """Those of a job's end that come to us after the command has ended by them."""
-        known = self.ending or self.signals.caught
-        if get_slurm_id() and self.ended_at and not known:
-            self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
-        for number in self.signals.take():
-            self._note_signal(number)
 
     def _note_signal(self, number: int) -> None:
         """Whether the command may have heard it, from us or from whoever sent it."""

@@ -185,7 +185,13 @@ class SlurmExecutor:
         owed = [one for one in over if self._is_awaiting_word(one)]
         self._watch.owed_since = self._compute_since(owed) if owed else inf
         if due or (tasks and rhythm.is_due(self._clock.monotonic())):
-            self._forget_all_but(memories)
+            wanted = {memory.task.id for memory in memories}
+            with self._lock:
+                self._tasks = {
+                    task: memory
+                    for task, memory in self._tasks.items()
+                    if task in wanted or memory.judged is not None
+                }
             if self._questions is None:
                 self._run_question(memories)
             else:
@@ -230,15 +236,6 @@ class SlurmExecutor:
             for memory in self._tasks.values():
                 memory.hear(rows, accounts)
                 memory.hear(self._watch.rows, self._watch.accounts)
-
-    def _forget_all_but(self, memories: Sequence[TaskMemory]) -> None:
-        wanted = {memory.task.id for memory in memories}
-        with self._lock:
-            self._tasks = {
-                task: memory
-                for task, memory in self._tasks.items()
-                if task in wanted or memory.judged is not None
-            }
 
     def _look(self, memory: TaskMemory, *, fresh: bool = False) -> None:
         """An attempt that cannot be looked at is as it was."""
@@ -316,18 +313,13 @@ class SlurmExecutor:
                 rest.append(memory)
         uptime = self._watch.ask_uptime() if rest else None
         for memory in rest if uptime is not None else ():
-            age = self._measure_age(memory.task)
-            older = age is not None and (uptime or 0.0) > age + ROUNDING_SECONDS
+            task = memory.task
+            sent_at, now = self._sent_at.get(task.token), self._clock.monotonic()
+            age = self._clock.utc() - task.ordered_at if task.ordered_at > 0 else -1.0
+            age = age if sent_at is None else now - sent_at
+            older = age >= 0 and (uptime or 0.0) > age + ROUNDING_SECONDS
             memory.has_vanished = True
             memory.cancelled_after = self.lost_after_seconds if older else None
-
-    def _measure_age(self, task: Task) -> float | None:
-        """Seconds since a task was sent; None: no clock tells."""
-        sent_at = self._sent_at.get(task.token)
-        if sent_at is not None:
-            return self._clock.monotonic() - sent_at
-        age = self._clock.utc() - task.ordered_at
-        return age if task.ordered_at > 0 and age >= 0 else None
 
     def _has_vanished(self, memory: TaskMemory, rows: Rows) -> bool:
         """Whether a task that was taken, and left no end, is shown by nobody."""
