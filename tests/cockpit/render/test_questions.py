@@ -74,7 +74,6 @@ def choices(question: Question | None) -> dict[str, Choice]:
     return {choice.id: choice for choice in question.choices}
 
 
-# --------------------------------------------------------------------------- kill
 def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
     wanted = looking(Look.RUNNING, 2)
     told = body(ask_kill(wanted, SESSION))
@@ -86,17 +85,17 @@ def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
         assert f"{loss.gpu_hours:.1f} GPU h" in row
     steps = f"{losses[0].steps} and {losses[1].steps} steps"
     assert f"Lost since their checkpoints: {steps}" in told
+    many = looking(Look.RUNNING, 6)
+    lost = [estimate_loss(job, SESSION.now).steps or 0 for job in many.jobs]
+    first = body(ask_kill(many, SESSION)).split("\n")[0]
+    assert f"checkpoints: {sum(lost)} steps in all, {max(lost)} at most, " in first
 
 
-def test_of_many_losses_the_sum_and_the_most_are_told() -> None:
-    wanted = looking(Look.RUNNING, 6)
-    steps = [estimate_loss(job, SESSION.now).steps or 0 for job in wanted.jobs]
-    told = body(ask_kill(wanted, SESSION)).split("\n")[0]
-    assert f"checkpoints: {sum(steps)} steps in all, {max(steps)} at most, " in told
-
-
-def test_what_has_not_begun_loses_nothing() -> None:
+def test_what_has_not_begun_loses_nothing_and_may_have_nothing_to_end() -> None:
     assert "ost" not in body(ask_kill(looking(Look.QUEUED, 2), SESSION))
+    session = build_session(planned(10))
+    assert ask_kill(Scope(jobs=session.jobs), session) is None
+    assert ask_submit(NOBODY, SESSION) is None
 
 
 def test_a_kill_names_what_waits_behind_it_and_counts_the_rest_of_many() -> None:
@@ -136,11 +135,6 @@ def test_from_ten_jobs_on_the_count_is_typed(number: int, typed: int | None) -> 
     question = ask_kill(looking(Look.RUNNING, number), SESSION)
     assert question is not None
     assert question.typed == typed
-
-
-def test_what_nobody_asked_to_run_cannot_be_killed() -> None:
-    session = build_session(planned(10))
-    assert ask_kill(Scope(jobs=session.jobs), session) is None
 
 
 def bare(**fields: Any) -> JobView:
@@ -221,7 +215,6 @@ def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> No
     assert not list_checkpoint_places(jobs, SESSION)
 
 
-# -------------------------------------------------------------------- all questions
 def test_no_close_button_says_cancel() -> None:
     asked = [
         ask_kill(looking(Look.RUNNING), SESSION),
@@ -245,7 +238,6 @@ def test_marks_come_first_and_those_that_a_filter_hides_are_told() -> None:
     assert "3 marked jobs, 2 of them hidden by the filter" in told
 
 
-# ------------------------------------------------------------------------- submit
 def offered(number: int = 10, at_a_time: int | None = None, **engine: Any) -> Any:
     """A plan that nobody submitted, as an engine would run it."""
     base = planned(number)
@@ -293,6 +285,8 @@ def test_jobs_that_want_more_gpus_than_there_are_are_named() -> None:
     names = ", ".join(job.name for job in session.jobs[:3])
     told = body(ask_submit(NOBODY, session))
     assert f"! 10 jobs want up to 8 GPUs: {names} and 7 more." in told
+    label = choices(ask_submit(NOBODY, session))["all"].label
+    assert label.startswith("all 10 jobs, 10 of them refused here")
 
 
 @pytest.mark.parametrize(
@@ -311,11 +305,6 @@ def test_submitting_offers_all_the_marked_and_one_family(
     found = choices(ask_submit(wanted, session))[which]
     assert found.jobs == tuple(job.name for job in session.jobs[:number])
     assert label in found.label
-
-
-def test_a_choice_says_how_many_of_its_jobs_are_refused() -> None:
-    label = choices(ask_submit(NOBODY, offered(gpus=0)))["all"].label
-    assert label.startswith("all 10 jobs, 10 of them refused here")
 
 
 @pytest.mark.parametrize("small_stage", ["stable", "cooldown"])
@@ -357,10 +346,6 @@ def test_submitting_says_how_many_are_done_already_and_bills_the_rest() -> None:
     assert "nothing is left to run" in choices(question)["all"].label
 
 
-def test_nothing_planned_is_nothing_to_submit() -> None:
-    assert ask_submit(NOBODY, SESSION) is None
-
-
 def test_no_time_limit_is_no_bound() -> None:
     base = planned(10)
     endless = replace(base.jobs[0].spec.resources, time_limit_seconds=None)
@@ -369,7 +354,6 @@ def test_no_time_limit_is_no_bound() -> None:
     assert "without a bound" in found["all"].label
 
 
-# ----------------------------------------------------------------- resubmit and skip
 def test_a_resubmission_counts_what_it_brings_back() -> None:
     told = body(ask_resubmit(failed_by(Cause.EXIT_CODE), SESSION))
     assert "Brings back 1 job that was skipped because of this:" in told
@@ -407,7 +391,6 @@ def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
     assert list(choices(ask_skip(looking(Look.DOOMED, 3), SESSION))) == ["skip"]
 
 
-# ------------------------------------------------------------------ answer and leave
 def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
     job, first = looking(Look.ASKS).jobs[0], SESSION.jobs[0]
     assert job.record.ask is not None
@@ -433,6 +416,11 @@ def test_leaving_says_that_the_engine_goes_on() -> None:
     told = body(ask_leave(SESSION, "come back so"))
     assert "The engine goes on" in told
     assert "come back so" in told
+    paused = ask_leave(
+        build_session(replace(SESSION.snapshot, paused=why("paused"))), ""
+    )
+    assert paused is not None
+    assert paused.others == ()
     ended = build_session(replace(all_done(4), open=True))
     ordered = "All jobs have ended; what rules ordered is still being done."
     assert ordered in body(ask_leave(ended, ""))
@@ -447,14 +435,6 @@ def test_leaving_what_nothing_disturbs_asks_nothing(snapshot: Snapshot) -> None:
     assert ask_leave(build_session(snapshot), "") is None
 
 
-def test_a_paused_session_cannot_be_paused_again() -> None:
-    paused = build_session(replace(SESSION.snapshot, paused=why("paused")))
-    question = ask_leave(paused, "")
-    assert question is not None
-    assert question.others == ()
-
-
-# -------------------------------------------------------------------- who waits
 def test_all_that_waits_and_all_that_is_needed_is_found_however_far_away() -> None:
     session = build_session(planned(10))
     stages = [job.stage for job in find_waiting(session.jobs[:1], session)]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from autoexp_tui.cockpit.render.job_details import build_diff_pages
+from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
 from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.cockpit.state.event_history import Entry, find_headline
+from autoexp_tui.events import events
+from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.model.snapshot import SessionBrief
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.states import JobState, why
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.planning.job_details import JobDetails
+from tests.model.builders import job, plan
 from tests.support.campaigns import T0, campaign, plan_of
 
 SPECS = plan_of(campaign(31)).jobs
@@ -80,3 +87,38 @@ def test_a_session_that_cannot_be_read_says_why() -> None:
 
 def test_a_session_s_counts_are_told_in_words() -> None:
     assert plain(render_session_counts(brief())) == " 5 jobs: 3 completed, 2 planned"
+
+
+SECRET = "abc-def"
+
+
+def text(mask: MaskRules) -> str:
+    spec = replace(
+        job("a"),
+        parameters={"hub.token": SECRET, "lr": 1},
+        overrides=(f"hub.token={SECRET}", "lr=1"),
+    )
+    made = replace(plan(spec), overrides=(f"hub.token={SECRET}",), mask=mask)
+    pages = build_pages(made, spec, JobDetails())
+    return "\n".join(
+        "".join(span.text for span in line) for page in pages for line in page.lines
+    )
+
+
+def test_the_page_of_overrides_is_masked() -> None:
+    shown = text(MaskRules())
+    assert SECRET not in shown
+    assert "hub.token=***" in shown
+    assert "lr=1" in shown
+
+
+def test_a_key_that_the_config_keeps_is_shown() -> None:
+    assert SECRET in text(MaskRules(keep=("hub.token",)))
+
+
+def test_reasons_and_events_are_masked() -> None:
+    reason = why("other_overrides", overrides=f"hub.token={SECRET} lr=1")
+    assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
+    logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
+    record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=logged)
+    assert SECRET not in str(find_headline(Entry(record), 0.0))

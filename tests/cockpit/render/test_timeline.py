@@ -119,7 +119,6 @@ def test_each_segment_begins_where_the_one_before_ended() -> None:
             assert before.end == after.begin
 
 
-# --------------------------------------------------------------------------- stages
 def test_a_stage_is_as_high_as_many_ran() -> None:
     told = week(31, note_seconds=4 * HOUR, slots=4)
     half = told.records[: len(told.records) // 2]
@@ -164,7 +163,6 @@ def test_a_stage_costs_its_attempts_not_its_cells(
     assert len(asked) < 12 * len(session.jobs)
 
 
-# ------------------------------------------------------------------------ the window
 @given(
     st.floats(1, 1e7),
     st.lists(st.sampled_from([0.5, 2.0]), max_size=40),
@@ -201,7 +199,6 @@ def test_the_whole_of_a_campaign_of_seconds_is_seconds_long() -> None:
     assert build_window(T0, T0 + 40, 80).seconds < 45
 
 
-# -------------------------------------------------------------------------- the axis
 @pytest.mark.parametrize("cells", [20, 60, 90, 170])
 @pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
 def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:

@@ -67,9 +67,6 @@ def test_equal_evidence_is_shown_once_with_its_number() -> None:
     (only,) = render_evidence(titled("out of memory"))
     assert "oom_kill" in plain(only)
     assert "4 of them" in plain(only)
-
-
-def test_the_evidence_of_one_job_names_it() -> None:
     error = titled("KeyError")
     assert error.jobs[0].name in plain(next(render_evidence(error)))
 
@@ -99,11 +96,6 @@ def test_a_warning_of_no_job_needs_a_person_and_shows_its_evidence() -> None:
     assert "loss 2.6" in plain(next(render_evidence(group)))
 
 
-def test_failures_come_before_questions() -> None:
-    found = [group.look for group in GROUPS]
-    assert found.index(Look.FAILED) < found.index(Look.ASKS)
-
-
 def test_error_lines_that_differ_in_numbers_are_one_cause() -> None:
     jobs = [job for job in SESSION.jobs if job.record.cause is Cause.EXIT_CODE]
     keys = set()
@@ -115,12 +107,11 @@ def test_error_lines_that_differ_in_numbers_are_one_cause() -> None:
 
 
 def test_the_headline_counts_things_and_causes() -> None:
+    found = [group.look for group in GROUPS]
+    assert found.index(Look.FAILED) < found.index(Look.ASKS)
+    assert all(width(render_cause(group, 33)) == 33 for group in GROUPS)
     assert describe_needs(GROUPS) == "14 need you, 7 causes"
     assert describe_needs(()) == ""
-
-
-def test_a_cause_s_line_takes_its_cells() -> None:
-    assert all(width(render_cause(group, 33)) == 33 for group in GROUPS)
 
 
 def test_a_hostile_cause_is_one_clean_line() -> None:

@@ -10,16 +10,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.state.forecast import Ends, estimate_ends
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.cockpit.render.lists import render_evidence
+from autoexp_tui.cockpit.render.questions import describe_cuts
+from autoexp_tui.cockpit.render.why import explain_job
+from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.forecast import (
+    Cuts,
+    Ends,
+    StageRate,
+    estimate_ends,
+    find_cut,
+    find_sure_cuts,
+    format_cut,
+    measure_rates,
+)
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.model.snapshot import InQueue, Live
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.commands import Acknowledge
+from autoexp_tui.model.outputs import DoneWork
+from autoexp_tui.model.rules import StateEvent
+from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
+from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources
 from autoexp_tui.model.state import Attempt, JobRecord, Retry
 from autoexp_tui.model.states import JobState, Outcome, why
-from tests.support.campaigns import HOUR, T0, campaign
+from tests.cockpit.plans import opened
+from tests.cockpit.seat import cockpit
+from tests.planning.plans import job, plan
+from tests.support.campaigns import HOUR, T0, all_running, campaign
 
 TOTAL = 1000
+LIMITED = Resources(time_limit_seconds=3600)
 
 
 @dataclass(frozen=True)
@@ -109,42 +132,47 @@ QUEUED = Told(0, JobState.QUEUED, ran=60.0)
 WAITS = Told(0, JobState.WAITING)
 
 
-def test_what_runs_ends_when_its_steps_are_done() -> None:
-    assert of(RUNS).session == pytest.approx(T0 + 500 / 0.5)
+BLIND = replace(RUNS, step=None, rate=None)
+FIRST, THIRD = replace(WAITS, before=(0,)), replace(WAITS, before=(2,))
+ROUND = [replace(WAITS, before=(2,)), replace(WAITS, before=(1,))]
 
 
-def test_without_steps_the_finished_siblings_tell() -> None:
-    assert of(DONE, replace(RUNS, step=None, rate=None)).session == T0 + HOUR
+@pytest.mark.parametrize(
+    ("jobs", "slots", "hours"),
+    [
+        ([RUNS], 0, 1000 / HOUR),
+        ([RUNS, replace(WAITS, state=JobState.HELD)], 0, 1000 / HOUR),
+        ([DONE, BLIND], 0, 1.0),
+        ([replace(RUNS, rate=0.25), DONE, FIRST], 0, 2000 / HOUR * 1.5 + 1.5),
+        ([DONE, BLIND, WAITS, WAITS], 1, 5.0),
+        ([DONE, BLIND, WAITS, WAITS], 2, 3.0),
+        ([DONE, BLIND, replace(BLIND, ran=HOUR / 2), WAITS], 1, 3.5),
+        ([DONE, THIRD, BLIND], 0, 3.0),
+        ([RUNS, *ROUND], 0, None),
+    ],
+    ids=[
+        "its steps",
+        "held back",
+        "as finished siblings",
+        "after what it waits for",
+        "one slot",
+        "two slots",
+        "more run than slots",
+        "waited for is last",
+        "a ring",
+    ],
+)
+def test_a_session_ends_with_its_last_run(
+    jobs: list[Told], slots: int, hours: float | None
+) -> None:
+    end = None if hours is None else pytest.approx(T0 + hours * HOUR)
+    assert of(*jobs, slots=slots).session == end
 
 
 def test_of_a_stage_that_nobody_has_run_nothing_is_said() -> None:
     found = of(RUNS, Told(1, JobState.WAITING))
     assert found.session is None
     assert set(found.stages) == {"s0"}
-
-
-def test_what_waits_begins_after_what_it_waits_for() -> None:
-    after = Told(0, JobState.WAITING, before=(0,))
-    usual = (2 * HOUR + HOUR + 2000) / 2
-    found = of(replace(RUNS, rate=0.25), DONE, after)
-    assert found.session == pytest.approx(T0 + 2000 + usual)
-
-
-def test_one_slot_runs_one_after_the_other() -> None:
-    found = of(DONE, replace(RUNS, step=None, rate=None), WAITS, WAITS, slots=1)
-    assert found.session == T0 + HOUR + 2 * 2 * HOUR
-
-
-def test_where_more_run_than_there_are_slots_some_have_to_end_first() -> None:
-    first = replace(RUNS, step=None, rate=None)
-    late = replace(first, ran=HOUR / 2)
-    found = of(DONE, first, late, WAITS, slots=1)
-    assert found.session == T0 + 1.5 * HOUR + 2 * HOUR
-
-
-def test_two_slots_run_two_at_a_time() -> None:
-    runs = replace(RUNS, step=None, rate=None)
-    assert of(DONE, runs, WAITS, WAITS, slots=2).session == T0 + HOUR + 2 * HOUR
 
 
 def test_what_is_queued_begins_when_the_executor_expects_it() -> None:
@@ -170,31 +198,6 @@ def test_a_retry_from_a_checkpoint_runs_only_what_is_left() -> None:
     assert estimate_ends(build_session(told)).session == T0 + 60 + 0.25 * 2 * HOUR
 
 
-def test_those_that_a_person_holds_back_are_not_waited_for() -> None:
-    assert of(RUNS, Told(0, JobState.HELD)).session is not None
-
-
-def test_the_plan_may_name_what_comes_first_last() -> None:
-    late = Told(0, JobState.WAITING, before=(2,))
-    found = of(DONE, late, replace(RUNS, step=None, rate=None))
-    assert found.session == T0 + HOUR + 2 * HOUR
-
-
-def test_a_circle_of_waits_has_no_end_and_takes_no_time() -> None:
-    first = Told(0, JobState.WAITING, before=(2,))
-    second = Told(0, JobState.WAITING, before=(1,))
-    assert of(RUNS, first, second).session is None
-
-
-def test_a_silent_engine_s_estimates_stand_still() -> None:
-    shown = session([RUNS])
-    assert (
-        estimate_ends(shown).session
-        == estimate_ends(build_session(shown.snapshot)).session
-    )
-
-
-# -------------------------------------------------------------------- for any session
 states = st.sampled_from(
     [
         JobState.COMPLETED,
@@ -285,3 +288,179 @@ def test_more_that_ended_never_changes_whether_others_are_known(
 ) -> None:
     more = [*jobs, Told(0, JobState.COMPLETED), Told(1, JobState.COMPLETED)]
     assert set(of(*jobs, slots=slots).stages) <= set(of(*more, slots=slots).stages)
+
+
+def running(*, rate: float = 2.0, ran: float = 600.0, step: int = 1200) -> Snapshot:
+    """Two jobs of a stage that run; 10,000 steps, an hour."""
+    jobs = [
+        job(f"j{at}", at, stage="train", resources=LIMITED, progress_total=10_000)
+        for at in range(2)
+    ]
+    shown = opened(plan(jobs))
+    one = Attempt(number=1, token="t", ordered_at=T0 - ran, began_at=T0 - ran)
+    records = tuple(
+        replace(record, state=JobState.RUNNING, attempts=(one,))
+        for record in shown.jobs
+    )
+    live = Live(step=step, total=10_000, rate=rate, last_step_at=T0)
+    return replace(shown, jobs=records, live=(live, live))
+
+
+def cuts(shown: Snapshot, before: Cuts | None = None) -> Cuts:
+    return find_sure_cuts(build_session(shown), before or {})
+
+
+def test_jobs_too_slow_for_their_limit_are_one_cause_of_their_stage() -> None:
+    session = build_session(running())
+    found = group_causes(
+        session, PlanWords(session.snapshot.plan), find_sure_cuts(session)
+    )
+    (group,) = found
+    assert (group.title, group.size) == ("limit too short", 2)
+    (evidence,) = render_evidence(group)
+    assert plain(evidence).startswith(
+        "will be cut by its time limit at step ~7200 of 10k"
+    )
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        running(rate=3.2),
+        running(rate=0.1, step=1900),
+        running(rate=0.1, ran=120.0, step=12),
+    ],
+    ids=["ends in time", "a moment of slowness", "hardly begun"],
+)
+def test_what_is_not_certain_warns_of_nothing(shown: Snapshot) -> None:
+    assert cuts(shown) == {}
+
+
+def test_what_was_warned_of_clears_later_than_it_begins() -> None:
+    near = running(rate=2.73)
+    assert cuts(near) == {}
+    assert set(cuts(near, cuts(running()))) == {"j0", "j1"}
+
+
+def test_a_job_that_a_rule_starts_again_is_meant_to_be_cut() -> None:
+    shown = running()
+    assert shown.plan is not None
+    rule = StateEvent(name="again", state="timeout", actions=(Restart(),))
+    watched = replace(shown.plan.monitoring, state_events=(rule,))
+    assert cuts(replace(shown, plan=replace(shown.plan, monitoring=watched))) == {}
+
+
+def test_a_limit_that_a_person_knows_of_is_not_told_again() -> None:
+    shown = running()
+    (known, other) = shown.jobs
+    seen = replace(known.attempts[0], limit_seen=True)
+    jobs = (replace(known, attempts=(seen,)), other)
+    assert set(cuts(replace(shown, jobs=jobs), cuts(shown))) == {"j1"}
+
+
+async def test_x_in_pane_5_says_that_they_were_seen() -> None:
+    async with cockpit(running()) as seat:
+        assert "2 need you, 1 cause" in seat.everything
+        assert "!2  limit too short   train" in seat.pane("needs")
+        await seat.press("5", "G", "X")
+        assert seat.handle.commands == [Acknowledge(limits=(("j0", 1), ("j1", 1)))]
+        assert "2 warnings acknowledged" in seat.everything
+
+
+async def test_the_next_need_goes_on_after_a_job_with_two_causes() -> None:
+    async with cockpit(running()) as seat:
+        (group,) = seat.model.groups
+        also = replace(group, key="other", jobs=group.jobs[:1])
+        seat.model.groups = (also, group)
+        after = seat.model.next_need("j0")
+        assert after is not None
+        assert after.name == "j1"
+
+
+USUAL = {"train": StageRate(2.0, 3)}
+
+
+def view(**changes: object) -> SessionView:
+    """Two jobs of a stage, 10,000 steps in an hour; the second one changed."""
+    jobs = [
+        job(f"j{at}", at, stage="train", resources=LIMITED, progress_total=10_000)
+        for at in range(2)
+    ]
+    shown = opened(plan(jobs))
+    last = replace(shown.jobs[1], **changes)  # type: ignore[arg-type]
+    return build_session(replace(shown, jobs=(shown.jobs[0], last)))
+
+
+def finished(seconds: float, attempts: int = 1) -> dict[str, object]:
+    one = Attempt(
+        number=1, token="t", ordered_at=T0, began_at=T0 - seconds, ended_at=T0
+    )
+    done = DoneWork(
+        job="j1", session="s", mark="s", fingerprint="f", at=T0, step=10_000
+    )
+    return {
+        "state": JobState.COMPLETED,
+        "attempts": (one,) * attempts,
+        "done": replace(done, seconds=seconds if attempts == 1 else None),
+    }
+
+
+def test_a_job_too_slow_for_its_limit_is_cut_at_the_rate_of_its_stage() -> None:
+    cut = find_cut(view().jobs[0], T0, USUAL)
+    assert cut is not None
+    assert (cut.step, cut.total, cut.runs) == (7200, 10_000, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "known"),
+    [({}, 3.0), ({}, None), (finished(5000.0), 0.1)],
+    ids=["fast enough", "no rate", "done"],
+)
+def test_who_is_not_cut(changes: dict[str, object], known: float | None) -> None:
+    rates = {"train": StageRate(known, 1)} if known else {}
+    assert find_cut(view(**changes).jobs[1], T0, rates) is None
+
+
+@pytest.mark.parametrize(
+    ("attempts", "rates"), [(1, {"train": StageRate(2.0, 1)}), (2, {})]
+)
+def test_an_earlier_session_s_whole_run_tells_the_rate(
+    attempts: int, rates: dict[str, StageRate]
+) -> None:
+    assert measure_rates(view(**finished(5000.0, attempts))) == rates
+
+
+def test_runs_that_go_on_tell_the_rate_of_their_stage() -> None:
+    session = build_session(all_running())
+    running = [one.live.rate for one in session.jobs if one.live and one.live.rate]
+    assert running
+    assert sum(one.runs for one in measure_rates(session).values()) == len(running)
+
+
+def test_a_running_job_is_cut_at_its_own_rate() -> None:
+    session = build_session(all_running())
+    one = next(job for job in session.jobs if job.live and job.live.rate)
+    spec = replace(one.record.spec, resources=Resources(time_limit_seconds=7300))
+    short = replace(one, record=replace(one.record, spec=spec))
+    cut = find_cut(short, session.now, {})
+    assert cut is not None
+    assert one.step is not None
+    assert one.step <= cut.step < cut.total
+    assert format_cut(cut).startswith("will be cut by its time limit at step ~")
+
+
+def test_why_says_so_of_a_job_that_has_not_begun() -> None:
+    session = view()
+    told = explain_job(session.jobs[0], session, PlanWords(None), usual=USUAL)
+    text = "\n".join(plain(line) for line in told.lines)
+    assert "will be cut by its time limit at step ~7200 of 10k" in text
+    assert "as 3 runs of its stage" in text
+
+
+def test_submission_says_so_once_a_stage() -> None:
+    session = view()
+    (line,) = describe_cuts(session.jobs, session, USUAL)
+    assert plain(line) == (
+        "! 2 jobs of train reach only step ~7200 of 10k before the time limit, "
+        "at 2 steps a second."
+    )

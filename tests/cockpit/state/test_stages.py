@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoexp_tui.cockpit.render.lists import (
     measure_labels,
@@ -19,7 +22,7 @@ from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_e
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.state.stages import build_families, build_stages
+from autoexp_tui.cockpit.state.stages import build_families, build_rails, build_stages
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import JobState, Result, why
@@ -31,20 +34,15 @@ ENDS = estimate_ends(SESSION)
 STAGES = build_stages(SESSION, ENDS)
 
 
-def test_stages_come_in_the_order_of_the_plan() -> None:
-    names = [stage.name for stage in STAGES]
-    assert names == ["stable", "cooldown", "evaluate", "report"]
-
-
-def test_a_stage_s_counts_add_up() -> None:
-    assert all(sum(stage.counts.values()) == stage.total for stage in STAGES)
-
-
 def test_a_stage_says_what_it_waits_for() -> None:
-    waits = {stage.name: stage.waits for stage in STAGES}
-    assert waits["cooldown"] == "iter_48000/done.txt"
-    assert waits["evaluate"] == "cooldown COMPLETED"
-    assert waits["report"] == "your approval"
+    assert [(stage.name, stage.waits) for stage in STAGES if stage.is_waiting] == [
+        ("cooldown", "iter_48000/done.txt"),
+        ("evaluate", "cooldown COMPLETED"),
+        ("report", "your approval"),
+    ]
+    assert all(sum(stage.counts.values()) == stage.total for stage in STAGES)
+    assert ENDS.stages["stable"] < ENDS.stages["cooldown"] < ENDS.stages["evaluate"]
+    assert ENDS.session == ENDS.stages["evaluate"]
 
 
 def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
@@ -64,11 +62,6 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
     assert build_stages(session, Ends())[-1].waits == "your approval"
 
 
-def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
-    assert not STAGES[0].is_waiting
-    assert STAGES[1].is_waiting
-
-
 @pytest.mark.parametrize("cells", [20, 33, 60])
 def test_no_line_of_a_stage_is_too_wide(cells: int) -> None:
     labels = measure_labels(STAGES, cells, 9)
@@ -83,14 +76,11 @@ def test_bars_begin_in_one_column_however_deep_a_stage_is(cells: int) -> None:
     labels = measure_labels(STAGES, cells, 9)
     heads = [plain(render_stage(stage, cells, labels, "▾")) for stage in STAGES]
     strips = [plain(render_compact(stage, cells, labels)) for stage in STAGES]
+    assert cells < 60 or all(
+        f"{stage.name} " in text for stage, text in zip(STAGES, strips, strict=True)
+    )
     for lines in (heads, strips):
         assert len({len(re.split("[█░]", text)[0]) for text in lines}) == 1
-
-
-def test_a_name_is_not_cut_for_the_lines_before_it() -> None:
-    labels = measure_labels(STAGES, 60, 9)
-    for stage in STAGES:
-        assert f"{stage.name} " in plain(render_compact(stage, 60, labels))
 
 
 def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
@@ -147,21 +137,9 @@ def test_every_condition_is_named_in_a_few_words(
     assert describe_condition(spec, SESSION) == text
 
 
-def test_the_last_stage_ends_last() -> None:
-    assert ENDS.stages["stable"] < ENDS.stages["cooldown"] < ENDS.stages["evaluate"]
-
-
-def test_the_session_ends_with_its_last_stage() -> None:
-    assert ENDS.session == ENDS.stages["evaluate"]
-
-
 def test_a_stage_that_ended_has_no_end_to_come() -> None:
     ended = build_stages(build_session(all_done(10)), ENDS)
     assert all(stage.ends_at is None for stage in ended)
-
-
-def test_nothing_is_estimated_while_nothing_runs() -> None:
-    assert estimate_ends(build_session(planned(10))) == Ends()
 
 
 def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
@@ -172,6 +150,7 @@ def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
     )
     session = build_session(replace(base, jobs=blind, live=(None,) * len(blind)))
     assert estimate_ends(session) == Ends()
+    assert estimate_ends(build_session(planned(10))) == Ends()
 
 
 def test_gpu_hours_count_every_attempt() -> None:
@@ -184,3 +163,60 @@ def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
     assert "✗3" in plain(render_counts(cooldown, 27, T0))
     assert "~" not in plain(render_counts(cooldown, 27, T0))
     assert "~" in plain(render_counts(cooldown, 50, T0))
+
+
+def drawn(parents: Mapping[str, Sequence[str]]) -> list[str]:
+    return [f"{one.first}{stage}" for stage, one in build_rails(parents).items()]
+
+
+@pytest.mark.parametrize(
+    ("parents", "lines"),
+    [
+        ({"a": (), "b": ()}, ["a", "b"]),
+        ({"a": (), "b": ("a",), "c": ("b",)}, ["a", "└b", " └c"]),
+        ({"a": (), "b": ("a",), "c": ("a",)}, ["a", "├b", "└c"]),
+        ({"": (), "b": ("",), "c": ("",)}, ["", "├b", "└c"]),
+        (
+            {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")},
+            ["a", "├b", "└─c", " └┴d"],
+        ),
+        (
+            {"a": (), "b": ("a",), "c": ("a",), "d": ("b",), "e": ("c",)},
+            ["a", "├b", "└─c", " └─d", "  └e"],
+        ),
+        ({"a": ("b",), "b": ("a",)}, ["a", "└b"]),
+    ],
+    ids=["apart", "chain", "branches", "unstaged", "merge", "passed", "later"],
+)
+def test_lines_lead_to_a_stage_from_those_that_it_follows(
+    parents: Mapping[str, Sequence[str]], lines: list[str]
+) -> None:
+    assert drawn(parents) == lines
+
+
+def test_further_lines_of_a_stage_keep_the_lanes_that_are_open() -> None:
+    found = build_rails({"": (), "b": ("",), "c": ("",)})
+    assert [one.below for one in found.values()] == ["│", "│", ""]
+
+
+NAMES = "abcdefgh"
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
+    return {
+        name: tuple(draw(st.sets(st.sampled_from(NAMES[:at])))) if at else ()
+        for at, name in enumerate(NAMES)
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags())
+def test_a_line_joins_exactly_the_lanes_of_what_a_stage_follows(
+    parents: dict[str, tuple[str, ...]],
+) -> None:
+    columns: dict[int, str] = {}
+    for stage, one in build_rails(parents).items():
+        joined = {columns[at] for at, mark in enumerate(one.first) if mark in "├└┼┴"}
+        assert joined == set(parents[stage])
+        columns[len(one.first)] = stage

@@ -31,16 +31,6 @@ def status(result: Result, waived: str = "") -> ConditionStatus:
     return ConditionStatus(result=result, why=why("ok"), since=0, waived=waived)
 
 
-def test_every_look_has_its_own_glyph() -> None:
-    assert len({look.glyph for look in Look}) == len(Look)
-
-
-def test_every_look_has_its_own_to_ascii() -> None:
-    twins = [look.twin for look in Look]
-    assert len(set(twins)) == len(Look)
-    assert all(twin.isascii() and len(twin) == 1 for twin in twins)
-
-
 ASK = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
 
 
@@ -64,32 +54,32 @@ def test_a_look_says_what_a_person_cares_about(job: JobRecord, look: Look) -> No
     assert find_look(job, stalled=True) is look
 
 
-def test_every_state_has_a_look() -> None:
-    assert all(find_look(record(state), stalled=False) for state in JobState)
-
-
 def test_a_running_job_whose_run_is_over_is_ending() -> None:
     job = record(JobState.RUNNING)
     assert find_look(job, stalled=True, leaving=True) is Look.ENDING
 
 
-def test_a_failed_condition_is_named_before_one_that_waits() -> None:
-    missing = unmet(record(JobState.WAITING, Result.WAIT, Result.FAIL))
-    assert missing is not None
-    assert missing[0] == 1
+def test_every_state_has_a_look_and_each_look_its_own_glyphs() -> None:
+    assert all(find_look(record(state), stalled=False) for state in JobState)
+    twins = [look.twin for look in Look]
+    assert len({look.glyph for look in Look}) == len(set(twins)) == len(Look)
+    assert all(twin.isascii() and len(twin) == 1 for twin in twins)
 
 
-def test_nothing_is_unmet_when_all_passed() -> None:
-    assert unmet(record(JobState.WAITING, Result.PASS)) is None
+SHOWS = replace(
+    record(JobState.WAITING).spec, start_conditions=(Approval(blocking=False),)
+)
 
 
-def test_a_condition_that_only_shows_holds_nobody_back() -> None:
-    spec = JobSpec(
-        name="a",
-        index=0,
-        command=("x",),
-        output_dir="/o",
-        log_dir="/l",
-        start_conditions=(Approval(blocking=False),),
-    )
-    assert unmet(JobRecord(spec=spec, state=JobState.WAITING, start=(None,))) is None
+@pytest.mark.parametrize(
+    ("job", "place"),
+    [
+        (record(JobState.WAITING, Result.WAIT, Result.FAIL), 1),
+        (record(JobState.WAITING, Result.PASS), None),
+        (JobRecord(spec=SHOWS, state=JobState.WAITING, start=(None,)), None),
+    ],
+    ids=["what failed before what waits", "all passed", "one that only shows"],
+)
+def test_what_a_job_has_not_got(job: JobRecord, place: int | None) -> None:
+    missing = unmet(job)
+    assert (missing and missing[0]) == place

@@ -56,6 +56,7 @@ def test_doomed_ones_are_counted_and_marked() -> None:
     waits = waits_of()
     number = SESSION.count(Look.DOOMED)
     assert f"{number} can never start" in waits.describe()
+    assert waits_of(build_session(all_done(10))).describe() == "nothing waits"
     doomed = next(group for group in waits.groups if group.look is Look.DOOMED)
     told = render_wait_group(doomed, SESSION, 120, mark="▹", apart=False)
     assert f"⊘{len(doomed.jobs)}" in plain(told)
@@ -84,6 +85,7 @@ def waits_for_a_long_path() -> tuple[WaitGroup, SessionView]:
 
 def test_a_reason_is_whole_where_there_is_room() -> None:
     group, later = waits_for_a_long_path()
+    assert group.oldest == 1.0
     told = plain(render_wait_group(group, later, 120, mark="▹", apart=False))
     assert "iter_00008000/done_by_all.txt" in told
     told = plain(render_waiting_job(group.jobs[0], later, (), 160))
@@ -97,10 +99,6 @@ def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
     kept = {"start": (passed,), "why": why(code, at=T0 - 7), "waiting_lived": T0 - 99}
     later = build_session(with_job(SESSION.snapshot, job.name, **kept))
     assert find_wait_begin(later.jobs[job.index]) == T0 - 7
-
-
-def test_nothing_waits_when_all_is_done() -> None:
-    assert waits_of(build_session(all_done(10))).describe() == "nothing waits"
 
 
 def test_a_job_that_changes_changes_its_group() -> None:
@@ -134,12 +132,6 @@ def test_what_does_not_change_is_not_looked_at_again(
     assert not waits.take(build_session(replace(session.snapshot, seq=9), session))
     waits.take(build_session(moved(session.snapshot, 1), session))
     assert not looked
-
-
-def test_a_wait_counts_from_where_it_began() -> None:
-    job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
-    session = build_session(with_job(SESSION.snapshot, job.name, since=5.0))
-    assert find_wait_begin(session.jobs[job.index]) == 5.0
 
 
 def test_held_and_retrying_jobs_wait_too() -> None:

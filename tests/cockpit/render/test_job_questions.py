@@ -1,4 +1,4 @@
-"""What R brings back, from where; what was refused; files that never came."""
+"""What is typed becomes a command, or is refused with the reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.cockpit.render import job_questions as answers
 from autoexp_tui.cockpit.render.job_questions import ask_resubmit
-from autoexp_tui.cockpit.render.questions import Question
+from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.reasons import find_reason
@@ -16,7 +16,7 @@ from autoexp_tui.cockpit.state.session import Scope
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.events.events import CommandRefused
-from autoexp_tui.model.commands import Resubmit
+from autoexp_tui.model.commands import Resubmit, Skip, Waive
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge
 from autoexp_tui.model.states import Cause, JobState, Why, why
@@ -25,7 +25,79 @@ from tests.support.campaigns import campaign
 from tests.support.scripted_handle import with_events, with_job
 
 
-# --------------------------------------------------------------------- refused
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90m", 5400),
+        ("12h", 43200),
+        ("1.5h", 5400),
+        ("2d", 172800),
+        (" 30 s ", 30),
+        ("12:00", 43200),
+        ("01:30:00", 5400),
+        ("1-12:00:00", 129600),
+    ],
+)
+def test_time_limits_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert answers.parse_time_limit(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "12", "-3h", "0m", "1h30"])
+def test_what_is_no_time_limit_is_refused(text: str) -> None:
+    with pytest.raises(AnswerError):
+        answers.parse_time_limit(text)
+
+
+def test_overrides_are_split_as_a_shell_would() -> None:
+    assert answers.parse_overrides("a=1 'b=x y'") == ("a=1", "b=x y")
+
+
+def test_a_deletion_is_an_override() -> None:
+    assert answers.parse_overrides("~a.b") == ("~a.b",)
+
+
+@pytest.mark.parametrize("text", ["", "lr", "=3", "a=1 b", "a='x"])
+def test_what_is_no_override_is_refused(text: str) -> None:
+    with pytest.raises(AnswerError):
+        answers.parse_overrides(text)
+
+
+@pytest.mark.parametrize(
+    ("choice", "text", "command"),
+    [
+        ("checkpoint", "", Resubmit(jobs=("a",))),
+        ("planned", "", Resubmit(jobs=("a",), from_checkpoint=False)),
+        ("overrides", "lr=2", Resubmit(jobs=("a",), overrides=("lr=2",))),
+        ("nodes", "n1, n2", Resubmit(jobs=("a",), exclude_nodes=("n1", "n2"))),
+        ("limit", "2h", Resubmit(jobs=("a",), time_limit_seconds=7200)),
+    ],
+)
+def test_each_way_to_resubmit_is_its_command(
+    choice: str, text: str, command: Resubmit
+) -> None:
+    assert answers.build_resubmit(["a"], Choice(choice, ""), text) == command
+
+
+def test_no_node_is_no_exclusion() -> None:
+    with pytest.raises(AnswerError):
+        answers.build_resubmit(["a"], Choice("nodes", ""), " ,")
+
+
+def test_skipping_keeps_the_reason() -> None:
+    command = answers.build_skip(["a", "b"], Choice("skip", ""), " too slow ")
+    assert command == Skip(jobs=("a", "b"), reason="too slow")
+
+
+def test_waiving_names_the_condition() -> None:
+    command = answers.build_skip(["a"], Choice("waive:2", ""), "seen by hand")
+    assert command == Waive(job="a", condition=2, reason="seen by hand")
+
+
+def test_waiving_without_a_reason_is_refused() -> None:
+    with pytest.raises(AnswerError):
+        answers.build_skip(["a"], Choice("waive:0", ""), "  ")
+
+
 @pytest.mark.parametrize("by", ["c1", ""], ids=["sent here", "of another person"])
 async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
     async with cockpit() as seat:
@@ -41,7 +113,6 @@ async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
         assert "refused: " not in seat.footer
 
 
-# ---------------------------------------------------------------- brought back
 def test_r_names_whoever_ended_because_of_it_and_nobody_else() -> None:
     snapshot = chain(Cause.CANCEL_CONDITION, JobState.CANCELLED)
     assert "Brings back 1 job that was skipped because of this:" in said(snapshot)
@@ -72,7 +143,6 @@ def said(snapshot: Snapshot) -> str:
     return "\n".join(plain(line) for line in asked(snapshot).lines)
 
 
-# ------------------------------------------------------------------- after a NaN
 def nan(saved: int, ill: int) -> Snapshot:
     base = campaign(10)
     return with_job(
@@ -109,7 +179,6 @@ def test_every_way_sends_the_start_that_it_tells(
     assert fresh == (saved >= 500 or choice == "planned")
 
 
-# ------------------------------------------------------------- files never there
 def without_file() -> Snapshot:
     base = campaign(10)
     told = Why(
@@ -143,7 +212,6 @@ def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:
     assert not any(one.look is Look.SKIPPED for one in desk.groups)
 
 
-# ------------------------------------------------------------------- who will read what
 def followed() -> Snapshot:
     """The second job waits for a file of the first, which failed."""
     base = chain(Cause.USER, JobState.SKIPPED)
