@@ -56,17 +56,9 @@ def test_the_table_shows_the_job_s_own_value_and_marks_it() -> None:
     row = plain(columns.render_row([job(at)], chosen, at.session))
     assert " 7e-9* " in row
     assert " 500* " in row
-
-
-def test_other_jobs_are_shown_as_planned() -> None:
-    at = desk()
-    chosen = columns.choose_columns(at.session, at.words.parameters, 200, 200)
     for other in at.session.jobs[1:]:
         assert "*" not in plain(columns.render_row([other], chosen, at.session))
-
-
-def test_a_value_that_only_one_job_has_gets_a_column() -> None:
-    assert [one.label for one in desk().words.parameters][-1] == "iters"
+    assert [one.label for one in at.words.parameters][-1] == "iters"
     assert "iters" not in [one.label for one in SessionModel(BASE).words.parameters]
 
 

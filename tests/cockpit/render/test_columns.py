@@ -50,16 +50,13 @@ def title_of_results(*names: str) -> str:
         (("accuracy", "loss"), "RESULT"),
         (("accuracy", ""), "RESULT"),
         (("f1",), "F1"),
+        (("validation_accuracy_top5",), "VALID…TOP5"),
     ],
 )
 def test_the_column_of_results_is_named_by_what_they_are(
     names: tuple[str, ...], title: str
 ) -> None:
     assert title_of_results(*names) == title
-
-
-def test_a_long_name_of_results_is_cut() -> None:
-    assert len(title_of_results("validation_accuracy_top5")) == 10
 
 
 def choose(screen: int, table: int | None = None) -> tuple[Column, ...]:
@@ -89,10 +86,8 @@ def test_below_90_columns_two_parameters_remain() -> None:
     assert len(words.parameters) == 3
     found = columns.choose_columns(session, words.parameters, 89, 89)
     assert [column.kind for column in found].count("parameter") == 2
-
-
-def test_below_76_columns_progress_is_a_percentage() -> None:
     assert "DONE" in [column.title for column in choose(75)]
+    assert "trend" not in [column.kind for column in choose(140, 60)]
 
 
 @pytest.mark.parametrize("screen", range(60, 210, 7))
@@ -123,10 +118,6 @@ def test_long_values_shrink_before_the_trend_goes() -> None:
     chosen = columns.choose_columns(SESSION, long, 120, 94)
     assert "trend" in [column.kind for column in chosen]
     assert next(one.cells for one in chosen if one.kind == "parameter") < 12
-
-
-def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:
-    assert "trend" not in [column.kind for column in choose(140, 60)]
 
 
 def test_a_folded_row_names_how_many_values_it_holds() -> None:

@@ -30,12 +30,6 @@ async def test_a_plan_that_is_opened_says_what_changed() -> None:
         await compared(seat)
         await seat.until(lambda: "2 jobs added, 8 the same" in seat.footer)
         assert "(= reads it)" in seat.footer
-
-
-async def test_the_key_shows_all_of_it() -> None:
-    async with cockpit(changes=told) as seat:
-        await compared(seat)
-        await seat.until(lambda: seat.app.plan_actions.changes)
         await seat.press("equals_sign")
         assert "~ seed: 1 -> 2" in seat.dialog
 

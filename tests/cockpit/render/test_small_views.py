@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
 from autoexp_tui.cockpit.spans import plain
@@ -34,9 +36,6 @@ def test_what_differs_is_shown_with_both_values() -> None:
     text = told(SPECS[0], SPECS[3])
     assert "-optim.lr: 1e-3" in text
     assert "+optim.lr: 3e-4" in text
-
-
-def test_two_jobs_alike_are_said_to_be() -> None:
     assert told(SPECS[0], SPECS[0]) == ["Nothing differs here."]
 
 
@@ -52,17 +51,21 @@ def brief(**fields: Any) -> SessionBrief:
     return SessionBrief(**{**usual, **fields})
 
 
-def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
-    text = plain(render_session(brief(), T0))
-    assert "runs on login1" in text
-    assert "2 h ago" in text
-    assert "✓3" in text
-    assert "·2" in text
-
-
-def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
-    told = plain(render_session(brief(halted_pid=4711), T0))
-    assert "stopped, pid 4711" in told
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "runs on login1"),
+        ({"halted_pid": 4711}, "stopped, pid 4711"),
+        ({"owner": "no"}, "none"),
+        ({"owner": "unknown"}, "may run on login1"),
+    ],
+)
+def test_a_session_says_who_runs_it_and_when_it_last_moved(
+    fields: dict[str, Any], words: str
+) -> None:
+    text = plain(render_session(brief(**fields), T0))
+    assert all(one in text for one in (words, "2 h ago", "✓3", "·2"))
+    assert plain(render_session_counts(brief())) == " 5 jobs: 3 completed, 2 planned"
 
 
 def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
@@ -71,22 +74,10 @@ def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
     assert "of alice, opens read-only" in plain(render_session_counts(session))
 
 
-def test_a_session_without_an_engine_is_told() -> None:
-    assert "none" in plain(render_session(brief(owner="no"), T0))
-
-
-def test_a_session_on_another_host_may_run() -> None:
-    assert "may run on login1" in plain(render_session(brief(owner="unknown"), T0))
-
-
 def test_a_session_that_cannot_be_read_says_why() -> None:
     text = plain(render_session(brief(problem="journal line 3\x1b[2J"), T0))
     assert "cannot be read: journal line 3" in text
     assert "\x1b" not in text
-
-
-def test_a_session_s_counts_are_told_in_words() -> None:
-    assert plain(render_session_counts(brief())) == " 5 jobs: 3 completed, 2 planned"
 
 
 SECRET = "abc-def"
@@ -110,9 +101,6 @@ def test_the_page_of_overrides_is_masked() -> None:
     assert SECRET not in shown
     assert "hub.token=***" in shown
     assert "lr=1" in shown
-
-
-def test_a_key_that_the_config_keeps_is_shown() -> None:
     assert SECRET in text(MaskRules(keep=("hub.token",)))
 
 

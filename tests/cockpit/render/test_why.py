@@ -87,7 +87,10 @@ def test_a_sentence_goes_on_at_the_edge_and_a_fact_further_in() -> None:
 
 def test_a_failure_says_how_and_where_what_is_lost_and_who_failed_alike() -> None:
     job = memory()
-    told = text(explain_job(job, SESSION, WORDS))
+    found = explain_job(job, SESSION, WORDS)
+    number = job.record.attempts[0].executor_id
+    assert found.title == f"{job.name}   {number}   attempt 1"
+    told = text(found)
     for words in (
         "out of memory",
         "exit 137",
@@ -193,24 +196,13 @@ def test_a_waived_condition_shows_the_reason() -> None:
     assert "waived: checked by hand" in text(explain_job(changed, session, WORDS))
 
 
-def test_the_full_name_and_the_attempt_stand_in_the_title() -> None:
-    job = memory()
-    assert explain_job(job, SESSION, WORDS).title == (
-        f"{job.name}   {job.record.attempts[0].executor_id}   attempt 1"
-    )
-
-
 def test_several_alike_are_told_once() -> None:
     jobs = [job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
     told = explain_jobs("stable failed", jobs, SESSION, WORDS)
     assert told.title == "stable failed   4 jobs, all bsz=1024"
     assert all(job.name in text(told) for job in jobs)
-
-
-def test_several_unlike_are_counted_by_look() -> None:
-    told = explain_jobs("stage stable", SESSION.jobs[:9], SESSION, WORDS)
-    assert "✓" in plain(told.lines[0])
-    assert "▸" in plain(told.lines[0])
+    unlike = explain_jobs("stage stable", SESSION.jobs[:9], SESSION, WORDS)
+    assert {"✓", "▸"} <= set(plain(unlike.lines[0]))
 
 
 def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
@@ -306,19 +298,19 @@ def test_what_they_do_and_how_old_that_is(view: GpuView, text: str) -> None:
     assert format_gpus(view, NOW) == text
 
 
-def test_gpus_that_do_nothing_for_long_are_told_of() -> None:
-    assert format_idle(GpuView((load(0.0),), NOW, 840.0), NOW) == (
-        "its GPU has done nothing for 14 min"
-    )
-
-
 @pytest.mark.parametrize(
-    "view",
-    [GpuView((load(0.0),), NOW, 300.0), GpuView((load(0.0),), NOW - 900, 840.0)],
-    ids=["not for long", "an old sample"],
+    ("age", "idle", "text"),
+    [
+        (0.0, 840.0, "its GPU has done nothing for 14 min"),
+        (0.0, 300.0, ""),
+        (900.0, 840.0, ""),
+    ],
+    ids=["long", "not for long", "an old sample"],
 )
-def test_a_pause_is_no_idleness(view: GpuView) -> None:
-    assert format_idle(view, NOW) == ""
+def test_gpus_that_do_nothing_for_long_are_told_of(
+    age: float, idle: float, text: str
+) -> None:
+    assert format_idle(GpuView((load(0.0),), NOW - age, idle), NOW) == text
 
 
 def test_why_says_what_the_gpus_of_a_run_do() -> None:

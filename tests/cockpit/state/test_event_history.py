@@ -29,7 +29,7 @@ from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Event, Recorded, fold
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import JobState, why
+from autoexp_tui.model.states import why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_events
 from tests.support.week import SHA, week
@@ -88,6 +88,7 @@ def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
 def test_a_snapshot_that_missed_some_begins_anew() -> None:
     history = EventHistory()
     history.filter_by(ALL, snapshot(100))
+    assert not history.take(snapshot(100))
     history.take(snapshot(300))
     assert history.page.first == RECORDS[260].seq
     assert len(history.page.entries) <= 40
@@ -98,12 +99,6 @@ def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
     history.filter_by(ALL, snapshot(300))
     history.take(snapshot(100))
     assert max(entry.record.seq for entry in history.page.entries) == RECORDS[99].seq
-
-
-def test_nothing_new_is_nothing_taken() -> None:
-    history = EventHistory()
-    history.filter_by(ALL, snapshot(100))
-    assert not history.take(snapshot(100))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +229,6 @@ def lines(entry: Entry) -> str:
     return format_entry(entry, T0)
 
 
-def test_a_settlement_whose_effect_is_out_of_sight_stands_alone() -> None:
-    assert len(told(events.EffectSettled(effect_id="e0", outcome="failed"))) == 1
-
-
 def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
     found = told(
         events.EffectOrdered(effect_id="e1", effect=SUBMIT),
@@ -276,19 +267,10 @@ def test_the_line_of_a_single_start_shows_what_was_sent() -> None:
 )
 def test_each_outcome_has_its_mark(outcome: str, mark: str) -> None:
     settled = events.EffectSettled(effect_id="e0", outcome=outcome)  # type: ignore[arg-type]
-    assert plain(render_entry(told(settled)[0], T0, 80)).startswith(mark)
-
-
-def test_an_effect_without_an_answer_is_pending() -> None:
-    found = told(events.EffectOrdered(effect_id="e1", effect=SUBMIT))
-    assert plain(render_entry(found[0], T0, 80)).startswith("⧗")
-
-
-def test_other_events_are_named_in_words() -> None:
-    found = told(events.JobEnded(job="a", state=JobState.FAILED, why=why("oom")))
-    text = plain(render_entry(found[0], T0, 100))
-    assert "job ended" in text
-    assert "out of memory" in text
+    (alone,) = told(settled)
+    assert plain(render_entry(alone, T0, 80)).startswith(mark)
+    (pending,) = told(events.EffectOrdered(effect_id="e1", effect=SUBMIT))
+    assert plain(render_entry(pending, T0, 80)).startswith("⧗")
 
 
 @pytest.mark.parametrize(
