@@ -32,7 +32,8 @@ def looks(poller: AdaptivePoller[str], values: Iterable[object]) -> list[float]:
 
 def watching(*keys: str, now: float = 0.0) -> AdaptivePoller[str]:
     poller: AdaptivePoller[str] = AdaptivePoller()
-    poller.want(keys, now, 1.0)
+    for key in keys:
+        poller.want(key, now, 1.0)
     return poller
 
 
@@ -43,7 +44,7 @@ def test_what_is_new_is_looked_at_at_once() -> None:
 def test_what_is_under_way_is_not_looked_at_again() -> None:
     poller = watching("a")
     assert list(poller.take_due(5.0)) == ["a"]
-    poller.want(["a"], 6.0, 1.0)
+    poller.want("a", 6.0, 1.0)
     poller.hurry(6.0, "a")
     assert list(poller.take_due(100.0)) == []
     assert poller.next_at() is None
@@ -63,7 +64,7 @@ def test_what_changes_is_looked_at_again_after_the_shortest_time() -> None:
 def test_who_asks_anew_waits_no_longer_than_the_shortest_time() -> None:
     poller = watching("a")
     last = looks(poller, ["same"] * 8)[-1]
-    poller.want(["a"], last + 0.25, 1.0)
+    poller.want("a", last + 0.25, 1.0)
     assert poller.next_at() == last + 1.0
 
 
@@ -87,22 +88,22 @@ def test_what_is_hurried_often_is_due_once() -> None:
 def test_what_nobody_wants_is_forgotten_when_its_time_comes() -> None:
     poller = watching("a", "b")
     assert list(poller.take_due(0.0, lambda key: key == "b")) == ["b"]
-    assert len(poller) == 1
+    assert list(poller.entries) == ["b"]
 
 
 def test_what_is_forgotten_is_never_due() -> None:
     poller = watching("a", "b")
-    poller.forget("a")
+    poller.entries.pop("a", None)
     assert list(poller.take_due(0.0)) == ["b"]
-    poller.forget("b")
+    poller.entries.pop("b", None)
     settle(poller, "b", "late", 1.0)
     assert poller.next_at() is None
 
 
 def test_what_is_due_soon_after_the_first_is_looked_at_with_it() -> None:
     poller = watching("b", now=1.0)
-    poller.want(["c"], 1.2, 1.0)
-    poller.want(["a"], 1.3, 1.0)
+    poller.want("c", 1.2, 1.0)
+    poller.want("a", 1.3, 1.0)
     assert list(poller.take_due(0.9, slack=0.25)) == []
     assert list(poller.take_due(1.0, slack=0.25)) == ["b", "c"]
 
@@ -118,7 +119,7 @@ def test_nothing_is_lost_and_nothing_is_twice_under_way(keys: list[str]) -> None
     poller: AdaptivePoller[str] = AdaptivePoller()
     under_way: set[str] = set()
     for now, key in enumerate(keys):
-        poller.want([key], float(now), 1.0)
+        poller.want(key, float(now), 1.0)
         taken = list(poller.take_due(float(now)))
         assert len(taken) == len(set(taken))
         assert not under_way & set(taken)

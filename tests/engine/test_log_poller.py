@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -160,7 +161,8 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
         "logs",
         bench.pool,
         lambda _: "/",
-        log_poller.LogProbe(bench.world.log_source()),
+        partial(log_poller.read_logs, bench.world.log_source()),
+        lambda reads: LogsRead(reads=tuple(reads)),
         lambda one: got.extend(one.reads) if isinstance(one, LogsRead) else None,
     )
     cursors = [

@@ -15,6 +15,7 @@ from autoexp_tui.engine.mount_workers import (
     MountWorkers,
 )
 from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
+from autoexp_tui.engine.ports import Pool
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.probes.pools import ThreadPool
 from tests.support.inline_pool import InlinePool
@@ -57,8 +58,12 @@ class Disk:
             self.heard.notify_all()
         return CallFailed(what="", problem="", trace="")
 
-    def report_silence(self, items: Sequence[str], silence: Silence, t: float) -> None:
+    def silence(self, items: Sequence[str], silence: Silence, t: float) -> None:
         self.silent |= dict.fromkeys(items, silence.since)
+
+    def workers(self, pool: Pool, kind: str = "t") -> MountWorkers[str, str]:
+        looks = (self.read, self.report, self.post, self.silence)
+        return MountWorkers(kind, pool, place_of, *looks)
 
     def post(self, observation: Observation) -> None:
         if isinstance(observation, PlaceHeard):
@@ -103,7 +108,12 @@ def disk() -> Iterator[Disk]:
 @pytest.fixture
 def bench(disk: Disk) -> Iterator[Bench]:
     pool = ThreadPool("test", 32)
-    yield Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    yield Bench(
+        disk,
+        MountWorkers(
+            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
+        ),
+    )
     disk.back.set()
     pool.close()
 
@@ -231,7 +241,12 @@ def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
 def test_a_slow_look_that_moves_on_is_not_silent() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench = Bench(
+        disk,
+        MountWorkers(
+            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
+        ),
+    )
     bench.send(["/slow/1"])
     bench.pass_()
     pool.call(pool.pending[0])
@@ -246,7 +261,12 @@ def test_a_slow_look_that_moves_on_is_not_silent() -> None:
 def test_what_is_under_way_is_not_sent_twice() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench = Bench(
+        disk,
+        MountWorkers(
+            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
+        ),
+    )
     bench.send(["/a/1"])
     bench.pass_()
     bench.send(["/a/1"])
@@ -259,7 +279,9 @@ def test_what_is_under_way_is_not_sent_twice() -> None:
 
 def test_what_was_answered_may_be_sent_again_at_once() -> None:
     pool, disk = InlinePool(), Disk()
-    workers = MountWorkers("facts", pool, place_of, disk, disk.post)
+    workers = MountWorkers(
+        "facts", pool, place_of, disk.read, disk.report, disk.post, disk.silence
+    )
     for _ in range(3):
         workers.send([("/home/a", "/home/a", "/home/a")])
         workers.tend(0.0, 0.0)
@@ -278,7 +300,12 @@ def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> N
 
     disk = Broken()
     pool = InlinePool()
-    bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
+    bench = Bench(
+        disk,
+        MountWorkers(
+            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
+        ),
+    )
     bench.send(["/a/1", "/a/2", "/a/3"])
     for _ in range(3):
         bench.pass_(1.0)

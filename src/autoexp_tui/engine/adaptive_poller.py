@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -20,10 +20,11 @@ UNDER_WAY: Final = math.inf
 
 
 @dataclass(slots=True)
-class _Entry:
+class Entry:
     """One key's schedule."""
 
     wait: float
+    """Seconds between the last look and the next."""
     due: float = UNDER_WAY
     looked_at: float = -math.inf
     outcome: object = None
@@ -33,42 +34,26 @@ class AdaptivePoller(Generic[K]):
     """Keys and when they are due. Each is under way from `take_due` to `settle`."""
 
     def __init__(self) -> None:
-        self._entries: dict[K, _Entry] = {}
+        self.entries: dict[K, Entry] = {}
         self._heap: list[tuple[float, int, K]] = []
         self._pushes = 0
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, key: K) -> bool:
-        return key in self._entries
-
-    def want(self, keys: Iterable[K], now: float, shortest: float) -> None:
+    def want(self, key: K, now: float, shortest: float) -> None:
         """Somebody wants to know: at once, or `shortest` after the last look."""
-        for key in keys:
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._entries[key] = _Entry(shortest)
-                self._set_due(key, now)
-            entry.wait = shortest
-            if entry.due < UNDER_WAY:
-                soonest = max(now, entry.looked_at + shortest)
-                self._set_due(key, min(soonest, entry.due))
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(shortest)
+            self._set_due(key, now)
+        entry.wait = shortest
+        if entry.due < UNDER_WAY:
+            soonest = max(now, entry.looked_at + shortest)
+            self._set_due(key, min(soonest, entry.due))
 
     def hurry(self, now: float, key: K) -> None:
         """It is due at once, unless a look is under way."""
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is not None and entry.due < UNDER_WAY:
             self._set_due(key, min(now, entry.due))
-
-    def forget(self, key: K) -> None:
-        """Nobody looks at it any more."""
-        self._entries.pop(key, None)
-
-    def wait_of(self, key: K) -> float:
-        """Seconds between its last look and the next; 0 for what is not known."""
-        entry = self._entries.get(key)
-        return entry.wait if entry else 0.0
 
     def take_due(
         self,
@@ -85,16 +70,16 @@ class AdaptivePoller(Generic[K]):
         while most > 0 and first is not None and first <= until:
             key = heapq.heappop(self._heap)[2]
             if is_wanted(key):
-                self._entries[key].due = UNDER_WAY
+                self.entries[key].due = UNDER_WAY
                 most -= 1
                 yield key
             else:
-                del self._entries[key]
+                del self.entries[key]
             first = self.next_at()
 
     def is_news(self, key: K, outcome: object) -> bool:
         """Whether a look shows something else than the one before it."""
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is None:
             return False
         old, entry.outcome = entry.outcome, outcome
@@ -111,7 +96,7 @@ class AdaptivePoller(Generic[K]):
         factor: float = BACKOFF,
     ) -> None:
         """A look is over: the next one comes `shortest` to `longest` seconds later."""
-        entry = self._entries.get(key)
+        entry = self.entries.get(key)
         if entry is not None:
             slower = max(shortest, min(entry.wait * factor, longest))
             entry.wait = shortest if changed else slower
@@ -122,14 +107,14 @@ class AdaptivePoller(Generic[K]):
         """When the next key is due; None: none is, until an answer comes."""
         while self._heap:
             due, _, key = self._heap[0]
-            entry = self._entries.get(key)
+            entry = self.entries.get(key)
             if entry is not None and entry.due == due:
                 return due
             heapq.heappop(self._heap)
         return None
 
     def _set_due(self, key: K, due: float) -> None:
-        entry = self._entries[key]
+        entry = self.entries[key]
         if due != entry.due:
             entry.due = due
             self._pushes += 1

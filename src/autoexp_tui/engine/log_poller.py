@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.mount_workers import MountWorkers
-from autoexp_tui.engine.observations import LogRead, Observation
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import (
     GPU,
     LOOK_WORK,
@@ -33,7 +33,6 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
-from autoexp_tui.model.facts import Silence
 from autoexp_tui.model.state import JobRecord, SessionState
 
 LOOK_BYTES: Final = 4 << 20
@@ -117,8 +116,10 @@ class LogPoller:
         """Some files changed: whether one of them is looked at sooner for it. May be
         called from another thread."""
         known = {self._paths.get(path, ("", "")) for path in paths}
-        slow = self._shortest * BACKOFF
-        woken = [one for one in known if self._schedule.wait_of(one) > slow]
+        slow, entries = self._shortest * BACKOFF, self._schedule.entries
+        woken = [
+            one for one in known if (entry := entries.get(one)) and entry.wait > slow
+        ]
         self._woken.extend(sorted(woken))
         return bool(woken)
 
@@ -166,8 +167,8 @@ class LogPoller:
         self._shortest = max(poll_seconds, often)
         while self._woken:
             stream = self._woken.popleft()
-            if stream in self._schedule:
-                self._schedule.want([stream], now, self._find_waits(*stream)[0])
+            if stream in self._schedule.entries:
+                self._schedule.want(stream, now, self._find_waits(*stream)[0])
         slack = poll_seconds * SLACK
         due = list(self._schedule.take_due(now, slack=slack, most=MOST_AT_ONCE))
         last: list[Stream] = []
@@ -198,13 +199,13 @@ class LogPoller:
             old_log, old = self._watched.pop(name, ("", ()))
             for source in old:
                 if log != old_log or source not in sources:
-                    self._schedule.forget((name, source))
+                    self._schedule.entries.pop((name, source), None)
             if sources:
                 self._watched[name] = (log, sources)
             for source in sources:
                 if log != old_log or source not in old:
                     shortest, _ = self._find_waits(name, source)
-                    self._schedule.want([(name, source)], now, shortest)
+                    self._schedule.want((name, source), now, shortest)
         self._moved.clear()
 
     def _make_cursor(self, stream: Stream) -> LogCursor:
@@ -227,47 +228,33 @@ def _find_log(job: JobRecord) -> str:
     return job.attempt.log_path if job.attempt else ""
 
 
-@dataclass(frozen=True, slots=True)
-class LogProbe:
-    """How logs are looked at; those on a mount that is silent are waited for."""
-
-    source: LogSource
-
-    def read(self, items: Sequence[LogCursor]) -> Iterator[LogRead]:
-        """One by one, in their order, up to `LOOK_BYTES` and `LOOK_WORK`."""
-        room, work = LOOK_BYTES, LOOK_WORK
-        for at in items:
-            if room <= 0 or work <= 0:
-                return
-            chunk, tail, problem = None, "", ""
-            found: tuple[FoundFile, ...] | None = None
-            try:
-                if at.search is not None:
-                    found = tuple(self.source.find(at.search))
-                else:
-                    chunk = self.source.read(at)
-                    if at.final and not at.source:
-                        tail = self.source.tail(at.path, TAIL_BYTES)
-            except OSError as error:
-                chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
-            size = len(chunk.data) if chunk else 0
-            room, work = room - size, work - size * at.cost
-            yield LogRead(
-                job=at.job,
-                attempt=at.attempt,
-                run=at.run,
-                chunk=chunk,
-                final=at.final,
-                tail=tail,
-                problem=problem,
-                source=at.source,
-                found=found,
-            )
-
-    def report(self, answers: Sequence[LogRead]) -> Observation:
-        return seen.LogsRead(reads=tuple(answers))
-
-    def report_silence(
-        self, items: Sequence[LogCursor], silence: Silence, t: float
-    ) -> None:
-        return None
+def read_logs(source: LogSource, items: Sequence[LogCursor]) -> Iterator[LogRead]:
+    """Look at logs one by one, in their order, up to `LOOK_BYTES` and `LOOK_WORK`."""
+    room, work = LOOK_BYTES, LOOK_WORK
+    for at in items:
+        if room <= 0 or work <= 0:
+            return
+        chunk, tail, problem = None, "", ""
+        found: tuple[FoundFile, ...] | None = None
+        try:
+            if at.search is not None:
+                found = tuple(source.find(at.search))
+            else:
+                chunk = source.read(at)
+                if at.final and not at.source:
+                    tail = source.tail(at.path, TAIL_BYTES)
+        except OSError as error:
+            chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
+        size = len(chunk.data) if chunk else 0
+        room, work = room - size, work - size * at.cost
+        yield LogRead(
+            job=at.job,
+            attempt=at.attempt,
+            run=at.run,
+            chunk=chunk,
+            final=at.final,
+            tail=tail,
+            problem=problem,
+            source=at.source,
+            found=found,
+        )

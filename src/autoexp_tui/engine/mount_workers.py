@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.observations import Observation
@@ -21,8 +21,8 @@ from autoexp_tui.engine.ports import Pool
 from autoexp_tui.model.facts import Silence
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 A = TypeVar("A")
+ReportSilence: TypeAlias = Callable[[Sequence[T], Silence, float], Observation | None]
 
 SILENT_SECONDS: Final = 10.0
 """Without any progress, after which a batch is stuck."""
@@ -35,21 +35,6 @@ BATCH_ITEMS: Final = 1000
 _STEP_SECONDS: Final = 6.0
 """At most so much silence counts between two commits: the engine itself may have
 been asleep."""
-
-
-class Probe(Protocol[T_contra, A]):
-    """How the items of one kind are looked at."""
-
-    def read(self, items: Sequence[T_contra]) -> Iterator[A]:
-        """One answer an item, in order, or fewer; blocks, on a pool's thread."""
-
-    def report(self, answers: Sequence[A]) -> Observation:
-        """What answers are posted as."""
-
-    def report_silence(
-        self, items: Sequence[T_contra], silence: Silence, t: float
-    ) -> Observation | None:
-        """What is posted of items on a mount point that does not answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -106,13 +91,20 @@ class MountWorkers(Generic[T, A]):
         kind: str,
         pool: Pool,
         mount_of: Callable[[str], str],
-        probe: Probe[T, A],
+        read: Callable[[Sequence[T]], Iterator[A]],
+        report: Callable[[Sequence[A]], Observation],
         post: Callable[[Observation], None],
+        report_silence: ReportSilence[T] = lambda _items, _silence, _t: None,
     ) -> None:
+        """`read` gives one answer an item, in order, or fewer; it blocks, on a pool's
+        thread. Answers are posted as `report` has them, and items on a mount point that
+        does not answer as `report_silence` has them, if at all."""
         self._kind = kind
         self._pool = pool
         self._mount_of = mount_of
-        self._probe = probe
+        self._read = read
+        self._report = report
+        self._report_silence = report_silence
         self._post = post
         self._mounts: dict[str, _Mount[T, A]] = {}
         self._held: set[Hashable] = set()
@@ -181,12 +173,12 @@ class MountWorkers(Generic[T, A]):
         finished, answers, rest = batch.give_up()
         if batch.stuck:
             if answers:
-                self._post(self._probe.report(answers))
+                self._post(self._report(answers))
             self._release(finished)
             mount.waiting = dict(rest) | mount.waiting
-            self._report_silence(mount, [*batch.items, *rest], t)
+            self._tell_silence(mount, [*batch.items, *rest], t)
 
-    def _report_silence(
+    def _tell_silence(
         self, mount: _Mount[T, A], items: Iterable[tuple[Hashable, T]], t: float
     ) -> None:
         """Post, once each, what is not known because the mount does not answer."""
@@ -196,7 +188,7 @@ class MountWorkers(Generic[T, A]):
         self._silent |= new.keys()
         quiet = max(batch.quiet for batch in mount.batches)
         silence = Silence(mount.path, t - quiet)
-        observation = self._probe.report_silence([*new.values()], silence, t)
+        observation = self._report_silence([*new.values()], silence, t)
         if observation is not None:
             self._post(observation)
         if mount.answering is not False:
@@ -209,14 +201,14 @@ class MountWorkers(Generic[T, A]):
         names = [f"{mount.path} #{n}" for n in range(1, MOST_BATCHES + 1)]
         free = [name for name in names if name not in taken]
         if not free:
-            self._report_silence(mount, mount.waiting.items(), t)
+            self._tell_silence(mount, mount.waiting.items(), t)
             return
         items = list(islice(mount.waiting.items(), BATCH_ITEMS))
         batch: _Batch[T, A] = _Batch(free[0], items)
         name = f"{self._kind} {batch.name}"
 
         def call() -> None:
-            for answer in self._probe.read([item for _, item in items]):
+            for answer in self._read([item for _, item in items]):
                 if not batch.add_answer(answer):
                     return
 
@@ -227,7 +219,7 @@ class MountWorkers(Generic[T, A]):
             if problem is not None:
                 self._post(seen.call_failed(name, problem))
             if answers:
-                self._post(self._probe.report(answers))
+                self._post(self._report(answers))
 
         mount.batches.append(batch)
         if self._pool.submit(name, call, done):

@@ -7,8 +7,9 @@ one of a kind at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 from autoexp_tui.engine import observations as seen
@@ -16,7 +17,7 @@ from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import PollAnswer
-from autoexp_tui.engine.log_poller import LogPoller, LogProbe
+from autoexp_tui.engine.log_poller import LogPoller, read_logs
 from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import FactSource, Parts, Pool, PoolKey
@@ -88,7 +89,14 @@ class Poller:
             telemetry,
             runs,
             parts.attempt_dir,
-            MountWorkers("logs", pools["logs"], place_of, LogProbe(parts.logs), post),
+            MountWorkers(
+                "logs",
+                pools["logs"],
+                place_of,
+                partial(read_logs, parts.logs),
+                lambda reads: seen.LogsRead(reads=tuple(reads)),
+                post,
+            ),
         )
 
     def restart(self) -> None:
@@ -226,8 +234,14 @@ class FactPoller:
         self._source = source
         self._command_pool = command_pool
         self._post = post
-        self._workers = MountWorkers(
-            "facts", file_pool, mount_of, FileProbe(source), post
+        self._workers: MountWorkers[FileKey, FileFact] = MountWorkers(
+            "facts",
+            file_pool,
+            mount_of,
+            lambda keys: zip(keys, source.observe_all(keys), strict=True),
+            lambda facts: seen.FactsSeen(facts=tuple(facts)),
+            post,
+            _report_unknown,
         )
         self._files: AdaptivePoller[FileKey] = AdaptivePoller()
         self._commands: AdaptivePoller[CommandKey] = AdaptivePoller()
@@ -242,13 +256,13 @@ class FactPoller:
         """Somebody asks for these just now, or has reason to ask again."""
         for key in keys:
             if isinstance(key, CommandKey):
-                self._commands.want([key], now, COMMAND_SECONDS)
+                self._commands.want(key, now, COMMAND_SECONDS)
             else:
-                self._files.want([key], now, poll_seconds)
+                self._files.want(key, now, poll_seconds)
 
     def note(self, got: seen.FactsSeen, now: float, poll_seconds: float) -> None:
         """Learn from answers when to look again."""
-        longest = min(COLD_SECONDS, len(self._files) / FREE_LOOKS)
+        longest = min(COLD_SECONDS, len(self._files.entries) / FREE_LOOKS)
         for key, fact in got.facts:
             if not isinstance(key, CommandKey) and fact.silence is None:
                 changed = self._files.is_news(key, (fact.value, fact.error))
@@ -324,24 +338,6 @@ class FactPoller:
             longest=MOST_COMMAND_SECONDS,
             factor=_COMMAND_BACKOFF,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class FileProbe:
-    """How facts of files are looked at."""
-
-    source: FactSource
-
-    def read(self, items: Sequence[FileKey]) -> Iterator[FileFact]:
-        return zip(items, self.source.observe_all(items), strict=True)
-
-    def report(self, answers: Sequence[FileFact]) -> Observation:
-        return seen.FactsSeen(facts=tuple(answers))
-
-    def report_silence(
-        self, items: Sequence[FileKey], silence: Silence, t: float
-    ) -> Observation:
-        return _report_unknown(items, silence, t)
 
 
 def _report_unknown(
