@@ -47,21 +47,19 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         _refuse(context, why("stale", jobs=", ".join(stale)), stale)
     elif unknown := tuple(name for name in named if name not in jobs):
         _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
-    elif order.sender and (barred := _find_bar(order.command, order.sender)):
-        _refuse(context, barred, named)
+    elif (  # it is no person, or nobody can tell
+        (sender := order.sender)
+        and (sender.job or sender.doubt)
+        and commands.is_personal(order.command)
+    ):
+        doubt = why(f"sender_{sender.doubt}")
+        reason = why("sender_is_job", by=sender.job) if sender.job else doubt
+        _refuse(context, reason, named)
     else:
         _execute(context, order)
         if len(context.draft.records) == before:
             _refuse(context, why("nothing_to_do", command=order.command.kind))
     context.draft.note_cause()
-
-
-def _find_bar(command: commands.Command, sender: commands.Sender) -> Why | None:
-    """Why the sender may not decide this: it is no person, or nobody can tell."""
-    job, doubt = sender.job, sender.doubt
-    if not commands.is_personal(command) or not (job or doubt):
-        return None
-    return why("sender_is_job", by=job) if job else why(f"sender_{doubt}")
 
 
 def list_named_jobs(order: Order) -> tuple[str, ...]:

@@ -80,13 +80,6 @@ class Dispatcher:
     looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
-    def take_over_effects(self, state: SessionState) -> list[PendingEffect]:
-        """Take over a predecessor's effects; returns those a person must judge."""
-        effects = state.pending.values()
-        probed = {one.effect_id for one in effects if one.effect.recovery == "probe"}
-        self.in_doubt |= probed
-        return [one for one in effects if one.effect.recovery == "once"]
-
     def dispatch(self, state: SessionState, now: float) -> None:
         """Send every pending effect that is neither under way nor told to rest. `now`:
         monotonic seconds."""
@@ -107,17 +100,6 @@ class Dispatcher:
             if isinstance(effect, CaptureEvidence):
                 self.looking.setdefault(effect_id, now)
             self._send(state, pending)
-
-    def list_overdue(self, state: SessionState) -> list[PendingEffect]:
-        """Looks at runs for which their ends wait no longer."""
-        now = self.monotonic()
-        return [
-            pending
-            for effect_id, since in self.looking.items()
-            if (pending := state.pending.get(effect_id)) is not None
-            and isinstance(pending.effect, CaptureEvidence)
-            and now - since >= pending.effect.seconds
-        ]
 
     def next_at(self, state: SessionState) -> float | None:
         """When a resting effect wants to be sent again, monotonic seconds."""

@@ -157,8 +157,11 @@ class Engine:
         draft = self._draft()
         for event in first:
             draft.emit(event)
-        for pending in self._dispatcher.take_over_effects(self.state):
-            leave_in_doubt(draft, pending)
+        for pending in self.state.pending.values():  # of a predecessor
+            if pending.effect.recovery == "probe":
+                self._dispatcher.in_doubt.add(pending.effect_id)
+            elif pending.effect.recovery == "once":
+                leave_in_doubt(draft, pending)
         records = draft.commit()
         self._parts.journal.append(records)
         self._make_true(records)

@@ -229,8 +229,12 @@ class ObservationHandlers:
 
     def end_overdue_looks(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
-        for pending in self._dispatcher.list_overdue(context.state):
-            if isinstance(look := pending.effect, CaptureEvidence):
+        for effect_id, since in list(self._dispatcher.looking.items()):
+            pending = context.state.pending.get(effect_id)
+            look = pending.effect if pending is not None else None
+            if pending is None or not isinstance(look, CaptureEvidence):
+                continue
+            if self._monotonic() - since >= look.seconds:
                 job = context.job(look.job)
                 task = self._dispatcher.find_task(job, look.attempt)
                 late = Kept(  # some of it may be there

@@ -80,10 +80,8 @@ class SubmissionAnswers:
                     clear_warning(context, _make_refusal_id(job))
             case Rejected():
                 self._reject(context, effect_id, token, answer)
-            case Busy(unreachable=True):
-                self._wait_for_executor(context, effect_id, token, answer)
             case Busy():
-                self._wait_for_room(context, effect_id, token, answer)
+                self._wait(context, effect_id, token, answer)
             case Unexplained():
                 self._try_again(context, effect_id, token, answer)
             case Uncertain():
@@ -115,31 +113,26 @@ class SubmissionAnswers:
         detail = format_exchange(answer.sent, answer.message)
         self.dispatcher.settle(context, effect_id, "failed", detail)
 
-    def _wait_for_room(
+    def _wait(
         self, context: DecisionContext, effect_id: str, token: str, answer: Busy
     ) -> None:
-        """Send it again later; what is too large for a limit, in two parts."""
-        until = self.dispatcher.rest(effect_id, BUSY_SECONDS)
+        """Send it again later: where nobody was there, soon, then ever later; what is
+        too large for a limit, in two parts."""
+        tasks, seconds = context.state.tokens[token], BUSY_SECONDS
+        told: dict[str, str | float] = {"message": answer.message, "sent": answer.sent}
         code = "disk_refuses" if answer.disk else "busy"
-        reason = why(code, message=answer.message, sent=answer.sent)
+        if answer.unreachable:
+            first, most = AWAY_SECONDS
+            seconds = min(first * 2 ** self.refused[effect_id], most)
+            self.refused[effect_id] += 1
+            code, told["seconds"] = "unreachable", seconds
+        until, reason = self.dispatcher.rest(effect_id, seconds), why(code, **told)
         _explain(context, token, reason)
-        tasks = context.state.tokens[token]
         if answer.fewer and len(tasks) > 1:
             self._fail(context, effect_id, answer)
             self._send_apart(context, tasks, reason, most=(len(tasks) + 1) // 2)
-        if not answer.disk:
+        if not (answer.disk or answer.unreachable):
             self.dispatcher.rest_alike(context.state, tasks[0][0], until)
-
-    def _wait_for_executor(
-        self, context: DecisionContext, effect_id: str, token: str, answer: Busy
-    ) -> None:
-        """Nobody was there: send it again soon, then ever later."""
-        first, most = AWAY_SECONDS
-        seconds = min(first * 2 ** self.refused[effect_id], most)
-        self.refused[effect_id] += 1
-        self.dispatcher.rest(effect_id, seconds)
-        told = {"message": answer.message, "seconds": seconds, "sent": answer.sent}
-        _explain(context, token, why("unreachable", **told))
 
     def _try_again(
         self, context: DecisionContext, effect_id: str, token: str, answer: Unexplained
@@ -280,7 +273,7 @@ class SubmissionAnswers:
                 isinstance(effect, CancelTasks)
                 and (warning_id := "c" + ids.digest(effect_id))
                 in context.state.warnings
-                and not any(_may_live(context, task) for task in effect.tasks)
+                and all(_was_seen_to_end(context, task) for task in effect.tasks)
             ):
                 detail = "what it was for has ended"
                 self.dispatcher.settle(context, effect_id, "ok", detail)
@@ -338,10 +331,9 @@ def _make_refusal_id(job: str) -> str:
     return "r" + ids.digest(job, "refused")
 
 
-def _may_live(context: DecisionContext, task: TaskId) -> bool:
-    """Whether the attempt may still run: it has not ended, or nobody saw it end."""
+def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:
     attempt = find_attempt(context.job(task[0]), task[1])
-    return attempt is not None and attempt.outcome in (None, Outcome.LOST)
+    return attempt is None or attempt.outcome not in (None, Outcome.LOST)
 
 
 def _is_open(context: DecisionContext, task: TaskId) -> bool:

@@ -15,7 +15,6 @@ from autoexp_tui.events import events
 from autoexp_tui.events.runs import SESSION, format_stage_key, node_key
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import Storm
-from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, Outcome, why
 
 WARNING_ID: Final = "storm"
@@ -64,29 +63,19 @@ def count_failure(
     node = job.attempts[ended.attempt - 1].node
     if ended.cause not in _CRASHES or node in context.state.excluded_nodes:
         return ended
-    ran = _measure_run(context, job, ended)
+    attempt, ran = job.attempts[ended.attempt - 1], 0.0  # of a run that never began
+    if attempt.began_at is not None and (
+        ended.exit_code is not None or ended.signal is not None
+    ):  # both by the clock of the run's own host, else both by the engine's
+        ran = ended.ended_at - context.state.wall_ahead - attempt.began_at
+    elif attempt.began_at is not None and job.state in BEGUN:
+        ran = context.now.lived - job.since_lived
     return replace(ended, streak="quick" if ran <= rules.quick_seconds else "broken")
 
 
 def _rules(context: DecisionContext) -> Storm:
     plan = context.state.plan
     return plan.monitoring.storm if plan else Storm()
-
-
-def _measure_run(
-    context: DecisionContext, job: JobRecord, ended: events.AttemptEnded
-) -> float:
-    """Seconds from the begin of the run to its end; none for one that never began. Both
-    by the clock of the run's own host where its exit record tells the end, both by the
-    engine's where it does not."""
-    attempt = job.attempts[ended.attempt - 1]
-    if attempt.began_at is None:
-        return 0.0
-    if ended.exit_code is not None or ended.signal is not None:
-        ended_at = ended.ended_at - context.state.wall_ahead
-        return ended_at - attempt.began_at
-    running = job.state in BEGUN
-    return context.now.lived - job.since_lived if running else 0.0
 
 
 def _list_places(

@@ -7,7 +7,7 @@ its dependants in the same commit. It emits events into the draft and nothing el
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from autoexp_tui.actions.action_runner import check_deferred
 from autoexp_tui.actions.orders import cancel_attempts, end_job, raise_warning
@@ -15,11 +15,10 @@ from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
-from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.condition import walk
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.kinds import tell_error
 from autoexp_tui.model.policy import find_policy
@@ -108,8 +107,15 @@ def check_job(context: DecisionContext, name: str) -> None:
     if job.state not in _AT_REST and not _check_cancel(context, look):
         if job.state is JobState.WAITING:
             _check_start(context, look)
-        elif job.state is JobState.RETRYING:
-            _check_retry(context, look)
+        elif (
+            job.state is JobState.RETRYING
+            and (retry := job.retry)
+            and not (retry.held or is_composing(context, name))
+        ):
+            if retry.lived <= context.now.lived:
+                _make_ready(context, job)
+            else:
+                look.wake_by(retry.lived)
     put_off = check_deferred(context, name)
     look.keys |= put_off.keys
     look.wake_by(min(put_off.wakes, default=None))
@@ -210,31 +216,29 @@ def _record(
 
 
 def _maybe_ask(context: DecisionContext, look: Look) -> None:
-    """Ask the person once nothing but their word is missing."""
+    """Ask the person once nothing but their word is missing. An answer is bound to the
+    work with its values, and what it takes from the executor."""
     job = context.job(look.job.name)
-    prompts = [
-        approval
-        for spec in job.spec.start_conditions
-        for approval in find_approvals(spec)
-    ]
-    if not prompts:
+    spec = job.spec
+    parts = (part for start in spec.start_conditions for part in walk(start))
+    asks = [part for part in parts if isinstance(part, Approval)]
+    if not asks:
         return
-    passes = job.ask is None and _all_else_passes(look, job)
-    # What is asked about is the work with its values.
-    if passes and is_composed(context, job, look.read_metadata):
-        _ask(context, job, prompts)
-    _answer_by_policy(context, job.name)
-
-
-def _ask(context: DecisionContext, job: JobRecord, prompts: Sequence[Approval]) -> None:
-    """An answer is bound to the work, and what it takes from the executor."""
-    number, spec = len(job.attempts) + 1, job.spec
-    wants = spec.resources.key
-    seal = ids.digest(spec.name, number, spec.fingerprint, spec.command, wants)
-    prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
-    context.draft.emit(
-        events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
+    passes = job.ask is None and all(
+        (status is not None and bool(status.waived))
+        or look.start(start, assume_approved=True).result is Result.PASS
+        for start, status in zip(spec.start_conditions, job.start, strict=True)
+        if start.blocking
     )
+    if passes and is_composed(context, job, look.read_metadata):
+        number, wants = len(job.attempts) + 1, spec.resources.key
+        seal = ids.digest(spec.name, number, spec.fingerprint, spec.command, wants)
+        prompt = "\n".join(one.prompt for one in asks if one.prompt)
+        asked = events.ApprovalAsked(
+            job=job.name, attempt=number, digest=seal, prompt=prompt
+        )
+        context.draft.emit(asked)
+    _answer_by_policy(context, job.name)
 
 
 def _answer_by_policy(context: DecisionContext, name: str) -> None:
@@ -253,38 +257,6 @@ def _answer_by_policy(context: DecisionContext, name: str) -> None:
             policy=f"--approve {policy}",
         )
     )
-
-
-def find_approvals(spec: Condition) -> tuple[Approval, ...]:
-    """The approvals that `spec` consists of."""
-    match spec:
-        case Approval():
-            return (spec,)
-        case Composite():
-            return tuple(a for part in spec.conditions for a in find_approvals(part))
-        case Not():
-            return find_approvals(spec.condition)
-        case _:
-            return ()
-
-
-def _all_else_passes(look: Look, job: JobRecord) -> bool:
-    return all(
-        (status is not None and bool(status.waived))
-        or look.start(spec, assume_approved=True).result is Result.PASS
-        for spec, status in zip(job.spec.start_conditions, job.start, strict=True)
-        if spec.blocking
-    )
-
-
-def _check_retry(context: DecisionContext, look: Look) -> None:
-    retry = look.job.retry
-    if retry is None or retry.held or is_composing(context, look.job.name):
-        return
-    if retry.lived <= context.now.lived:
-        _make_ready(context, look.job)
-    else:
-        look.wake_by(retry.lived)
 
 
 def _make_ready(context: DecisionContext, job: JobRecord) -> None:
