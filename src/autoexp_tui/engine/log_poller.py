@@ -88,7 +88,7 @@ class LogPoller:
         self._to_reread: dict[Stream, None] = {}
         self._watched: dict[str, tuple[str, tuple[str, ...]]] = {}
         """Job -> its log, and which of its files are watched."""
-        self._moved: set[str] = set()
+        self.moved: set[str] = set()
         """Jobs of which other files may have to be watched than are."""
         self._paths: dict[str, Stream] = {}
         """What was looked at, by its path."""
@@ -105,12 +105,8 @@ class LogPoller:
             for job in [job for job in ended if _find_log(job)][:MOST_REREAD]
             for source in self._telemetry.find_run(job).sources
         }
-        self._moved.update(self._ephemeral.roster.active)
+        self.moved.update(self._ephemeral.roster.active)
         self._runs.drained.clear()
-
-    def touch(self, jobs: Iterable[str]) -> None:
-        """Something was decided of these jobs: other logs may be theirs."""
-        self._moved.update(jobs)
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether one of them is looked at sooner for it. May be
@@ -138,7 +134,7 @@ class LogPoller:
             if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
                 self._schedule.hurry(now, stream)
             if read.found is not None:
-                self._moved.add(read.job)
+                self.moved.add(read.job)
             if chunk is None and stream in self._to_reread:
                 del self._to_reread[stream]
                 files = ((read.job, one.path) for one in read.found or ())
@@ -161,7 +157,7 @@ class LogPoller:
 
     def look(self, now: float, t: float, poll_seconds: float) -> None:
         """Read what is due; `now` is monotonic, `t` the same moment."""
-        if self._moved:
+        if self.moved:
             self._watch_moved(now)
         often = min(len(self._watched) / BUSY_JOBS, BUSIEST_SECONDS)
         self._shortest = max(poll_seconds, often)
@@ -185,12 +181,12 @@ class LogPoller:
 
     def next_at(self, now: float) -> float | None:
         """When the next log is to be read; an answer that is still out wakes us."""
-        return now if self._woken or self._moved else self._schedule.next_at()
+        return now if self._woken or self.moved else self._schedule.next_at()
 
     def _watch_moved(self, now: float) -> None:
         """Watch the files that there are now of the jobs that moved, and no others."""
         active = self._ephemeral.roster.active
-        for name in sorted(self._moved):
+        for name in sorted(self.moved):
             job = self._state.jobs.get(name)
             log = _find_log(job) if job is not None and name in active else ""
             sources: tuple[str, ...] = ()
@@ -206,7 +202,7 @@ class LogPoller:
                 if log != old_log or source not in old:
                     shortest, _ = self._find_waits(name, source)
                     self._schedule.want((name, source), now, shortest)
-        self._moved.clear()
+        self.moved.clear()
 
     def _make_cursor(self, stream: Stream) -> LogCursor:
         name, source = stream

@@ -24,7 +24,7 @@ from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.submission_answers import leave_in_doubt
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.engine.timeline import Timeline, warn_of_step
+from autoexp_tui.engine.timeline import Timeline
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.decision_context import DecisionContext, Draft
@@ -33,7 +33,7 @@ from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import BEGUN, JobState
+from autoexp_tui.model.states import BEGUN, JobState, why
 from autoexp_tui.scheduling.decide import settle_jobs
 
 IDLE_SECONDS = 5.0
@@ -181,7 +181,9 @@ class Engine:
             # The wall clock was set: who waits for a time is judged anew.
             self._telemetry.restart_clocks()
             self._ephemeral.pending |= self.state.jobs.keys()
-            self._record_alone(warn_of_step(step))
+            way = "back" if step < 0 else "forward"
+            told = why("clock_set", way=way, seconds=abs(step))
+            self._record_alone(events.WarningRaised(warning_id="clock", why=told))
         if self._unwritten and not self._write(self._unwritten):
             self._publish()
             return
@@ -328,7 +330,7 @@ class Engine:
         for record in records:
             apply(self.state, record)
         touched, self.state.touched = self.state.touched, set()
-        self._poller.logs.touch(touched)
+        self._poller.logs.moved |= touched
         self._telemetry.note_changes(touched)
         for name in touched & self._health.queue.keys():
             if self.state.jobs[name].state not in WITH_EXECUTOR:

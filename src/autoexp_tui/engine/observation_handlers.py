@@ -128,8 +128,9 @@ class ObservationHandlers:
             case seen.OrdersTaken():
                 for order in observation.orders:
                     handle_order(context, order)
-                if observation.orders:
-                    poller.forget_known(observation.orders)
+                known = poller.state.commands  # their events a predecessor has synced
+                ids_taken = (order.command_id for order in observation.orders)
+                poller.forget_orders(one for one in ids_taken if one in known)
             case seen.Heartbeat():
                 self._health.deposed = self._health.deposed or not observation.ours
             case _:

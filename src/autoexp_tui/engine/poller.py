@@ -23,7 +23,6 @@ from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import FactSource, Parts, Pool, PoolKey
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import (
     CommandKey,
     Fact,
@@ -69,7 +68,7 @@ class Poller:
         runs: RunReports,
         post: Callable[[Observation], None],
     ) -> None:
-        self._state = state
+        self.state = state
         self._ephemeral = ephemeral
         self._parts = parts
         self._dispatcher = dispatcher
@@ -110,12 +109,14 @@ class Poller:
 
     def look(self, now: float, t: float) -> None:
         """Every look that is due; `t` is the same moment."""
-        watch, plan = self._ephemeral.watch, self._state.plan
+        watch, plan = self._ephemeral.watch, self.state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         if self._is_due("inbox", now):
             # Before logs, whose answer takes a commit's time.
-            due = now + INBOX_SECONDS
-            self._submit("inbox", "house", self._read_inbox, due)
+            inbox, due = self._parts.inbox, now + INBOX_SECONDS
+            self._submit(
+                "inbox", "house", lambda: seen.OrdersTaken(orders=(*inbox.take(),)), due
+            )
         if self._is_due("executor", now):
             self._ask_executor(now)
         for key in watch.take_dropped():  # an old look must not count as a new one
@@ -137,7 +138,7 @@ class Poller:
             *(self._due.get(kind, now) for kind in kinds),
             self.facts.next_at(),
             self.logs.next_at(now),
-            self._dispatcher.next_at(self._state),
+            self._dispatcher.next_at(self.state),
         ]
         return [at for at in times if at is not None]
 
@@ -149,7 +150,7 @@ class Poller:
         names = (*sorted(roster.active), *sorted(roster.lost))
         tasks = [
             self._dispatcher.find_task(job, attempt.number)
-            for job in map(self._state.jobs.__getitem__, names)
+            for job in map(self.state.jobs.__getitem__, names)
             for attempt in job.attempts[-1:]
             if attempt.outcome in (None, Outcome.LOST)
             # Before the executor has answered for it, its absence says nothing.
@@ -166,20 +167,12 @@ class Poller:
             due = now + executor.poll_seconds
             self._submit("executor", "poll", call, due)
 
-    def _read_inbox(self) -> Observation:
-        return seen.OrdersTaken(orders=tuple(self._parts.inbox.take()))
-
     def _beat(self) -> Observation:
         """Show that we live, and learn whether we still own the session."""
         try:
             return seen.Heartbeat(ours=self._parts.lease.heartbeat())
         except OSError as error:
             return seen.Heartbeat(ours=True, problem=str(error))
-
-    def forget_known(self, orders: Iterable[Order]) -> None:
-        """Of orders that were taken, those whose events a predecessor has synced."""
-        known = self._state.commands
-        self.forget_orders(one.command_id for one in orders if one.command_id in known)
 
     def forget_orders(self, command_ids: Iterable[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""

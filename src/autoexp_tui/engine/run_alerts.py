@@ -196,25 +196,18 @@ def clear_alerts(context: DecisionContext, job: str) -> None:
 
 def check_quiet(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:
     """Warn of a stall and carry out rules over what does not happen."""
-    _check_stall(context, job, run)
-    for quiet in run.watch.find_due():
-        key = 0 if quiet.rule.match_once else quiet.key
-        found = Match(quiet.rule.name, quiet.offset, quiet.line)
-        log_matched(
-            context, _build_match(run, job.name, quiet.rule, found, key), quiet.rule
-        )
-
-
-def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:
     warning_id = "a" + ids.digest(job.name, run.attempt, "stall")
     if not run.watch.is_stalled(run.rules.stall_after_seconds):
         clear_warning(context, warning_id)
-        return
-    if warning_id in context.state.warnings:
-        return
-    seconds = run.watch.steps.measure(run.watch.looked_at)
-    reason = why("stall", job=job.name, step=run.step or 0, seconds=seconds)
-    raise_warning(context, warning_id, reason, job.name)
-    rules = (one for one in run.rules.state_events if one.state == "stall")
-    if any(is_for_stage(rule, job.spec.stage) for rule in rules):
-        request_end(context, job, reason, Cause.STALL, "stall")
+    elif warning_id not in context.state.warnings:
+        seconds = run.watch.steps.measure(run.watch.looked_at)
+        reason = why("stall", job=job.name, step=run.step or 0, seconds=seconds)
+        raise_warning(context, warning_id, reason, job.name)
+        rules = (one for one in run.rules.state_events if one.state == "stall")
+        if any(is_for_stage(rule, job.spec.stage) for rule in rules):
+            request_end(context, job, reason, Cause.STALL, "stall")
+    for quiet in run.watch.find_due():
+        key = 0 if quiet.rule.match_once else quiet.key
+        found = Match(quiet.rule.name, quiet.offset, quiet.line)
+        matched = _build_match(run, job.name, quiet.rule, found, key)
+        log_matched(context, matched, quiet.rule)

@@ -9,14 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.events import events
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import why
 
 STEP_SECONDS: Final = 5.0
 """By which the wall clock differs from what passed when somebody has set it."""
-WARNING_ID: Final = "clock"
 
 
 class Timeline:
@@ -57,10 +54,3 @@ class Timeline:
         step = wall_ahead - self._wall_ahead
         self._wall_ahead = wall_ahead
         return step if abs(step) >= STEP_SECONDS else 0.0
-
-
-def warn_of_step(seconds: float) -> events.WarningRaised:
-    """What people are told of a step of the wall clock."""
-    way = "back" if seconds < 0 else "forward"
-    reason = why("clock_set", way=way, seconds=abs(seconds))
-    return events.WarningRaised(warning_id=WARNING_ID, why=reason)

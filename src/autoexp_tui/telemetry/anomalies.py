@@ -66,8 +66,19 @@ class AnomalyWatch:
         self._step = step
         if is_number:
             self._record(step, value)
-            findings += self._check_plateau(step, value, total)
-            findings += self._check_divergence(step, value)
+            settings, enough = self.settings, self._count >= self.settings.min_points
+            if settings.flat_share is not None and total:
+                steps = math.ceil(settings.flat_share * total)
+                stood = step - (self._anchor[0] if self._anchor else step)
+                holds = enough and stood >= steps
+                more = {"percent": settings.plateau_percent, "steps": steps}
+                findings += self._judge("plateau", step, value, more, holds=holds)
+            # It clears at half the height at which it began, so that noise is no news.
+            percent = settings.divergence_percent
+            limit = percent / 2 if "divergence" in self._active else percent
+            holds = enough and value > self._minimum + abs(self._minimum) * limit / 100
+            more = {"percent": percent, "minimum": self._minimum}
+            findings += self._judge("divergence", step, value, more, holds=holds)
             self._last = value
         return findings
 
@@ -89,27 +100,6 @@ class AnomalyWatch:
         before = self._anchor[1] if self._anchor else None
         if before is None or value < before - abs(before) * share:
             self._anchor = (step, value)
-
-    def _check_plateau(
-        self, step: int, value: float, total: int | None
-    ) -> Iterator[Finding]:
-        share = self.settings.flat_share
-        if share is None or not total:
-            return
-        steps = math.ceil(share * total)
-        since = self._anchor[0] if self._anchor else step
-        holds = step - since >= steps and self._count >= self.settings.min_points
-        more = {"percent": self.settings.plateau_percent, "steps": steps}
-        yield from self._judge("plateau", step, value, more, holds=holds)
-
-    def _check_divergence(self, step: int, value: float) -> Iterator[Finding]:
-        """Clears at half the height at which it began, so that noise does not ring."""
-        percent = self.settings.divergence_percent
-        limit = percent / 2 if "divergence" in self._active else percent
-        height = self._minimum + abs(self._minimum) * limit / 100
-        holds = value > height and self._count >= self.settings.min_points
-        more = {"percent": percent, "minimum": self._minimum}
-        return self._judge("divergence", step, value, more, holds=holds)
 
     def _judge(
         self, code: Code, step: int, value: float, more: Numbers, *, holds: bool

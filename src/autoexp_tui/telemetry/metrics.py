@@ -152,17 +152,15 @@ class MetricReader:
         own = self.own.read(data) if self.own.metrics else {}
         points = []
         for start, line, passed_over in _select_lines(fold(data), every, own):
-            reading = self._read(line, own.get(start))
+            mine, reading = own.get(start), None
+            if mine is not None or may_say_something(line):
+                reading = read_line(_cut(line), has_values=mine is not None)
+                if self.own.metrics:
+                    reading = self.own.merge(reading, mine or {})
             if reading is not None:
                 point = self._steps.make_point(reading, offset + start, passed_over)
                 points.append(point)
         return points
-
-    def _read(self, line: bytes, own: Mapping[str, float] | None) -> Reading | None:
-        if own is None and not may_say_something(line):
-            return None
-        reading = read_line(_cut(line), has_values=own is not None)
-        return self.own.merge(reading, own or {}) if self.own.metrics else reading
 
 
 def _cut(line: bytes) -> bytes:
