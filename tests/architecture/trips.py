@@ -99,9 +99,7 @@ def read_a_log_line() -> Entered:
     """A line in the log of a running job until a snapshot tells its loss."""
     with (
         tempfile.TemporaryDirectory() as root,
-        patch.object(
-            World, "log_source", lambda world: LogReader(world.clock.monotonic)
-        ),
+        patch.object(World, "log_source", lambda world: LogReader()),
     ):
         bench = running_job(Path(root))
         log = Path(bench.job("a").attempts[-1].log_path)

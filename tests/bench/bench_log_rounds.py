@@ -140,9 +140,7 @@ def main(jobs: int = 10_000, growing: int = 1_000, *, profile: bool = False) -> 
     """Measure quiet logs, then growing ones."""
     with (
         tempfile.TemporaryDirectory() as root,
-        patch.object(
-            World, "log_source", lambda world: LogReader(world.clock.monotonic)
-        ),
+        patch.object(World, "log_source", lambda world: LogReader()),
     ):
         session = begin(jobs, Path(root))
         session.run(SETTLE_SECONDS)

@@ -9,7 +9,6 @@ import pytest
 
 from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.probes.log_reader import MOST_BYTES, LogReader
-from autoexp_tui.testing.clock import ManualClock
 
 
 class Log:
@@ -17,8 +16,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.clock = ManualClock()
-        self.reader = LogReader(self.clock.monotonic)
+        self.reader = LogReader()
         self.offset = 0
 
     def append(self, data: bytes) -> None:
@@ -176,7 +174,7 @@ def test_the_next_engine_goes_on_where_the_cursor_stands(log: Log) -> None:
     log.append(b"one\n")
     log.read()
     log.append(b"two\n")
-    log.reader = LogReader(log.clock.monotonic)
+    log.reader = LogReader()
     assert log.text() == b"two\n"
 
 

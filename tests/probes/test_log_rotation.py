@@ -120,7 +120,6 @@ def test_a_log_written_anew_within_one_tick_of_the_clock_is_noticed(log: Log) ->
     with log.path.open("r+b") as file:
         file.write(b"step 2\n")
     os.utime(log.path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    log.clock.advance(60.0)
     assert log.text() == b"step 2\n"
 
 
@@ -282,15 +281,3 @@ def test_a_look_at_a_growing_log_is_one_open_one_stat_one_read(
     calls = Calls(monkeypatch)
     assert log.read() is not None
     assert calls.made == {"open": 1, "fstat": 1, "pread": 1}
-
-
-def test_a_look_at_a_quiet_log_reads_nothing(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log.append(b"whole\nhalf")
-    log.read()
-    log.clock.advance(2.0)
-    log.read()
-    calls = Calls(monkeypatch)
-    assert log.read() is None
-    assert calls.made == {"open": 1, "fstat": 1}

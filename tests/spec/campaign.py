@@ -134,7 +134,7 @@ class Campaign:
                 lease=lease,
                 executor=self.executor,
                 facts=OutsideFacts(self.clock),
-                logs=LogReader(self.clock.monotonic),
+                logs=LogReader(),
                 inbox=Mailbox(),
                 planner=Recompose(),
                 preparation=Ready(),

@@ -108,7 +108,7 @@ class SlurmCluster:
         self.kind = "slurm" if accounting else "slurm without accounting"
         self.scripts: Attempts = {}
         self.facts: FactSource = OutsideFacts(clock)
-        self.logs: LogSource = LogReader(clock.monotonic)
+        self.logs: LogSource = LogReader()
         self._danger = danger
         self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
         self._pace = 4.0 if self._times is AS_SHIPPED else 1.5

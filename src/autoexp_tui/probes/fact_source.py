@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -30,8 +29,8 @@ from autoexp_tui.model.facts import (
 )
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes.bounded_command import run_bounded
-from autoexp_tui.probes.globbing import expand
-from autoexp_tui.probes.stat_cache import Glance, OpenFile
+from autoexp_tui.probes.globbing import Glance, expand
+from autoexp_tui.storage.trust import open_regular
 from autoexp_tui.text.patterns import (
     Pattern,
     compile_text_pattern,
@@ -41,9 +40,6 @@ from autoexp_tui.text.patterns import (
 
 MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
-_SETTLED_SECONDS = 2.0
-"""A file this old cannot change again with the same times."""
-_MOST_TEXTS = 10_000
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
@@ -61,7 +57,6 @@ class OutsideFacts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
-        self._texts: dict[TextKey, _Text] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
         return next(self.observe_all([key]))
@@ -69,17 +64,17 @@ class OutsideFacts:
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys`, one after another; shared paths are asked once."""
         began = self._clock.monotonic()  # of all: what they share was looked at first
-        with closing(Glance()) as at:
-            for key in keys:
-                try:
-                    fact = Fact(self._look(key, at), began)
-                except OSError as error:
-                    reason = error.strerror or str(error)
-                    where = f"{error.filename}: " if error.filename else ""
-                    fact = Fact(None, began, error=f"{where}{reason}")
-                except ValueError as error:
-                    fact = Fact(None, began, error=str(error))
-                yield fact
+        at = Glance()
+        for key in keys:
+            try:
+                fact = Fact(self._look(key, at), began)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                where = f"{error.filename}: " if error.filename else ""
+                fact = Fact(None, began, error=f"{where}{reason}")
+            except ValueError as error:
+                fact = Fact(None, began, error=str(error))
+            yield fact
 
     def _look(self, key: OutsideKey, at: Glance) -> FactValue:
         match key:
@@ -88,41 +83,13 @@ class OutsideFacts:
             case GlobKey():
                 return find_matches(key.pattern, at)
             case TextKey():
-                return self._text(key, at)
+                return read_file_text(key)
             case LogKey():
                 return self._log(key, at)
             case CommandKey():
                 return run_bounded(key.command, key.timeout)
             case _:
                 assert_never(key)
-
-    def _text(self, key: TextKey, at: Glance) -> FileText:
-        """What is asked of a file's text, worked out again when it may be another."""
-        file = at.open(key.path)
-        if file is None:
-            self._texts.pop(key, None)
-            return FileText(None)
-        found = file.stat
-        stamp = _make_stamp(found)
-        known = self._texts.get(key)
-        if known is not None and known.stamp == stamp and known.settled:
-            return known.text
-        data = file.pread(MOST_TEXT + 1, 0)
-        if len(data) > MOST_TEXT:
-            raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", key.path)
-        identity = _make_identity(key.path, found)
-        if key.pattern:
-            readable = make_text_readable(read_text(data).encode())
-            holds = compile_text_pattern(key.pattern).search(readable) is not None
-            text = FileText("", identity, holds=holds)
-        else:
-            text = FileText(read_text(data), identity)
-        # Whether a later write surely shows in the file's times.
-        age = self._clock.utc() - max(found.st_mtime, found.st_ctime)
-        if len(self._texts) >= _MOST_TEXTS:
-            self._texts.clear()
-        self._texts[key] = _Text(stamp, text, age > _SETTLED_SECONDS)
-        return text
 
     def _log(self, key: LogKey, at: Glance) -> LogFound:
         paths = [key.path]
@@ -145,7 +112,7 @@ class OutsideFacts:
         problem = None
         for path, watch in watches.items():
             try:
-                watch.look(path, at)
+                watch.look(path)
             except OSError as error:
                 problem = problem or error
         self._watches[key] = watches
@@ -175,6 +142,22 @@ def look_at(path: str, at: Glance) -> FileStat:
         mtime=found.st_mtime,
         file=_make_identity(path, found),
     )
+
+
+def read_file_text(key: TextKey) -> FileText:
+    """What is asked of a file's text; raises OSError: it could not be looked at."""
+    with open_regular(key.path) as (handle, found):
+        if handle is None or found is None:
+            return FileText(None)
+        data = os.pread(handle, MOST_TEXT + 1, 0)
+    if len(data) > MOST_TEXT:
+        raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", key.path)
+    identity = _make_identity(key.path, found)
+    if not key.pattern:
+        return FileText(read_text(data), identity)
+    readable = make_text_readable(read_text(data).encode())
+    holds = compile_text_pattern(key.pattern).search(readable) is not None
+    return FileText("", identity, holds=holds)
 
 
 def find_matches(pattern: str, at: Glance) -> Matches:
@@ -210,18 +193,6 @@ def _make_identity(path: str, found: os.stat_result) -> FileIdentity:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    stamp: tuple[int, ...]
-    text: FileText
-    settled: bool
-
-
-def _make_stamp(found: os.stat_result) -> tuple[int, ...]:
-    times = (found.st_mtime_ns, found.st_ctime_ns)
-    return (found.st_dev, found.st_ino, found.st_size, *times)
-
-
 @dataclass(slots=True)
 class LogWatch:
     """The search for one pattern in a file; one that was replaced begins anew."""
@@ -241,25 +212,23 @@ class LogWatch:
     _end: int = 0
     """Up to here everything was searched."""
 
-    def look(self, path: str, at: Glance) -> None:
-        """Search what is new, sharing the reading; raises OSError: it cannot be
-        read."""
-        file = at.open(path)
-        self.exists = file is not None
-        if file is None:
-            self._start_over(None)
-        else:
-            self._look_into(file)
+    def look(self, path: str) -> None:
+        """Search what is new; raises OSError: it cannot be read."""
+        with open_regular(path) as (handle, found):
+            self.exists = handle is not None
+            if handle is None or found is None:
+                self._start_over(None)
+            else:
+                self._look_into(handle, found)
         self.started = True
 
-    def _look_into(self, file: OpenFile) -> None:
-        found, size = file.stat, file.stat.st_size
-        identity = (found.st_dev, found.st_ino)
+    def _look_into(self, handle: int, found: os.stat_result) -> None:
+        size, identity = found.st_size, (found.st_dev, found.st_ino)
         if identity != self._identity or size < self._end:
             self._start_over(identity)
             if not self.started and size > self.tail_bytes:
                 start = size - self.tail_bytes
-                data = file.pread(_MOST_OVERLAP, start - 1)
+                data = os.pread(handle, _MOST_OVERLAP, start - 1)
                 # Not within a line, if that line ends soon.
                 self._offset = start + data.find(b"\n")
             skipped = self.skip.get(found.st_ino, 0)
@@ -268,19 +237,19 @@ class LogWatch:
         if self.line is not None:
             self._end = size
         elif size != self._end:
-            self._search(file)
+            self._search(handle)
 
     def _start_over(self, identity: tuple[int, int] | None) -> None:
         self._identity = identity
         self.line = None
         self._offset = self._end = 0
 
-    def _search(self, file: OpenFile) -> None:
+    def _search(self, handle: int) -> None:
         most = min(LOOK_BYTES, LOOK_WORK // self.pattern.size)
         chunk = min(_CHUNK, max(2 * _MOST_OVERLAP, most))
         stop = self._offset + most
         while self.line is None and self._offset < stop:
-            data = file.pread(chunk, self._offset)
+            data = os.pread(handle, chunk, self._offset)
             self.line = self._find_line(data)
             self._end = self._offset + len(data)
             # The last whole line and what follows it are read again.

@@ -13,10 +13,44 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 
-from autoexp_tui.probes.stat_cache import Glance
-
 _MAGIC = re.compile(r"[*?\[]")
 MOST_MATCHES = 10_000
+
+
+class Glance:
+    """Stats and listings of one batch of looks: each path is asked once."""
+
+    def __init__(self) -> None:
+        self._stats: dict[str, os.stat_result | OSError | None] = {}
+        self._names: dict[str, list[str] | OSError] = {}
+
+    def stat(self, path: str) -> os.stat_result | None:
+        """As `os.stat`; None when there is nothing; raises OSError."""
+        if path not in self._stats:
+            try:
+                self._stats[path] = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                self._stats[path] = None
+            except OSError as error:
+                self._stats[path] = error
+        found = self._stats[path]
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    def list_names(self, directory: str) -> list[str]:
+        """What is in a directory, sorted; nothing when there is none."""
+        if directory not in self._names:
+            try:
+                self._names[directory] = sorted(os.listdir(directory or os.curdir))
+            except (FileNotFoundError, NotADirectoryError):
+                self._names[directory] = []
+            except OSError as error:
+                self._names[directory] = error
+        found = self._names[directory]
+        if isinstance(found, OSError):
+            raise found
+        return found
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,25 +29,9 @@ MOST_BYTES = 1 << 20
 _MEMORY = 64
 """Bytes that are compared, before the cursor and at the start of the file."""
 
-_SETTLE_SECONDS = 2.0
-"""For which a file's state must stand before a look at its end is believed for good:
-two writes within a tick of the file system's clock leave the same state."""
-
 _MOST_ENTRIES = 1000
 
 _Key: TypeAlias = tuple[str, int, int, str]
-Stamp: TypeAlias = tuple[int, int, int, int]
-"""(device, inode, size, mtime in ns)."""
-
-
-class Ended(NamedTuple):
-    """The state of a file at which nothing was left to read."""
-
-    stamp: Stamp
-    since: float
-    """When it was first seen so, monotonic seconds."""
-    is_settled: bool
-    """Whether it was looked into so long after that a later write shows in it."""
 
 
 class Place(NamedTuple):
@@ -57,15 +41,12 @@ class Place(NamedTuple):
     identity: tuple[int, int]
     before: bytes
     head: bytes
-    ended: Ended | None = None
-    """None: something is left to read."""
 
 
 class LogReader:
     """`ports.LogSource` over files. One call at a time for each log."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
+    def __init__(self) -> None:
         self._places: dict[_Key, Place] = {}
 
     def read(self, at: LogCursor) -> LogChunk | None:
@@ -97,11 +78,6 @@ class LogReader:
         with open_regular(look.path) as (handle, found):
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
-            rest = look.final and found.st_size > look.offset
-            ended = place.ended if place else None
-            settled = ended and ended.is_settled and ended.stamp == _make_stamp(found)
-            if settled and not rest:
-                return None
             data = _read_on(handle, found, place, look)
             if data is None:
                 moved = self._read_rest(look, place, closed=True)
@@ -125,18 +101,12 @@ class LogReader:
         if len(head) < _MEMORY:
             head = data[:_MEMORY] if look.offset == 0 else _read_head(handle)
         data = look.take_whole(data, at_end=end >= found.st_size)
-        before, ended = place.before if place else b"", None
-        if end >= found.st_size:  # nothing is left to read
-            stamp, now = _make_stamp(found), self._monotonic()
-            known = place.ended if place else None
-            since = known.since if known and known.stamp == stamp else now
-            ended = Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
+        before = place.before if place else b""
         self._places[look.key] = Place(
             offset=start + len(data),
             identity=_make_identity(found),
             before=data[-_MEMORY:] or (b"" if start > look.offset else before),
             head=head,
-            ended=ended,
         )
         if not data and start == look.offset:
             return None
@@ -263,10 +233,10 @@ def _read_on(
     data = os.pread(handle, back + look.limit, look.offset - back)
     if data[:back] != place.before:
         return None
-    if len(data) == back:  # perhaps written anew to the same length
-        head = _read_head(handle)
-    else:
-        head = data[:_MEMORY] if look.offset == 0 else place.head
+    if look.offset == 0:
+        head = data[:_MEMORY]
+    else:  # without anything new, perhaps written anew to the same length
+        head = _read_head(handle) if len(data) == back else place.head
     if not head.startswith(place.head):
         return None
     return data[back:]
@@ -274,10 +244,6 @@ def _read_on(
 
 def _read_head(handle: int) -> bytes:
     return os.pread(handle, _MEMORY, 0)
-
-
-def _make_stamp(found: os.stat_result) -> tuple[int, int, int, int]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def _skip_hole(handle: int, size: int, offset: int = 0) -> int:

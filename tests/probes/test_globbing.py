@@ -13,13 +13,10 @@ from autoexp_tui.model.facts import (
     Fact,
     FileText,
     GlobKey,
-    LogFound,
-    LogKey,
     OutsideKey,
     StatKey,
     TextKey,
 )
-from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
 
@@ -30,7 +27,7 @@ class Calls:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made: Counter[tuple[str, str]] = Counter()
         self._monkeypatch = monkeypatch
-        for name in ("stat", "listdir", "open", "pread"):
+        for name in ("stat", "listdir"):
             self._count(name)
 
     def _count(self, name: str) -> None:
@@ -62,10 +59,6 @@ def text_of(fact: Fact) -> str | None:
     return fact.value.text
 
 
-def log(path: Path, pattern: str) -> LogKey:
-    return LogKey(str(path), pattern, glob=False, check_mode="any", tail_bytes=1 << 20)
-
-
 def test_a_path_that_several_conditions_ask_about_is_asked_once(
     tmp_path: Path, calls: Calls
 ) -> None:
@@ -87,19 +80,6 @@ def test_a_directory_that_patterns_share_is_listed_once(
     assert calls.of("listdir") == 1
 
 
-def test_patterns_on_one_log_read_its_new_bytes_once(
-    tmp_path: Path, calls: Calls
-) -> None:
-    path = tmp_path / "log"
-    path.write_text("one\ntwo\n")
-    keys = [log(path, pattern) for pattern in ("one", "two", "three")]
-    source = facts()
-    calls.made.clear()
-    found = [fact.value for fact in source.observe_all(keys)]
-    assert [one.matched for one in found if isinstance(one, LogFound)] == [1, 1, 0]
-    assert (calls.of("open"), calls.of("pread")) == (1, 1)
-
-
 def test_each_look_is_made_when_its_answer_is_asked_for(
     tmp_path: Path, calls: Calls
 ) -> None:
@@ -117,33 +97,6 @@ def test_a_second_batch_looks_anew(tmp_path: Path) -> None:
     before = source.observe(key)
     path.touch()
     assert source.observe(key).value != before.value
-
-
-def test_a_text_that_did_not_change_is_not_read_again(
-    tmp_path: Path, calls: Calls
-) -> None:
-    path = tmp_path / "status"
-    path.write_text("phase: one")
-    source, key = facts(), TextKey(str(path))
-    source.observe(key)
-    calls.made.clear()
-    assert text_of(source.observe(key)) == "phase: one"
-    assert calls.of("pread") == 0
-
-
-def test_a_text_that_was_written_just_now_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        fact_source, "_make_stamp", lambda _found: (0,)
-    )  # a coarse clock
-    path = tmp_path / "status"
-    path.write_text("phase: one")
-    source = OutsideFacts(ManualClock(utc=path.stat().st_mtime))
-    key = TextKey(str(path))
-    source.observe(key)
-    path.write_text("phase: two")
-    assert text_of(source.observe(key)) == "phase: two"
 
 
 def test_a_text_that_changed_is_read_again(tmp_path: Path) -> None:
