@@ -278,7 +278,9 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
             id="many entries",
         ),
         pytest.param(
-            "params: {\n lrr: [\n 1,\n 2]}", "lrr", (0, 1), 2, "write it", id="values"
+            "params: {\n lrr: [\n 1,\n 2]}",
+            *("lrr", (0, 1), 3, "write it; the same at line 4"),
+            id="values",
         ),
         pytest.param(
             "params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}",

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -41,6 +41,7 @@ Package: TypeAlias = tuple[str, ...]
 Found: TypeAlias = tuple[int, int]
 """How many parts of a path were found, and the line (from 1 on) of the last."""
 NOTHING: Final[Found] = (0, 0)
+_NO_CHOICE: Final[Entries] = {}
 
 
 class KeyPlaces:
@@ -61,13 +62,10 @@ class KeyPlaces:
         """The findings with their places; whose `where` begins with one keep that."""
         return tuple(self._add_place(problem, origins) for problem in problems)
 
-    def find(
-        self, problem: Problem, entries: Entries | None = None, *, of_value: bool = True
-    ) -> Place | None:
+    def find(self, problem: Problem, entries: Entries | None = None) -> Place | None:
         """Where a finding belongs; None when no file has anything of its key.
 
-        `entries`: what its job chose in the sweep, where that is known; `of_value`: of
-        several values, the line of the job's own, not that of the key.
+        `entries`: what its job chose in the sweep, where that is known.
         """
         if place := find_written_place(problem.where):
             return place
@@ -77,7 +75,7 @@ class KeyPlaces:
         swept = None
         if parts[0] != "sweep":
             _, swept = _choose_deepest(
-                (find_in_sweep(root, parts, entries, of_value=of_value), path)
+                (find_in_sweep(root, parts, entries), path)
                 for path, root in self._list_sweeps()
             )
         if problem.where.startswith(_OVERRIDE):  # without a job: of the command line
@@ -123,12 +121,12 @@ class KeyPlaces:
             return problem
         jobs = (problem.job, *problem.others[:_MOST_JOBS])
         chosen = [one for job in jobs for one in origins.get(job, ())][:_MOST_JOBS]
-        places = self._find_all(problem, chosen or [None], of_value=True)
-        if len(places) > 1:  # what several values have in common is of the key
-            places = self._find_all(problem, chosen, of_value=False)
-        if not places:
+        choices: Sequence[Entries | None] = chosen or [None]
+        places = (self.find(problem, entries) for entries in choices)
+        found = list(dict.fromkeys(place for place in places if place))
+        if not found:
             return problem
-        (path, line), *others = places
+        (path, line), *others = found
         also = [
             f"line {at}" if other == path else f"{other}:{at}" for other, at in others
         ]
@@ -138,13 +136,6 @@ class KeyPlaces:
         hints = [problem.hint, f"the same at {', '.join(also)}" if also else ""]
         hint = "; ".join(filter(None, hints))
         return replace(problem, place=f"{path}:{line}", hint=hint)
-
-    def _find_all(
-        self, problem: Problem, chosen: Iterable[Entries | None], *, of_value: bool
-    ) -> Sequence[Place]:
-        """The places of what several jobs have, in their order, each once."""
-        found = (self.find(problem, one, of_value=of_value) for one in chosen)
-        return list(dict.fromkeys(place for place in found if place is not None))
 
 
 def _choose_deepest(spots: Iterable[tuple[Found, str]]) -> tuple[int, Place | None]:
@@ -165,33 +156,29 @@ def find_child(node: yaml.Node | None, key: str) -> yaml.Node | None:
     return next((value for name, value in reversed(pairs) if name.value == key), None)
 
 
-def _list_keys(
-    node: yaml.Node | None, parts: Sequence[str]
-) -> Iterator[tuple[yaml.Node, yaml.Node, int]]:
-    """Keys of a mapping that a path begins with, their values, and their lengths.
+def walk(
+    node: yaml.Node | None, parts: Sequence[str], chosen: Entries = _NO_CHOICE
+) -> Found:
+    """As far as a path leads; a literal dotted key is taken whole.
 
-    A literal dotted key is taken whole.
+    `chosen`: keys with several values -> which of them is meant.
     """
+    best = NOTHING
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
         own = split_path(str(name.value))
-        if own and tuple(parts[: len(own)]) == own:
-            yield name, value, len(own)
-
-
-def walk(node: yaml.Node, parts: Sequence[str]) -> Found:
-    """As far as a path leads."""
-    best = NOTHING
-    for name, value, size in _list_keys(node, parts):
-        best = max(best, _add_parts(size, walk(value, parts[size:]), _line_of(name)))
+        if not own or tuple(parts[: len(own)]) != own:
+            continue
+        line, at = _line_of(name), chosen.get(str(name.value))
+        if at is not None and isinstance(value, yaml.SequenceNode):
+            items, value = value.value, next(iter(value.value[at : at + 1]), None)
+            line = _line_of(value) if value and len(items) > 1 else line
+        depth, below = walk(value, parts[len(own) :])
+        best = max(best, (len(own) + depth, below or line))
     if isinstance(node, yaml.SequenceNode) and parts and parts[0].isdigit():
         for item in node.value[int(parts[0]) :][:1]:
-            best = _add_parts(1, walk(item, parts[1:]), _line_of(item))
+            depth, below = walk(item, parts[1:])
+            best = max(best, (1 + depth, below or _line_of(item)))
     return best
-
-
-def _add_parts(size: int, found: Found, line: int) -> Found:
-    """What was found behind the first `size` parts, which stand in `line`."""
-    return size + found[0], found[1] or line
 
 
 def _line_of(node: yaml.Node) -> int:
@@ -199,79 +186,70 @@ def _line_of(node: yaml.Node) -> int:
 
 
 def find_in_sweep(
-    root: yaml.Node, parts: Sequence[str], entries: Entries | None, *, of_value: bool
+    root: yaml.Node, parts: Sequence[str], entries: Entries | None
 ) -> Found:
     """Where a sweep sets a key for a job that chose `entries`.
 
-    Without them, the first place where it is set at all. `of_value`: of several
-    values, the line of the job's own, not that of the key.
+    Without them, the first place where it is set at all.
     """
     if entries is None:
         found = [walk(node, parts) for node in list_nodes(root)]
     else:  # what comes later covers what was before
-        found = [*_SweepSearch(parts, entries, of_value).search_root(root)][::-1]
+        found = [*_search_sweep(root, parts, entries)][::-1]
     return max(found, key=lambda one: one[0], default=NOTHING)
 
 
-@dataclass(frozen=True, slots=True)
-class _SweepSearch:
-    """Looks for one key along what one job chose."""
+def _search_sweep(
+    root: yaml.Node, parts: Sequence[str], entries: Entries
+) -> Iterator[Found]:
+    """What one job chose, in the order in which it counts."""
+    jobs = find_child(root, "derived_jobs")
+    made = jobs.value if isinstance(jobs, yaml.SequenceNode) else []
+    at = entries.get("derived_jobs", 0)  # of the base job it is 0
+    derived = made[at - 1] if 0 < at <= len(made) else None
+    each = find_child(derived, "for_each_base_job")
+    if each is None or str(each.value).lower() != "false":
+        yield from _search_node(root, parts, entries, "")
+        for number, grid in _list_chosen(root, "grids", entries, "groups"):
+            chosen = _select_below(entries, f"groups.{number}.params.")
+            yield walk(grid, parts, chosen)
+    if derived is not None:
+        yield walk(derived, parts)
+        yield walk(find_child(derived, "parameter_overrides"), parts)
 
-    parts: Sequence[str]
-    entries: Entries
-    of_value: bool
 
-    def search_root(self, root: yaml.Node) -> Iterator[Found]:
-        """What is found, in the order in which it counts."""
-        jobs = find_child(root, "derived_jobs")
-        made = jobs.value if isinstance(jobs, yaml.SequenceNode) else []
-        at = self.entries.get("derived_jobs", 0)  # of the base job it is 0
-        derived = made[at - 1] if 0 < at <= len(made) else None
-        each = find_child(derived, "for_each_base_job")
-        if each is None or str(each.value).lower() != "false":
-            yield from self._search_node(root, "")
-            for at, grid in self._list_chosen(find_child(root, "grids"), "groups"):
-                yield self._search_params(grid, f"groups.{at}.params")
-        if derived is not None:
-            yield walk(derived, self.parts)
-            yield from self._search_children(derived, "parameter_overrides")
+def _search_node(
+    node: yaml.Node, parts: Sequence[str], entries: Entries, address: str
+) -> Iterator[Found]:
+    """`address`: of the node; empty, or with a dot at its end."""
+    for key in _COVERED:
+        if covered := find_child(node, key):
+            yield walk(covered, parts)
+    if params := find_child(node, "params"):
+        yield walk(params, parts, _select_below(entries, f"{address}params."))
+    for key in ("configs", "groups"):
+        for at, entry in _list_chosen(node, key, entries, f"{address}{key}"):
+            if any(find_child(entry, body) is not None for body in BODIES):
+                place = f"{address}{key}.{at}."
+                yield from _search_node(entry, parts, entries, place)
+            else:
+                yield walk(entry, parts)
 
-    def _search_node(self, node: yaml.Node, address: str) -> Iterator[Found]:
-        """`address`: empty, or with a dot at its end."""
-        yield from self._search_children(node, *_COVERED)
-        yield self._search_params(find_child(node, "params"), f"{address}params")
-        for key in ("configs", "groups"):
-            place = f"{address}{key}"
-            for at, entry in self._list_chosen(find_child(node, key), place):
-                if any(find_child(entry, body) is not None for body in BODIES):
-                    yield from self._search_node(entry, f"{place}.{at}.")
-                else:
-                    yield walk(entry, self.parts)
 
-    def _search_children(self, node: yaml.Node, *keys: str) -> Iterator[Found]:
-        children = (find_child(node, key) for key in keys)
-        return (walk(child, self.parts) for child in children if child is not None)
+def _list_chosen(
+    node: yaml.Node, key: str, entries: Entries, address: str
+) -> Iterator[tuple[int, yaml.Node]]:
+    """The entries of a list that the job has: the one it chose, or all, crossed."""
+    found = find_child(node, key)
+    items = found.value if isinstance(found, yaml.SequenceNode) else ()
+    at = entries.get(address)
+    return enumerate(items) if at is None else enumerate(items[at : at + 1], at)
 
-    def _list_chosen(
-        self, node: yaml.Node | None, address: str
-    ) -> Iterator[tuple[int, yaml.Node]]:
-        """The entries that the job has: the one it chose, or all that are crossed."""
-        items = node.value if isinstance(node, yaml.SequenceNode) else ()
-        at = self.entries.get(address)
-        return enumerate(items) if at is None else enumerate(items[at : at + 1], at)
 
-    def _search_params(self, node: yaml.Node | None, address: str) -> Found:
-        """As far as a path leads in the values that were chosen."""
-        best = NOTHING
-        for name, value, size in _list_keys(node, self.parts):
-            at = self.entries.get(f"{address}.{name.value}")
-            rest, found = self.parts[size:], NOTHING
-            if not isinstance(value, yaml.SequenceNode) or at is None:
-                found = walk(value, rest)
-            elif at < len(value.value):
-                item = value.value[at]
-                several = self.of_value and len(value.value) > 1
-                line = _line_of(item) if several else 0
-                found = _add_parts(0, walk(item, rest), line)
-            best = max(best, _add_parts(size, found, _line_of(name)))
-        return best
+def _select_below(entries: Entries, address: str) -> Entries:
+    """Keys of the mapping at an address -> which of its values was chosen."""
+    return {
+        place.removeprefix(address): at
+        for place, at in entries.items()
+        if place.startswith(address)
+    }

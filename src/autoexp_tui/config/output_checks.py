@@ -10,9 +10,8 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.specs import JobSpec, Share
+from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.done_file import filter_existing, read_done
 from autoexp_tui.storage.trust import (
     Untrusted,
@@ -63,21 +63,19 @@ def check_output_places(
     `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write below
     it; `owners`: whether other sessions that write there are looked for.
     """
-    answer: Future[list[Finding]] = Future()
 
-    def look() -> None:
-        try:
-            living = find_living_owners(jobs, share) if owners else ()
-            answer.set_result([*find_problems(place, jobs, share), *living])
-        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
-            answer.set_exception(error)
+    def look() -> list[Finding]:
+        living = find_living_owners(jobs, share) if owners else ()
+        return [*find_problems(place, jobs, share), *living]
 
-    threading.Thread(target=look, daemon=True).start()
-    with suppress(TimeoutError):
-        return answer.result(seconds)
-    message = f"{place} did not answer within {seconds:g} s"
-    hint = "look at it with `df`; jobs that write there would hang as well"
-    return [(Problem(message, WHERE, hint=hint), False)]
+    (found,) = ask_all([look], seconds)
+    if isinstance(found, TimeoutError):
+        message = f"{place} did not answer within {seconds:g} s"
+        hint = "look at it with `df`; jobs that write there would hang as well"
+        return [(Problem(message, WHERE, hint=hint), False)]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def find_problems(
@@ -89,19 +87,6 @@ def find_problems(
     except OSError as error:
         message = f"{place} cannot be looked at: {error.strerror or error}"
         yield Problem(message, WHERE), False
-    yield from _check_trust(place, jobs, share)
-    if has_no_modes(place):
-        message = (
-            f"modes of files mean nothing at {place}: only their owners are looked at"
-        )
-        hint = "whoever else can reach that file system may change what lies there"
-        yield Problem(message, WHERE, hint=hint), False
-
-
-def _check_trust(
-    place: Path, jobs: Sequence[JobSpec], share: Share
-) -> Iterator[Finding]:
-    """Directories to write to that belong to others, or that everybody may write to."""
     told: set[str] = set()
     for where, look in _list_looks(place, jobs, share):
         try:
@@ -114,11 +99,18 @@ def _check_trust(
                 yield Problem(message, where, hint=error.hint), True
         except OSError:
             continue  # told by who looks at the disk, or when it is used
+    if has_no_modes(place):
+        message = (
+            f"modes of files mean nothing at {place}: only their owners are looked at"
+        )
+        hint = "whoever else can reach that file system may change what lies there"
+        yield Problem(message, WHERE, hint=hint), False
 
 
 def _list_looks(
     place: Path, jobs: Sequence[JobSpec], share: Share
 ) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What refuses directories of others, or that everybody may write to."""
     yield WHERE, partial(require_place, place)
     homes: dict[str, set[str]] = {}
     for job in jobs:
@@ -247,7 +239,8 @@ def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[Findin
         owners = list(pool.map(look, there))
     for job, owner in zip(there, owners, strict=True):
         reason = living(owner) if owner else ""
-        if owner and reason and not _is_done(job, share):
+        work = read_done(Path(job.output_dir), share) if reason else None
+        if owner and reason and (work is None or work.fingerprint != job.fingerprint):
             message = (
                 f"its output directory is written by the session {owner.session} in "
                 f"{owner.state_dir}: {reason}"
@@ -257,8 +250,3 @@ def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[Findin
                 "or choose another project.name or base_output_dir"
             )
             yield Problem(message, "project.name", job.name, hint), False
-
-
-def _is_done(job: JobSpec, share: Share) -> bool:
-    work = read_done(Path(job.output_dir), share)
-    return work is not None and work.fingerprint == job.fingerprint
