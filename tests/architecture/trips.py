@@ -25,8 +25,8 @@ from types import CodeType, FrameType
 from unittest.mock import patch
 
 import autoexp_tui
+from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.commands import Kill
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.probes.log_reader import LogReader

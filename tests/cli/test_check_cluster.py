@@ -10,7 +10,7 @@ from autoexp_tui.cli import plan as command
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.plan import check_json, format_check
-from autoexp_tui.config.planning_messages import PlanningAnswer
+from autoexp_tui.config.planning import PlanningAnswer
 from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import ClusterFacts

@@ -10,8 +10,8 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.cli.import_args import main
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
 from autoexp_tui.model.errors import UsageError
 
 ONE = "def f(p):\n    p.add_argument('--lr', type=float, default=0.1)\n"

@@ -14,8 +14,8 @@ from autoexp_tui.cli.init import (
     name_command,
     render_config,
 )
+from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
 

@@ -15,8 +15,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config import planning
-from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import (
+from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
     decode_answer,
@@ -24,6 +23,7 @@ from autoexp_tui.config.planning_messages import (
     encode_answer,
     encode_request,
 )
+from autoexp_tui.config.planning_main import answer_request
 
 
 def plan_here(

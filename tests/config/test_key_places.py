@@ -13,8 +13,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces, walk
+from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint

@@ -19,16 +19,19 @@ from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.config.plan_report import report_of
-from autoexp_tui.config.planning import ChildPlanner, PlanningChild, run_planning
-from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import (
+from autoexp_tui.config.planning import (
+    COMMAND,
+    ChildPlanner,
     PlanningAnswer,
+    PlanningChild,
     PlanningRequest,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
+    run_planning,
 )
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -358,9 +361,8 @@ def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) ->
     request = PlanningRequest(
         cwd=str(place), overrides=("backend.class_name=mine:Backend",)
     )
-    command = [sys.executable, "-P", "-m", "autoexp_tui.config.planning_process"]
     with subprocess.Popen(
-        command,
+        COMMAND,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=place,
@@ -556,10 +558,9 @@ def test_a_filter_over_the_config_drops_a_whole_family(place: Path) -> None:
 
 def test_a_plan_is_not_searched_for_rings_when_its_process_ends(tmp_path: Path) -> None:
     script = (
-        "import atexit, gc, runpy, sys\n"
+        "import atexit, gc, sys\n"
         "atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))\n"
-        "name = 'autoexp_tui.config.planning_process'\n"
-        "runpy.run_module(name, run_name='__main__')\n"
+        + COMMAND[-1]
     )
     asked = PlanningRequest(config_ref="absent", config_dir=str(tmp_path))
     done = subprocess.run(

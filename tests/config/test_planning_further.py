@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
-from autoexp_tui.config.planning import ChildPlanner, run_planning
-from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.config.planning import ChildPlanner, PlanningRequest, run_planning
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import UsageError, ValidationFailed
 from autoexp_tui.model.specs import Plan

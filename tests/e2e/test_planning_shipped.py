@@ -26,9 +26,8 @@ from autoexp_tui.conditions.kinds import (
     MetadataIs,
     Not,
 )
-from autoexp_tui.config.planning import run_planning
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest, run_planning
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan

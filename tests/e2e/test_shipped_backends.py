@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.probes.config_files import find_shipped
 

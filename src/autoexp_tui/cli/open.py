@@ -27,7 +27,7 @@ from autoexp_tui.model.errors import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.config.planning_messages import PlanningRequest
+    from autoexp_tui.config.planning import PlanningRequest
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.session_handle import SessionHandle
@@ -45,7 +45,7 @@ _BEYOND = 10**18
 
 def build_request(options: Options) -> PlanningRequest:
     """What the planning process is asked for these options."""
-    from autoexp_tui.config.planning_messages import PlanningRequest
+    from autoexp_tui.config.planning import PlanningRequest
 
     return PlanningRequest(
         config_ref=options.config_ref or DEFAULT_CONFIG,

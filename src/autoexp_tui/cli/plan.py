@@ -17,7 +17,7 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, join_some, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.config.planning_messages import PlanningAnswer
+    from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
     from autoexp_tui.model.done import DoneReport
     from autoexp_tui.model.specs import Plan
@@ -107,7 +107,7 @@ def plan(
 
 def _read_plan(options: Options, *, points: bool) -> PlanningAnswer:
     """The plan of a manifest or a session, validated once more."""
-    from autoexp_tui.config.planning_messages import PlanningAnswer
+    from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.planning.validate import validate_execution_plan
     from autoexp_tui.storage.manifests import read_manifest
 

@@ -8,7 +8,6 @@ is our evaluator's, and the environment is read once.
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import time
@@ -92,8 +91,6 @@ _HYDRAS: Final = (
     AssertionError,
 )
 """What composing raises over configs and overrides."""
-_COLLECTED: Final = 64
-"""Configs of OmegaConf, after which those that nobody holds are let go."""
 _COMPARED_EVERY: Final = 1000
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
@@ -144,8 +141,6 @@ class HydraComposer:
         self._overrides = rest
         self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
-        self._made = 0
-        """Configs of OmegaConf, Hydra's included."""
         self._is_stopped = False
         self._templates: dict[object, Template | None] = {}
         self._shared = 0
@@ -256,15 +251,9 @@ class HydraComposer:
         """OmegaConf's config of a tree, for what our own reading is not certain of."""
         if self._is_stopped:
             raise CannotCompose((_NOT_COMPOSED,))
-        self._count_config()
         config: DictConfig = OmegaConf.create(tree)
         OmegaConf.set_struct(config, value=True)
         return config
-
-    def _count_config(self) -> None:
-        self._made += 1
-        if self._made % _COLLECTED == 0 and not gc.isenabled():
-            gc.collect()  # nodes of a config know their parents: a ring
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
@@ -368,7 +357,6 @@ class HydraComposer:
         """The composed config as Hydra makes it: every job passes through here."""
         self._take_over()
         self.composed += 1
-        self._count_config()
         # No job reads the sweep; every one that sets something of it is told the same.
         needed = not texts or any(map(_OF_SWEEP.match, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref

@@ -1,4 +1,4 @@
-"""The planning process; it begins in `planning_process`.
+"""The planning process; `planning` starts it.
 
 Reads one request as JSON from stdin, writes one answer as JSON to what was stdout when
 it began. What is wrong with the config is part of the answer, and the exit status 0;
@@ -25,7 +25,7 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import Finding, check_output_places
 from autoexp_tui.config.plan_report import report_of
-from autoexp_tui.config.planning_messages import (
+from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
     Stage,
