@@ -18,7 +18,6 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.actions.notify import Log
-from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning import (
     COMMAND,
     ChildPlanner,
@@ -29,6 +28,7 @@ from autoexp_tui.config.planning import (
     decode_request,
     encode_answer,
     encode_request,
+    report_of,
     run_planning,
 )
 from autoexp_tui.config.planning_main import answer_request

@@ -333,19 +333,6 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
         ),
         pytest.param(
             parse_condition,
-            {
-                "class_name": OWN,
-                "path": {"a": [{"b": 0}, {1: "x"}]},
-                "lines": {True: 1},
-            },
-            {
-                "w.path.a.1": "has the key 1, which is no text",
-                "w.lines": "has the key True, which is no text",
-            },
-            id="keys that are no text",
-        ),
-        pytest.param(
-            parse_condition,
             {"class_name": OWN, "path": "a", "lines": float("nan")},
             {"w": "has a field that cannot be kept"},
             id="what no journal can hold",

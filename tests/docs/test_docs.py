@@ -20,7 +20,7 @@ from autoexp_tui.cli.options import Parser, read_options
 from autoexp_tui.cockpit.keymap import Keymap, build_keymap, format_keys
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.specs import ACTIONS, CONDITIONS, parse_condition
-from autoexp_tui.config.yaml_files import parse_yaml
+from autoexp_tui.config.yaml_files import parse_nodes
 from autoexp_tui.executors import wrapper
 from autoexp_tui.plan import expand_sweep
 
@@ -146,7 +146,7 @@ def test_every_exit_code_is_documented() -> None:
 # ---------------------------------------------------------------------------- blocks
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_a_yaml_block_is_a_config_that_is_accepted(block: Block) -> None:
-    config = parse_yaml(block.text, str(block))
+    _, config = parse_nodes(block.text, str(block))
     assert isinstance(config, dict)
     for spec in conditions_in(config):
         parse_condition(spec, str(block))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.config.yaml_files import parse_yaml
+from autoexp_tui.config.yaml_files import parse_nodes
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.planning.ports import CannotCompose
@@ -320,7 +320,7 @@ sweep:
 def pure_road(text: str) -> Sequence[Problem]:
     """What YAML, expansion and families say of a sweep; nothing when it is fine."""
     try:
-        tree = parse_yaml(text, "exp.yaml")
+        _, tree = parse_nodes(text, "exp.yaml")
         found = expand(tree)  # type: ignore[arg-type]
     except (CannotCompose, SweepRefused) as refused:
         return refused.problems

@@ -157,7 +157,7 @@ def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.cli.plan_diff import format_since
     from autoexp_tui.cli.visualize import draw_plan
-    from autoexp_tui.config.plan_report import estimate_of
+    from autoexp_tui.config.planning import estimate_of
     from autoexp_tui.planning.estimate import describe_estimate
     from autoexp_tui.storage.done_file import check_done
 
@@ -201,7 +201,7 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
 def _to_json(result: PlanningAnswer) -> dict[str, object]:
     """The whole answer in the documented shape."""
     if result.plan is not None:
-        from autoexp_tui.config.plan_report import report_of
+        from autoexp_tui.config.planning import report_of
 
         return report_of(result.plan, result.errors)
     from autoexp_tui.planning.as_json import finding_to_json

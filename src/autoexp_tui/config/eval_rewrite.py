@@ -142,21 +142,14 @@ def _replace_all(text: str) -> str:
 
 def _format_expression(body: str) -> str:
     """One `${oc.eval:body}` in typed form."""
-    if not body or body[0] not in _QUOTES:
-        return _build_interpolation(body)
-    end = _find_string_end(body, 0)
-    rest = body[end:].lstrip()
-    if not rest:
-        return _build_interpolation(unquote(body))
-    if rest[0] == "," and "${" not in body[:end]:
-        return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
-    if rest[0] == "," and _is_by_hand(inner := unquote(body[:end])):
-        return _build_interpolation(inner + rest)
-    return _build_interpolation(body)
-
-
-def _build_interpolation(expression: str) -> str:
-    lifted, operands = _extract_operands(expression)
+    if body and body[0] in _QUOTES:
+        end = _find_string_end(body, 0)
+        inner, rest = unquote(body[:end]), body[end:].lstrip()
+        if rest.startswith(",") and "${" not in body[:end]:
+            return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
+        if not rest or (rest[0] == "," and _is_by_hand(inner)):
+            body = inner + rest
+    lifted, operands = _extract_operands(body)
     return OPEN + ",".join([quote(lifted), *operands]) + "}"
 
 

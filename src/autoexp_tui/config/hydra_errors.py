@@ -22,6 +22,7 @@ from autoexp_tui.config.resolvers import HELPERS
 from autoexp_tui.config.yaml_files import explain_too_deep
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.points import A_KEY, is_key
+from autoexp_tui.sweep.schema import shorten_text
 from autoexp_tui.text.did_you_mean import (
     did_you_mean,
     find_nearest,
@@ -59,8 +60,6 @@ _NO_CHOICE: Final = re.compile(
     "Config group override must be a string|Error resolving interpolation"
 )
 _NO_NAME: Final = re.compile(r"(?is)null|true|false|nan|inf|(?![a-z_]).*")
-_MOST_SHOWN: Final = 100
-"""Characters of an override that are shown."""
 
 _OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
 _RESOLVERS: Final = f"resolvers: {', '.join(_OF_OMEGACONF)}, oc.dict.*, ax.*"
@@ -148,7 +147,7 @@ def compose_problem(
         deepest = max(
             overrides, key=lambda text: sum(map(text.count, "[{.")), default=""
         )
-        name = _shorten(deepest.partition("=")[0])
+        name = shorten_text(deepest.partition("=")[0])
         return explain_too_deep(f"override {name}" if deepest else where)
     text = str(error)
     cause = error.__cause__
@@ -173,7 +172,7 @@ def _explain_choices(
     added = f"+{twice['key'] or twice['again']}" if twice else ""
     for override in reversed(overrides) if twice or no_choice else ():
         key, _, value = override.partition("=")
-        bare, where = key.lstrip("+"), f"override {_shorten(override)}"
+        bare, where = key.lstrip("+"), f"override {shorten_text(override)}"
         if key == added:
             hint = f"write `{override.removeprefix('+')}` to change the choice"
             message = "`+` adds, but the config chooses this group already"
@@ -191,15 +190,11 @@ def explain_unreadable(text: str) -> Problem:
         hint = "an override is key=value; +key=value adds, ~key removes"
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
     key, _, value = text.partition("=")
-    where = f"override {_shorten(key)}"
+    where = f"override {shorten_text(key)}"
     if not is_key(key):
-        return Problem(f"`{_shorten(key)}` is no key", where=where, hint=A_KEY)
-    hint = f"quote the value for Hydra: {_shorten(key)}='{_shorten(value)}'"
-    return Problem(f"`{_shorten(text)}` cannot be read", where=where, hint=hint)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+        return Problem(f"`{shorten_text(key)}` is no key", where=where, hint=A_KEY)
+    hint = f"quote the value for Hydra: {shorten_text(key)}='{shorten_text(value)}'"
+    return Problem(f"`{shorten_text(text)}` cannot be read", where=where, hint=hint)
 
 
 def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:

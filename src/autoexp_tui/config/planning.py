@@ -36,6 +36,8 @@ from autoexp_tui.storage.user_files import write_crash_log
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import FurtherPlan
+    from autoexp_tui.model.done import DoneReport
+    from autoexp_tui.planning.estimate import Estimate
 
 LIMIT_SECONDS: Final = 600.0
 _AGAIN_SECONDS: Final = 120.0
@@ -182,6 +184,31 @@ def decode_answer(data: bytes) -> PlanningAnswer:
 def list_problems(head: str, problems: Iterable[Problem]) -> str:
     """Problems as a text: a line for the head, and one for each."""
     return "\n".join([head, *(f"  - {problem}" for problem in problems)])
+
+
+def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
+    """The documented answer of `autoexp-plan --json`, safe to dump: the plan, its cost,
+    what of it is done (which the jobs' output directories tell); `errors`: its own."""
+    from autoexp_tui.planning.as_json import finding_to_json, plan_to_json
+    from autoexp_tui.planning.estimate import estimate_to_json, read_bounds
+    from autoexp_tui.storage.done_file import check_done
+
+    done = check_done(plan)
+    return {
+        **plan_to_json(plan),
+        "errors": [finding_to_json(error) for error in errors],
+        "estimate": estimate_to_json(estimate_of(plan, done), read_bounds(plan)),
+        "done_before": list(done.done),
+        "changed_since": list(done.changed),
+        "builds_on_changed": list(done.upstream),
+    }
+
+
+def estimate_of(plan: Plan, done: DoneReport) -> Estimate:
+    """What the jobs that are left may cost."""
+    from autoexp_tui.planning.estimate import estimate
+
+    return estimate(job for job in plan.jobs if job.name not in done.done)
 
 
 class PlanningChild:

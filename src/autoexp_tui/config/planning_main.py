@@ -24,7 +24,6 @@ from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import Finding, check_output_places
-from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
@@ -32,9 +31,10 @@ from autoexp_tui.config.planning import (
     Want,
     decode_request,
     encode_answer,
+    report_of,
 )
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.config.yaml_files import make_refusal, parse_yaml, read_text
+from autoexp_tui.config.yaml_files import make_refusal, parse_nodes, read_text
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -290,7 +290,7 @@ def _answer_points(planning: _Planning) -> PlanningAnswer:
     mask: object = None
     if alone := planning.request.sweep_file:
         path = str(planning.cwd / alone)
-        tree = parse_yaml(read_text(path), path)
+        _, tree = parse_nodes(read_text(path), path)
         sweep: Any = tree.get("sweep", tree) if isinstance(tree, dict) else tree
         if not isinstance(sweep, dict):
             hint = "a sweep is a mapping: type, and params, configs or groups"

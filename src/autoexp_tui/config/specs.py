@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -126,8 +126,6 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
     class_path = str(fields.pop("class_name"))
     ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
     findings = Findings(where)
-    for place, key in _list_keys_of_no_text(fields):
-        findings.add(f"has the key {key!r}, which is no text", place, "quote it")
     try:
         make(class_path, fields)
     except OwnFailed as error:
@@ -144,21 +142,6 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
         given, where
     )
     return made
-
-
-def _list_keys_of_no_text(
-    value: object, place: str = ""
-) -> Iterator[tuple[str, object]]:
-    """The keys that JSON would give back as texts: `{1: a}` as `{"1": "a"}`."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if isinstance(key, str):
-                yield from _list_keys_of_no_text(inner, f"{place}.{key}".lstrip("."))
-            else:
-                yield place, key
-    elif isinstance(value, list | tuple):
-        for at, inner in enumerate(value):
-            yield from _list_keys_of_no_text(inner, f"{place}.{at}")
 
 
 def _read_file_exists(fields: Fields, findings: Findings) -> None:

@@ -23,6 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.sweep.schema import shorten_text
 
 MAX_DEPTH: Final = 60
 """Lists and mappings inside one another, and `${...}` inside one another."""
@@ -124,8 +125,6 @@ _HINTS: Final = {
 """What to do, by words of YAML's own complaint."""
 _OPENED: Final = {"flow sequence": "[", "flow mapping": "{", "scalar": "quote"}
 """What an earlier line opened, by words of the complaint."""
-_MOST_SHOWN: Final = 100
-"""Characters of a faulty line, or value, that are shown."""
 
 _KINDS: Final = frozenset(
     f"tag:yaml.org,2002:{kind}"
@@ -227,16 +226,12 @@ def read_text(path: str) -> str:
     raise make_refusal(message, show_path(path), hint)
 
 
-def parse_yaml(text: str, path: str) -> object:
-    """The document in `text` as plain Python; None when it is empty.
-
-    Raises CannotCompose for broken YAML, or a reference that was not quoted.
-    """
-    return parse_nodes(text, path)[1]
-
-
 def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
-    """The document's tree with its lines, and what `parse_yaml` makes of it."""
+    """The document in `text`: its tree with its lines, and as plain Python.
+
+    None when it is empty. Raises CannotCompose for broken YAML, or a reference that
+    was not quoted.
+    """
     where = show_path(path)
     try:
         loader = _Loader(text)
@@ -244,12 +239,8 @@ def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
         if root is None:
             return None, None
         check_size(root, where, {})
-        problems = tuple(
-            Problem(message, where=locate(node, where), hint=hint)
-            for found in list_nodes(root)
-            for node, message, hint in _find_misread(found)
-        )
-        if problems:
+        found = (one for node in list_nodes(root) for one in _find_misread(node, where))
+        if problems := tuple(found):
             raise CannotCompose(problems)
         return root, loader.construct_document(root)
     except yaml.YAMLError as error:
@@ -258,37 +249,32 @@ def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
         raise CannotCompose((explain_too_deep(where),)) from None
 
 
-def _find_misread(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
-    """What YAML reads as something that nobody means here: place, message, hint."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if node.flow_style and _is_bare_reference(key, value):
-                text = f"{{{key.value}}}"
-                message = f"{text} is a YAML mapping, not a reference"
-                yield key, message, f'quote it: "{text}"'
-            elif key.tag.endswith(":null"):
-                hint = "write a key before the `:`, and quote it"
-                yield key, f"the key {key.value or 'null'} is nothing to YAML", hint
-    elif isinstance(node, yaml.ScalarNode):
-        yield from _find_misread_scalar(node, node.value)
-
-
-def _find_misread_scalar(
-    node: yaml.Node, text: str
-) -> Iterator[tuple[yaml.Node, str, str]]:
+def _find_misread(node: yaml.Node, path: str) -> Iterator[Problem]:
+    """What YAML reads as something that nobody means here."""
+    where = locate(node, path)
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    is_flow = isinstance(node, yaml.MappingNode) and node.flow_style
+    for key, value in pairs:
+        place = locate(key, path)
+        is_bare = isinstance(key, yaml.ScalarNode) and not key.style
+        is_alone = value.start_mark.index == value.end_mark.index and value.value == ""
+        if is_bare and is_alone and is_flow and _REFERENCE.fullmatch(key.value):
+            text = f"{{{key.value}}}"
+            message, hint = "is a YAML mapping, not a reference", f'quote it: "{text}"'
+            yield Problem(f"{text} {message}", place, hint=hint)
+        elif key.tag.endswith(":null"):
+            hint = "write a key before the `:`, and quote it"
+            message = f"the key {key.value or 'null'} is nothing to YAML"
+            yield Problem(message, place, hint=hint)
+    text = node.value if isinstance(node, yaml.ScalarNode) else ""
     if "\0" in text:
-        yield node, "holds a null character", "take it out: no command can hold one"
+        hint = "take it out: no command can hold one"
+        yield Problem("holds a null character", where, hint=hint)
     elif ":" in text and node.tag.endswith((":int", ":float")):
-        yield node, f"{text} is a number in base 60 to YAML", f'quote it: "{text}"'
+        message = f"{text} is a number in base 60 to YAML"
+        yield Problem(message, where, hint=f'quote it: "{text}"')
     elif count_open(text) > MAX_DEPTH:
-        problem = explain_too_deep("")
-        yield node, problem.message, problem.hint
-
-
-def _is_bare_reference(key: yaml.Node, value: yaml.Node) -> bool:
-    nothing = value.start_mark.index == value.end_mark.index and value.value == ""
-    plain = isinstance(key, yaml.ScalarNode) and not key.style
-    return nothing and plain and bool(_REFERENCE.fullmatch(key.value))
+        yield explain_too_deep(where)
 
 
 def _describe_error(error: Any, text: str, path: str) -> Problem:
@@ -312,14 +298,10 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
         cause += ")"
     around = lines[max(0, mark.line - 1) : mark.line + 1]
     return Problem(
-        f"is not YAML: {cause}: {_shorten(lines[mark.line].strip())!r}",
+        f"is not YAML: {cause}: {shorten_text(lines[mark.line].strip())!r}",
         where=f"{show_path(path)}:{mark.line + 1}",
         hint=hint or _find_hint(around, error.problem),
     )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
 def _find_hint(around: Sequence[str], reason: str) -> str:
@@ -364,7 +346,7 @@ def _list_broken_values(root: yaml.Node, path: str) -> Iterator[Problem]:
             try:
                 OmegaConf.create({"value": rewrite(node.value)})
             except OmegaConfBaseException as error:
-                reason = _shorten(str(error).splitlines()[0])
-                message = f"{_shorten(node.value)!r} does not parse: {reason}"
+                reason = shorten_text(str(error).splitlines()[0])
+                message = f"{shorten_text(node.value)!r} does not parse: {reason}"
                 hint = "an interpolation is ${key}, ${.key}, or ${resolver:'text',...}"
                 yield Problem(message, where=locate(node, path), hint=hint)

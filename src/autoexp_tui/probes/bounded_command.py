@@ -45,52 +45,43 @@ def run_bounded(
         reason, of = getattr(error, "strerror", None), getattr(error, "filename", "")
         why = f"{reason}: {of}" if reason else str(error)
         return CommandResult(None, f"cannot start: {why}")
-    output = _Output(process)
-    ended = output.read_until(time.monotonic() + timeout)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    status = process.wait()
-    text = output.close()
-    if not ended:
+    assert process.stdout is not None
+    with process.stdout as pipe:
+        os.set_blocking(pipe.fileno(), False)
+        has_ended, tail = _read_until(process.pid, pipe.fileno(), timeout)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        status = process.wait()
+        tail, _ = _read_more(pipe.fileno(), tail)
+    text = tail.decode("utf-8", "replace").strip()
+    if not has_ended:
         return CommandResult(None, f"ran longer than {timeout:g} s\n{text}".rstrip())
     return CommandResult(128 - status if status < 0 else status, text)
 
 
-class _Output:
-    """The end of what a process prints."""
+def _read_until(pid: int, pipe: int, timeout: float) -> tuple[bool, bytes]:
+    """Whether the process has ended in time, and the end of what it printed."""
+    deadline = time.monotonic() + timeout
+    tail, is_open = b"", True
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    # It is not reaped, so its pid stays its own.
+    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    while os.waitid(os.P_PID, pid, options) is None:
+        left = min(deadline - time.monotonic(), _LOOK_SECONDS)
+        if left <= 0:
+            return False, tail
+        if not is_open:
+            time.sleep(left)
+        elif poll.poll(left * 1000):
+            tail, is_open = _read_more(pipe, tail)
+    return True, tail
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        self._process = process
-        self._pipe = process.stdout
-        self._tail = b""
-        self._open = True
-        os.set_blocking(self._pipe.fileno(), False)
 
-    def read_until(self, deadline: float) -> bool:
-        """Read until the process has ended; False when the deadline came first."""
-        poll = select.poll()
-        poll.register(self._pipe.fileno(), select.POLLIN)
-        # It is not reaped, so its pid stays its own.
-        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        while os.waitid(os.P_PID, self._process.pid, options) is None:
-            left = min(deadline - time.monotonic(), _LOOK_SECONDS)
-            if left <= 0:
-                return False
-            if not self._open:
-                time.sleep(left)
-            elif poll.poll(left * 1000):
-                self._read()
-        return True
-
-    def close(self) -> str:
-        if self._open:
-            self._read()
-        self._pipe.close()
-        return self._tail.decode("utf-8", "replace").strip()
-
-    def _read(self) -> None:
-        with suppress(BlockingIOError):
-            while part := os.read(self._pipe.fileno(), 1 << 16):
-                self._tail = (self._tail + part)[-KEPT_BYTES:]
-            self._open = False
+def _read_more(pipe: int, tail: bytes) -> tuple[bytes, bool]:
+    """The end of all that was printed by now, and whether more may come."""
+    with suppress(BlockingIOError):
+        while part := os.read(pipe, 1 << 16):
+            tail = (tail + part)[-KEPT_BYTES:]
+        return tail, False
+    return tail, True
