@@ -225,43 +225,6 @@ def _build_engine(
     faults = FaultLog(session.engine_log)
     pools: dict[PoolKey, Pool]
     pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
-<<<<<<< HEAD
-=======
-    mounts = Mounts(clock)
-    sources = Sources(
-        executor=executor,
-        facts=facts,
-        logs=LogReader(),
-        inbox=FileInbox(
-            session,
-            lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
-        ),
-        lease=lease,
-        poll_pool=pools["poll"],
-        file_pool=pools["files"],
-        log_pool=pools["logs"],
-        command_pool=pools["commands"],
-        house_pool=pools["house"],
-        place_of=mounts.find,
-    )
-    outside = Outside(
-        executor=executor,
-        facts=facts,
-        planner=ChildPlanner(state_dir=str(session.state_dir)),
-        preparation=Ground(session, plan.share),
-        place_of=mounts.find,
-        checkpoints=CheckpointFiles(),
-        executor_pool=pools["executor"],
-        command_pool=pools["commands"],
-        planner_pool=pools["planner"],
-        errands=LocalErrands(MODES[plan.share]),
-        errand_pool=pools["errands"],
-        attempt_dir=session.get_attempt,
-        store_plan=session.save_plan,
-        evidence=make_evidence(plan, session),
-        evidence_pool=pools["evidence"],
-    )
->>>>>>> be4912a7 (Files are looked at by one reader: texts and quiet logs are read again, no state of theirs is kept)
     sink = FileLiveSink(session, clock)
     records = FileWatcher(
         [str(session.attempts)],
@@ -299,7 +262,7 @@ def _build_engine(
         live_sink=sink,
         executor=executor,
         facts=OutsideFacts(clock),
-        logs=LogReader(clock.monotonic),
+        logs=LogReader(),
         planner=ChildPlanner(state_dir=str(session.state_dir)),
         preparation=Ground(session, plan.share),
         checkpoints=CheckpointFiles(),
