@@ -21,8 +21,7 @@ from omegaconf.errors import (
 from autoexp_tui.config.resolvers import HELPERS
 from autoexp_tui.config.yaml_files import explain_too_deep
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.sweep.points import A_KEY, is_key
-from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.sweep.points import A_KEY, is_key, shorten_text
 from autoexp_tui.text.did_you_mean import (
     did_you_mean,
     find_nearest,

@@ -23,7 +23,7 @@ from omegaconf.errors import OmegaConfBaseException
 from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.sweep.points import shorten_text
 
 MAX_DEPTH: Final = 60
 """Lists and mappings inside one another, and `${...}` inside one another."""
