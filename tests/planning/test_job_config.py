@@ -11,7 +11,7 @@ from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.build import PlanOutcome, build_plan_outcome
-from autoexp_tui.planning.job_config import RuleSets, SessionWide
+from autoexp_tui.planning.job_config import RuleSets, apply_session
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -103,32 +103,21 @@ def test_metadata_that_only_a_siblings_own_rules_extract_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "kept"),
+    ("key", "value"),
     [
-        ("monitoring.state_dir", "/elsewhere", "stays '/state'"),
-        ("++monitoring.poll_seconds", 5, "stays unset"),
-        ("slurm.client.class_name", "Slurm", "stays 'Local'"),
-        ("ui.first_run", "hello", "stays unset"),
+        ("monitoring.state_dir", "/elsewhere"),
+        ("++monitoring.poll_seconds", 5),
+        ("slurm.client.class_name", "Slurm"),
+        ("ui.first_run", "hello"),
     ],
 )
 def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
-    key: str, value: object, kept: str
+    key: str, value: object
 ) -> None:
     (warning,) = outcome({"stage": "a", key: value}).warnings
-    leaf = key.lstrip("+")
-    assert warning.where == key
-    assert warning.message == (
-        f"has no effect in a sweep: it is one for the whole session, and {kept}"
-    )
-    assert warning.hint.startswith(f"set `{leaf}` outside the sweep")
-
-
-def test_a_group_that_changes_a_setting_of_the_session_is_named() -> None:
-    session = SessionWide({"monitoring": {"state_dir": "/a"}})
-    other = {"monitoring": {"state_dir": "/b"}}
-    (found,) = session.find_ineffective(other, ["backend.lr", "monitoring"])
-    assert found.where == "monitoring"
-    assert "`monitoring.state_dir` is one for the whole session" in found.message
+    said = "has no effect in a sweep: it is one for the whole session"
+    assert (warning.where, warning.message) == (key, said)
+    assert warning.hint.startswith(f"set `{key.lstrip('+')}` in the config, outside")
 
 
 @pytest.mark.parametrize(
@@ -147,10 +136,10 @@ def test_what_is_settled_before_jobs_are_composed_is_said_and_left_out(
 
 
 def test_how_often_to_look_is_the_sessions_for_every_job() -> None:
-    session = SessionWide(monitoring=Monitoring(poll_seconds=3))
-    assert session.apply(Monitoring(poll_seconds=9, loss="x")) == Monitoring(
-        poll_seconds=3, loss="x"
+    kept = apply_session(
+        Monitoring(poll_seconds=9, loss="x"), Monitoring(poll_seconds=3)
     )
+    assert kept == Monitoring(poll_seconds=3, loss="x")
 
 
 def test_names_of_rule_sets_follow_their_content() -> None:

@@ -228,14 +228,6 @@ def test_resources_are_told_without_a_recorded_config() -> None:
     )
 
 
-def test_many_ways_of_one_change_are_folded_to_an_example() -> None:
-    old = [job(f"j{n}", n, parameters={"lr": n}) for n in range(30)]
-    new = [job(f"j{n}", n, parameters={"lr": n + 0.5}) for n in range(30)]
-    assert lines(diff_plans(plan(*old), plan(*new)))[1] == (
-        "~ 30 jobs in 30 ways: j0: lr 0 -> 0.5"
-    )
-
-
 def test_in_short_there_are_few_lines_however_much_differs() -> None:
     old = plan(*families(2), base_output_dir="/a")
     new = plan(*families(5, lr=1.0)[2:], base_output_dir="/b", overrides=("x=1",))

@@ -30,7 +30,6 @@ from autoexp_tui.planning.plan_diff import (
     diff_plans,
     diff_to_json,
     diff_values,
-    flatten,
     list_differences,
     list_first_differences,
     summarize_diff,
@@ -47,6 +46,7 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions, match_id
 from autoexp_tui.storage.trust import MOST_BYTES, read_checked
 from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.plain_tree import flatten
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time
 

@@ -36,7 +36,6 @@ from autoexp_tui.planning.job_config import (
     Record,
     Refused,
     RuleSets,
-    SessionWide,
     check_without_jobs,
     list_problems,
 )
@@ -77,7 +76,7 @@ class Resolution:
         parser: SpecParser,
         *,
         metadata_keys: Collection[str],
-        session: SessionWide,
+        session: Monitoring,
         record: Record | None = None,
     ) -> None:
         """See `JobBuilder`; `metadata_keys`: what log rules extract."""
@@ -274,7 +273,7 @@ def build_plan_outcome(
         composer,
         parser,
         metadata_keys={key for event in events for key in event.extract_groups},
-        session=SessionWide(common.config, common.monitoring),
+        session=common.monitoring,
         record=record,
     )
     drafts = resolution.resolve()

@@ -59,31 +59,26 @@ class Chart:
     """A mark (`✓`, `!`) and what was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    stages: int = 40
-    jobs: int = 8
-    """Of one stage."""
-    keys: int = 12
-    values: int = 20
-    """Of one key."""
-    conditions: int = 6
-    """Of a job, and jobs of a stage that wait for different things."""
-    warnings: int = 20
-
-
-_NO_LIMITS: Final = _Limits(*[maxsize] * 6)
+_STAGES: Final = 40
+_JOBS: Final = 8
+"""Of one stage."""
+_KEYS: Final = 12
+_VALUES: Final = 20
+"""Of one key."""
+_CONDITIONS: Final = 6
+"""Of a job, and jobs of a stage that wait for different things."""
+_WARNINGS: Final = 20
 
 
 def build_chart(plan: Plan, *, whole: bool = False) -> Chart:
     """The chart of a plan; `whole`: every stage, job and value, however many."""
-    return _ChartBuilder(plan, _NO_LIMITS if whole else _Limits()).build()
+    return _ChartBuilder(plan, whole=whole).build()
 
 
 class _ChartBuilder:
-    def __init__(self, plan: Plan, limits: _Limits) -> None:
+    def __init__(self, plan: Plan, *, whole: bool) -> None:
         self._plan = plan
-        self._limits = limits
+        self._whole = whole
         self._sweep = SweepSummary(plan)
         self._links = find_links(plan)
         self._stages = list_stages(plan, self._links)
@@ -91,10 +86,13 @@ class _ChartBuilder:
         self._alike = Counter((job.family, job.stage) for job in plan.jobs)
         self._sizes = Counter(job.stage for job in plan.jobs)
 
+    def _limit(self, most: int) -> int:
+        return maxsize if self._whole else most
+
     def build(self) -> Chart:
-        shown = self._stages[: self._limits.stages]
+        most = self._limit(_STAGES)
+        shown, rest = self._stages[:most], self._stages[most:]
         sections = [self._build_sweep(), *map(self._build_stage, shown)]
-        rest = self._stages[self._limits.stages :]
         if rest:
             jobs = plural(sum(len(one.jobs) for one in rest), "job")
             title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
@@ -110,9 +108,9 @@ class _ChartBuilder:
     def _build_sweep(self) -> Section:
         axes = self._sweep.axes
         rows = []
-        for one in axes[: self._limits.keys]:
+        for one in axes[: self._limit(_KEYS)]:
             values = [fit(value, _VALUE_COLUMNS) for value in one.values]
-            rows.append((clean_line(one.key), join_some(values, self._limits.values)))
+            rows.append((clean_line(one.key), join_some(values, self._limit(_VALUES))))
         rest = len(axes) - len(rows)
         more = f"... and {plural(rest, 'key')} more" if rest > 0 else ""
         more = more if axes else "Nothing is swept."
@@ -124,7 +122,7 @@ class _ChartBuilder:
             if others:
                 names = [clean_line(name or UNSTAGED) for name in others]
                 title += f", {verb} {join_some(names, _MOST_NAMES)}"
-        most = self._limits.jobs
+        most = self._limit(_JOBS)
         shown = stage.jobs if len(stage.jobs) <= most else stage.jobs[: most - 1]
         rest = len(stage.jobs) - len(shown)
         more = f"... and {rest} more" if rest else ""
@@ -176,13 +174,13 @@ class _ChartBuilder:
             groups.setdefault(self._describe_conditions(job, start), []).append(job)
         found = {texts: jobs for texts, jobs in groups.items() if texts}
         label = "Starts" if start else "Cancelled"
-        for texts, jobs in islice(found.items(), self._limits.conditions):
+        for texts, jobs in islice(found.items(), self._limit(_CONDITIONS)):
             all_of_them = len(jobs) == len(stage.jobs)
             mark = "" if all_of_them else f" [{len(jobs)} of {len(stage.jobs)} jobs]"
             for text in texts:
                 yield label, f"{text}{mark}"
                 label = ""
-        rest = len(found) - self._limits.conditions
+        rest = len(found) - self._limit(_CONDITIONS)
         if rest > 0:
             yield "", f"... and {rest} more that differ from job to job"
 
@@ -193,7 +191,7 @@ class _ChartBuilder:
             return ("at once",) if start else ()
         head, further = ("when", "and") if start else ("if", "or")
         texts = list(dict.fromkeys(self._describe(one, job, start) for one in own))
-        most = self._limits.conditions
+        most = self._limit(_CONDITIONS)
         rest = [f"... and {len(texts) - most} more"] if len(texts) > most else []
         following = (f"{further} {text}" for text in texts[1:most])
         return f"{head} {texts[0]}", *following, *rest
@@ -221,11 +219,11 @@ class _ChartBuilder:
         warnings = self._plan.warnings
         if not warnings:
             yield "✓", "no warnings"
-        for one in warnings[: self._limits.warnings]:
+        for one in warnings[: self._limit(_WARNINGS)]:
             about = " ".join(clean_line(part) for part in (one.job, one.where) if part)
             text = f"{about}: {clean_line(one.message)}".removeprefix(": ")
             yield "!", f"{text}\n  {clean_line(one.below)}" if one.below else text
-        rest = len(warnings) - self._limits.warnings
+        rest = len(warnings) - self._limit(_WARNINGS)
         if rest > 0:
             yield "", f"... and {plural(rest, 'warning')} more"
 
@@ -241,8 +239,6 @@ MOST_JOBS: Final = 60
 """Jobs that are drawn one by one."""
 MOST_ARROWS: Final = 400
 """Arrows of one drawing; the usual viewers take 500."""
-MOST_STAGES: Final = 100
-"""Stages of one drawing."""
 _LABEL: Final = 200
 """Characters of one label."""
 _SPECIAL: Final = re.compile(r"[^\w ./=+,@-]")
@@ -287,23 +283,13 @@ def _list_arrows(side: Side, ids: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 def _fold_stages(stages: Sequence[Stage], links: Links) -> Iterator[str]:
     """The stages alone, each arrow with the number of links that it stands for."""
-    shown = stages[:MOST_STAGES]
-    for at, stage in enumerate(shown):
+    for at, stage in enumerate(stages):
         jobs = plural(len(stage.jobs), "job")
         yield f"  s{at}[{quote_label(f'{stage.title}, {jobs}')}]"
-    ids = {job.name: f"s{at}" for at, stage in enumerate(shown) for job in stage.jobs}
-    arrows = [
-        f"  {before} {line}|{number}| {after}"
-        for side, line in ((links.waits, "-->"), (links.reads, "-.->"))
-        for (before, after), number in Counter(_list_arrows(side, ids)).items()
-    ]
-    yield from arrows[:MOST_ARROWS]
-    rest = {"stage": len(stages) - len(shown), "arrow": len(arrows) - MOST_ARROWS}
-    more = [
-        plural(number, f"more {noun}") for noun, number in rest.items() if number > 0
-    ]
-    if more:
-        yield f"  more[{quote_label('and ' + ' and '.join(more))}]"
+    ids = {job.name: f"s{at}" for at, stage in enumerate(stages) for job in stage.jobs}
+    for side, line in ((links.waits, "-->"), (links.reads, "-.->")):
+        for (before, after), number in Counter(_list_arrows(side, ids)).items():
+            yield f"  {before} {line}|{number}| {after}"
 
 
 def quote_label(text: str) -> str:

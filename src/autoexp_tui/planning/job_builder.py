@@ -19,6 +19,7 @@ from typing import Final
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.planning.job_config import (
     DIRECTORIES,
     FAULTS,
@@ -28,12 +29,11 @@ from autoexp_tui.planning.job_config import (
     Needs,
     Record,
     Refused,
-    SessionWide,
     build_mounts,
-    explain_early_key,
     find_parameter,
     find_section,
     is_early_key,
+    list_ineffective,
     list_problems,
 )
 from autoexp_tui.planning.override_checks import OverrideWriter, is_number
@@ -113,7 +113,7 @@ class JobBuilder:
         world: World,
         composer: Composer,
         parser: SpecParser,
-        session: SessionWide,
+        session: Monitoring,
         record: Record | None = None,
     ) -> None:
         """`session`: what the config says without any point."""
@@ -145,9 +145,8 @@ class JobBuilder:
         }
         made = self._writer.write(mounted | parts.values)
         parts.problems += (replace(error, job=label) for error in made.errors)
-        early = map(explain_early_key, filter(is_early_key, point.parameters))
-        for warning in (*early, *made.warnings):
-            self._world.warnings.append(replace(warning, job=label))
+        told = (*list_ineffective(point.parameters), *made.warnings)
+        self._world.warnings += (replace(warning, job=label) for warning in told)
         if parts.problems:
             raise Refused(tuple(parts.problems))
         if not parts.is_usable:

@@ -11,7 +11,7 @@ a point that changes one is told that it has no effect. A config's own `family`,
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -150,11 +150,12 @@ def find_parameter(parameters: Mapping[str, object], name: str) -> object:
 CLOSED: Final = ("slurm", "monitoring", "ui", "tree", "research")
 """The sections that are checked, and that hold what is the session's."""
 _OF_THE_SESSION: Final = (
-    *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),
-    "monitoring.lock_stale_seconds",
-    *("slurm.client", "slurm.max_parallel", "slurm.template_path"),
-    *("slurm.launcher_cmd", "slurm.srun_opts", "slurm.confirm", "ui"),
+    *("monitoring.state_dir.", "monitoring.poll_seconds.", "monitoring.storm."),
+    "monitoring.lock_stale_seconds.",
+    *("slurm.client.", "slurm.max_parallel.", "slurm.template_path."),
+    *("slurm.launcher_cmd.", "slurm.srun_opts.", "slurm.confirm.", "ui."),
 )
+"""What one engine, one executor and one screen have, with a dot behind."""
 _BEFORE: Final = {
     "hydra": "Hydra reads it before any job is composed",
     "defaults": "Hydra reads it before any job is composed",
@@ -166,81 +167,36 @@ Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 """Told of each job: its index, its config as composed, the same resolved."""
 
 
-def is_early_key(key: str) -> bool:
-    """Whether a parameter sets what is settled before jobs are composed."""
-    return find_section(key) in _BEFORE
-
-
-def explain_early_key(key: str) -> Problem:
-    """The warning for a parameter that `is_early_key`."""
-    return Problem(
-        f"has no effect in a sweep: {_BEFORE[find_section(key)]}",
-        where=key,
-        hint=f"set `{plain_key(key)}` in the config, outside the sweep",
-    )
-
-
 @lru_cache(maxsize=4096)
 def find_section(key: str) -> str:
     """The section of the config that a parameter sets something in."""
     return plain_key(key).partition(".")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionWide:
-    """What the config says without any point."""
-
-    config: Mapping[str, object] = field(default_factory=dict)
-    """The closed sections, resolved."""
-    monitoring: Monitoring = field(default_factory=Monitoring)
-
-    def apply(self, monitoring: Monitoring) -> Monitoring:
-        """A job's rules, with what is the session's as the session has it."""
-        ours = self.monitoring
-        return replace(
-            monitoring,
-            poll_seconds=ours.poll_seconds,
-            storm=ours.storm,
-            lock_stale_seconds=ours.lock_stale_seconds,
-        )
-
-    def find_ineffective(
-        self, config: Mapping[str, object], parameters: Collection[str]
-    ) -> Iterator[Problem]:
-        """Settings of the session that a job has otherwise, where they are set."""
-        for path in _OF_THE_SESSION:
-            ours, theirs = _list_leaves(self.config, path), _list_leaves(config, path)
-            for leaf in dict.fromkeys((*ours, *theirs)):
-                if (kept := ours.get(leaf)) == theirs.get(leaf):
-                    continue
-                setters = (
-                    k for k in parameters if f"{leaf}.".startswith(f"{plain_key(k)}.")
-                )
-                where = max(setters, key=len, default=leaf)
-                what = "it" if plain_key(where) == leaf else f"`{leaf}`"
-                stays = "unset" if kept is None else repr(kept)
-                yield Problem(
-                    "has no effect in a sweep: "
-                    f"{what} is one for the whole session, and stays {stays}",
-                    where=where,
-                    hint=f"set `{leaf}` outside the sweep, in the config or on the "
-                    "command line",
-                )
+def is_early_key(key: str) -> bool:
+    """Whether a parameter sets what is settled before jobs are composed."""
+    return find_section(key) in _BEFORE
 
 
-def _list_leaves(config: Mapping[str, object], path: str) -> dict[str, object]:
-    found: object = config
-    for key in path.split("."):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    leaves: dict[str, object] = {}
-    waiting = [(path, found)]
-    while waiting:
-        at, value = waiting.pop()
-        if isinstance(value, Mapping):
-            waiting += [(f"{at}.{key}", value[key]) for key in reversed(value)]
-        else:
-            leaves[at] = value
-    return leaves
+def list_ineffective(keys: Iterable[str]) -> Iterator[Problem]:
+    """Warnings for parameters that set what is settled before, or the session's."""
+    for key in keys:
+        plain, why = plain_key(key), _BEFORE.get(find_section(key), "")
+        if not why and f"{plain}.".startswith(_OF_THE_SESSION):
+            why = "it is one for the whole session"
+        if why:
+            hint = f"set `{plain}` in the config, outside the sweep"
+            yield Problem(f"has no effect in a sweep: {why}", key, hint=hint)
+
+
+def apply_session(rules: Monitoring, session: Monitoring) -> Monitoring:
+    """A job's rules, with what is the session's as the session has it."""
+    return replace(
+        rules,
+        poll_seconds=session.poll_seconds,
+        storm=session.storm,
+        lock_stale_seconds=session.lock_stale_seconds,
+    )
 
 
 class RuleSets:
@@ -275,7 +231,6 @@ class _Settled:
     closed: Mapping[str, object]
     monitoring: Monitoring
     resources: Resources
-    warnings: tuple[Problem, ...]
 
 
 @dataclass(slots=True)
@@ -283,7 +238,8 @@ class JobFinisher:
     """Finishes jobs of one plan; what their configs share is checked once."""
 
     parser: SpecParser
-    session: SessionWide
+    session: Monitoring
+    """What the config says without any point."""
     warnings: list[Problem]
     record: Record | None = None
     _checked: deque[_Settled] = field(default_factory=lambda: deque(maxlen=16))
@@ -297,7 +253,7 @@ class JobFinisher:
         except FAULTS as error:
             raise Refused(list_problems(error, "", name)) from None
         try:
-            settled = self._settle(config, draft)
+            settled = self._settle(config)
         except FAULTS as error:
             problems += list_problems(error, "", name)
         try:
@@ -311,12 +267,11 @@ class JobFinisher:
         paths = list_own_paths(config)
         draft.fingerprint = hash_job(config, draft.launch.command, paths)
         draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
-        for warning in (*settled.warnings, *draft.launch.warnings):
-            self.warnings.append(replace(warning, job=name))
+        self.warnings += (replace(one, job=name) for one in draft.launch.warnings)
         if self.record is not None:
             self.record(draft.point.index, view, config)
 
-    def _settle(self, config: Mapping[str, object], draft: Draft) -> _Settled:
+    def _settle(self, config: Mapping[str, object]) -> _Settled:
         """The closed sections, checked once for each content that they have."""
         closed = {key: config.get(key) for key in CLOSED}
         for settled in self._checked:
@@ -326,9 +281,8 @@ class JobFinisher:
             raise CannotCompose(tuple(problems))
         settled = _Settled(
             closed,
-            self.session.apply(self.parser.monitoring(config)),
+            apply_session(self.parser.monitoring(config), self.session),
             self.parser.resources(config),
-            tuple(self.session.find_ineffective(closed, draft.point.parameters)),
         )
         self._checked.append(settled)
         return settled
@@ -383,9 +337,7 @@ def check_without_jobs(
 def _list_keys(value: object) -> Iterator[str]:
     """Every key below a value, as it would stand in the config."""
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield plain_key(str(key)).replace("/", ".")
-            yield from _list_keys(inner)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _list_keys(item)
+        yield from (plain_key(str(key)).replace("/", ".") for key in value)
+        value = list(value.values())
+    for item in value if isinstance(value, list | tuple) else ():
+        yield from _list_keys(item)

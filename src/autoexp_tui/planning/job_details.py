@@ -6,13 +6,14 @@ two jobs by them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.text.plain_tree import flatten
 
 Origin: TypeAlias = Literal["changed", "swept", "override", "ours", "computed", "file"]
 """Who set a key: whoever planned the job anew, the sweep, the command line, planning
@@ -53,12 +54,13 @@ def list_config_entries(
     overrides: Sequence[str],
 ) -> tuple[Entry, ...]:
     """A config key by key, with who set each; `written`: before interpolation."""
-    texts = dict(_list_leaves(written, ""))
+    texts = {key: _format_value(value) for key, value in flatten("", written)}
     changed = {plain_key(key): key for key in job.own_values}
     swept = frozenset(map(plain_key, job.parameters))
     given = frozenset(map(read_override_key, overrides))
     found = []
-    for key, value in _list_leaves(resolved, ""):
+    leaves = flatten("", resolved)
+    for key, value in ((key, _format_value(value)) for key, value in leaves):
         if key in changed:
             planned = (job.planned or {}).get(changed[key], "not set")
             before = f"planned: {_format_value(planned)}"
@@ -77,19 +79,6 @@ def list_config_entries(
             origin = "swept"
         found.append(Entry(key, value, origin, computed))
     return tuple(found)
-
-
-def _list_leaves(value: object, path: str) -> Iterable[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            yield from _list_leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
-        for at, inner in enumerate(value):
-            yield from _list_leaves(inner, f"{path}.{at}")
-    elif isinstance(value, list):
-        yield path, f"[{', '.join(map(_format_value, value))}]"
-    else:
-        yield path, _format_value(value)
 
 
 def _format_value(value: object) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.condition import Condition
@@ -21,7 +21,7 @@ from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
 from autoexp_tui.planning.fingerprint import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
-from autoexp_tui.text.plain_tree import ABSENT
+from autoexp_tui.text.plain_tree import ABSENT, flatten
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import fit, format_yaml_value, plural
 
@@ -200,7 +200,7 @@ class _PlanComparison:
         }
         names = (old.name, *old.depends_on)
         texts |= {one: self._renames[one] for one in names if one in self._renames}
-        rename = _Renamer(texts)
+        rename = _build_renamer(texts)
 
         def compare(
             before: Mapping[str, object], after: Mapping[str, object]
@@ -322,7 +322,7 @@ def _list_launch(job: JobSpec) -> dict[str, object]:
 def _find_likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
     if not change.is_changed:
         return ""
-    hide = _Renamer(
+    hide = _build_renamer(
         {
             name: f"\0{at}"
             for job in (old, new)
@@ -388,19 +388,6 @@ def _flatten_parameters(job: JobSpec) -> dict[str, object]:
     return found
 
 
-def flatten(key: str, value: object) -> Iterator[tuple[str, object]]:
-    """(dotted key, value) of every leaf below `key`; a list of plain values is one."""
-    items: Iterable[tuple[object, object]] = ()
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple) and any(isinstance(x, Mapping) for x in value):
-        items = enumerate(value)
-    if not items:
-        yield key, value
-    for name, item in items:
-        yield from flatten(f"{key}.{name}" if key else str(name), item)
-
-
 _Pairs: TypeAlias = list[tuple[JobSpec, JobSpec]]
 
 
@@ -434,7 +421,7 @@ def _describe_work(job: JobSpec) -> str:
             hidden[f"{root}/{name}" if root else directory] = f"\0{at}"
     env = sorted(job.env.items())
     work = [job.stage, mine, job.command, env, job.resources.key]
-    return format_canonical(_Renamer(hidden)(work))
+    return format_canonical(_build_renamer(hidden)(work))
 
 
 def _find_root(directory: str, name: str) -> str:
@@ -443,31 +430,24 @@ def _find_root(directory: str, name: str) -> str:
     return directory.removesuffix(ending) if directory.endswith(ending) else ""
 
 
-class _Renamer:
-    """Replaces names and directories that differ on purpose, where they stand whole."""
+def _build_renamer(texts: Mapping[str, str]) -> Callable[[object], object]:
+    """What replaces names and directories that differ on purpose, where they stand
+    whole, in a value and all below it."""
+    renamed = {old: new for old, new in texts.items() if old and old != new}
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self._texts = {old: new for old, new in texts.items() if old and old != new}
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        # Most are never needed, and compiling takes its time.
-        either = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True)))
+    @cache
+    def compile_pattern() -> re.Pattern[str]:  # most are never needed
+        either = "|".join(map(re.escape, sorted(renamed, key=len, reverse=True)))
         return re.compile(rf"(?<![\w.\-])(?:{either})(?![\w.\-])")
 
-    def __call__(self, value: object) -> object:
-        """`value` (nested) as it would be with the new names."""
-        if not self._texts:
-            return value
-        if isinstance(value, str):
-            if not any(old in value for old in self._texts):
-                return value
-            return self._pattern.sub(lambda found: self._texts[found[0]], value)
+    def rename(value: object) -> object:
+        if isinstance(value, str) and any(old in value for old in renamed):
+            return compile_pattern().sub(lambda found: renamed[found[0]], value)
         if isinstance(value, Mapping):
-            return {key: self(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self(item) for item in value]
-        return value
+            return {key: rename(item) for key, item in value.items()}
+        return list(map(rename, value)) if isinstance(value, list | tuple) else value
+
+    return rename if renamed else lambda value: value
 
 
 Mark: TypeAlias = Literal["+", "-", ">", "~", "*", "!"]
@@ -476,8 +456,6 @@ MarkedLine: TypeAlias = tuple[Mark, str]
 
 MOST_LINES: Final = 40
 """Groups of alike changes that are told before the rest is counted."""
-_MOST_WAYS: Final = 12
-"""Groups of alike changes before those in the same keys are told as one."""
 _MOST_NAMES: Final = 4
 _MOST_VALUES: Final = 6
 """Values of one group before the rest is counted."""
@@ -532,13 +510,7 @@ def _list_lines(found: PlanDiff) -> Iterator[MarkedLine]:
         each = [f"{clean(job.old_name)} -> {clean(job.name)}" for job in moved]
         head = f"{plural(len(moved), 'job')} renamed: "
         yield ">", head + ", ".join(_shorten(each, _MOST_NAMES))
-    ways: dict[object, list[Sequence[JobChange]]] = {}
-    folds = len(found.alike) > _MOST_WAYS
-    for at, alike in enumerate(found.alike):
-        edges = (f"{e.mode} {e.added} {e.stage}" for e in alike[0].edges)
-        keys = (*(change.key for change in alike[0].values), *edges)
-        ways.setdefault(keys if folds else at, []).append(alike)
-    yield from (("~", _format_changed(groups)) for groups in ways.values())
+    yield from (("~", _format_changed(alike)) for alike in found.alike)
 
 
 def _format_only(group: JobsOnly) -> str:
@@ -552,9 +524,7 @@ def _format_only(group: JobsOnly) -> str:
     return f"{head}{stage}{why}: {_format_names(group.names)}"
 
 
-def _format_changed(ways: Sequence[Sequence[JobChange]]) -> str:
-    """Jobs that changed in the same keys, each group alike; the first as example."""
-    alike = ways[0]
+def _format_changed(alike: Sequence[JobChange]) -> str:
     first = alike[0]
     name = clean(first.name)
     parts = list(map(_format_change, first.values))
@@ -562,8 +532,6 @@ def _format_changed(ways: Sequence[Sequence[JobChange]]) -> str:
         verb = "waits for" if edge.mode == "waits" else "reads"
         parts.append(f"{'' if edge.added else 'no longer '}{verb} {clean(edge.job)}")
     shown = "; ".join(_shorten(parts, _MOST_VALUES))
-    if len(ways) > 1:
-        return f"{sum(map(len, ways))} jobs in {len(ways)} ways: {name}: {shown}"
     if len(alike) > 1:
         return f"{len(alike)} jobs: {shown} ({_format_names([j.name for j in alike])})"
     who = f"{clean(first.old_name)} -> {name}" if first.is_renamed else name
@@ -629,7 +597,7 @@ def diff_to_json(found: PlanDiff) -> dict[str, object]:
         "alike": [
             {
                 "jobs": json_safe([job.name for job in jobs]),
-                "text": _format_changed([jobs]),
+                "text": _format_changed(jobs),
             }
             for jobs in found.alike
         ],

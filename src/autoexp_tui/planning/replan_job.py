@@ -15,7 +15,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_config import (
-    SessionWide,
+    apply_session,
     build_mounts,
     list_own_paths,
     read_last_step,
@@ -120,8 +120,7 @@ def _make(
     if problems := tuple(parser.check(config)):
         raise SpecRefused(problems)
     launch = parser.launch(config)
-    session = SessionWide(monitoring=plan.monitoring)
-    rules = session.apply(parser.monitoring(config))
+    rules = apply_session(parser.monitoring(config), plan.monitoring)
     spec = replace(
         job,
         overrides=(*job.overrides, *further),

@@ -5,7 +5,7 @@ Nothing is ever changed in place: a changed tree shares all that is as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -87,3 +87,16 @@ def touches(one: Path, other: Path) -> bool:
     """Whether a change at one path may be seen at the other."""
     shorter = min(len(one), len(other))
     return one[:shorter] == other[:shorter]
+
+
+def flatten(key: str, value: object) -> Iterator[tuple[str, object]]:
+    """(dotted key, value) of every leaf below `key`; a list of plain values is one."""
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple) and any(isinstance(x, Mapping) for x in value):
+        items = enumerate(value)
+    if not items:
+        yield key, value
+    for name, item in items:
+        yield from flatten(f"{key}.{name}" if key else str(name), item)
