@@ -330,7 +330,7 @@ def pure_road(text: str) -> Sequence[Problem]:
             for part in reference.parts:
                 if isinstance(part, str):
                     with suppress(SiblingNotFound, NotAReference):
-                        pattern = parse_address(part).rest.partition(".")[0]
+                        pattern = parse_address(part)[1].partition(".")[0]
                         families.find(pattern, at)
     return ()
 

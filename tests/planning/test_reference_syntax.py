@@ -137,8 +137,7 @@ def test_doubled_braces_are_literal(text: str) -> None:
     ],
 )
 def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
-    address = parse_address(inside)
-    assert (address.kind, address.rest) == (kind, rest)
+    assert parse_address(inside) == (kind, rest)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import ConfigView
@@ -166,30 +166,14 @@ def _refuse_text(text: str) -> str:
     return f"`{shown}` is no reference; {_HINT}"
 
 
-Kind: TypeAlias = Literal["own", "sibling", "all", "base", "runtime"]
-_HEADS: Final[tuple[tuple[str, Kind], ...]] = (
-    ("sibling", "sibling"),
-    ("all", "all"),
-    ("base", "base"),
-    ("parent", "base"),
-    ("runtime", "runtime"),
-)
+_ADDRESS: Final = re.compile(r"(sibling|all|base|parent|runtime)(?=[.\[])\.?(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Whose value a reference wants, and the rest of it."""
-
-    kind: Kind
-    rest: str
-
-
-def parse_address(inside: str) -> Address:
-    """What stands inside the braces, by whom it asks."""
-    for head, kind in _HEADS:
-        if inside.startswith((f"{head}.", f"{head}[")):
-            return Address(kind, inside[len(head) :].removeprefix("."))
-    return Address("own", inside)
+def parse_address(inside: str) -> tuple[str, str]:
+    """Whom a reference asks (`own` when nobody else), and the rest of it."""
+    if (found := _ADDRESS.fullmatch(inside)) is None:
+        return "own", inside
+    return "base" if found[1] == "parent" else found[1], found[2]
 
 
 def split_pattern(
@@ -349,17 +333,17 @@ class Values:
             part if isinstance(part, str) else self._resolve_nested(part)
             for part in reference.parts
         )
-        address = parse_address("".join(inside))
-        match address.kind:
-            case "own":
-                return self._resolve_own(address.rest, early=early)
-            case "runtime":
-                return self._resolve_runtime(address.rest)
-            case "all":
-                return self._resolve_all(address)
-            case "base":
-                return self._read_base(address.rest)
-        pattern, accessor = self._split(address)
+        match parse_address("".join(inside)):
+            case "own", rest:
+                return self._resolve_own(rest, early=early)
+            case "runtime", rest:
+                return self._resolve_runtime(rest)
+            case "all", rest:
+                return self._resolve_all(rest)
+            case "base", rest:
+                return self._read_base(rest)
+            case _, rest:
+                pattern, accessor = self._split(rest)
         at = self.world.families.find(pattern, self.at)
         return self._read_named(pattern, at, accessor)
 
@@ -403,14 +387,14 @@ class Values:
         point = self.world.families.points[self.at]
         for reference in list_references(point.parameters):
             match reference.parts:
-                case (str(inside),) if parse_address(inside).kind == "sibling":
+                case (str(inside),) if parse_address(inside)[0] == "sibling":
                     with suppress(SiblingNotFound, NotAReference):
-                        pattern, _ = self._split(parse_address(inside))
+                        pattern, _ = self._split(parse_address(inside)[1])
                         yield self.world.families.find(pattern, self.at)
 
-    def _split(self, address: Address) -> tuple[str, str]:
+    def _split(self, rest: str) -> tuple[str, str]:
         families = self.world.families
-        return split_pattern(address.rest, families.stages, families.knows)
+        return split_pattern(rest, families.stages, families.knows)
 
     def _read_named(self, pattern: str, at: int, accessor: str) -> object:
         try:
@@ -425,8 +409,8 @@ class Values:
         self.read.add(at)
         return value
 
-    def _resolve_all(self, address: Address) -> Several:
-        pattern, accessor = self._split(address)
+    def _resolve_all(self, rest: str) -> Several:
+        pattern, accessor = self._split(rest)
         values: list[object] = []
         dropped: list[DroppedJob] = []
         for at in self.world.families.all_of(pattern):
@@ -549,6 +533,6 @@ def is_reading_others(value: object) -> bool:
     return any(
         len(reference.parts) != 1
         or not isinstance(reference.parts[0], str)
-        or parse_address(reference.parts[0]).kind != "own"
+        or parse_address(reference.parts[0])[0] != "own"
         for reference in list_references(value)
     )
