@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.plan_diff import diff_values, flatten
-from autoexp_tui.text.plain_tree import ABSENT
+from autoexp_tui.planning.plan_diff import diff_values
+from autoexp_tui.text.plain_tree import ABSENT, flatten
 
 CONFIG: dict[str, Any] = {
     "optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"},
