@@ -285,8 +285,6 @@ def test_jobs_that_want_more_gpus_than_there_are_are_named() -> None:
     names = ", ".join(job.name for job in session.jobs[:3])
     told = body(ask_submit(NOBODY, session))
     assert f"! 10 jobs want up to 8 GPUs: {names} and 7 more." in told
-    label = choices(ask_submit(NOBODY, session))["all"].label
-    assert label.startswith("all 10 jobs, 10 of them refused here")
 
 
 @pytest.mark.parametrize(
@@ -305,28 +303,6 @@ def test_submitting_offers_all_the_marked_and_one_family(
     found = choices(ask_submit(wanted, session))[which]
     assert found.jobs == tuple(job.name for job in session.jobs[:number])
     assert label in found.label
-
-
-@pytest.mark.parametrize("small_stage", ["stable", "cooldown"])
-def test_the_jobs_that_can_run_here_are_offered_first(small_stage: str) -> None:
-    """None can where what it waits for cannot."""
-    base = planned(10)
-    small = replace(base.jobs[0].spec.resources, gpus=1)
-    jobs = tuple(
-        with_resources(job, small) if job.spec.stage == small_stage else job
-        for job in base.jobs
-    )
-    engine = replace(base.engine, gpus=1)
-    session = build_session(replace(base, jobs=jobs, engine=engine))
-    asked = ask_submit(NOBODY, session)
-    assert asked is not None
-    first = asked.choices[0]
-    if small_stage == "stable":
-        stable = tuple(job.name for job in session.jobs if job.stage == "stable")
-        assert first.jobs == stable
-        assert "that can run here, hold the rest" in first.label
-    else:
-        assert first.id == "all"
 
 
 def done_by_another(job: JobRecord) -> JobRecord:

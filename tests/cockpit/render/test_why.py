@@ -49,17 +49,6 @@ def memory() -> JobView:
     return next(job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY)
 
 
-def test_values_leave_out_what_only_names_the_jobs_own_paths() -> None:
-    waits = first(Look.WAITING)
-    spec = waits.record.spec
-    values = {**spec.parameters, "backend.save": "{output_dir}/checkpoints"}
-    job = replace(waits.record, spec=replace(spec, parameters=values))
-    words = PlanWords(replace(plan_of(SESSION.snapshot), jobs=(job.spec,)))
-    told = text(explain_job(replace(waits, record=job), SESSION, words))
-    assert "optim.lr=" in told
-    assert "backend.save" not in told
-
-
 def test_values_begin_with_those_that_tell_jobs_apart() -> None:
     waits = first(Look.WAITING)
     spec = waits.record.spec

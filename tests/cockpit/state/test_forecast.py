@@ -190,12 +190,11 @@ def test_what_is_queued_waits_as_long_as_others_did() -> None:
     assert estimate_ends(build_session(told)).session == T0 - 60 + HOUR + 2 * HOUR
 
 
-def test_a_retry_from_a_checkpoint_runs_only_what_is_left() -> None:
+def test_a_retry_begins_when_its_wait_is_over() -> None:
     base = session([DONE, replace(QUEUED, state=JobState.RETRYING)]).snapshot
     retry = Retry(lived=T0 + 60, from_checkpoint=True, why=why("retry"))
-    again = replace(base.jobs[1], retry=retry, metadata={"checkpoint_step": "750"})
-    told = replace(base, jobs=(base.jobs[0], again))
-    assert estimate_ends(build_session(told)).session == T0 + 60 + 0.25 * 2 * HOUR
+    told = replace(base, jobs=(base.jobs[0], replace(base.jobs[1], retry=retry)))
+    assert estimate_ends(build_session(told)).session == T0 + 60 + 2 * HOUR
 
 
 states = st.sampled_from(

@@ -80,17 +80,3 @@ def test_jobs_are_named_by_what_they_share_and_one_by_all_of_it() -> None:
     assert find_common(points.jobs[:2], varying) == "bsz=8"
     assert find_common(points.jobs, varying) == ""
     assert describe_job(points.jobs[0], varying) == "lr=1 bsz=8"
-
-
-def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:
-    save, load = "{output_dir}/checkpoints", "{sibling.stable.output_dir}/iter_8"
-    points = plan({"lr": 1, "save": save}, {"lr": 1, "save": save, "load": load},
-                  {"lr": 2, "save": save}, {"lr": 2, "save": save, "load": load},
-                  stages=("a", "b", "a", "b"))  # fmt: skip
-    assert PlanWords(points).paths == {"save", "load"}
-
-
-def test_a_path_that_is_swept_within_a_stage_stays_a_value() -> None:
-    points = plan({"load": "{sibling.a.output_dir}/iter_8"},
-                  {"load": "{sibling.a.output_dir}/iter_9"})  # fmt: skip
-    assert PlanWords(points).paths == frozenset()

@@ -250,23 +250,11 @@ def _describe_executor(jobs: Sequence[JobView], session: SessionView) -> str:
     return f"{where}, {partition}{room}, {limit}"
 
 
-def _select_too_large(
-    jobs: Sequence[JobView], session: SessionView
-) -> Sequence[JobView]:
-    """Those that the machine has too few GPUs for, where it is known how many."""
-    gpus = session.snapshot.engine.gpus
-    return [
-        job
-        for job in jobs
-        if gpus is not None
-        and job.record.spec.resources.gpus > gpus
-        and not job.record.done
-    ]
-
-
 def _render_too_large(jobs: Sequence[JobView], session: SessionView) -> Iterator[Line]:
     """Which jobs the machine has too few GPUs for, and what to do about it."""
-    large = _select_too_large(jobs, session)
+    gpus = session.snapshot.engine.gpus
+    left = [job for job in jobs if not job.record.done and gpus is not None]
+    large = [job for job in left if job.record.spec.resources.gpus > (gpus or 0)]
     if not large:
         return
     most = max(job.record.spec.resources.gpus for job in large)
@@ -275,10 +263,9 @@ def _render_too_large(jobs: Sequence[JobView], session: SessionView) -> Iterator
     names = ", ".join(outside(job.name) for job in large[:_NAMED])
     more = f" and {len(large) - _NAMED} more" if len(large) > _NAMED else ""
     yield (Span(text, "failed"), Span(f"{names}{more}."))
-    has = session.snapshot.engine.gpus or "none"
+    has = f"  This machine has {gpus or 'none'}, and refuses them. "
     yield (
-        Span(f"  This machine has {has}, and refuses them. Lower slurm.sbatch.gpus, "),
-        Span("or open the plan where there are more."),
+        Span(f"{has}Lower slurm.sbatch.gpus, or open the plan where there are more."),
     )
 
 
@@ -307,29 +294,18 @@ def _list_submit_choices(
     waiting: Sequence[JobView],
     telling: Sequence[Parameter],
 ) -> Iterator[Choice]:
-    # What this machine can run, all that it waits for with it.
-    missing = {job.name for job in _select_too_large(waiting, session)}
-    asked = {job.name for job in waiting}
-    for job in waiting if missing else ():  # in plan order: what is waited for first
-        waits_for = session.links.upstream.get(job.name, ())
-        if missing & asked.intersection(waits_for):
-            missing.add(job.name)
-    fitting = [job for job in waiting if job.name not in missing]
-    if 0 < len(fitting) < len(waiting):
-        label = f"the {plural(len(fitting), 'job')} that can run here, hold the rest"
-        yield _build_choice("fitting", label, fitting, session)
     number = plural(len(waiting), "job")
     verb = "is" if len(waiting) == 1 else "are"
     left = len(waiting) < len(session.jobs)
     label = f"the {number} that {verb} left" if left else f"all {number}"
-    yield _build_choice("all", label, waiting, session)
+    yield _build_choice("all", label, waiting)
     marked = [job for job in scope.jobs if _is_submittable(job)]
     if scope.by_marks and marked:
         jobs = _add_upstream(marked, session)
         extra = len(jobs) - len(marked)
         needs = f" and {extra} needed upstream" if extra else ""
         label = f"the {plural(len(marked), 'marked job')}{needs}"
-        yield _build_choice("marked", label, jobs, session)
+        yield _build_choice("marked", label, jobs)
     # The family under the cursor first, where there are others.
     first = scope.jobs[0] if scope.jobs else waiting[0]
     family = first.record.spec.family or waiting[0].record.spec.family
@@ -338,7 +314,7 @@ def _list_submit_choices(
         jobs = _add_upstream(members, session)
         which = describe_job(members[0].record.spec, telling) or outside(family)
         label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
-        yield _build_choice("family", label, jobs, session)
+        yield _build_choice("family", label, jobs)
 
 
 def _add_upstream(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
@@ -346,13 +322,9 @@ def _add_upstream(jobs: Sequence[JobView], session: SessionView) -> tuple[JobVie
     return sort_jobs((*jobs, *filter(_is_submittable, needed)))
 
 
-def _build_choice(
-    name: str, label: str, jobs: Sequence[JobView], session: SessionView
-) -> Choice:
+def _build_choice(name: str, label: str, jobs: Sequence[JobView]) -> Choice:
     """A way to submit, with `at most 12 GPU h an attempt` of what is left to run."""
-    large = len(_select_too_large(jobs, session))
-    refused = f", {large} of them refused here" if large else ""
     left = [job.record.spec for job in jobs if not job.record.done]
     cost = format_gpu_hours(estimate(left)) if left else "nothing is left to run"
     cost = f"{cost} an attempt" if cost.endswith(" h") else cost
-    return Choice(name, f"{label}{refused}: {cost}", tuple(job.name for job in jobs))
+    return Choice(name, f"{label}: {cost}", tuple(job.name for job in jobs))

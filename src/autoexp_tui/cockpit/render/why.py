@@ -437,8 +437,7 @@ def _list_facts(
     """What is known of the job, by its name."""
     record, spec, mask = job.record, job.record.spec, mask_of(session.snapshot.plan)
     telling = {entry.key for entry in words.parameters}
-    keys = [key for key in spec.parameters if is_value(key) and key not in words.paths]
-    keys.sort(key=lambda key: key not in telling)
+    keys = sorted(filter(is_value, spec.parameters), key=lambda key: key not in telling)
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
     values = {key: find_value(spec, key) for key in keys}
     yield "values", _format_values(values, mask) or "-"

@@ -129,7 +129,7 @@ def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, flo
             start = max(start, session.snapshot.convert_to_t(retry.lived))
         if slots:
             start = max(start, heapq.heappop(slots))
-        ends[job.name] = start + wait + _scale_run(job, usual[job.stage])
+        ends[job.name] = start + wait + usual[job.stage]
         if number:
             heapq.heappush(slots, ends[job.name])
     return ends
@@ -151,17 +151,7 @@ def _estimate_sent(
     if begin is None:
         sent = attempt.submitted_at if attempt is not None else None
         begin = (now if sent is None else sent) + wait
-    return max(now, begin) + _scale_run(job, usual)
-
-
-def _scale_run(job: JobView, usual: float) -> float:
-    """Seconds of a usual run, of its steps that a run from the checkpoint does."""
-    record = job.record
-    resumes = record.retry.from_checkpoint if record.retry else record.resume
-    saved, total = find_checkpoint(job), job.total
-    if not resumes or not saved or not total:
-        return usual
-    return usual * max(0.0, 1.0 - saved / total)
+    return max(now, begin) + usual
 
 
 def _measure_durations(session: SessionView) -> Mapping[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ _NO_COLUMN = frozenset(
     {"stage", "_stage", "_meta.stage", "start_conditions", "cancel_conditions"}
 )
 """What stands for the stage, and what is shown as conditions."""
-_PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)?)\}")
-"""A reference to a path of a job, its own or another's."""
 CHANGED: Final = "*"
 """Follows a value that differs from the plan's."""
 
@@ -54,12 +51,6 @@ class PlanWords:
         rest = (one for one in varying if one.key in own)
         self.parameters: tuple[Parameter, ...] = (*self.of_families, *rest)
         """Those that tell jobs apart."""
-        self.paths = frozenset(
-            key
-            for key, stages in seen.items()
-            if all(len(one) == 1 and _PATH.search(one[0]) for one in stages.values())
-        )
-        """Parameters that, as written, differ from job to job in its path alone."""
 
     def find_common(self, jobs: Sequence[JobView]) -> str:
         """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
