@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cockpit import inspection as folders
-from autoexp_tui.cockpit.inspection import read_folder
+from autoexp_tui.cockpit.dialogs import reader as folders
+from autoexp_tui.cockpit.dialogs.reader import read_folder
 from autoexp_tui.cockpit.spans import plain
 
 

@@ -97,7 +97,7 @@ async def broken_handler() -> None:
 async def broken_background() -> None:
     async with cockpit() as seat:
         seats[:] = [seat]
-        seat.app.context.background.call("x", lambda: 1, break_it)
+        seat.app.run_worker(seat.app.context.background.fetch("x", break_it))
         await seat.until(lambda: seat.app.fault is not None)
 
 

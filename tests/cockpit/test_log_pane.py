@@ -171,7 +171,7 @@ async def test_a_look_at_the_file_behind_a_long_search_does_not_undo_it(
         await seat.type("iteration 1000/")
         pane = seat.app.screen.query_one("#log", LogPane)
         held = threading.Event()
-        seat.app.context.background.call("held", held.wait, lambda *_: None)
+        seat.app.run_worker(seat.app.context.background.fetch("held", held.wait))
         await seat.press("enter")
         pane.look()  # a second has passed, and the search goes on
         held.set()
@@ -188,7 +188,7 @@ async def test_a_search_ends_with_the_log_that_it_is_in(log: Path) -> None:
         await seat.press("0", "slash")
         await seat.type("found nowhere")
         held = threading.Event()
-        seat.app.context.background.call("held", held.wait, lambda *_: None)
+        seat.app.run_worker(seat.app.context.background.fetch("held", held.wait))
         await seat.press("enter", "2", "j")  # another job, while it is searched
         held.set()
         await seat.until(lambda: seat.app.context.background.is_idle)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from textual._compositor import Compositor
 
-from autoexp_tui.cockpit.app import LATER_MODULES, load_ahead
-from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.render import why
 from autoexp_tui.cockpit.widgets import job_panes as columns
 from autoexp_tui.cockpit.widgets import why_pane
@@ -26,13 +20,6 @@ from tests.cockpit.seat import PATIENCE, Seat, cockpit
 from tests.support.campaigns import planned
 
 JOBS = 3000
-UI = Path(why.__file__).resolve().parent.parent
-NO_KEY = {
-    "autoexp_tui.cockpit.preimport",
-    "autoexp_tui.cockpit.render.digest",
-    "autoexp_tui.cockpit.dialogs.faults",
-}
-"""Itself; what is shown on coming back, and of a plan with errors: no key asks."""
 
 
 @contextmanager
@@ -52,8 +39,8 @@ def counted(
         yield threads
 
 
-@contextmanager
-def thoughtless(seat: Seat) -> Iterator[None]:
+@asynccontextmanager
+async def thoughtless(seat: Seat) -> AsyncIterator[None]:
     """Nothing is thought out meanwhile."""
     think = threading.Event()
     begun = threading.Event()
@@ -62,8 +49,8 @@ def thoughtless(seat: Seat) -> Iterator[None]:
         begun.set()
         think.wait(PATIENCE)
 
-    seat.app.context.thinking.call("held", hold, lambda *_: None)
-    assert begun.wait(PATIENCE)
+    seat.app.run_worker(seat.app.context.thinking.fetch("held", hold))
+    await seat.until(begun.is_set)
     try:
         yield
     finally:
@@ -94,7 +81,7 @@ async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread(
 
 async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None:
     async with cockpit(planned(JOBS)) as seat:
-        with thoughtless(seat):
+        async with thoughtless(seat):
             await seat.press("1")
             number = len(seat.jobs.stages.find_jobs())
             assert f"{number} planned" in seat.pane("why")
@@ -106,7 +93,7 @@ async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
         await seat.press("1")
         left = seat.jobs.stages.find_jobs()[0].name
         await seat.until(lambda: left in seat.pane("why"))
-        with thoughtless(seat):
+        async with thoughtless(seat):
             await seat.press("j", "j")
             assert left not in seat.pane("why")
         here = seat.jobs.stages.find_jobs()[0].name
@@ -142,7 +129,7 @@ async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None
     async with cockpit(planned(JOBS)) as seat:
         await seat.press("1")
         await seat.until(lambda: "S submits it" in seat.pane("why"))
-        with thoughtless(seat):
+        async with thoughtless(seat):
             seat.jobs.renew()
             await seat.pilot.pause()
             assert "S submits it" in seat.pane("why")
@@ -163,10 +150,14 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
         await seat.press("1")
         await seat.until(begun.is_set)
         with monkeypatch.context() as patch:
-            patch.setattr(seat.app.context.thinking, "call", lambda *_: None)
+            patch.setattr(seat.app.context.thinking, "fetch", nobody_looks)
             await seat.push(replace(seat.handle.snapshot(), seq=7))  # nobody looks
             may_end.set()
             await seat.until(lambda: "S submits it" in seat.pane("why"))
+
+
+async def nobody_looks(*_: object) -> Any:
+    await asyncio.Future()
 
 
 async def test_the_focus_moves_without_drawing_all_of_the_screen(
@@ -178,51 +169,3 @@ async def test_the_focus_moves_without_drawing_all_of_the_screen(
             await seat.press("2")
             await seat.press("tab")
         assert full == []
-
-
-# -------------------------------------------------------------------------- imports
-def test_what_keys_import_is_imported_ahead_of_them() -> None:
-    names = "; ".join(
-        f"import {name}" for name in ("autoexp_tui.cockpit.app", *LATER_MODULES)
-    )
-    code = f"import sys; {names}; print('\\n'.join(sys.modules))"
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    wanted = {name for path in UI.rglob("*.py") for name in imported_late(path)}
-    assert "autoexp_tui.cockpit.job_actions" in wanted
-    assert wanted - set(found.stdout.split()) - NO_KEY == set()
-
-
-def imported_late(path: Path) -> Iterator[str]:
-    """The modules of ours that functions of a file import."""
-    for function in ast.walk(ast.parse(path.read_text())):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.ImportFrom):
-                    yield str(node.module)
-
-
-async def test_imports_ahead_are_the_background_s_and_one_failure_stops_none() -> None:
-    ran: list[str] = []
-
-    def fails() -> None:
-        ran.append(threading.current_thread().name)
-        raise ImportError
-
-    loop = asyncio.get_running_loop()
-
-    def deliver(call: Callable[[], None]) -> None:
-        loop.call_soon_threadsafe(call)
-
-    background = Background("thoughts", deliver)
-    background.start()
-    await load_ahead(background, (fails, lambda: ran.append("next")))
-    background.close()
-    assert ran == ["thoughts", "next"]
-
-
-async def test_the_cockpit_prepares_when_it_shows_jobs() -> None:
-    prepared = threading.Event()
-    async with cockpit(planned(10), ahead=(prepared.set,)) as seat:
-        await seat.until(prepared.is_set)

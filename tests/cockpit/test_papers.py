@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from textual import events
 
-from autoexp_tui.cockpit.dialogs.reader import PagesScreen
+from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan
@@ -43,7 +43,7 @@ async def opened(seat: Seat, *keys: str) -> str:
 def unread(seat: Seat) -> bool:
     """Whether a page is still to be read."""
     screen = seat.app.screen
-    assert isinstance(screen, PagesScreen)
+    assert isinstance(screen, ReaderScreen)
     lines = [plain(line) for page in screen.pages for line in page.lines]
     return "It is being read." in lines
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,61 +27,40 @@ from tests.support.scripted_handle import with_job
 
 
 # ---------------------------------------------------------------------- background
-@pytest.fixture
-def background() -> Any:
-    worker = Background("test", lambda call: call())
-    worker.start()
-    yield worker
-    worker.close()
+async def test_a_fault_is_delivered_and_the_worker_goes_on() -> None:
+    background = Background("test")
+    with pytest.raises(ZeroDivisionError):
+        await background.fetch("k", lambda: 1 / 0)
+    assert await background.fetch("k", lambda: 7) == 7
+    assert background.is_idle
 
 
-def outcome(worker: Background, work: Callable[[], object]) -> tuple[object, object]:
-    came = threading.Event()
-    found: list[tuple[object, object]] = []
-
-    def done(result: object, problem: object) -> None:
-        found.append((result, problem))
-        came.set()
-
-    worker.call("k", work, done)
-    assert came.wait(5)
-    return found[0]
-
-
-def test_a_fault_is_delivered_and_the_worker_goes_on(background: Background) -> None:
-    _, problem = outcome(background, lambda: 1 / 0)
-    assert isinstance(problem, ZeroDivisionError)
-    assert outcome(background, lambda: 7) == (7, None)
+async def test_of_calls_under_one_key_the_newest_runs() -> None:
+    background, gate = Background("test"), threading.Event()
+    held = asyncio.create_task(background.fetch("gate", partial(gate.wait, 5)))
+    calls = [
+        asyncio.create_task(background.fetch("same", partial(int, number)))
+        for number in range(5)
+    ]
+    await asyncio.sleep(0)
+    gate.set()
+    ended = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(one, asyncio.CancelledError) for one in ended[:4]] == [True] * 4
+    assert (ended[4], await held) == (4, True)
 
 
-def test_of_calls_under_one_key_the_newest_runs(background: Background) -> None:
-    gate = threading.Event()
+async def test_what_nobody_waits_for_any_more_does_not_run() -> None:
+    background, gate = Background("test"), threading.Event()
     ran: list[int] = []
-    background.call("gate", lambda: gate.wait(5), lambda result, problem: None)
-    for number in range(5):
-        background.call("same", partial(ran.append, number), lambda r, p: None)
+    held = asyncio.create_task(background.fetch("gate", partial(gate.wait, 5)))
+    left = asyncio.create_task(background.fetch("left", partial(ran.append, 1)))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.sleep(0)
     gate.set()
-    outcome(background, lambda: None)
-    assert ran == [4]
-
-
-def test_after_closing_nothing_is_delivered() -> None:
-    delivered: list[int] = []
-    worker = Background("test", lambda call: delivered.append(1))
-    worker.start()
-    gate = threading.Event()
-    started = threading.Event()
-
-    def work() -> None:
-        started.set()
-        gate.wait(5)
-
-    worker.call("a", work, lambda r, p: None)
-    assert started.wait(5)
-    worker.close()
-    gate.set()
-    worker._thread.join(5)
-    assert delivered == []
+    await held
+    await background.fetch("last", lambda: None)
+    assert ran == []
 
 
 # ----------------------------------------------------------------------- clipboard

@@ -293,7 +293,6 @@ class Cockpit:
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
-            ahead=(_load_job_reader,),
             changes=_load_later("autoexp_tui.cli.plan_diff", "find_changes")
             if self._is_planning
             else None,

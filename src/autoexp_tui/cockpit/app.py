@@ -6,9 +6,8 @@ becomes of the engine; `fault` says whether it ended badly."""
 from __future__ import annotations
 
 import asyncio
-import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,14 +19,13 @@ from textual.binding import BindingType
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from autoexp_tui.cockpit import messages, terminal
+from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.context import (
     Clock,
     CockpitContext,
     CockpitOptions,
     LeaveWay,
-    ReplayClock,
     WallClock,
     is_ascii,
 )
@@ -56,18 +54,6 @@ REFRESH_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
 
-LATER_MODULES: Final = (
-    "autoexp_tui.cockpit.inspection",
-    "autoexp_tui.cockpit.job_actions",
-    "autoexp_tui.cockpit.dialogs.question",
-    "autoexp_tui.cockpit.render.questions",
-    "autoexp_tui.cockpit.screens.lists",
-    "autoexp_tui.sweep.expression",
-    "autoexp_tui.planning.grid",
-    "autoexp_tui.cockpit.screens.events",
-)
-"""What keys import, the likeliest first: the first paint comes before them."""
-
 
 class CockpitApp(App[LeaveWay], inherit_bindings=False):
     """One cockpit over one handle."""
@@ -91,7 +77,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
         model = SessionModel(handle.snapshot())
-        machine = clock or WallClock()
         self.context = CockpitContext(
             handle=handle,
             model=model,
@@ -102,12 +87,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 ascii_only=is_ascii(wanted),
             ),
             options=wanted,
-            clock=ReplayClock(machine, lambda: model.session.snapshot)
-            if wanted.replay
-            else machine,
+            clock=clock or WallClock(),
             keymap=wanted.keymap or Keymap(),
-            background=Background("cockpit-files", self._call_soon),
-            thinking=Background("cockpit-thoughts", self._call_soon),
+            background=Background("cockpit-files"),
+            thinking=Background("cockpit-thoughts"),
         )
         quiet = wanted.replay or not wanted.notify
         self.notifier = terminal.Notifier(self._write, model, quiet=quiet)
@@ -119,7 +102,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._on_ready = on_ready
         self._has_left = False
         self._has_greeted = False
-        self._has_loaded_ahead = False
         self._is_abandoned = False
         self._was_watching = _is_watching(model.session.snapshot.engine)
         """Whether another engine was seen to live while this cockpit looked on."""
@@ -148,8 +130,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Show the first snapshot, then listen."""
         for mode in ("jobs", "events", "waiting", "timeline", "grid"):
             self.add_mode(mode, partial(self._make_screen, mode))
-        self.context.background.start()
-        self.context.thinking.start()
         self.context.handle.subscribe(self._publish)
         self.set_interval(1.0, self.update_every_second)
         self.call_after_refresh(self._finish_first_paint)
@@ -182,17 +162,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.notifier.show_title()
         if not context.model.session.jobs:
             return
-        if not self._has_loaded_ahead:
-            self._has_loaded_ahead = True
-            work = partial(load_ahead, context.thinking, context.options.ahead)
-            self.call_after_refresh(self.run_worker, work, exit_on_error=False)
         if context.options.away_since is not None and not self._has_greeted:
             self._has_greeted = True
             self._show_digest(context.options.away_since)
 
     def _show_digest(self, since: float) -> None:
         """Say what happened while the person was away."""
-        from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
         from autoexp_tui.cockpit.render.digest import write_digest
 
         session, groups = self.context.model.session, self.context.model.groups
@@ -200,10 +175,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         told = write_digest(session, groups, session.present(since), present)
         if told:
             passes = {"exclamation_mark": "walk through them"} if groups else {}
-            reader = ReaderScreen(self.context, "While you were away", told, passes)
-            self.push_screen(
-                reader, lambda key: self.action_show_need() if key else None
-            )
+            self._show_lines("While you were away", told, passes)
 
     @property
     def job_actions(self) -> JobActions:
@@ -222,11 +194,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _publish(self, snapshot: Snapshot) -> None:
         """From the engine's thread."""
         with suppress(RuntimeError):  # the loop ended under us: nobody looks any more
-            self.post_message(messages.SnapshotArrived(snapshot))
+            self.call_later(self._schedule, snapshot)
 
-    def on_snapshot_arrived(self, message: messages.SnapshotArrived) -> None:
+    def _schedule(self, snapshot: Snapshot) -> None:
         """Take the newest snapshot now, or when it is time."""
-        self._newest = message.snapshot
+        self._newest = snapshot
         if self._is_take_scheduled:
             return
         pace = SLOW_SECONDS if self.context.options.slow else REFRESH_SECONDS
@@ -275,7 +247,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen = self.full_screen
         if screen is None or not screen.query("Header"):
             return  # it is not composed yet, or goes
-        if self.context.model.update_ages(self.context.clock.utc()):
+        if self.context.model.update_ages(self.context.find_utc()):
             screen.renew()
         screen.update_every_second()
 
@@ -371,10 +343,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         keys = list_keys(self.context.keymap, replay=self.context.is_replay)
         self._show_lines("Keys", keys)
 
-    def _show_lines(self, title: str, lines: Sequence[Line]) -> None:
+    def _show_lines(
+        self, title: str, lines: Sequence[Line], passes: Mapping[str, str] | None = None
+    ) -> None:
         from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
+        from autoexp_tui.cockpit.render.job_details import Page
 
-        self.push_screen(ReaderScreen(self.context, title, lines))
+        reader = ReaderScreen(self.context, title, [Page("", tuple(lines))], passes)
+        self.push_screen(reader, lambda key: self.action_show_need() if key else None)
 
     def action_palette(self) -> None:
         """Find a command by its name, and carry it out."""
@@ -386,24 +362,23 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen = self.full_screen
         if screen is None:
             return
-        palette = PaletteScreen(self.context, screen.find_pane())
+        palette = PaletteScreen(self.context, screen.find_pane().name_in_table)
         command = await self.push_screen_wait(palette)
         if command is not None:
-            screen.show_notice("")
-            await screen.run_action(COMMANDS[command].action)
+            await screen.run_command(COMMANDS[command])
 
     def action_show_details(self, jobs: Sequence[JobView]) -> None:
         """Show how a job is made, or what differs between two."""
-        from autoexp_tui.cockpit.inspection import show_job_details
+        from autoexp_tui.cockpit.dialogs.reader import show_job_details
 
-        show_job_details(self.context, self, jobs, self.show_notice)
+        self.run_worker(show_job_details(self.context, self, jobs, self.show_notice))
 
-    def on_folder_requested(self, message: messages.FolderRequested) -> None:
+    def action_show_folder(self, path: str, job: str) -> None:
         """Show what lies in a directory, once it was read."""
-        self.run_worker(self._show_folder(message.path, message.job))
+        self.run_worker(self._show_folder(path, job))
 
     async def _show_folder(self, path: str, job: str) -> None:
-        from autoexp_tui.cockpit.inspection import read_folder
+        from autoexp_tui.cockpit.dialogs.reader import read_folder
 
         work = partial(read_folder, path)
         try:
@@ -414,10 +389,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         else:
             self._show_lines(f"What was seen of {outside(job)}", lines)
 
-    def on_copy_requested(self, message: messages.CopyRequested) -> None:
+    def action_copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""
         directory = Path(self.context.options.save_directory)
-        self.show_notice(*self.notifier.copy(message.text, directory))
+        self.show_notice(*self.notifier.copy(text, directory))
 
     def action_save_log(self, logs: LogPane) -> None:
         """Save a copy of a log; ask first where it is large."""
@@ -426,13 +401,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
         directory = self.context.options.save_directory
         question = ask_save(logs.path, logs.find_copy(directory), logs.file_size)
-        if question is None:
-            logs.save(directory)
-            return
-        self.push_screen(
-            QuestionScreen(self.context, question),
-            lambda answer: logs.save(directory) if answer else None,
-        )
+
+        async def save() -> None:
+            if question is not None:
+                asked = QuestionScreen(self.context, question)
+                if await self.push_screen_wait(asked) is None:
+                    return
+            await logs.save(directory)
+
+        self.run_worker(save())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Whether an action may be carried out now; acting ones say why not."""
@@ -525,19 +502,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             error = error.error
         super()._handle_exception(error)
 
-    def _call_soon(self, call: Callable[[], None]) -> None:
-        """From a background thread: run a call on ours; a fault ends the app."""
-
-        def run() -> None:
-            try:
-                with self._context():
-                    call()
-            except Exception as error:  # noqa: BLE001 - handed on, never swallowed
-                self._handle_exception(error)
-
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(run)
-
     def action_leave(self) -> None:
         """Ask where leaving could matter; leave at once where it cannot."""
         from autoexp_tui.cockpit.dialogs.question import Answer, QuestionScreen
@@ -574,8 +538,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._has_left = True
         self._drop_countdown()
-        self.context.background.close()
-        self.context.thinking.close()
         self._on_leave(way)
         self.exit(way)
 
@@ -616,15 +578,3 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 def _is_watching(engine: EngineView) -> bool:
     """Whether another engine lives and runs the session."""
     return engine.role == "viewer" and engine.owner_alive
-
-
-async def load_ahead(
-    background: Background, more: tuple[Callable[[], object], ...]
-) -> None:
-    """Import in the background what keys will ask for, then run `more`; faults wait."""
-    missing = (name for name in LATER_MODULES if name not in sys.modules)
-    imports = [partial(importlib.import_module, name) for name in missing]
-    steps: list[Callable[[], object]] = [*imports, *more]
-    for step in steps:
-        with suppress(Exception):
-            await background.fetch("ahead", step)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.outputs import CheckpointPlace
-    from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobDetails
 
@@ -71,9 +70,6 @@ class CockpitOptions:
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
-    ahead: tuple[Callable[[], object], ...] = ()
-    """What takes its time when it is first called, to be called while nothing else is
-    to do, off the screen's thread."""
 
 
 def is_ascii(options: CockpitOptions) -> bool:
@@ -110,23 +106,6 @@ class WallClock:
         return time.monotonic()
 
 
-class ReplayClock:
-    """The time that a replay shows; how fast the screens go is the machine's."""
-
-    def __init__(self, machine: Clock, snapshot: Callable[[], Snapshot]) -> None:
-        self._machine = machine
-        self._snapshot = snapshot
-        self.monotonic = machine.monotonic
-
-    def utc(self) -> float:
-        """The replay's moment; the machine's until there is one."""
-        snapshot = self._snapshot()
-        playback = snapshot.playback
-        if playback is None:
-            return self._machine.utc()
-        return playback.at + snapshot.wall_ahead
-
-
 class ShowNotice(Protocol):
     """Shows a notice for some seconds; with `keep` until a key is pressed."""
 
@@ -159,9 +138,16 @@ class CockpitContext:
         """Whether what is shown is a journal that is played."""
         return self.options.replay
 
+    def find_utc(self) -> float:
+        """The machine's time; in a replay the moment that it shows."""
+        snapshot = self.model.session.snapshot
+        if self.is_replay and snapshot.playback is not None:
+            return snapshot.playback.at + snapshot.wall_ahead
+        return self.clock.utc()
+
     def find_present(self) -> float:
         """The present by the session's own clock, UTC."""
-        return self.model.session.present(self.clock.utc())
+        return self.model.session.present(self.find_utc())
 
     def describe_return(self) -> str:
         """How to come back after leaving, with the session's id once there is one."""

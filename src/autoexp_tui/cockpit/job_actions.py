@@ -12,10 +12,11 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from textual.message import Message
+
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.logfile import open_regular
-from autoexp_tui.cockpit.messages import CommandSent
 from autoexp_tui.cockpit.render.job_questions import ask_kill, ask_resubmit, ask_skip
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
@@ -87,6 +88,10 @@ _DOING: Final[Mapping[type[Command], str]] = {
 }
 """What is said of a command that was sent for jobs."""
 _CHANGED: Final = "changed while you read: look again"
+
+
+class CommandSent(Message):
+    """Something was ordered: what the engine publishes next is shown at once."""
 
 
 class JobActions:

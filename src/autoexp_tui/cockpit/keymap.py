@@ -95,10 +95,11 @@ _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "run": "app.act({!r})",
         "replay": "app.replay({!r})",
         "plan": "app.plan({!r})",
-        "log": "log({!r})",
+        "log": "pane.log({!r})",
         "log.search": "log_search",
-        "log.stream": "log_stream",
-        "log.save": "log_save",
+        "log.save": "pane.log_save",
+        "metrics": "pane.{}",
+        "timeline": "pane.zoom({!r})",
         "app": "app.{}",
         "pane.next": "app.focus_next",
         "pane.previous": "app.focus_previous",
@@ -109,7 +110,8 @@ _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "rows.curves": "app.show_pane('metrics')",
     }
 )
-"""Textual's actions, by id or its first part; all others are the screen's own."""
+"""Textual's actions, by id or its first part; all others are the screen's own, `pane.`
+is the focused pane."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class Command:
     """Its heading in the help."""
     where: Panes
     action: str
-    """Textual's action: the screen's own, or `app.` and the app's."""
+    """Textual's action: the screen's own, the app's or the focused pane's."""
     foot: int = 0
     """Place in the footer, 1 first to stay; 0: never there."""
 

@@ -103,16 +103,18 @@ class PlanActions:
         self.changes = await self._context.background.fetch("changes", look)
         if self.changes is not None and self.changes.differs:
             key = self._context.keymap.key("plan.changes")
-            told = self.changes.describe(self._context.clock.utc())
+            told = self.changes.describe(self._context.find_utc())
             self._show_notice(f"{told}   ({key} reads it)", keep=True)
 
     def show_changes(self) -> None:
         """Show what changed since the last plan of this config."""
         from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
+        from autoexp_tui.cockpit.render.job_details import Page
 
         if self.changes is None:
             self._show_notice("no earlier plan of this config is known")
             return
-        page = self.changes.render(self._context.clock.utc())
-        reader = ReaderScreen(self._context, "Since the last plan", page)
-        self._app.push_screen(reader)
+        page = Page("", self.changes.render(self._context.find_utc()))
+        self._app.push_screen(
+            ReaderScreen(self._context, "Since the last plan", [page])
+        )

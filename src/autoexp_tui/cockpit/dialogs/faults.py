@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from textual import events
 
 from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
-from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.render.plan_findings import (
     Excerpt,
     Fault,
@@ -109,7 +108,7 @@ class FaultsScreen(Overlay[Way]):
             one = self.faults[self._at]
             parts = (one.place, one.where, one.message, one.hint)
             text = " ".join(part for part in parts if part)
-            self.post_message(CopyRequested(outside(text, 4000)))
+            await self.app.run_action(("app", "copy", (outside(text, 4000),)))
         elif event.key in ("escape", "q", "ctrl+c", "ctrl+q"):
             self.finish("closed")
         else:

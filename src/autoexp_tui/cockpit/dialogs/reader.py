@@ -1,9 +1,13 @@
-"""Overlays that only tell: help, differences, what happened meanwhile; the palette."""
+"""Overlays that only tell: help, how jobs are made, what was kept of one; the palette.
+
+What the plan tells of a job is shown at once; records of megabytes are read off the
+screen's thread. Of a directory only regular files are opened, no links."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from textual import events
 
@@ -15,16 +19,31 @@ from autoexp_tui.cockpit.keymap import (
     Pane,
     display_key,
 )
-from autoexp_tui.cockpit.spans import Line, Span, cut, fit, wrap
+from autoexp_tui.cockpit.render.job_details import (
+    Page,
+    build_diff_pages,
+    build_known_pages,
+    build_pages,
+)
+from autoexp_tui.cockpit.spans import Line, Span, cut, fit, outside, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.planning.job_details import JobDetails
+from autoexp_tui.text.spelling import size
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.render.job_details import Page
+    from textual.app import App
+
+    from autoexp_tui.cockpit.context import CockpitContext, ShowNotice
+    from autoexp_tui.cockpit.state.session import JobView
+
+MOST_FILES: Final = 30
+MOST_BYTES: Final = 1 << 16
+"""Of each file that is shown."""
 
 
 class ReaderScreen(Overlay[str | None]):
-    """Lines to read; any of `passes` closes it and is handed on."""
+    """Pages, which `n` and `p` turn; any of `passes` closes it and is handed on."""
 
     edge_role = "accent"
 
@@ -32,83 +51,129 @@ class ReaderScreen(Overlay[str | None]):
         self,
         context: CockpitContext,
         title: str,
-        lines: Sequence[Line],
+        pages: Sequence[Page],
         passes: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(context)
+        self.pages = pages
+        """What is to be read, as far as it is known."""
+        self.most_cells = 170 if len(pages) > 1 else 100
         self._heading = title
-        self._source = lines
         self._passes = passes or {}
-        self._wrapped: tuple[int, Sequence[Line], Sequence[Line]] = (-1, (), ())
-        """The width and the lines that were wrapped last, and what came of it."""
+        self._at = 0
+        self._wrapped: tuple[int, Page | None, Sequence[Line]] = (-1, None, ())
+        """The width and the page that were wrapped last, and what came of it."""
+
+    def replace_pages(self, pages: Sequence[Page]) -> None:
+        """Show as many other pages: those of before were all that was known."""
+        self.pages = pages
+        if self.is_attached:
+            self.layout_box()
 
     def build_title(self) -> Line:
-        return (Span(f" {self._heading} ", "strong"),)
+        heading = Span(f" {self._heading} ", "strong")
+        if len(self.pages) == 1:
+            return (heading,)
+        place = f"{self._at + 1} of {len(self.pages)}"
+        return (heading, Span(f" {self.pages[self._at].title}, {place} ", "accent"))
 
     def build_body(self, cells: int) -> Sequence[Line]:
-        width, lines, rows = self._wrapped
-        if width != cells or lines is not self._source:
+        width, known, rows = self._wrapped
+        page = self.pages[self._at]
+        if width != cells or page is not known:
             rows = [
                 row
-                for one in ((), *self._source)
+                for one in ((), *page.lines)
                 for row in (wrap(one, cells, "  ") if one else ((),))
             ]
-            self._wrapped = cells, self._source, rows
+            self._wrapped = cells, page, rows
         return rows
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
-        keys = ((display_key(key), words) for key, words in self._passes.items())
-        return [(), (Span("[Close]", "button"), *build_keys(keys))]
+        keys = [(display_key(key), words) for key, words in self._passes.items()]
+        if len(self.pages) > 1:
+            after = self.pages[(self._at + 1) % len(self.pages)]
+            keys += [("n", after.title), ("p", self.pages[self._at - 1].title)]
+        return [(), cut((Span("[Close]", "button"), *build_keys(keys)), cells)]
 
     async def process_key(self, event: events.Key) -> None:
+        step = {"n": 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
         if event.key in self._passes:
             self.finish(event.key)
+        elif step and len(self.pages) > 1:
+            self._at = (self._at + step) % len(self.pages)
+            self.frame.top = 0
+            self.layout_box()
         elif event.key in ("enter", "escape", "q", "question_mark", "ctrl+c", "ctrl+q"):
             self.finish(None)
         else:
             self.handle_scroll(event.key)
 
 
-class PagesScreen(ReaderScreen):
-    """Pages to read: `n` and `p` turn them."""
+async def show_job_details(
+    context: CockpitContext,
+    app: App[Any],
+    jobs: Sequence[JobView],
+    show_notice: ShowNotice,
+) -> None:
+    """Show how a job was made, or what differs between two; a fault closes nothing."""
+    plan, read = context.model.session.snapshot.plan, context.options.papers
+    if plan is None:
+        return
+    specs = [job.record.spec for job in jobs]
+    title = "What differs" if len(specs) == 2 else "How it is made"
+    screen = ReaderScreen(context, title, build_known_pages(plan, specs))
+    await app.push_screen(screen)
 
-    most_cells: int = 170
+    def work() -> Sequence[JobDetails]:
+        if read is None:
+            none = "Nothing but the plan is at hand here: the config was not read."
+            return [JobDetails(script=one.command, missing=none) for one in specs]
+        return [read(plan, spec) for spec in specs]
 
-    def __init__(
-        self, context: CockpitContext, title: str, pages: Sequence[Page]
-    ) -> None:
-        super().__init__(context, title, pages[0].lines)
-        self.pages = pages
-        """What is to be read, as far as it is known."""
-        self._at = 0
+    try:
+        found = await context.background.fetch("papers", work)
+    except (AutoexpError, OSError) as problem:
+        told = outside(problem, 2000)
+        show_notice(told, "failed", keep=True)
+        found = [JobDetails(missing=told, script=(told,)) for _ in specs]
+    if len(specs) == 2:
+        first, second = zip(specs, found, strict=True)
+        screen.replace_pages(build_diff_pages(first, second, plan.mask))
+    else:
+        screen.replace_pages(build_pages(plan, specs[0], found[0]))
 
-    def replace_pages(self, pages: Sequence[Page]) -> None:
-        """Show as many other pages: those of before were all that was known."""
-        self.pages = pages
-        self._source = pages[self._at].lines
-        if self.is_attached:
-            self.layout_box()
 
-    def build_title(self) -> Line:
-        page = self.pages[self._at]
-        place = f"{self._at + 1} of {len(self.pages)}"
-        return (*super().build_title(), Span(f" {page.title}, {place} ", "accent"))
+def read_folder(path: str) -> Sequence[Line]:
+    """What lies in a directory, file by file, as safe lines; raises OSError."""
+    with os.scandir(path) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    lines: list[Line] = [(Span(outside(path, 4000), "muted"),)]
+    for entry in entries[:MOST_FILES]:
+        lines += _read_entry(entry)
+    if len(entries) > MOST_FILES:
+        lines += [(), (Span(f"and {len(entries) - MOST_FILES} more", "muted"),)]
+    if not entries:
+        lines += [(), (Span("nothing lies there", "muted"),)]
+    return lines
 
-    def build_fixed(self, cells: int) -> Sequence[Line]:
-        after = self.pages[(self._at + 1) % len(self.pages)]
-        before = self.pages[self._at - 1]
-        keys = build_keys((("n", after.title), ("p", before.title)))
-        return [(), cut((Span("[Close]", "button"), *keys), cells)]
 
-    async def process_key(self, event: events.Key) -> None:
-        step = {"n": 1, "p": -1, "right": 1, "left": -1}.get(event.key, 0)
-        if not step:
-            await super().process_key(event)
-            return
-        self._at = (self._at + step) % len(self.pages)
-        self._source = self.pages[self._at].lines
-        self.frame.top = 0
-        self.layout_box()
+def _read_entry(entry: os.DirEntry[str]) -> Sequence[Line]:
+    name = Span(outside(entry.name), "title")
+    if not entry.is_file(follow_symlinks=False):
+        return [(), (name, Span("  no plain file: not opened", "muted"))]
+    try:
+        length = entry.stat(follow_symlinks=False).st_size
+        with open(entry.path, "rb") as file:
+            data = file.read(MOST_BYTES)
+    except OSError as error:
+        return [(), (name, Span(f"  cannot be read: {error.strerror}", "warning"))]
+    head: Line = (name, Span(f"  {size(length)}", "muted"))
+    rows = data.decode("utf-8", "replace").splitlines()
+    lines: list[Line] = [(Span(outside(row, 4000)),) for row in rows]
+    if length > len(data):
+        lines.append((Span(f"({length - len(data)} further bytes)", "muted"),))
+    return [(), head, *lines]
 
 
 def list_keys(keymap: Keymap, *, replay: bool = False) -> Sequence[Line]:

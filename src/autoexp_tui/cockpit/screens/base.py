@@ -16,7 +16,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 
-from autoexp_tui.cockpit.keymap import Pane
+from autoexp_tui.cockpit.keymap import Command, Pane
+from autoexp_tui.cockpit.logfile import compile_search
 from autoexp_tui.cockpit.render.layout import (
     TALL_FROM,
     Box,
@@ -28,16 +29,11 @@ from autoexp_tui.cockpit.spans import Role, Span, outside
 from autoexp_tui.cockpit.state.kill_cost import NOTHING_TO_END
 from autoexp_tui.cockpit.state.session import Scope, choose_scope
 from autoexp_tui.cockpit.widgets import pane as panes
-from autoexp_tui.cockpit.widgets.bars import (
-    Footer,
-    Header,
-    ProblemLine,
-    Prompt,
-    TimeBar,
-    Typed,
-)
+from autoexp_tui.cockpit.widgets.bars import Footer, Header, Prompt, TimeBar, Typed
+from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import NOT_STARTED
+from autoexp_tui.text.patterns import PatternRefused
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
@@ -93,31 +89,33 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if self.field is not None:
             await self._type(self.field, event)
         elif isinstance(event, events.Key) and self.is_mounted:
-            keys, replay = self.context.keymap, self.context.is_replay
-            command = keys.find(event.key, self.find_pane(), replay=replay)
+            name, replay = self.find_pane().name_in_table, self.context.is_replay
+            command = self.context.keymap.find(event.key, name, replay=replay)
             if command is not None:
-                self.show_notice("")
-                await self.run_action(command.action)
+                await self.run_command(command)
 
-    async def run_app_action(self, name: str, *arguments: object) -> None:
-        """Run an action of the app now: a message would come behind the next key."""
-        await self.app.run_action(("app", name, arguments), self)
+    async def run_command(self, command: Command) -> None:
+        """Carry out a command now: a message would come behind the next key."""
+        self.show_notice("")
+        await self.app.run_action(command.action, self, {"pane": self.find_pane()})
 
-    def find_pane(self) -> Pane:
-        """The focused pane's name in the command table."""
-        focused = self.focused
-        if isinstance(focused, panes.Pane):
-            return focused.name_in_table
-        return self.first_pane
+    def find_pane(self) -> panes.Pane:
+        """The pane that has the focus, else what this screen begins with."""
+        if isinstance(self.focused, panes.Pane):
+            return self.focused
+        return self.query_one(f"#{self.first_pane}", panes.Pane)
 
     def action_move(self, how: str) -> None:
         """Move in the focused pane."""
-        if isinstance(self.focused, panes.Pane):
-            self.focused.move(how)
+        self.find_pane().move(how)
 
     def action_look_larger(self) -> None:
         """Give the focused pane the whole middle."""
-        self.enlarge(self.find_pane())
+        self.enlarge(self.find_pane().name_in_table)
+
+    async def action_look_copy(self) -> None:
+        """Copy what the focused pane shows under its cursor."""
+        await self.app.run_action(("app", "copy", (self.find_pane().copy_text(),)))
 
     def action_look_smaller(self) -> None:
         """Back to the usual places."""
@@ -159,8 +157,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             label = len(self._request.label) + 2
             width = max(1, footer.width - label)
             boxes["prompt"] = Box(label, footer.y, width, 1)
-            if self.query_one(ProblemLine).problem:
-                boxes["problem"] = Box(0, room.height - 2, self.size.width, 1)
+            if self.footer.problem:  # above what is typed
+                boxes["footer"] = Box(0, footer.y - 1, footer.width, 2)
         for widget in self.children:
             box = boxes.get(widget.id or "")
             widget.display = box is not None
@@ -188,7 +186,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def compose_frame(self) -> Iterator[Widget]:
         """What every screen has above and below its panes."""
-        yield ProblemLine(self.context.skin, id="problem")
         yield Header(self.context, id="header")
         if self.context.is_replay:
             yield TimeBar(self.context.skin, self.model, id="timebar")
@@ -231,7 +228,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         """Show the focused pane's keys."""
         paused = self.model.session.snapshot.paused is not None
         labels = {"run.pause": "resume"} if paused else {}
-        self.footer.show_keys(self.find_pane(), self.find_useful(), labels)
+        pane = self.find_pane().name_in_table
+        self.footer.show_keys(pane, self.find_useful(), labels)
 
     def on_pane_focused(self, message: panes.Pane.Focused) -> None:
         message.stop()
@@ -269,9 +267,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def show_problem(self, problem: str) -> None:
         """Show what is wrong with what is being typed, above it; empty: nothing."""
-        above = self.query_one(ProblemLine)
-        above.problem = problem
-        above.update_lines()
+        self.footer.problem = problem
+        self.footer.update_lines()
         self.layout_panes()
 
     def _close_field(self) -> None:
@@ -282,6 +279,45 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.footer.show_notice(())
         self.show_problem("")
         self._focus_somewhere()
+
+
+class LogScreen(BoxScreen):
+    """Shows a log, among other things."""
+
+    logs: LogPane
+
+    def update_every_second(self) -> None:
+        super().update_every_second()
+        self.logs.update_file()
+
+    def action_log_search(self) -> None:
+        """Ask what to look for in the log; its own keys go on from there."""
+
+        def search(text: str) -> None:
+            self.focus_pane(self.logs)
+            self.logs.search(text)
+
+        def find_problem(text: str) -> str:
+            try:
+                compile_search(text)
+            except PatternRefused as refused:
+                hint = "\\ before a sign takes it as it is"
+                return outside(f"the pattern {refused.problem}; {hint}")
+            return ""
+
+        request = Request(
+            label="search",
+            hint="a regular expression",
+            answer=search,
+            preview=lambda _: self.show_problem(""),
+            give_up=lambda: self.focus_pane(self.logs),
+            find_problem=find_problem,
+        )
+        self.ask_line(request)
+
+    def on_log_pane_notice(self, message: LogPane.Notice) -> None:
+        message.stop()
+        self.show_notice(message.text, "warning" if message.bad else "accent")
 
 
 class JobListScreen(BoxScreen):
@@ -297,7 +333,7 @@ class JobListScreen(BoxScreen):
     async def action_rows_config(self) -> None:
         """Read how the job under the cursor is made; of several, the first."""
         if jobs := self.find_jobs():
-            await self.run_app_action("show_details", jobs[:1])
+            await self.app.run_action(("app", "show_details", (jobs[:1],)))
         else:
             self.show_notice("there is no job here")
 

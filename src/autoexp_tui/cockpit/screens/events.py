@@ -7,20 +7,17 @@ time, when somebody goes up that far or a filter leaves room.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from textual.app import ComposeResult
 
-from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested
 from autoexp_tui.cockpit.render.logs import Folder, LogSpot, find_evidence
-from autoexp_tui.cockpit.screens.base import Request
-from autoexp_tui.cockpit.screens.log_screen import LogScreen
+from autoexp_tui.cockpit.screens.base import LogScreen, Request
 from autoexp_tui.cockpit.state.event_history import (
     EventFilter,
     Page,
     build_page,
     collect_tokens,
-    format_entry,
 )
 from autoexp_tui.cockpit.widgets.events_panes import (
     EffectPane,
@@ -61,7 +58,8 @@ class EventsScreen(LogScreen):
         self.events_pane.renew()
         self.effect.show(self.events_pane.find_entry())
         self.show_keys()
-        if self.events_pane.has_room:
+        has_room = len(self.events_pane.keys) < self.events_pane.rows_in_body
+        if has_room and not self.events_pane.history.complete:
             self.read_back()
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
@@ -75,11 +73,14 @@ class EventsScreen(LogScreen):
 
     def read_back(self) -> None:
         """Read the page before the oldest event that was looked at."""
+        pane = self.events_pane
+        if not (pane.reading or pane.history.complete or self._is_unreadable):
+            pane.reading = True
+            pane.update_lines()
+            self.run_worker(self._read_page())
+
+    async def _read_page(self) -> None:
         pane, history = self.events_pane, self.events_pane.history
-        if pane.reading or history.complete or self._is_unreadable:
-            return
-        pane.reading = True
-        pane.update_lines()
         handle, first, wanted = self.context.handle, history.page.first, history.wanted
         snapshot = self.model.session.snapshot
 
@@ -87,18 +88,16 @@ class EventsScreen(LogScreen):
             records = handle.earlier(first, PAGE)
             return build_page(records, wanted, collect_tokens(snapshot))
 
-        def done(result: Any, problem: BaseException | None) -> None:
-            pane.reading = False
-            if isinstance(problem, AutoexpError | OSError):
-                self._is_unreadable = True
-                self.show_notice(f"older events cannot be read: {problem}", "warning")
-            elif problem is not None:
-                raise problem
-            elif history.wanted is wanted and history.page.first == first:
-                pane.show_older(result)
-            self.renew()
-
-        self.context.background.call("events", work, done)
+        try:
+            page = await self.context.background.fetch("events", work)
+        except (AutoexpError, OSError) as problem:
+            self._is_unreadable = True
+            self.show_notice(f"older events cannot be read: {problem}", "warning")
+        else:
+            if history.wanted is wanted and history.page.first == first:
+                pane.show_older(page)
+        pane.reading = False
+        self.renew()
 
     def filter_by(self, wanted: EventFilter) -> None:
         """Show other events."""
@@ -150,11 +149,11 @@ class EventsScreen(LogScreen):
         entry = self.events_pane.find_entry()
         jobs = self.model.session.list_jobs(entry.jobs) if entry else ()
         if jobs:
-            await self.run_app_action("show_job", jobs[0])
+            await self.app.run_action(("app", "show_job", jobs[:1]))
         else:
             self.show_notice("this event is about no job")
 
-    def action_look_open(self) -> None:
+    async def action_look_open(self) -> None:
         """The evidence of the event; where there is none, its own words."""
         entry = self.events_pane.find_entry()
         proof = find_evidence(entry.event, self.model.session) if entry else None
@@ -162,7 +161,9 @@ class EventsScreen(LogScreen):
             case LogSpot():
                 self.show_log(proof)
             case Folder():
-                self.post_message(FolderRequested(proof.path, proof.job))
+                await self.app.run_action(
+                    ("app", "show_folder", (proof.path, proof.job))
+                )
             case None:
                 self.action_look_larger()
 
@@ -197,12 +198,3 @@ class EventsScreen(LogScreen):
             self.filter_by(EventFilter(everything=wanted.everything))
         else:
             await self.run_action("app.show_pane('jobs')")
-
-    def action_look_copy(self) -> None:
-        """Copy the entry under the cursor, or what is seen of the log."""
-        entry = self.events_pane.find_entry()
-        if self.focused is self.logs:
-            self.post_message(CopyRequested(self.logs.copy_text()))
-        elif entry is not None:
-            now = self.model.session.now
-            self.post_message(CopyRequested(format_entry(entry, now)))

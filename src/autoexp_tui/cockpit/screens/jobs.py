@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_low
 from autoexp_tui.cockpit.render.logs import find_logs
-from autoexp_tui.cockpit.screens.base import JobListScreen, Request
-from autoexp_tui.cockpit.screens.log_screen import LogScreen
-from autoexp_tui.cockpit.spans import outside, plain
+from autoexp_tui.cockpit.screens.base import JobListScreen, LogScreen, Request
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.reasons import describe_cause
 from autoexp_tui.cockpit.state.rows import (
     Filter,
@@ -21,7 +19,6 @@ from autoexp_tui.cockpit.state.rows import (
     check_names,
     compile_filter,
     is_unfinished,
-    sort_beside,
     sort_next,
 )
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
@@ -244,19 +241,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.jobs.move(how)
         self.show_row()
 
-    def action_move(self, how: str) -> None:
-        model, columns = self.model, self.jobs.columns
-        step = {"right": 1, "left": -1}.get(how, 0)
-        if self.focused is self.stages and step:
-            self.stages.set_open(on=step > 0)
-        elif self.focused is not self.jobs or not step:
-            super().action_move(how)
-        elif model.arrangement.order == "column" and columns:
-            model.update_arrangement(
-                sort_beside(model.session, columns, model.arrangement, step)
-            )
-            self.renew()
-
     def action_rows_mark(self) -> None:
         """Mark, or unmark, the row, and go on to the next."""
         marks, names = self.model.marks, {job.name for job in self.jobs.find_jobs()}
@@ -300,12 +284,7 @@ class JobsScreen(LogScreen, JobListScreen):
             return
         found = self.model.session.list_jobs(tuple(names))
         jobs = sorted(found, key=lambda job: job.index)
-        await self.run_app_action("show_details", jobs)
-
-    def action_metrics_scale(self) -> None:
-        """Logarithmic or linear."""
-        self.metrics.logarithmic = not self.metrics.logarithmic
-        self.metrics.renew()
+        await self.app.run_action(("app", "show_details", (jobs,)))
 
     def action_look_open(self) -> None:
         """Open what is under the cursor."""
@@ -354,15 +333,3 @@ class JobsScreen(LogScreen, JobListScreen):
             self.show_notice(f"{plural(len(self.model.marks), 'mark')} cleared")
             self.model.marks.clear()
         self.renew()
-
-    def action_look_copy(self) -> None:
-        """Copy what the focused pane shows under its cursor."""
-        if self.focused is self.logs:
-            text = self.logs.copy_text()
-        elif self.focused is self.why:
-            text = self.why.text()
-        elif self.focused is self.needs and self.needs.find_group() is not None:
-            text = plain(self.needs.row(self.needs.cursor, 200)).strip()
-        else:
-            text = "\n".join(outside(job.name, 2000) for job in self.find_jobs())
-        self.post_message(CopyRequested(text))

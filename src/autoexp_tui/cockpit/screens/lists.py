@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.app import ComposeResult
 
-from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.session_model import MANY
-from autoexp_tui.cockpit.spans import Line, line, outside, plain, wrap
+from autoexp_tui.cockpit.spans import Line, line, outside, wrap
 from autoexp_tui.cockpit.widgets.grid_pane import GridPane
 from autoexp_tui.cockpit.widgets.headings import (
     HeadingsPane,
@@ -40,7 +39,7 @@ ANSWER: Final[Pane] = "conditions"
 class ListScreen(JobListScreen):
     """A list (its class in `list_class`), and every condition of what it points at."""
 
-    rows: HeadingsPane | GridPane
+    active_list: HeadingsPane | GridPane
     lower_pane: Pane = ANSWER
     home: ClassVar[Pane] = "jobs"
     """The pane to which the last level back leads."""
@@ -48,16 +47,16 @@ class ListScreen(JobListScreen):
 
     def compose(self) -> ComposeResult:
         skin, model = self.context.skin, self.model
-        self.active_list = self.rows = self.list_class(skin, model, id=self.first_pane)
+        self.active_list = self.list_class(skin, model, id=self.first_pane)
         self.answer = AnswerPane(self.context, id=ANSWER)
-        yield self.rows
+        yield self.active_list
         yield self.answer
         yield from self.compose_frame()
 
     def renew(self) -> None:
         if self.is_mounted:
             self.update_time()
-            self.rows.renew()
+            self.active_list.renew()
             self._follow_cursor()
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
@@ -65,47 +64,38 @@ class ListScreen(JobListScreen):
         self._follow_cursor()
 
     def _follow_cursor(self) -> None:
-        self.answer.show(self.rows.find_answer())
+        self.answer.show_answer(self.active_list.find_answer())
         self.show_keys()
 
-    def action_move(self, how: str) -> None:
-        if self.focused is self.rows and how in ("left", "right"):
-            self.rows.go_sideways(right=how == "right")
-            self._follow_cursor()
-        else:
-            super().action_move(how)
-
     async def action_look_back(self) -> None:
-        """One level back: from the answer, within the list, to other panes at last."""
+        """One level back: from the answer, within the list, from the marks; at last to
+        other panes."""
         if self.enlarged is not None:
             self.enlarge(None)
             self.focus_pane()
         elif self.focused is self.answer:
             self.focus_pane()
-        elif not self.rows.go_back():
+        elif self.active_list.go_back():
+            return
+        elif self.model.marks:
+            self.model.marks.clear()
+            self.show_notice("marks cleared")
+        else:
             await self.run_action(f"app.show_pane({self.home!r})")
-
-    def action_look_copy(self) -> None:
-        """Copy the row under the cursor, or the answer."""
-        if self.focused is self.answer:
-            self.post_message(CopyRequested(self.answer.text()))
-        elif self.rows.keys:
-            row = plain(self.rows.row(self.rows.cursor, 200)).strip()
-            self.post_message(CopyRequested(row))
 
 
 class HeadingsScreen(ListScreen):
     """The list has headings that open."""
 
-    rows: HeadingsPane
+    active_list: HeadingsPane
 
     async def action_look_open(self) -> None:
         """Open a heading, close it again; of a job, go to its row in the table."""
-        job = self.rows.find_job()
-        if job is not None:
-            await self.run_app_action("show_job", job)
-        elif self.rows.keys:
-            self.rows.set_open(on=self.rows.key not in self.rows.open)
+        rows = self.active_list
+        if (job := rows.find_job()) is not None:
+            await self.app.run_action(("app", "show_job", (job,)))
+        elif rows.keys:
+            rows.set_open(on=rows.key not in rows.open)
 
 
 class WaitingScreen(HeadingsScreen):
@@ -114,34 +104,12 @@ class WaitingScreen(HeadingsScreen):
     first_pane: Pane = "waiting"
     list_class = WaitingPane
 
-    async def action_look_back(self) -> None:
-        """One level back; marks are cleared before the list is left."""
-        in_list = self.enlarged is None and self.focused is not self.answer
-        if in_list and self.rows.find_job() is None and self.model.marks:
-            self.model.marks.clear()
-            self.show_notice("marks cleared")
-        else:
-            await super().action_look_back()
-
 
 class TimelineScreen(HeadingsScreen):
     """The campaign over time: stages and jobs as strips."""
 
     first_pane: Pane = "timeline"
     list_class = TimelinePane
-    rows: TimelinePane
-
-    def action_timeline_closer(self) -> None:
-        """Half as long a window."""
-        self.rows.resize_window(0.5)
-
-    def action_timeline_wider(self) -> None:
-        """Twice as long a window."""
-        self.rows.resize_window(2.0)
-
-    def action_timeline_whole(self) -> None:
-        """Everything, up to the present and the expected end."""
-        self.rows.show_all()
 
 
 class GridScreen(ListScreen):
@@ -149,7 +117,7 @@ class GridScreen(ListScreen):
 
     first_pane: Pane = "grid"
     list_class = GridPane
-    rows: GridPane
+    active_list: GridPane
     home = "stages"
     _plan: Plan | None = None
     """The plan whose grid is shown, or being drawn."""
@@ -160,38 +128,29 @@ class GridScreen(ListScreen):
         if plan is not None and plan is not self._plan and self.is_mounted:
             self._plan = plan
             if len(plan.jobs) <= MANY:
-                self.rows.take(build_grid(plan))
+                self.active_list.take(build_grid(plan))
             else:
-                self.rows.take(None)
+                self.active_list.take(None)
                 self.run_worker(self._load_many(plan))
         super().renew()
 
     async def _load_many(self, plan: Plan) -> None:
         work = partial(build_grid, plan)
-        self.rows.take(await self.context.background.fetch("grid", work))
-        self.answer.show(self.rows.find_answer())
+        self.active_list.take(await self.context.background.fetch("grid", work))
+        self.answer.show_answer(self.active_list.find_answer())
 
     async def action_look_open(self) -> None:
         """To the cell's job in the table; of several, the table of them alone."""
         jobs = self.find_jobs()
         if len(jobs) == 1:
-            await self.run_app_action("show_job", jobs[0])
+            await self.app.run_action(("app", "show_job", jobs))
         elif jobs:
             names = frozenset(job.name for job in jobs)
-            self.model.update_arrangement(
-                only=(outside(self.rows.describe_row()), names)
-            )
+            only = (outside(self.active_list.describe_row()), names)
+            self.model.update_arrangement(only=only)
             await self.run_action("app.show_pane('jobs')")
-        elif self.rows.find_cell() is not None:
+        elif self.active_list.find_cell() is not None:
             self.focus_pane(self.answer)
-
-    def action_look_copy(self) -> None:
-        """Copy the names of the cell's jobs, or what is said of it."""
-        jobs = self.find_jobs()
-        text = "\n".join(outside(job.name, 2000) for job in jobs)
-        if not jobs or self.focused is not self.rows:
-            text = self.answer.text()
-        self.post_message(CopyRequested(text))
 
 
 class PolicyPane(TextPane):

@@ -49,7 +49,10 @@ class Header(LinesWidget):
 
 
 class Footer(LinesWidget):
-    """The keys that matter here; for a while, what was just said."""
+    """The keys that matter here; for a while, what was just said, or is asked."""
+
+    problem: str = ""
+    """What is wrong with what is being typed, said in a line above; empty: nothing."""
 
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context.skin, context.model, **options)
@@ -76,7 +79,8 @@ class Footer(LinesWidget):
         content = self.notice or render_footer(
             keymap, self._pane, self._useful, cells, replay=replay, labels=self._labels
         )
-        return [Painted(cut(content, cells))]
+        above = [(Span(f" {self.problem}", "failed"),)] if self.problem else []
+        return [Painted(cut(one, cells)) for one in (*above, content)]
 
 
 class TimeBar(LinesWidget):
@@ -87,16 +91,6 @@ class TimeBar(LinesWidget):
         if playback is None:
             return [Painted((Span(" reading the journal", "muted"),))]
         return [Painted(one) for one in render_time_bar(playback, cells, rows)]
-
-
-class ProblemLine(LinesWidget):
-    """What is wrong with what is being typed below it."""
-
-    problem: str = ""
-    """Empty: nothing."""
-
-    def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
-        return [Painted(cut((Span(f" {self.problem}", "failed"),), cells))]
 
 
 Typed: TypeAlias = events.Key | events.Paste

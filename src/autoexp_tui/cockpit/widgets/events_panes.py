@@ -25,6 +25,7 @@ from autoexp_tui.cockpit.state.event_history import (
     Page,
     describe_entry,
     find_headline,
+    format_entry,
 )
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -127,11 +128,6 @@ class EventsPane(ListPane):
         if self.find_place(kept) is None:
             self.move_to(len(self.keys) - below)
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there is room for older events, and there are some."""
-        return len(self.keys) < self.rows_in_body and not self.history.complete
-
     def move(self, how: str) -> None:
         if self.cursor == 0 and how in ("up", "half_up", "first"):
             self.post_message(self.AtTop())
@@ -171,6 +167,10 @@ class EventsPane(ListPane):
             self.history.page.entries[place], self.model.session.now, cells
         )
 
+    def copy_text(self) -> str:
+        entry = self.find_entry()
+        return format_entry(entry, self.model.session.now) if entry else ""
+
     def find_entry(self) -> Entry | None:
         """The entry under the cursor."""
         return self.history.page.entries[self.cursor] if self.keys else None
@@ -201,6 +201,9 @@ class EffectPane(TextPane):
                 (Span(f" {label:<11} ", "muted"), Span(text)), cells, " " * 13
             )
         ]
+
+    def copy_text(self) -> str:
+        return format_entry(self.entry, self.model.session.now) if self.entry else ""
 
 
 class EvidencePane(LogPane):

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rich.cells import cell_len
 
 from autoexp_tui.cockpit.render.why import WhyText
-from autoexp_tui.cockpit.spans import Line, Span, cut, fit, line, outside, pad, shorten
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Span,
+    cut,
+    fit,
+    line,
+    outside,
+    pad,
+    plain,
+    shorten,
+)
 from autoexp_tui.cockpit.state.parameters import CHANGED
 from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.stages import name_stage
@@ -221,11 +231,19 @@ class GridPane(ListPane):
             where += f"  {number} of {name_stage(stage)} are here, the first:"
         return Answer(jobs[0], line(Span(where, "muted")))
 
-    def go_sideways(self, *, right: bool) -> None:
-        """To the stage beside."""
-        last = len(self.grid.stages) - 1 if self.grid is not None else 0
-        self.column = max(0, min(self.column + (1 if right else -1), last))
-        self.update_lines()
+    def move(self, how: str) -> None:
+        step = {"right": 1, "left": -1}.get(how, 0)
+        if not step:
+            super().move(how)
+        elif self.grid is not None:  # to the stage beside
+            self.column = max(0, min(self.column + step, len(self.grid.stages) - 1))
+            self.update_lines()
+            self.post_message(self.CursorMoved(self))
+
+    def copy_text(self) -> str:
+        answer = self.find_answer().instead
+        told = [plain(one).strip() for one in answer.lines] if answer else []
+        return super().copy_text() or "\n".join(told)
 
     def go_back(self) -> bool:
         """There is no way back within a grid."""

@@ -28,6 +28,7 @@ from autoexp_tui.cockpit.spans import (
     join,
     join_cells,
     outside,
+    plain,
     shorten_middle,
 )
 from autoexp_tui.cockpit.state.causes import CauseGroup
@@ -130,9 +131,14 @@ class HeadingsPane(ListPane):
             self.move_to_key(key)
         return True
 
-    def go_sideways(self, *, right: bool) -> None:
-        """Carry out the keys for left and right."""
-        self.set_open(on=right)
+    def move(self, how: str) -> None:
+        if how in ("left", "right"):
+            self.set_open(on=how == "right")
+        else:
+            super().move(how)
+
+    def copy_text(self) -> str:
+        return plain(self.row(self.cursor, 200)).strip() if self.items else ""
 
     def go_back(self) -> bool:
         """From a job to its heading; False where there is nothing to go back from."""
@@ -182,6 +188,8 @@ class StagesPane(HeadingsPane):
     def move(self, how: str) -> None:
         """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
         super().move("last" if how == "last_stage" else how)
+
+    copy_text = ListPane.copy_text
 
     def set_open(self, *, on: bool) -> bool:
         stages = not self.bare and self.key.startswith("stage:")
@@ -369,30 +377,29 @@ class TimelinePane(HeadingsPane):
         snapshot = self.model.session.snapshot
         return snapshot.started_at or self.model.session.now
 
-    def resize_window(self, factor: float) -> None:
-        """Show less, or more, around the present, or around the middle."""
+    def action_zoom(self, how: str) -> None:
+        """Show less, or more, around the present, or around the middle; or all."""
         shown, now = self.find_window(), self.model.session.now
         middle = shown.begin + shown.seconds / 2
         around = now if shown.begin <= now < shown.end else middle
-        self.window = shown.zoom(factor, around)
+        factor = 0.5 if how == "closer" else 2.0
+        self.window = None if how == "whole" else shown.zoom(factor, around)
         self.update_lines()
 
-    def go_sideways(self, *, right: bool) -> None:
-        """Move the window by a share of its length."""
-        self.window = self.find_window().move(MOVED_SHARE if right else -MOVED_SHARE)
-        self.update_lines()
+    def move(self, how: str) -> None:
+        step = {"right": MOVED_SHARE, "left": -MOVED_SHARE}.get(how, 0)
+        if step:
+            self.window = self.find_window().move(step)
+            self.update_lines()
+        else:
+            super().move(how)
 
     def go_back(self) -> bool:
         if super().go_back():
             return True
-        had = self.window is not None
-        self.show_all()
-        return had
-
-    def show_all(self) -> None:
-        """Show everything again, and follow the present."""
-        self.window = None
+        had, self.window = self.window is not None, None
         self.update_lines()
+        return had
 
     def build_head(self, cells: int) -> Sequence[Line]:
         session, window = self.model.session, self.find_window()

@@ -26,7 +26,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
-from autoexp_tui.cockpit.state.rows import Column, is_falling
+from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_beside
 from autoexp_tui.cockpit.state.status import Look, render_badge
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.text.spelling import (
@@ -297,6 +297,16 @@ class JobsPane(ListPane):
         if wanted.filter is not None:
             return f" No job matches {wanted.filter.text}. esc shows all {total}."
         return " This plan has no jobs."
+
+    def move(self, how: str) -> None:
+        model, step = self.model, {"right": 1, "left": -1}.get(how, 0)
+        if not step:
+            super().move(how)
+        elif model.arrangement.order == "column" and self.columns:
+            model.update_arrangement(
+                sort_beside(model.session, self.columns, model.arrangement, step)
+            )
+            self.renew()
 
     def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the row under the cursor."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events
 from textual.message import Message
 
-from autoexp_tui.cockpit.spans import Line, Span, line
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ class ListPane(Pane):
     def describe_row(self) -> str:
         """What that row is called, where it is more than one job; not cleaned."""
         return ""
+
+    def copy_text(self) -> str:
+        return "\n".join(outside(job.name, 2000) for job in self.find_jobs())
 
     def is_marked(self, key: str) -> bool:
         """Whether the row has a person's mark."""

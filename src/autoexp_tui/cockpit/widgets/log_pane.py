@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.message import Message
@@ -125,8 +126,7 @@ class LogPane(Pane):
 
     def _open(self) -> None:
         if self._file is not None:
-            old = self._file.close
-            self._background.call("close", old, lambda result, problem: None)
+            self.run_worker(self._background.fetch("close", self._file.close))
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
         self.follow, self.file_size, self._is_missing, self._wanted = True, 0, False, 0
@@ -173,25 +173,26 @@ class LogPane(Pane):
         if file is None:
             return
 
-        def done(page: Any, problem: BaseException | None) -> None:
+        async def load() -> None:
+            try:
+                page = await self._background.fetch(key, partial(work, file))
+            except OSError as problem:
+                if file is self._file:
+                    self.problem = problem.strerror or str(problem)
+                    self.lines, self._is_searching = (), False
+                    self.update_lines()
+                return
+            is_old = moved != self._pages_shown and page.change in _SAME_FILE
             if file is not self._file:
                 return
-            if isinstance(problem, OSError):
-                self.problem = problem.strerror or str(problem)
-                self.lines, self._is_searching = (), False
-                self.update_lines()
-            elif problem is not None:
-                raise problem
-            elif key != "look":
-                self._pages_shown += 1
-                self._take(page)
-                then(page)
-            elif moved != self._pages_shown and page.change in _SAME_FILE:
+            if key == "look" and is_old:
                 self.look()
-            else:
-                self._take(page)
+                return
+            self._pages_shown += key != "look"
+            self._take(page)
+            then(page)
 
-        self._background.call(key, lambda: work(file), done)
+        self.run_worker(load())
 
     def _take(self, page: Page) -> None:
         if page.change is Change.REPLACED and self.file_size:
@@ -242,6 +243,38 @@ class LogPane(Pane):
             return _build_page(file, file.move(top, wanted, rows))
 
         self._show("page", work, then)
+
+    def action_log(self, how: str) -> None:
+        """Move in the log, show it otherwise, or say where stderr is."""
+        match how:
+            case "follow":
+                self.set_follow(on=not self.follow)
+            case "next" | "previous":
+                self.find_next(forward=how == "next")
+            case "error" | "error_before":
+                self.find_next(forward=how == "error", errors=True)
+            case "wrap":
+                self.wraps = not self.wraps
+            case "time":
+                self.hides_time = not self.hides_time
+            case "attempt_before" | "attempt_after":
+                self.read_attempt(1 if how == "attempt_after" else -1)
+            case "stream":  # the wrapper lets both streams write into one file
+                text = "no log yet; stdout and stderr will be in one file"
+                if self.path:
+                    text = (
+                        "stdout and stderr are both in this file, in the order written"
+                    )
+                self.post_message(self.Notice(text))
+        self.update_lines()
+
+    async def action_log_save(self) -> None:
+        """Save a copy of the log; a large one is asked about first."""
+        if self.path:
+            await self.app.run_action(("app", "save_log", (self,)))
+        else:
+            text = "no log to save: this job has not begun"
+            self.post_message(self.Notice(text, bad=True))
 
     def set_follow(self, *, on: bool) -> None:
         """Stay at the end as the log grows, or stay here."""
@@ -344,7 +377,7 @@ class LogPane(Pane):
         return had
 
     def copy_text(self) -> str:
-        """What `y` copies: the line that was found, else what is visible."""
+        """The line that was found, else what is visible."""
         found = [one.text for one in self.lines if one.offset == self.match]
         return "\n".join(found or [one.text for one in self.lines])
 
@@ -353,23 +386,20 @@ class LogPane(Pane):
         name = os.path.basename(self.path)
         return os.path.join(os.path.abspath(directory), name)
 
-    def save(self, directory: str) -> None:
+    async def save(self, directory: str) -> None:
         """Copy the file as it is into `directory`; say where, and how large."""
-        path, target = self.path, self.find_copy(directory)
-
-        def done(result: Any, problem: BaseException | None) -> None:
-            if isinstance(problem, OSError):
-                reason = problem.strerror or str(problem)
-                self.post_message(self.Notice(f"not saved: {reason}", bad=True))
-            elif problem is not None:
-                raise problem
-            else:
-                room = max(20, self.screen.size.width - 20)
-                where = shorten_middle(outside(target, 4000), room)
-                self.post_message(self.Notice(f"saved {spell_size(result)} as {where}"))
-
-        if path:
-            self._background.call("save", lambda: _copy(path, target), done)
+        target = self.find_copy(directory)
+        try:
+            copied = await self._background.fetch(
+                "save", partial(_copy, self.path, target)
+            )
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            self.post_message(self.Notice(f"not saved: {reason}", bad=True))
+        else:
+            room = max(20, self.screen.size.width - 20)
+            where = shorten_middle(outside(target, 4000), room)
+            self.post_message(self.Notice(f"saved {spell_size(copied)} as {where}"))
 
     def build_title(self) -> Line:
         if not self.sources:

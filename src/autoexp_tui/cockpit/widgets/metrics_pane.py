@@ -238,6 +238,11 @@ class MetricsPane(TextPane):
         self.metric = names[place % len(names)]
         self.renew()
 
+    def action_scale(self) -> None:
+        """Logarithmic or linear."""
+        self.logarithmic = not self.logarithmic
+        self.renew()
+
     def build_lines(self, cells: int) -> Sequence[Line]:
         jobs, parameters = self.find_jobs(), self.model.words.parameters
         metric = self.find_metric()

@@ -288,6 +288,10 @@ class Pane(LinesWidget, can_focus=True):
         page = max(1, self.rows_in_body // 2)
         self.scroll_lines(count_lines_moved(how, page, self.count_lines()))
 
+    def copy_text(self) -> str:
+        """What is under the cursor, or all, to be copied."""
+        return ""
+
 
 class TextPane(Pane):
     """Lines that a subclass makes for the pane's width; nothing is under a cursor."""
@@ -319,6 +323,5 @@ class TextPane(Pane):
     def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
         return [Painted(one) for one in self.find_lines()[start : start + count]]
 
-    def text(self) -> str:
-        """Everything, as plain text."""
+    def copy_text(self) -> str:
         return "\n".join(plain(one).rstrip() for one in self.find_lines())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
     WhyText,
     explain_crowd,
-    explain_job,
     explain_jobs,
     explain_plan,
 )
@@ -22,6 +21,7 @@ from autoexp_tui.text.spelling import format_estimate, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.state.stages import StageView
 
@@ -29,37 +29,17 @@ CROWD: Final = 300
 """Jobs up to which looking at each of them is not felt in the fingers."""
 
 
-class ReasonPane(TextPane):
-    """Text about a subject, which its title names."""
+class WhyPane(TextPane):
+    """All about the job, stage or cause under the cursor."""
 
+    name_in_table: ClassVar[Pane] = "why"
+    number = "3"
     heading = "Why"
 
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context.skin, context.model, **options)
         self.context = context
         self._text = NO_JOB_SHOWN
-
-    def build_text(self) -> WhyText:
-        """What to say now."""
-        raise NotImplementedError
-
-    def build_lines(self, cells: int) -> Sequence[Line]:
-        self._text = self.build_text()
-        return self._text.wrap(cells)
-
-    def build_title(self) -> Line:
-        room = max(8, self.size.width - len(self.heading) - 8)
-        return (Span(shorten_middle(self._text.title, room), "muted"),)
-
-
-class WhyPane(ReasonPane):
-    """All about the job, stage or cause under the cursor."""
-
-    name_in_table = "why"
-    number = "3"
-
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context, **options)
         self._names: tuple[str, ...] = ()
         self._jobs: tuple[JobView, ...] = ()
         self._subject = ""
@@ -79,9 +59,9 @@ class WhyPane(ReasonPane):
             self._crowd_text = None
         self.renew(to_top=fresh)
         if len(jobs) > CROWD:
-            self.call_after_refresh(self._look_at_crowd, names, title)
+            self.run_worker(self._look_at_crowd(names, title))
 
-    def _look_at_crowd(self, names: tuple[str, ...], title: str) -> None:
+    async def _look_at_crowd(self, names: tuple[str, ...], title: str) -> None:
         """Look at every one, off the screen's thread; of no use for others by then.
 
         What was found of a session that is older by then is shown all the same: where
@@ -89,16 +69,11 @@ class WhyPane(ReasonPane):
         """
         if names != self._names:
             return
-
-        def done(result: Any, problem: BaseException | None) -> None:
-            if problem is not None:
-                raise problem
-            if names == self._names:
-                self._crowd_text = result
-                self.renew()
-
         work = self._prepare_text(self._jobs, title)
-        self.context.thinking.call("why", work, done)
+        found = await self.context.thinking.fetch("why", work)
+        if names == self._names:
+            self._crowd_text = found
+            self.renew()
 
     def _prepare_text(
         self, jobs: tuple[JobView, ...], title: str
@@ -108,7 +83,12 @@ class WhyPane(ReasonPane):
         session, words, usual = model.session, model.words, model.rates
         return lambda: explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        self._text = self.build_text()
+        return self._text.wrap(cells)
+
     def build_text(self) -> WhyText:
+        """What to say now."""
         session = self.model.session
         if session.snapshot.engine.doing and not session.jobs:
             text = " The jobs appear when it is done."
@@ -161,34 +141,30 @@ class Answer(NamedTuple):
     instead: WhyText | None = None
 
 
-class AnswerPane(ReasonPane):
-    """Why the job under the cursor is where it is, every condition with it."""
+class AnswerPane(WhyPane):
+    """Why the job under the cursor of a list is where it is, all in one text."""
 
     name_in_table = "conditions"
+    number = ""
+    _answer: Answer = Answer()
 
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context, **options)
-        self._name = ""
-        self._answer = Answer()
-
-    def show(self, answer: Answer) -> None:
+    def show_answer(self, answer: Answer) -> None:
         """Tell about a job, as the newest session has it, or about something else."""
-        name = answer.job.name if answer.job is not None else ""
-        fresh = name != self._name
-        self._name, self._answer = name, answer
-        self.renew(to_top=fresh)
+        self._answer = answer
+        self.show((answer.job,) if answer.job is not None else (), "")
 
     def build_text(self) -> WhyText:
-        job = self.model.session.job(self._name) if self._name else None
-        if job is None:
+        jobs = self.model.session.list_jobs(self._names)
+        if not jobs:
             return self._answer.instead or NO_JOB_SHOWN
-        model, acts = self.model, not self.context.is_read_only
-        found = explain_job(
-            job, model.session, model.words, acts=acts, usual=model.rates
-        )
+        found = self._prepare_text(jobs, "")()
         lead = (self._answer.lead,) if self._answer.lead else ()
         last = ((), found.next) if found.next else ()
         return WhyText(found.title, (*lead, *found.lines, *last))
+
+    def build_title(self) -> Line:
+        room = max(8, self.size.width - len(self.heading) - 8)
+        return (Span(shorten_middle(self._text.title, room), "muted"),)
 
 
 def describe_stage(stage: StageView, now: float) -> WhyText:
