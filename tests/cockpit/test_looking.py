@@ -173,20 +173,20 @@ async def test_a_filter_works_while_it_is_typed() -> None:
 async def test_a_filter_that_cannot_be_meant_says_so_and_changes_nothing() -> None:
     async with cockpit() as seat:
         await seat.play("slash 'cooldown enter slash ctrl+u 'lrr>1e-3")
-        seat.check(problem="no job has `lrr`; did you mean `lr`?")
+        seat.check(footer="no job has `lrr`; did you mean `lr`?")
         await seat.press("enter")
         assert seat.jobs.field is not None
         seat.check(jobs="/cooldown (esc)")
         await seat.press("escape")
         seat.check(jobs="/cooldown (esc)")
-        assert not seat.jobs.query_one("#problem").display
+        assert not seat.jobs.footer.problem
 
 
 async def test_a_mended_filter_works_and_its_problem_goes() -> None:
     async with cockpit() as seat:
         await seat.play("slash 'lrr>1e-3 enter ctrl+u 'lr>1e-3 enter")
         assert seat.jobs.field is None
-        assert not seat.jobs.query_one("#problem").display
+        assert not seat.jobs.footer.problem
         seat.check(jobs="/lr>1e-3 (esc)")
 
 
