@@ -10,10 +10,10 @@ import pytest
 
 from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.render import plan_findings as fault_view
-from autoexp_tui.cockpit.render.plan_findings import Fault
 from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.engine.session_handle import make_empty_snapshot
+from autoexp_tui.model.errors import Problem
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit
 from tests.planning.plans import job, plan
@@ -22,27 +22,28 @@ LINES = [f"line {at}" for at in range(1, 60)]
 
 
 @pytest.fixture
-def faults(tmp_path: Path) -> tuple[Fault, ...]:
+def faults(tmp_path: Path) -> tuple[Problem, ...]:
     path = tmp_path / "exp.yaml"
     path.write_text("\n".join(LINES))
     return (
-        Fault(
+        Problem(
             message="no key backend.lrr",
             where="backend.lrr",
             hint="did you mean `backend.lr`?",
-            path=str(path),
-            line=41,
+            place=f"{path}:41",
         ),
-        Fault(message="a second thing", where="sweep", job="job 3"),
+        Problem(message="a second thing", where="sweep", job="job 3"),
     )
 
 
 @pytest.fixture
-def long_lines(faults: tuple[Fault, ...]) -> None:
-    Path(faults[0].path).write_text("\n".join(["x " * 60 + "tail"] * 50))
+def long_lines(faults: tuple[Problem, ...]) -> None:
+    Path(faults[0].place.rpartition(":")[0]).write_text(
+        "\n".join(["x " * 60 + "tail"] * 50)
+    )
 
 
-async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
+async def faulty(seat: Seat, faults: tuple[Problem, ...]) -> None:
     """Show them over a plan that does not exist yet."""
     seat.app.show_faults(faults)
     await seat.until(lambda: seat.dialog)
@@ -62,7 +63,7 @@ SCENES = {
 
 
 @pytest.mark.parametrize("scene", SCENES)
-async def test_keys_over_the_errors(scene: str, faults: tuple[Fault, ...]) -> None:
+async def test_keys_over_the_errors(scene: str, faults: tuple[Problem, ...]) -> None:
     asked: list[str] = []
     script, shown = SCENES[scene]
     async with cockpit(replan=lambda: asked.append("again")) as seat:
@@ -84,7 +85,7 @@ async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
         return wrap(*given)
 
     monkeypatch.setattr(fault_view, "wrap", counted)
-    many = tuple(Fault(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
+    many = tuple(Problem(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
     async with cockpit() as seat:
         await faulty(seat, many)
         laid_out.clear()
@@ -95,7 +96,7 @@ async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
 
 
 async def test_the_line_in_question_is_shown_in_full(
-    faults: tuple[Fault, ...], long_lines: None
+    faults: tuple[Problem, ...], long_lines: None
 ) -> None:
     async with cockpit(size=(80, 24)) as seat:
         await faulty(seat, faults)
@@ -105,7 +106,7 @@ async def test_the_line_in_question_is_shown_in_full(
 
 
 async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
-    faults: tuple[Fault, ...],
+    faults: tuple[Problem, ...],
 ) -> None:
     many = tuple(replace(faults[0], where=f"key{n}") for n in range(9))
     async with cockpit(size=(120, 60)) as seat:
@@ -117,8 +118,8 @@ async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
         assert "ctrl+r plan again " in seat.dialog
 
 
-async def test_a_file_that_is_gone_is_told(faults: tuple[Fault, ...]) -> None:
-    gone = replace(faults[0], path="/nowhere/exp.yaml")
+async def test_a_file_that_is_gone_is_told(faults: tuple[Problem, ...]) -> None:
+    gone = replace(faults[0], place="/nowhere/exp.yaml:41")
     async with cockpit() as seat:
         await faulty(seat, (gone,))
         await seat.press("enter")
@@ -126,7 +127,7 @@ async def test_a_file_that_is_gone_is_told(faults: tuple[Fault, ...]) -> None:
 
 
 async def test_what_is_left_after_planning_again_takes_its_place(
-    faults: tuple[Fault, ...],
+    faults: tuple[Problem, ...],
 ) -> None:
     async with cockpit(replan=lambda: None) as seat:
         await faulty(seat, faults)
@@ -137,7 +138,7 @@ async def test_what_is_left_after_planning_again_takes_its_place(
         assert "backend.lrr" not in seat.dialog
 
 
-async def test_a_sound_plan_closes_the_errors(faults: tuple[Fault, ...]) -> None:
+async def test_a_sound_plan_closes_the_errors(faults: tuple[Problem, ...]) -> None:
     async with cockpit(opened(holey()), replan=lambda: None) as seat:
         await faulty(seat, faults)
         await seat.push(opened(plan([job("mended")])))
@@ -146,7 +147,7 @@ async def test_a_sound_plan_closes_the_errors(faults: tuple[Fault, ...]) -> None
 
 
 async def test_closing_them_over_a_plan_keeps_that_plan(
-    faults: tuple[Fault, ...],
+    faults: tuple[Problem, ...],
 ) -> None:
     async with cockpit(opened(holey())) as seat:
         await faulty(seat, faults)
@@ -155,7 +156,7 @@ async def test_closing_them_over_a_plan_keeps_that_plan(
         assert not seat.left
 
 
-async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> None:
+async def test_closing_them_without_a_plan_leaves(faults: tuple[Problem, ...]) -> None:
     async with cockpit(make_empty_snapshot("exp", "planning exp")) as seat:
         await faulty(seat, faults)
         await seat.press("q")
@@ -164,7 +165,7 @@ async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> 
 
 
 async def test_behind_the_errors_stands_what_became_of_the_planning(
-    faults: tuple[Fault, ...],
+    faults: tuple[Problem, ...],
 ) -> None:
     shown = make_empty_snapshot("exp", "planning exp")
     async with cockpit(shown, replan=lambda: None) as seat:
@@ -206,7 +207,7 @@ async def test_hostile_text_of_a_finding_reaches_no_terminal(tmp_path: Path) -> 
     bad = "\x1b]52;c;AA\x07[/red]\u202e"
     path = tmp_path / "exp.yaml"
     path.write_text(f"{bad}\n" * 9)
-    fault = Fault(message=bad, where=bad, hint=bad, job=bad, path=str(path), line=4)
+    fault = Problem(message=bad, where=bad, hint=bad, job=bad, place=f"{path}:4")
     async with cockpit() as seat:
         await faulty(seat, (fault,))
         await seat.press("enter")

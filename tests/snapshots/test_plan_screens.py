@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render.plan_findings import Fault
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.plans import holey, opened
@@ -96,15 +96,14 @@ def test_errors_of_a_plan(
     monkeypatch.chdir(tmp_path)
     Path("exp.yaml").write_text("".join(f"key{at}: {at}\n" for at in range(1, 50)))
     faults = (
-        Fault(
+        Problem(
             message="is not in the config (and for 3 more jobs)",
             where="backend.lrr",
             job="job 0 (stage=stable, lr=1e-3)",
             hint="did you mean `backend.lr`? write `++backend.lrr` to add it",
-            path="exp.yaml",
-            line=41,
+            place="exp.yaml:41",
         ),
-        Fault(message="makes no job", where="sweep", hint="its filters take all"),
+        Problem(message="makes no job", where="sweep", hint="its filters take all"),
     )
 
     async def open_them(pilot: Any) -> None:

@@ -35,8 +35,6 @@ from autoexp_tui.model.errors import (
     EnvironmentFailed,
     Problem,
     UsageError,
-    ValidationFailed,
-    find_written_place,
 )
 
 if TYPE_CHECKING:
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.context import CockpitOptions
-    from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.executors.job_details import PaperReader
@@ -252,7 +249,8 @@ class Cockpit:
         if not again:
             self._failure = error
         if self._is_planning and isinstance(error, AutoexpError):
-            faults = locate_faults(error)
+            own = Problem(error.problem, where=error.where, hint=error.hint)
+            faults = getattr(error, "problems", ()) or (own,)
             self._call_running(lambda app: app.show_faults(faults))
         else:
             self._failure = error
@@ -360,22 +358,6 @@ class Cockpit:
 def _format_return(session: SessionDir) -> str:
     """The command that attaches to the session again."""
     return f"autoexp-tui --session {name_session(session.id, session.state_dir)}"
-
-
-def locate_faults(error: AutoexpError) -> tuple[Fault, ...]:
-    """Every finding of an error; where planning told no place, without one."""
-    from autoexp_tui.cockpit.render.plan_findings import Fault
-
-    problems: tuple[Problem, ...] = ()
-    if isinstance(error, ValidationFailed | UsageError):
-        problems = error.problems
-    own = Problem(error.problem, where=error.where, hint=error.hint)
-    faults = []
-    for one in problems or (own,):
-        path, line = find_written_place(one.place or one.where) or ("", 0)
-        known = {"where": one.where, "job": one.job, "hint": one.hint}
-        faults.append(Fault(message=one.message, path=path, line=line, **known))
-    return tuple(faults)
 
 
 def _log_fault(fault: BaseException, log_file: str) -> None:

@@ -30,7 +30,6 @@ from autoexp_tui.cockpit.context import (
     is_ascii,
 )
 from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
-from autoexp_tui.cockpit.plan_actions import PlanActions
 from autoexp_tui.cockpit.render.layout import is_too_small
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
@@ -43,10 +42,11 @@ from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.dialogs.overlay import Overlay
     from autoexp_tui.cockpit.job_actions import JobActions
-    from autoexp_tui.cockpit.render.plan_findings import Fault
+    from autoexp_tui.cockpit.plan_actions import PlanActions
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.log_pane import LogPane
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import EngineView, Snapshot
 
 REFRESH_SECONDS: Final = 1.0
@@ -94,9 +94,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         )
         quiet = wanted.replay or not wanted.notify
         self.notifier = terminal.Notifier(self._write, model, quiet=quiet)
-        self.plan_actions = PlanActions(
-            self.context, self, self.show_notice, self.renew_screen
-        )
+        self._plan_actions: PlanActions | None = None
         self._job_actions: JobActions | None = None
         self._on_leave = on_leave
         self._on_ready = on_ready
@@ -178,6 +176,17 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._show_lines("While you were away", told, passes)
 
     @property
+    def plan_actions(self) -> PlanActions:
+        """What plans again."""
+        if self._plan_actions is None:
+            from autoexp_tui.cockpit.plan_actions import PlanActions
+
+            self._plan_actions = PlanActions(
+                self.context, self, self.show_notice, self.renew_screen
+            )
+        return self._plan_actions
+
+    @property
     def job_actions(self) -> JobActions:
         """What asks and sends."""
         if self._job_actions is None:
@@ -222,7 +231,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._shown_at = self.context.clock.monotonic()
         before = model.words.plan
         model.take(snapshot)
-        self.plan_actions.take(snapshot, before)
+        if self._plan_actions is not None or snapshot.engine.role == "plan":
+            self.plan_actions.take(snapshot, before)
         self._estimate_ends()
         if self._job_actions is not None:
             self._job_actions.take(snapshot)
@@ -444,7 +454,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         actions = self.plan_actions
         (actions.plan_again if what == "again" else actions.show_changes)()
 
-    def show_faults(self, faults: Sequence[Fault]) -> None:
+    def show_faults(self, faults: Sequence[Problem]) -> None:
         """Show why there is no plan; closed without one, the cockpit is left."""
         self.plan_actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, wrap
+from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
@@ -59,26 +60,6 @@ class PlanChanges:
         return ((Span(self.describe(now), "strong"),), (), *rows)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One finding, and where in which file it belongs."""
-
-    message: str
-    where: str = ""
-    """The key, or whatever the finding names."""
-    job: str = ""
-    hint: str = ""
-    path: str = ""
-    """The file as people write it; empty: none is known."""
-    line: int = 0
-    """From 1 on; 0: not known."""
-
-    @property
-    def place(self) -> str:
-        """`config/exp.yaml:41`; empty when no file is known."""
-        return f"{self.path}:{self.line}" if self.path else ""
-
-
 Excerpt = Sequence[tuple[int, str]]
 """Numbered lines of a file."""
 
@@ -89,9 +70,15 @@ def find_excerpt(text: str, at: int) -> Excerpt:
     return lines[max(0, at - _AROUND - 1) : at + _AROUND]
 
 
-def render_fault(fault: Fault, excerpt: Excerpt, cells: int) -> Sequence[Line]:
+def find_place(fault: Problem) -> tuple[str, int]:
+    """The file and line of a finding; empty and 0 where none is known."""
+    return find_written_place(fault.place or fault.where) or ("", 0)
+
+
+def render_fault(fault: Problem, excerpt: Excerpt, cells: int) -> Sequence[Line]:
     """A finding, what is opened of its file, a gap; its first span is a gutter."""
-    place = outside(fault.place, 1000)
+    path, number = find_place(fault)
+    place = outside(f"{path}:{number}", 1000) if path else ""
     where = outside(fault.where, 1000)
     head = line(
         Span("  ", "accent"),
@@ -105,7 +92,7 @@ def render_fault(fault: Fault, excerpt: Excerpt, cells: int) -> Sequence[Line]:
     )
     parts = [(Span(f"{_INDENT}{text}", role),) for text, role in rest if text]
     lines = [row for part in (head, *parts) for row in wrap(part, cells, _INDENT)]
-    return [*lines, *_render_excerpt(excerpt, fault.line, cells), ()]
+    return [*lines, *_render_excerpt(excerpt, number, cells), ()]
 
 
 def _render_excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
