@@ -181,36 +181,22 @@ def test_the_command_does_not_pass_a_shell(attempt: Attempt) -> None:
         (["/etc/passwd"], 126, "permission denied: /etc/passwd"),
         (["nul\0byte"], 126, "cannot start the command: "),
         ([], 126, "cannot start the command: "),
+        (["../script"], 127, "the interpreter of ../script is missing"),
+        (["true"], 126, "cannot use the directory file/below"),
     ],
 )
 def test_a_command_that_cannot_start_gives_the_shells_code_and_the_reason(
     command: list[str], code: int, reason: str, attempt: Attempt
 ) -> None:
-    assert attempt.run("", command=command) == code
-    assert attempt.record("exit.0.json")["exit_code"] == code
-    assert attempt.log.read_text().splitlines()[-1].startswith(f"autoexp: {reason}")
-    assert str(attempt.record("exit.0.json")["note"]).startswith(reason)
-
-
-def test_a_script_whose_interpreter_is_missing_says_so(attempt: Attempt) -> None:
     script = attempt.root / "script"
     script.write_text("#!/no/such/shell\n")
     script.chmod(0o755)
-    assert attempt.run("", command=[str(script)]) == 127
-    note = attempt.record("exit.0.json")["note"]
-    assert note == f"the interpreter of {script} is missing"
-
-
-def test_a_command_that_starts_leaves_no_note(attempt: Attempt) -> None:
-    assert attempt.run("exit 127") == 127
-    assert "note" not in attempt.record("exit.0.json")
-
-
-def test_a_directory_that_cannot_be_used_is_a_reason_too(attempt: Attempt) -> None:
-    (attempt.root / "file").touch()
-    place = str(attempt.root / "file" / "below")
-    assert attempt.run("exit 0", cwd=place) == 126
-    assert f"cannot use the directory {place}" in attempt.log.read_text()
+    more = {"cwd": str(script / "below")} if command == ["true"] else {}
+    reason = reason.replace("file/below", str(script / "below"))
+    assert attempt.run("", command=command, **more) == code
+    assert attempt.record("exit.0.json")["exit_code"] == code
+    assert attempt.log.read_text().splitlines()[-1].startswith(f"autoexp: {reason}")
+    assert str(attempt.record("exit.0.json")["note"]).startswith(reason)
 
 
 def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None:
@@ -239,20 +225,31 @@ def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> Non
     assert Path(str(begun["log_path"])).read_text() == "still\n"
 
 
-def test_the_executor_id_is_slurms_where_the_task_has_none(attempt: Attempt) -> None:
-    task = attempt.task("exit 0", executor_id="")
-    attempt.start(task, SLURM_JOB_ID="77").communicate(timeout=PATIENCE)
-    assert attempt.record("begin.0.json")["executor_id"] == "77"
-    assert os.readlink(attempt.log) == "slurm-77.out"
-
-
-def test_a_task_of_an_array_has_the_arrays_id(attempt: Attempt) -> None:
-    task = attempt.task("exit 0", executor_id="")
-    process = attempt.start(
-        task, SLURM_JOB_ID="78", SLURM_ARRAY_JOB_ID="77", SLURM_ARRAY_TASK_ID="3"
-    )
+@pytest.mark.parametrize(
+    ("env", "name"),
+    [
+        ({"SLURM_JOB_ID": "77"}, "77"),
+        (
+            {
+                "SLURM_JOB_ID": "78",
+                "SLURM_ARRAY_JOB_ID": "77",
+                "SLURM_ARRAY_TASK_ID": "3",
+            },
+            "77_3",
+        ),
+    ],
+)
+def test_a_run_names_itself_and_its_place_as_the_queue_does(
+    env: dict[str, str], name: str, attempt: Attempt
+) -> None:
+    place = {"SLURMD_NODENAME": "nid001893", "SLURM_JOB_PARTITION": "gpu"}
+    process = attempt.start(attempt.task("exit 0", executor_id=""), **env, **place)
     process.communicate(timeout=PATIENCE)
-    assert attempt.record("claim")["executor_id"] == "77_3"
+    run = read_attempt(str(attempt.dir)).run
+    assert run is not None
+    assert (run.began.host, run.began.partition) == ("nid001893", "gpu")
+    assert attempt.record("claim")["executor_id"] == run.began.executor_id == name
+    assert os.readlink(attempt.log) == f"slurm-{name}.out"
 
 
 def test_a_second_start_does_nothing_and_says_so(attempt: Attempt) -> None:
@@ -319,18 +316,12 @@ def test_a_run_that_made_room_when_asked_is_followed(attempt: Attempt) -> None:
 def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -> None:
     starts(attempt, "echo run $AUTOEXP_RUN resume $AUTOEXP_RESUME; exit 3", "0", "1")
     assert attempt.log.read_text() == "run 0 resume 0\nrun 1 resume 1\n"
+    begun = read_attempt(str(attempt.dir)).run
+    assert begun is not None
+    assert begun.began.log_start == len("run 0 resume 0\n")
     assert attempt.has("exit.0.json")
     assert attempt.has("exit.1.json")
     assert not attempt.has("duplicate.n1.json")
-
-
-def test_a_further_run_says_where_its_own_text_begins_in_the_log(
-    attempt: Attempt,
-) -> None:
-    starts(attempt, "echo twelve bytes; exit 3", "0", "1")
-    begun = read_attempt(str(attempt.dir)).run
-    assert begun is not None
-    assert begun.began.log_start == len("twelve bytes\n")
 
 
 def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None:
@@ -341,16 +332,6 @@ def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None
         assert process.returncode == 0
     assert (attempt.root / "out" / "ran").read_text() == "ran\n"
     assert attempt.record("duplicate.77.json")["executor_id"] == "77"
-
-
-def test_a_begun_run_names_its_place_as_the_queue_does(attempt: Attempt) -> None:
-    task = attempt.task("true", executor_id="")
-    place = {"SLURMD_NODENAME": "nid001893", "SLURM_JOB_PARTITION": "gpu"}
-    process = attempt.start(task, SLURM_JOB_ID="77", **place)
-    process.communicate(timeout=PATIENCE)
-    run = read_attempt(str(attempt.dir)).run
-    assert run is not None
-    assert (run.began.host, run.began.partition) == ("nid001893", "gpu")
 
 
 def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
@@ -522,21 +503,19 @@ def test_a_slot_file_that_was_removed_is_not_the_slot(
     assert wrapper.take_lock(str(path)) is None
 
 
-@pytest.mark.parametrize("mode", [0o755, 0o770])
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0])
 def test_a_slot_directory_that_others_can_enter_is_refused(
     mode: int, attempt: Attempt
 ) -> None:
-    (attempt.root / "slots").mkdir()
-    (attempt.root / "slots").chmod(mode)
+    place = attempt.root / "slots"
+    place.with_name("elsewhere").mkdir(mode=0o700)
+    if mode:
+        place.mkdir()
+        place.chmod(mode)
+    else:
+        place.symlink_to("elsewhere")
     assert attempt.run("exit 0", slots=slots_in(attempt)) == 74
     assert "only you can enter" in str(attempt.record("void.json")["message"])
-
-
-def test_a_slot_directory_behind_a_link_is_refused(attempt: Attempt) -> None:
-    (attempt.root / "elsewhere").mkdir(mode=0o700)
-    (attempt.root / "slots").symlink_to(attempt.root / "elsewhere")
-    assert attempt.run("exit 0", slots=slots_in(attempt)) == 74
-    assert attempt.record("void.json")["why"] == "failed"
 
 
 def test_gpus_are_handed_out_by_their_ids(attempt: Attempt) -> None:
@@ -769,25 +748,33 @@ def test_a_run_that_waits_for_a_slot_can_be_cancelled(
     assert not attempt.has("begin.0.json")
 
 
-def test_a_time_limit_ends_the_run_and_is_told_from_other_ends(
-    attempt: Attempt,
-) -> None:
-    attempt.run("sleep 30", time_limit_seconds=0.2)
+ENDS: dict[str, tuple[str, dict[str, float], dict[str, object]]] = {
+    "a time limit": (
+        "sleep 30",
+        {"time_limit_seconds": 0.2},
+        {"signal": signal.SIGTERM, "timed_out": True},
+    ),
+    "a limit that is not reached": (
+        "exit 127",
+        {"time_limit_seconds": 30},
+        {"exit_code": 127, "timed_out": False, "note": None, "restored": None},
+    ),
+    "leftovers in any session": (
+        "sleep 60 & setsid sleep 60 & (setsid sleep 60 &); sleep 0.1; exit 0",
+        {},
+        {"exit_code": 0, "leftovers": 3},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_how_a_run_ended_is_recorded(case: str, attempt: Attempt) -> None:
+    script, more, expected = ENDS[case]
+    attempt.run(script, **more)
     ended = attempt.record("exit.0.json")
-    assert (ended["signal"], ended["timed_out"]) == (signal.SIGTERM, True)
-
-
-def test_a_limit_that_is_not_reached_changes_nothing(attempt: Attempt) -> None:
-    attempt.run("exit 0", time_limit_seconds=30)
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["timed_out"]) == (0, False)
-
-
-def test_leftovers_in_any_session_are_ended_and_counted(attempt: Attempt) -> None:
-    attempt.run("sleep 60 & setsid sleep 60 & (setsid sleep 60 &); sleep 0.1; exit 0")
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["leftovers"]) == (0, 3)
-    assert attempt.living() == []
+    assert {key: ended.get(key) for key in expected} == expected
+    assert ended["oom_kills"] in (0, None)
+    assert (attempt.living(), copies(attempt)) == ([], [])
 
 
 def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
@@ -921,17 +908,6 @@ def copies(attempt: Attempt) -> list[Path]:
     return list((attempt.root / "out" / ".autoexp").glob("exit.*.json"))
 
 
-def test_an_exit_record_is_tried_until_the_directory_is_back(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
-    disk = Away(attempt)
-    let_end(attempt)
-    assert until(lambda: copies(attempt))
-    disk.comes_back()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 3
-    assert copies(attempt) == []
-
-
 def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     attempt: Attempt,
 ) -> None:
@@ -945,12 +921,7 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     assert copies(attempt)[0].name == f"exit.{nonce}.json"
     disk.comes_back()
     process.communicate(timeout=PATIENCE)
-
-
-def test_an_exit_record_that_was_written_at_once_is_left_nowhere_else(
-    attempt: Attempt,
-) -> None:
-    attempt.run("echo end")
+    assert attempt.record("exit.0.json")["exit_code"] == 3
     assert copies(attempt) == []
 
 
@@ -1057,11 +1028,6 @@ def test_records_are_put_right_while_the_command_runs(attempt: Attempt) -> None:
     process.communicate(timeout=PATIENCE)
 
 
-def test_records_that_nobody_touched_are_not_noted(attempt: Attempt) -> None:
-    attempt.run("exit 0")
-    assert "restored" not in attempt.record("exit.0.json")
-
-
 def test_records_that_are_removed_for_ever_are_given_up(attempt: Attempt) -> None:
     task = wrapper.load_task(str(attempt.task("exit 0")))
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
@@ -1120,11 +1086,6 @@ def test_kills_for_memory_are_counted_over_the_run(
     task = wrapper.load_task(str(attempt.task("exit 0")))
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
     assert supervisor._new_oom_kills() == new
-
-
-def test_an_exit_record_tells_of_kills_for_memory(attempt: Attempt) -> None:
-    attempt.run("exit 0")
-    assert attempt.record("exit.0.json")["oom_kills"] in (0, None)
 
 
 HOMES = {
@@ -1207,26 +1168,20 @@ def samples(attempt: Attempt) -> list[dict[str, list[dict[str, float | None]]]]:
 
 @pytest.mark.parametrize(
     ("allowed", "asked"),
-    [("2,GPU-ab", "--id=2,GPU-ab"), ("MIG-1", ""), ("0", "--id=0")],
+    [("2,GPU-ab", "--id=2,GPU-ab"), ("MIG-1", ""), ("0", "--id=0"), ("", None)],
 )
 def test_only_the_gpus_that_a_queue_gave_are_sampled(
-    allowed: str, asked: str, attempt: Attempt
+    allowed: str, asked: str | None, attempt: Attempt
 ) -> None:
-    path = tool(attempt, f'echo "$@" > {attempt.root}/called; echo "0, 1"')
-    script = f"while [ ! -s {attempt.root}/called ]; do sleep 0.01; done"
-    task = attempt.task(script, gpu_seconds=1)
+    called = attempt.root / "called"
+    path = tool(attempt, f'echo "$@" > {called}; echo "0, 1"')
+    script = f"while [ ! -s {called} ]; do sleep 0.01; done"
+    task = attempt.task("sleep 0.2" if asked is None else script, gpu_seconds=0.1)
     process = attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES=allowed)
     process.communicate(timeout=PATIENCE)
-    called = (attempt.root / "called").read_text().split()
-    assert [word for word in called if word.startswith("--id")] == asked.split()
-
-
-def test_without_gpus_of_its_own_a_run_samples_none(attempt: Attempt) -> None:
-    path = tool(attempt, f"echo called > {attempt.root}/called")
-    task = attempt.task("sleep 0.2", gpu_seconds=0.01)
-    process = attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES="")
-    process.communicate(timeout=PATIENCE)
-    assert not (attempt.root / "called").exists()
+    assert called.exists() is (asked is not None)
+    words = called.read_text().split() if asked is not None else []
+    assert [word for word in words if word.startswith("--id")] == (asked or "").split()
 
 
 def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:
