@@ -101,50 +101,46 @@ def test_null_runs_true() -> None:
     )
 
 
-def test_python_runs_a_module_with_a_verb_and_flags() -> None:
-    backend = {
-        "class_name": "Python",
-        "module": "my.train",
-        "verb": "train",
-        "args": {"train_iters": 100, "lr": 1e-4, "name": "a b", "seeds": [1, 2]},
-        "positional": ["in.txt", 3],
-    }
-
-    assert launched(backend).command == (
-        sys.executable, "-m", "my.train", "train", "--train-iters", "100", "--lr",
-        "0.0001", "--name", "a b", "--seeds", "1", "2", "in.txt", "3",
-    )  # fmt: skip
+PYTHON = {"class_name": "Python", "script": "t.py", "python": "p"}
 
 
-def test_true_is_the_bare_flag_and_false_and_null_leave_it_out() -> None:
-    args = {"amp": True, "compile": False, "load": None}
-    backend = {"class_name": "Python", "script": "t.py", "python": "py3", "args": args}
-
-    assert launched(backend).command == ("py3", "t.py", "--amp")
-
-
-def test_underscores_may_be_kept() -> None:
-    backend = {
-        "class_name": "Python",
-        "script": "t.py",
-        "python": "p",
-        "underscores": "keep",
-        "args": {"learning_rate": 1},
-    }
-
-    assert launched(backend).command == ("p", "t.py", "--learning_rate", "1")
-
-
-def test_a_command_is_its_words_and_no_shell_sees_them() -> None:
-    backend = {"class_name": "Command", "command": ["./t", "$HOME; rm -rf x", 3, True]}
-
-    assert launched(backend).command == ("./t", "$HOME; rm -rf x", "3", "true")
-
-
-def test_a_script_is_run_by_bash() -> None:
-    backend = {"class_name": "Bash", "script": "a; b"}
-
-    assert launched(backend).command == ("bash", "-c", "a; b")
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        *(
+            ({"class_name": name, "megatron": {"lr": 1}}, ("true",))
+            for name in ("null", "NullBackend", "null_backend", "Null")
+        ),
+        (
+            {"class_name": "Command", "command": ["./t", "$HOME; rm -rf x", 3, True]},
+            ("./t", "$HOME; rm -rf x", "3", "true"),
+        ),
+        ({"class_name": "Bash", "script": "a; b"}, ("bash", "-c", "a; b")),
+        (
+            {
+                "class_name": "Python", "module": "my.train", "verb": "train",
+                "args": {"train_iters": 9, "lr": 1e-4, "name": "a b", "seeds": [1, 2]},
+                "positional": ["in.txt", 3],
+            },
+            (
+                sys.executable, "-m", "my.train", "train", "--train-iters", "9",
+                "--lr", "0.0001", "--name", "a b", "--seeds", "1", "2", "in.txt", "3",
+            ),
+        ),
+        (
+            {**PYTHON, "args": {"amp": True, "compile": False, "load": None}},
+            ("p", "t.py", "--amp"),
+        ),
+        (
+            {**PYTHON, "underscores": "keep", "args": {"learning_rate": 1}},
+            ("p", "t.py", "--learning_rate", "1"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_backend_runs(
+    backend: Mapping[str, object], words: tuple[str, ...]
+) -> None:
+    assert launched(backend).command == words
 
 
 def test_the_environment_is_text_and_null_leaves_a_name_out() -> None:
@@ -158,10 +154,6 @@ def test_the_environment_is_text_and_null_leaves_a_name_out() -> None:
 )
 def test_a_relative_cwd_starts_where_planning_did(cwd: str | None, where: str) -> None:
     assert launched({"class_name": "Null", "cwd": cwd}).cwd == where
-
-
-def test_a_key_that_a_backend_does_not_know_is_the_users() -> None:
-    assert launched({"class_name": "Null", "megatron": {"lr": 1}}).command == ("true",)
 
 
 def test_a_class_of_ones_own_makes_the_command() -> None:
@@ -195,11 +187,6 @@ def test_a_class_of_ones_own_may_set_variables_and_stand_outside() -> None:
 
     assert made.command[:2] == ("srun", "/v/bin/python")
     assert made.env == {"A": "1", "B": "3"}
-
-
-@pytest.mark.parametrize("name", ["null", "NullBackend", "null_backend", "Null"])
-def test_names_may_be_spelled_as_groups_are(name: str) -> None:
-    assert launched({"class_name": name}).command == ("true",)
 
 
 @pytest.mark.parametrize(

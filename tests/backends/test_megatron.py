@@ -51,14 +51,6 @@ def test_arguments_are_as_megatron_takes_them() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["MegatronTorchrun", "MegatronTorchrunBackend", "megatron_torchrun"],
-)
-def test_the_name_may_be_spelled_as_classes_or_as_groups_are(name: str) -> None:
-    assert arguments({**BASE, "class_name": name}) == []
-
-
 def test_a_module_is_run_as_one() -> None:
     backend = {**BASE, "script": None, "module": "my.pretrain", "megatron": {"lr": 1}}
 

@@ -127,12 +127,6 @@ def test_what_would_fail_on_the_nodes_is_told_in_the_plan(
     assert found(problems[0]) == (where, message)
 
 
-def test_torchrun_that_is_no_mapping_is_refused() -> None:
-    backend = {**MEGATRON, "torchrun": 4}
-
-    assert refused(backend)[0].message == "is 4, not a mapping"
-
-
 # --------------------------------------------------------------------- the fixed text
 def on_a_node(tmp_path: Path, words: list[str], **env: str) -> list[str]:
     """What a command finds behind the text: its words, and torchrun's variables."""

@@ -29,13 +29,6 @@ def test_the_standard_library_is_read_up_to_the_caps_as_ascii() -> None:
     assert max(text.train.max(), text.heldout.max()) < training.VOCABULARY
 
 
-def test_reading_twice_gives_the_same_text(tmp_path: Path) -> None:
-    write_library(tmp_path)
-    first, second = read_corpus(tmp_path), read_corpus(tmp_path)
-    assert first.digest == second.digest
-    assert first.train.tobytes() == second.train.tobytes()
-
-
 def test_every_file_is_in_exactly_one_part(tmp_path: Path) -> None:
     write_library(tmp_path)
     text = read_corpus(tmp_path)

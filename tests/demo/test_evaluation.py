@@ -45,16 +45,6 @@ def test_the_record_says_what_was_measured(
     assert found["baseline"] is None
 
 
-def test_evaluating_twice_gives_the_same_record(
-    demo: Run, small_train: Run, tmp_path: Path
-) -> None:
-    small_train("--save", tmp_path / "run")
-    outputs = (tmp_path / "one.json", tmp_path / "two.json")
-    for output in outputs:
-        demo("evaluate", "--load", tmp_path / "run", "--output", output)
-    assert outputs[0].read_bytes() == outputs[1].read_bytes()
-
-
 def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
     demo: Run, tmp_path: Path
 ) -> None:

@@ -99,12 +99,6 @@ def test_a_large_logit_overflows_single_precision() -> None:
     assert np.isnan(probabilities[0, 1])
 
 
-def test_the_first_step_is_the_rate_against_the_sign() -> None:
-    parameters = np.zeros(3)
-    Adam(np.zeros(3), np.zeros(3)).update(parameters, GRADIENTS[0].copy(), 0.1, 1)
-    np.testing.assert_allclose(parameters, [-0.1, 0.1, -0.1], rtol=1e-6)
-
-
 def test_several_steps_agree_with_the_textbook() -> None:
     parameters, adam = np.zeros(3), Adam(np.zeros(3), np.zeros(3))
     expected, mean, square = np.zeros(3), np.zeros(3), np.zeros(3)

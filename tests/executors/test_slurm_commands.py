@@ -35,22 +35,19 @@ def test_what_it_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
     assert ran.sent == "sbatch 'a b'"
 
 
+def test_what_cannot_be_started_is_told_and_counted(tmp_path: Path) -> None:
+    program(tmp_path, "squeue-here", "true").chmod(0o644)
+    made = commands(tmp_path)
+    for words in (("squeue-here",), ("squeue-here", "a\0b")):
+        assert "cannot start squeue-here" in made.run(words, 5).missing
+    assert made.calls == {"squeue-here": 2}
+
+
 def test_a_program_that_is_not_there_is_told_with_what_to_do(tmp_path: Path) -> None:
     ran = commands(tmp_path).run(("sbatch-of-nowhere",), 5)
     assert "not on this machine's PATH" in ran.missing
     assert "slurm=local" in ran.missing
     assert not ran.timed_out
-
-
-def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
-    program(tmp_path, "squeue-here", "true").chmod(0o644)
-    ran = commands(tmp_path).run(("squeue-here",), 5)
-    assert "cannot start squeue-here" in ran.missing
-
-
-def test_an_argument_that_no_process_can_have_is_told(tmp_path: Path) -> None:
-    program(tmp_path, "sbatch", "true")
-    assert commands(tmp_path).run(("sbatch", "a\0b"), 5).missing
 
 
 def test_one_that_does_not_end_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -81,14 +78,6 @@ def test_what_is_no_text_is_replaced(tmp_path: Path) -> None:
     assert commands(tmp_path).run(("squeue",), 5).stdout == "1|\ufffd|x"
 
 
-def test_calls_are_counted_by_program(tmp_path: Path) -> None:
-    program(tmp_path, "squeue", "true")
-    made = commands(tmp_path)
-    for _ in range(3):
-        made.run(("squeue",), 5)
-    assert made.calls == {"squeue": 3}
-
-
 def test_times_are_seconds_for_us_but_not_for_the_jobs(tmp_path: Path) -> None:
     for name in ("sbatch", "squeue"):
         program(tmp_path, name, 'echo "${SLURM_TIME_FORMAT:-as the site has it}"')
@@ -115,18 +104,6 @@ def test_a_job_s_own_settings_are_not_handed_on_to_the_jobs_it_submits() -> None
 # ------------ questions to the controller hold nobody up, and their faults
 def until(holds: threading.Event) -> None:
     assert holds.wait(5)
-
-
-def test_who_puts_a_question_does_not_wait_for_its_answer() -> None:
-    asked, release = threading.Event(), threading.Event()
-
-    def hangs() -> None:
-        asked.set()
-        release.wait(5)
-
-    OwnThread().put(hangs)
-    until(asked)
-    release.set()
 
 
 def test_no_second_question_while_one_is_under_way() -> None:

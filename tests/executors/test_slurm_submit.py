@@ -97,6 +97,7 @@ def test_a_single_job_s_log_lies_where_the_wrapper_looks_for_it(place: Place) ->
     assert f"--output={place.root}/log/train_lr0.1/slurm-%j.out" in words
     assert "--job-name=train_lr0.1-tok" in words
     assert words[-2:] == ("--partition=main", f"{place.root}/scripts/tok/job.sh")
+    assert place.written("0.json")["log_home"] == ""
 
 
 def test_an_array_s_logs_lie_apart_and_its_tasks_are_throttled(place: Place) -> None:
@@ -105,12 +106,8 @@ def test_an_array_s_logs_lie_apart_and_its_tasks_are_throttled(place: Place) -> 
     assert f"--output={place.root}/log/.arrays/tok/slurm-%A_%a.out" in words
     assert "--array=0-2%2" in words
     assert "--job-name=train-tok" in words
-
-
-def test_the_directory_of_the_logs_is_there_before_the_job_is(place: Place) -> None:
-    place.send(place.submission("a", "b"))
     assert (place.root / "log" / ".arrays" / "tok").is_dir()
-    assert (place.root / "attempts" / "b" / "2").is_dir()
+    assert (place.root / "attempts" / "b_train" / "2").is_dir()
 
 
 def test_what_a_session_keeps_of_a_submission_is_private_at_every_level(
@@ -133,11 +130,6 @@ def test_a_task_file_tells_the_wrapper_all_it_needs(place: Place) -> None:
     assert (told["grace_seconds"], told["record_patience"]) == (7.0, 300.0)
     assert told["log_home"] == f"{place.root}/log/.arrays/tok"
     assert told["env"] == {"A": "b"}
-
-
-def test_a_single_job_has_no_other_home_for_its_log(place: Place) -> None:
-    place.send(place.submission())
-    assert place.written("0.json")["log_home"] == ""
 
 
 def test_sent_again_it_is_the_same_in_every_byte(place: Place) -> None:

@@ -69,34 +69,30 @@ SACCT = f"""\
 """
 
 
-RAW = (
-    ("PENDING", Standing.QUEUED, None),
-    ("CONFIGURING", Standing.QUEUED, None),
-    ("REQUEUED", Standing.QUEUED, None),
-    ("REQUEUE_FED", Standing.QUEUED, None),
-    ("REQUEUE_HOLD", Standing.QUEUED, None),
-    ("RESV_DEL_HOLD", Standing.QUEUED, None),
-    ("SPECIAL_EXIT", Standing.QUEUED, None),
-    ("RUNNING", Standing.RUNNING, None),
-    ("COMPLETING", Standing.RUNNING, None),
-    ("SUSPENDED", Standing.SUSPENDED, None),
-    ("STOPPED", Standing.SUSPENDED, None),
-    ("SIGNALING", Standing.RUNNING, None),
-    ("STAGE_OUT", Standing.RUNNING, None),
-    ("RESIZING", Standing.RUNNING, None),
-    ("COMPLETED", Standing.ENDED, None),
-    ("FAILED", Standing.ENDED, None),
-    ("CANCELLED", Standing.ENDED, Cause.USER),
-    ("TIMEOUT", Standing.ENDED, Cause.TIMEOUT),
-    ("DEADLINE", Standing.ENDED, Cause.TIMEOUT),
-    ("OUT_OF_MEMORY", Standing.ENDED, Cause.OUT_OF_MEMORY),
-    ("NODE_FAIL", Standing.ENDED, Cause.NODE_FAIL),
-    ("BOOT_FAIL", Standing.ENDED, Cause.NODE_FAIL),
-    ("RECONFIG_FAIL", Standing.ENDED, Cause.NODE_FAIL),
-    ("PREEMPTED", Standing.ENDED, Cause.PREEMPTED),
-    ("REVOKED", Standing.ENDED, Cause.LOST),
-    ("LAUNCH_FAILED", Standing.ENDED, Cause.SUBMIT_ERROR),
-)
+STANDINGS = {
+    Standing.QUEUED: "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD "
+    "RESV_DEL_HOLD SPECIAL_EXIT",
+    Standing.RUNNING: "RUNNING COMPLETING SIGNALING STAGE_OUT RESIZING",
+    Standing.SUSPENDED: "SUSPENDED STOPPED",
+}
+CAUSES = {
+    None: "COMPLETED FAILED",
+    Cause.USER: "CANCELLED",
+    Cause.TIMEOUT: "TIMEOUT DEADLINE",
+    Cause.OUT_OF_MEMORY: "OUT_OF_MEMORY",
+    Cause.NODE_FAIL: "NODE_FAIL BOOT_FAIL RECONFIG_FAIL",
+    Cause.PREEMPTED: "PREEMPTED",
+    Cause.LOST: "REVOKED",
+    Cause.SUBMIT_ERROR: "LAUNCH_FAILED",
+}
+RAW: list[tuple[str, Standing, Cause | None]] = [
+    *((one, at, None) for at, words in STANDINGS.items() for one in words.split()),
+    *(
+        (one, Standing.ENDED, by)
+        for by, words in CAUSES.items()
+        for one in words.split()
+    ),
+]
 
 
 @pytest.mark.parametrize(("text", "standing", "cause"), RAW)
@@ -137,6 +133,7 @@ def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> Non
 def test_every_row_of_squeue_is_read() -> None:
     rows = {row.id: row for row in parse_squeue(SQUEUE)}
     assert len(rows) == 11
+    assert rows["12"].name == "we|ird,name with blank-tok1"
     assert rows["16_0"] == QueueRow(
         id="16_0",
         raw_id="19",
@@ -149,16 +146,6 @@ def test_every_row_of_squeue_is_read() -> None:
         submitted_at=1795200200.0,
         name="arr-tok5",
     )
-
-
-def test_a_name_may_hold_the_separator() -> None:
-    rows = {row.id: row for row in parse_squeue(SQUEUE)}
-    assert rows["12"].name == "we|ird,name with blank-tok1"
-
-
-def test_waiting_tasks_of_an_array_may_be_one_row() -> None:
-    line = "16_[2-9%2]|16|PENDING|JobArrayTaskLimit||main|N/A|1795200200|arr-tok5\n"
-    assert parse_squeue(queue_answer(line))[0].id == "16_[2-9%2]"
 
 
 def test_another_job_whose_name_has_several_lines_does_not_spoil_the_answer() -> None:
@@ -175,12 +162,13 @@ def test_another_job_whose_name_has_several_lines_does_not_spoil_the_answer() ->
     ]
 
 
-def test_a_job_of_several_parts_does_not_spoil_the_answer() -> None:
+def test_jobs_of_several_parts_and_waiting_arrays_may_be_one_row_or_more() -> None:
     text = queue_answer(
+        "16_[2-9%2]|16|PENDING|JobArrayTaskLimit||main|N/A|1795200200|arr-tok5\n"
         "4+0|4|RUNNING|None|n1|main|1795201477|1795201477|het.sh\n"
         "4+1|5|RUNNING|None|n3|main|1795201477|1795201477|het.sh\n"
     )
-    assert [row.id for row in parse_squeue(text)] == ["4+0", "4+1"]
+    assert [row.id for row in parse_squeue(text)] == ["16_[2-9%2]", "4+0", "4+1"]
 
 
 def test_a_heading_alone_is_no_row_and_no_error() -> None:
@@ -334,17 +322,21 @@ def test_anything_else_that_sbatch_says_is_no_id(stdout: str) -> None:
         parse_sbatch(stdout)
 
 
-def test_a_complaint_is_said_once_and_without_the_program() -> None:
-    stderr = "sbatch: error: No room\nsbatch: error: No room\nscancel: Try later\n\n"
-    assert extract_complaint(stderr) == "No room; Try later"
-
-
-def test_a_complaint_holds_nothing_that_moves_a_terminal() -> None:
-    assert "\x1b" not in extract_complaint("sbatch: error: \x1b[2Jboo\n")
-
-
-def test_no_words_are_said_to_be_none() -> None:
-    assert extract_complaint("\n") == "no reason was given"
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        (
+            "sbatch: error: No room\nsbatch: error: No room\nscancel: Try later\n\n",
+            "No room; Try later",
+        ),
+        ("sbatch: error: \x1b[2Jboo\n", "boo"),
+        ("\n", "no reason was given"),
+    ],
+)
+def test_a_complaint_is_said_once_and_without_the_program(
+    stderr: str, said: str
+) -> None:
+    assert extract_complaint(stderr) == said
 
 
 CONFIG = """\

@@ -132,16 +132,11 @@ def test_a_controller_that_fails_is_asked_less_and_less() -> None:
     assert watched.says.calls["squeue"] <= 13
 
 
-def test_an_answer_has_the_age_of_its_question() -> None:
-    watched = Watched(squeue=ROW)
-    assert watched.watch.ask()
-    assert watched.watch.answered_at == watched.clock.monotonic()
-
-
 def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
     watched = Watched(squeue=ROW)
     watched.watch.ask()
     before = watched.watch.answered_at
+    assert before == watched.clock.monotonic()
     watched.clock.advance(60)
     watched.says.silent.add("squeue")
     assert watched.watch.ask() is None
@@ -192,28 +187,24 @@ def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
     assert "squeue said" in watched.watch.error
 
 
-def test_a_submission_is_found_by_its_name_in_the_queue() -> None:
-    watched = Watched(squeue=ROW.replace("7|7", "7_3|9"))
+@pytest.mark.parametrize(
+    ("row", "account", "token", "job"),
+    [
+        (ROW.replace("7|7", "7_3|9"), "", "tok", "7"),
+        ("", ACCOUNT, "tok", "7"),
+        # Accounting alone shows what a killed controller has forgotten.
+        ("", ACCOUNT.replace("COMPLETED", "PENDING"), "tok", ""),
+        (ROW, "", "ok", ""),
+        (ROW, "", "a", ""),
+    ],
+)
+def test_a_submission_is_found_by_its_name_in_queue_or_accounting(
+    row: str, account: str, token: str, job: str
+) -> None:
+    watched = Watched(squeue=row, sacct=account)
     watched.watch.ask()
-    assert watched.watch.find_job("tok") == "7"
-
-
-def test_a_submission_that_has_left_the_queue_is_found_in_accounting() -> None:
-    watched = Watched(sacct=ACCOUNT)
     watched.watch.ask_accounts(0.0)
-    assert watched.watch.find_job("tok") == "7"
-
-
-def test_pending_in_accounting_alone_proves_nothing() -> None:
-    watched = Watched(sacct=ACCOUNT.replace("COMPLETED", "PENDING"))
-    watched.watch.ask_accounts(0.0)
-    assert watched.watch.find_job("tok") == ""
-
-
-def test_part_of_a_name_is_not_the_name() -> None:
-    watched = Watched(squeue=ROW)
-    watched.watch.ask()
-    assert (watched.watch.find_job("ok"), watched.watch.find_job("a")) == ("", "")
+    assert watched.watch.find_job(token) == job
 
 
 @pytest.mark.parametrize("how", ["by its configuration", "by its own words"])

@@ -748,7 +748,7 @@ def test_a_run_that_waits_for_a_slot_can_be_cancelled(
     assert not attempt.has("begin.0.json")
 
 
-ENDS: dict[str, tuple[str, dict[str, float], dict[str, object]]] = {
+ENDS: dict[str, tuple[str, dict[str, Any], dict[str, object]]] = {
     "a time limit": (
         "sleep 30",
         {"time_limit_seconds": 0.2},
