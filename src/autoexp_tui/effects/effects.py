@@ -184,16 +184,12 @@ class PlanJobs(Effect):
     """As in `ComposeJob`."""
     mode: JoinMode = "queue"
 
-    @property
-    def words(self) -> str:
+    def name_object(self) -> str:
         """What is planned, as on a command line."""
         return " ".join((self.config_ref or self.config_path, *self.overrides))
 
-    def name_object(self) -> str:
-        return self.words
-
     def describe(self) -> str:
-        return self.words
+        return self.name_object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -155,15 +155,9 @@ class Sender:
     checked: bool = False
 
     def __str__(self) -> str:
-        where = ", ".join(
-            part
-            for part in (
-                self.tty,
-                f"from {self.ssh_client}" if self.ssh_client else "",
-                f"pid {self.pid}" if self.pid else "",
-            )
-            if part
-        )
+        ssh = f"from {self.ssh_client}" if self.ssh_client else ""
+        pid = f"pid {self.pid}" if self.pid else ""
+        where = ", ".join(filter(None, (self.tty, ssh, pid)))
         who = f"{self.user} on {self.host}" if self.user else self.host
         return f"{who} ({where})" if where else who
 

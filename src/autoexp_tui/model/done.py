@@ -35,16 +35,12 @@ def is_of_attempt(work: DoneWork, session: str, attempt: int) -> bool:
     return work.session == session and work.attempts >= attempt
 
 
-def mark_of(state: SessionState) -> str:
-    return f"{state.session}@{state.started_at:.3f}"
-
-
 def work_of(state: SessionState, job: JobRecord) -> DoneWork:
     """What a completed job leaves."""
     noted, attempt = job.noted, job.attempt
     found = ((name, state.jobs.get(name)) for name in job.spec.depends_on)
     upstream = {name: other for name, other in found if other is not None}
-    mine, seconds = mark_of(state), None
+    mine, seconds = f"{state.session}@{state.started_at:.3f}", None
     if len(job.attempts) == 1:  # of several none did all the steps
         began, ended = job.attempts[0].began_at, job.attempts[0].ended_at
         seconds = None if began is None or ended is None else ended - began
