@@ -10,12 +10,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
-from autoexp_tui.conditions.approval import Approval
-from autoexp_tui.conditions.command import CommandPasses
-from autoexp_tui.conditions.custom_conditions import OwnCondition
-from autoexp_tui.conditions.files import FileContent, FileExists, LogPattern
-from autoexp_tui.conditions.jobs import Cooldown, JobStateIs, MaxAttempts, TimeReached
-from autoexp_tui.conditions.values import MetadataIs, MetricIs, Op
+from autoexp_tui.conditions.approval import Approval as Approval
+from autoexp_tui.conditions.command import CommandPasses as CommandPasses
+from autoexp_tui.conditions.custom_conditions import OwnCondition as OwnCondition
+from autoexp_tui.conditions.files import FileContent as FileContent
+from autoexp_tui.conditions.files import FileExists as FileExists
+from autoexp_tui.conditions.files import LogPattern as LogPattern
+from autoexp_tui.conditions.jobs import Cooldown as Cooldown
+from autoexp_tui.conditions.jobs import JobStateIs as JobStateIs
+from autoexp_tui.conditions.jobs import MaxAttempts as MaxAttempts
+from autoexp_tui.conditions.jobs import TimeReached as TimeReached
+from autoexp_tui.conditions.values import MetadataIs as MetadataIs
+from autoexp_tui.conditions.values import MetricIs as MetricIs
+from autoexp_tui.conditions.values import Op as Op
 from autoexp_tui.model.condition import (
     UNKNOWN,
     Condition,
@@ -33,26 +40,6 @@ from autoexp_tui.model.condition import (
 )
 from autoexp_tui.model.facts import Facts, Moment
 from autoexp_tui.model.states import Result, Verdict
-
-__all__ = [
-    "Approval",
-    "CommandPasses",
-    "Composite",
-    "Condition",
-    "Cooldown",
-    "FileContent",
-    "FileExists",
-    "JobStateIs",
-    "LogPattern",
-    "MaxAttempts",
-    "MetadataIs",
-    "MetricIs",
-    "Not",
-    "Op",
-    "OwnCondition",
-    "TimeReached",
-    "has_attempt_limit",
-]
 
 _NAMED: Final = 4
 """Parts that a line names before it counts the rest."""
