@@ -49,6 +49,15 @@ FILE: Final = FileExists(path=DONE, writer="w")
 GLOB: Final = FileExists(path="/o/*.pt", glob=True, min_size=10)
 F: Final = f.StatKey("/f")
 GONE: Final[Values] = {F: f.FileStat(False)}
+THERE: Final[Values] = {F: f.FileStat(True)}
+AT_DONE: Final = f.StatKey(DONE)
+META: Final = f.MetadataKey("up", "k")
+ME: Final = f.JobKey("me")
+UP: Final = f.JobKey("up")
+A: Final = f.JobKey("a")
+B: Final = f.JobKey("b")
+ASK: Final = f.ApprovalKey("me")
+ASKED: Final[Values] = {ASK: f.ApprovalFact(None)}
 METADATA: Final = k.MetadataIs(key="k", job="up", value=8000)
 LOSS: Final = k.MetricIs(name="loss", job="up", op="<", value=2.0)
 SEEN: Final[Values] = {f.MetricKey("up", "loss"): f.MetricFact(1.9, 10)}
@@ -57,7 +66,6 @@ UP_DONE: Final = k.JobStateIs(jobs=("up",), state="COMPLETED")
 BOTH: Final = k.JobStateIs(jobs=("a", "b"), state="COMPLETED")
 CHECK: Final = k.CommandPasses(command=("check",))
 CHECKED: Final = f.CommandKey(("check",), 30.0)
-ASK: Final = f.ApprovalKey("me")
 FIRED: Final = f.FiredKey("me", "rule/0")
 COOL: Final = k.Cooldown(cooldown_seconds=60)
 TWICE: Final = k.MaxAttempts(max_attempts=2)
@@ -67,8 +75,12 @@ NEVER: Final = k.MaxAttempts(max_attempts=0)
 PASSING: Final = k.MaxAttempts(max_attempts=1000)
 """Holds now, and may cease to."""
 UNSEEN: Final = FileExists(path="/unseen")
-OWN: Final[Values] = {f.JobKey("me"): job(S.WAITING)}
+OWN: Final[Values] = {ME: job(S.WAITING)}
 SHOWN: Final = TimeReached(at=0.0, blocking=False)
+
+
+def timed(seconds: float) -> FileExists:
+    return FileExists(path="/f", timeout_seconds=seconds)
 
 
 def content(pattern: str, mode: Literal["contains", "regex"]) -> k.FileContent:
@@ -82,7 +94,7 @@ def text(text: str | None, pattern: str = "", *, holds: bool = False) -> dict[An
 def of_writer(spec: k.LogPattern, ago: float, seen: float) -> Known:
     """A log that was looked at without a match, its writer ended."""
     found = f.Fact(f.LogFound(1, 0), NOW - seen)
-    return Known({spec.key: found, f.JobKey("up"): f.Fact(ended(ago), NOW)})
+    return Known({spec.key: found, UP: f.Fact(ended(ago), NOW)})
 
 
 def several(mode: Literal["any", "all"]) -> k.LogPattern:
@@ -97,12 +109,13 @@ def asked(ago: float) -> EvalContext:
     return EvalContext(job="me", waiting_lived=0.0, asked_lived=NOW - ago)
 
 
+REJECTS: Final = k.Approval(timeout_seconds=50, on_timeout="reject")
 IDLE: Final = EvalContext(job="me")
 """Of a job that does not wait."""
 CASES: Final[dict[str, Case]] = {
-    "file there": (FILE, {f.StatKey(DONE): f.FileStat(True, 3)}, "pass file_there"),
+    "file there": (FILE, {AT_DONE: f.FileStat(True, 3)}, "pass file_there"),
     "file nobody looked for": (FILE, {}, "wait not_looked"),
-    "a failed look": (FILE, failed_look(f.StatKey(DONE)), "wait look_failed"),
+    "a failed look": (FILE, failed_look(AT_DONE), "wait look_failed"),
     "file too small": (
         FileExists(path="/f", min_size=10),
         {F: f.FileStat(True, 9)},
@@ -115,11 +128,6 @@ CASES: Final[dict[str, Case]] = {
     ),
     "no match": (GLOB, {f.GlobKey(GLOB.path): f.Matches()}, "wait file_missing"),
     "within the grace": (FILE, path_and_writer(DONE, ended(59)), "wait file_missing"),
-    "looked before the end": (
-        FILE,
-        known(path_and_writer(DONE, ended(90)), at=NOW - 91),
-        "wait file_missing",
-    ),
     "looked a second before the grace was over": (
         FILE,
         known(path_and_writer(DONE, ended(90)), at=NOW - 31),
@@ -130,14 +138,10 @@ CASES: Final[dict[str, Case]] = {
         known(path_and_writer(DONE, ended(90)), at=NOW - 30),
         "fail doomed_file",
     ),
-    "unknown writer": (
-        FILE,
-        {f.StatKey(DONE): f.FileStat(False)},
-        "wait file_missing",
-    ),
+    "unknown writer": (FILE, {AT_DONE: f.FileStat(False)}, "wait file_missing"),
     "file of a job that failed": (
         FILE,
-        {**path_and_writer(DONE, ended(90)), f.StatKey(DONE): f.FileStat(True)},
+        {**path_and_writer(DONE, ended(90)), AT_DONE: f.FileStat(True)},
         "pass file_there",
     ),
     "text": (content("8000", "contains"), text("at 8000"), "pass text_there"),
@@ -164,11 +168,7 @@ CASES: Final[dict[str, Case]] = {
         {**text("7000"), f.JobKey("w"): ended(61, S.COMPLETED)},
         "fail doomed_file",
     ),
-    "metadata no log has shown": (
-        METADATA,
-        {f.MetadataKey("up", "k"): None},
-        "wait no_metadata",
-    ),
+    "metadata no log has shown": (METADATA, {META: None}, "wait no_metadata"),
     "own metadata": (
         k.MetadataIs(key="k", value=1),
         {f.MetadataKey("me", "k"): "1"},
@@ -176,7 +176,7 @@ CASES: Final[dict[str, Case]] = {
     ),
     "metadata that cannot come": (
         METADATA,
-        {f.MetadataKey("up", "k"): "7000", f.JobKey("up"): ended(60)},
+        {META: "7000", UP: ended(60)},
         "fail doomed_value",
     ),
     "metric": (LOSS, SEEN, "pass metric_ok"),
@@ -188,14 +188,10 @@ CASES: Final[dict[str, Case]] = {
     "metric nobody has seen": (LOSS, {}, "wait no_metric"),
     "metric that cannot come": (
         LOSS,
-        {f.JobKey("up"): ended(60, S.COMPLETED)},
+        {UP: ended(60, S.COMPLETED)},
         "fail doomed_value",
     ),
-    "metric that may come": (
-        LOSS,
-        {f.JobKey("up"): ended(59, S.COMPLETED)},
-        "wait no_metric",
-    ),
+    "metric that may come": (LOSS, {UP: ended(59, S.COMPLETED)}, "wait no_metric"),
     "metric by another name": (
         k.MetricIs(name="lr", op=">", value=0),
         {f.MetricKey("me", "learning_rate"): f.MetricFact(1e-4, 1)},
@@ -203,12 +199,12 @@ CASES: Final[dict[str, Case]] = {
     ),
     "one of two jobs": (
         BOTH,
-        {f.JobKey("a"): job(S.COMPLETED), f.JobKey("b"): job(S.RUNNING)},
+        {A: job(S.COMPLETED), B: job(S.RUNNING)},
         "wait job_waits",
     ),
     "one that ended otherwise": (
         BOTH,
-        {f.JobKey("a"): job(S.RUNNING), f.JobKey("b"): job(S.CANCELLED, Cause.USER)},
+        {A: job(S.RUNNING), B: job(S.CANCELLED, Cause.USER)},
         "fail upstream",
     ),
     "unknown job": (UP_DONE, {}, "wait not_looked"),
@@ -227,22 +223,18 @@ CASES: Final[dict[str, Case]] = {
     "read in time": (LOG, of_writer(LOG, 90, 30), "fail doomed_log"),
     "log of a job that failed": (
         LOG,
-        {LOG.key: f.LogFound(1, 1, "done", LOG.log_path), f.JobKey("up"): ended(60)},
+        {LOG.key: f.LogFound(1, 1, "done", LOG.log_path), UP: ended(60)},
         "pass log_matched",
     ),
     "now": (TimeReached(at=NOW), {}, "pass time_reached"),
     "soon": (TimeReached(at=NOW + 1), {}, "wait time_until"),
     "waited long": (TimeReached(after_seconds=100), {}, "pass time_reached"),
     "waited": (TimeReached(after_seconds=101), {}, "wait time_until"),
-    "both times": (
-        TimeReached(after_seconds=1, at=NOW + 1),
-        {},
-        "wait time_until",
-    ),
+    "both times": (TimeReached(after_seconds=1, at=NOW + 1), {}, "wait time_until"),
     "no time": (TimeReached(), {}, "pass time_reached"),
     "nothing waits": (TimeReached(after_seconds=0), {}, "wait time_unset", IDLE),
     "not asked yet": (k.Approval(), {}, "wait asks_later"),
-    "asked": (k.Approval(), {ASK: f.ApprovalFact(None)}, "wait asks_you"),
+    "asked": (k.Approval(), ASKED, "wait asks_you"),
     "approved": (k.Approval(), {ASK: f.ApprovalFact(True, "ann")}, "pass approved"),
     "refused": (
         k.Approval(),
@@ -251,61 +243,32 @@ CASES: Final[dict[str, Case]] = {
     ),
     "an approval's time-out is held": (
         k.Approval(timeout_seconds=50),
-        {ASK: f.ApprovalFact(None)},
+        ASKED,
         "wait asks_you",
         asked(50),
     ),
     "an approval's time-out rejects": (
-        k.Approval(timeout_seconds=50, on_timeout="reject"),
-        {ASK: f.ApprovalFact(None)},
+        REJECTS,
+        ASKED,
         "fail approval_timeout",
         asked(50),
     ),
     "not before its time, counted from the question": (
-        k.Approval(timeout_seconds=50, on_timeout="reject"),
-        {ASK: f.ApprovalFact(None)},
+        REJECTS,
+        ASKED,
         "wait asks_you",
         asked(49),
     ),
-    "an attempt left": (
-        TWICE,
-        {f.JobKey("me"): job(S.FAILED, attempts=1)},
-        "pass attempts_left",
-    ),
-    "none left": (
-        TWICE,
-        {f.JobKey("me"): job(S.FAILED, attempts=2)},
-        "fail attempts_spent",
-    ),
+    "an attempt left": (TWICE, {ME: job(S.FAILED, attempts=1)}, "pass attempts_left"),
+    "none left": (TWICE, {ME: job(S.FAILED, attempts=2)}, "fail attempts_spent"),
     "never fired": (COOL, {FIRED: None}, "pass cooled_down"),
     "cool": (COOL, {FIRED: NOW - 60}, "pass cooled_down"),
     "hot": (COOL, {FIRED: NOW - 59}, "wait cooling_down"),
-    "time-out": (
-        FileExists(path="/f", timeout_seconds=100),
-        GONE,
-        "fail start_timeout",
-    ),
-    "just before it": (
-        FileExists(path="/f", timeout_seconds=100.5),
-        GONE,
-        "wait file_missing",
-    ),
-    "no time-out while nothing waits": (
-        FileExists(path="/f", timeout_seconds=0),
-        GONE,
-        "wait file_missing",
-        IDLE,
-    ),
-    "no time-out of the unknown": (
-        FileExists(path="/f", timeout_seconds=1),
-        {},
-        "wait not_looked",
-    ),
-    "what came at last": (
-        FileExists(path="/f", timeout_seconds=1),
-        {F: f.FileStat(True)},
-        "pass file_there",
-    ),
+    "time-out": (timed(100), GONE, "fail start_timeout"),
+    "just before it": (timed(100.5), GONE, "wait file_missing"),
+    "no time-out while nothing waits": (timed(0), GONE, "wait file_missing", IDLE),
+    "no time-out of the unknown": (timed(1), {}, "wait not_looked"),
+    "what came at last": (timed(1), THERE, "pass file_there"),
     "a part that does not block does not count": (
         Composite(conditions=(YES, TimeReached(at=NOW + 10, blocking=False))),
         OWN,
@@ -321,19 +284,15 @@ CASES: Final[dict[str, Case]] = {
         {},
         "wait time_until",
     ),
-    "a job's end stays": (
-        Not(condition=UP_DONE),
-        {f.JobKey("up"): job(S.COMPLETED)},
-        "fail is_so",
-    ),
+    "a job's end stays": (Not(condition=UP_DONE), {UP: job(S.COMPLETED)}, "fail is_so"),
     "what may cease is waited for": (
         Not(condition=FileExists(path="/f"), timeout_seconds=1000),
-        {F: f.FileStat(True)},
+        THERE,
         "wait is_so",
     ),
     "until its time is over": (
         Not(condition=FileExists(path="/f"), timeout_seconds=1),
-        {F: f.FileStat(True)},
+        THERE,
         "fail start_timeout",
     ),
 }
@@ -386,7 +345,7 @@ def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(
                 "step": 31200,
             },
         ),
-        (FILE, failed_look(f.StatKey(DONE)), {"error": "Stale file handle"}),
+        (FILE, failed_look(AT_DONE), {"error": "Stale file handle"}),
         (
             k.MetricIs(name="loss", op="<", value=2.0),
             {f.MetricKey("me", "loss"): f.MetricFact(float("nan"), 10)},
@@ -394,15 +353,11 @@ def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(
         ),
         (
             k.JobStateIs(jobs=("a", "c"), state="COMPLETED"),
-            {f.JobKey("a"): job(S.RUNNING), f.JobKey("c"): job(S.FAILED)},
+            {A: job(S.RUNNING), f.JobKey("c"): job(S.FAILED)},
             {"job": "c"},
         ),
         (COOL, {FIRED: NOW - 1}, {"until": NOW + 59}),
-        (
-            FileExists(path="/f", timeout_seconds=100),
-            GONE,
-            {"seconds": 100, "what": "/f"},
-        ),
+        (timed(100), GONE, {"seconds": 100, "what": "/f"}),
         (
             k.CommandPasses(command=("x",), timeout_seconds=100),
             {f.CommandKey(("x",), 30.0): f.CommandResult(None, "cannot start: no x")},
@@ -431,7 +386,7 @@ def test_a_reason_tells_what_a_person_needs(
 
 
 def test_a_wait_for_a_job_tells_no_state_that_goes_stale() -> None:
-    told = judged(UP_DONE, {f.JobKey("up"): job(S.RUNNING)})
+    told = judged(UP_DONE, {UP: job(S.RUNNING)})
     assert dict(told.why.args) == {"job": "up", "wanted": "COMPLETED"}
 
 
@@ -465,7 +420,7 @@ def test_metadata_compares_numbers_as_numbers(
 ) -> None:
     spec = k.MetadataIs(key="k", job="up", op=op, value=wanted)
     told = "pass metadata_ok" if holds else "wait metadata_is_not"
-    assert says(spec, {f.MetadataKey("up", "k"): logged}) == told
+    assert says(spec, {META: logged}) == told
 
 
 @pytest.mark.parametrize(
@@ -496,7 +451,7 @@ def test_a_jobs_state_is_judged(
     asked: str, state: JobState, cause: Cause | None, expected: str
 ) -> None:
     spec = k.JobStateIs(jobs=("up",), state=asked)
-    assert says(spec, {f.JobKey("up"): job(state, cause)}) == expected
+    assert says(spec, {UP: job(state, cause)}) == expected
 
 
 @pytest.mark.parametrize(
@@ -551,10 +506,10 @@ def test_not_turns_answers_around_and_leaves_the_unknown(
 @pytest.mark.parametrize(
     ("spec", "keys"),
     [
-        (FILE, {f.StatKey(DONE), f.JobKey("w")}),
+        (FILE, {AT_DONE, f.JobKey("w")}),
         (
             Composite(conditions=(UNSEEN, Not(condition=TWICE))),
-            {f.StatKey("/unseen"), f.JobKey("me")},
+            {f.StatKey("/unseen"), ME},
         ),
     ],
 )
@@ -570,18 +525,14 @@ def test_a_condition_needs_what_it_and_its_parts_read(
         (YES, {}, None),
         (NOT_YET, {}, NOW + 10),
         (TimeReached(after_seconds=150), {}, NOW + 50),
-        (FileExists(path="/f", timeout_seconds=130), {}, NOW + 30),
-        (FileExists(path="/f", timeout_seconds=100), {}, None),
+        (timed(130), {}, NOW + 30),
+        (timed(100), {}, None),
         (COOL, {FIRED: NOW}, NOW + 60),
         (FILE, path_and_writer(DONE, ended(10)), NOW + 50),
         (FILE, known(path_and_writer(DONE, ended(90)), at=NOW - 31), NOW + 5),
         (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),
         (Not(condition=NOT_YET), {}, NOW + 10),
-        (
-            Not(condition=FileExists(path="/f", timeout_seconds=130)),
-            {},
-            NOW + 30,
-        ),
+        (Not(condition=timed(130)), {}, NOW + 30),
         (k.Approval(timeout_seconds=130), {}, None),
         (k.Approval(timeout_seconds=130, on_timeout="reject"), {}, NOW + 30),
     ],

@@ -57,9 +57,6 @@ def test_it_judges_what_it_asked_for(lines: str, result: Result) -> None:
 def test_it_is_not_asked_before_everything_is_known() -> None:
     assert judged(LINES).why.code == "not_looked"
     assert judged(LINES, failed_look(TextKey("/a"))).why.code == "look_failed"
-
-
-def test_what_is_unknown_is_no_answer_to_its_opposite_either() -> None:
     assert judged(Not(condition=LINES)).result is Result.WAIT
 
 
@@ -84,12 +81,6 @@ def test_a_class_that_is_wrong_is_unknown_to_those_around_it() -> None:
     bad = own("Raises", at=NOW)
     assert judged(Not(condition=bad)).result is Result.WAIT
     assert judged(Composite(mode="any", conditions=(bad,))).result is Result.WAIT
-
-
-def test_a_class_that_is_gone_makes_the_job_wait() -> None:
-    gone = OwnCondition(class_path="tests.conditions.own_classes:Gone")
-    assert judged(gone).why.code == "own_failed"
-    assert needs(gone, "me") == frozenset()
 
 
 def test_it_says_when_to_ask_again() -> None:
@@ -154,4 +145,5 @@ def test_what_cannot_be_made_is_imported_once(
     spec = OwnCondition(class_path="cannot_be_made:Class")
     for _ in range(3):
         assert judged(spec).why.code == "own_failed"
+        assert needs(spec, "me") == frozenset()
     assert marks.read_text() == "x"

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.model.errors import MOST_TOLD, Problem, UsageError, ValidationFailed
 
 STEPS = "script: |\n  ./train.sh"
 
 
-def test_a_next_step_of_several_lines_stays_below_its_error() -> None:
-    assert str(UsageError("is missing", "script", STEPS)) == (
-        "script: is missing\n  script: |\n    ./train.sh"
-    )
-
-
-def test_a_next_step_of_several_lines_stays_below_its_finding() -> None:
-    assert str(Problem("is missing", "script", hint=STEPS)) == (
-        "script: is missing\n    script: |\n      ./train.sh"
-    )
-
-
-def test_a_finding_says_its_place_beside_the_next_step() -> None:
-    found = Problem("is missing", "a.b", "job 1", "set it", place="config/x.yaml:4")
-    assert str(found) == "job 1 a.b: is missing\n    config/x.yaml:4: set it"
-
-
-def test_a_finding_without_a_next_step_says_its_place_alone() -> None:
-    found = Problem("is missing", "a.b", place="config/x.yaml:4")
-    assert str(found) == "a.b: is missing\n    config/x.yaml:4"
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            UsageError("is missing", "script", STEPS),
+            "script: is missing\n  script: |\n    ./train.sh",
+        ),
+        (
+            Problem("is missing", "script", hint=STEPS),
+            "script: is missing\n    script: |\n      ./train.sh",
+        ),
+        (
+            Problem("is missing", "a.b", "job 1", "set it", place="config/x.yaml:4"),
+            "job 1 a.b: is missing\n    config/x.yaml:4: set it",
+        ),
+        (
+            Problem("is missing", "a.b", place="config/x.yaml:4"),
+            "a.b: is missing\n    config/x.yaml:4",
+        ),
+    ],
+)
+def test_the_place_and_the_next_step_stand_below(
+    error: UsageError | Problem, text: str
+) -> None:
+    assert str(error) == text
 
 
 def test_of_thousands_of_findings_the_first_are_told_and_the_others_counted() -> None:

@@ -72,11 +72,6 @@ def test_the_table_names_every_kind_of_its_modules(base: Any) -> None:
 
 
 @pytest.mark.parametrize("name", Effect.kinds)
-def test_an_effect_says_what_a_new_engine_does_with_it(name: str) -> None:
-    assert Effect.kinds[name].recovery in ("redo", "probe", "once")
-
-
-@pytest.mark.parametrize("name", Effect.kinds)
 @given(data=st.data())
 @settings(max_examples=5, deadline=None)
 def test_an_effect_is_described(name: str, data: st.DataObject) -> None:
