@@ -25,7 +25,6 @@ from autoexp_tui.conditions.values import MetricIs as MetricIs
 from autoexp_tui.conditions.values import Op as Op
 from autoexp_tui.model.condition import (
     UNKNOWN,
-    Condition,
     EvalContext,
     NameJobs,
     all_of,
@@ -38,6 +37,7 @@ from autoexp_tui.model.condition import (
     say_pass,
     say_wait,
 )
+from autoexp_tui.model.condition import Condition as Condition
 from autoexp_tui.model.facts import Facts, Moment
 from autoexp_tui.model.states import Result, Verdict
 
