@@ -116,7 +116,7 @@ def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> No
     )
 
 
-def test_every_end_but_completed_can_be_brought_back_and_a_lost_job_completes() -> None:
+def test_every_end_but_completed_can_be_brought_back() -> None:
     back = {state for state in TERMINAL if JobState.WAITING in TRANSITIONS[state]}
     assert back == TERMINAL - {JobState.COMPLETED}
     assert TRANSITIONS[JobState.LOST] == {JobState.WAITING, JobState.COMPLETED}
