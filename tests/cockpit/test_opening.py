@@ -74,7 +74,7 @@ async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread(
     async with cockpit(planned(JOBS)) as seat:
         with counted(monkeypatch, why, "build_cause_key") as looked:
             await seat.press("1")
-            await seat.until(lambda: "S submits it" in seat.pane("why"))
+            await seat.until(lambda: "not submitted" in seat.pane("why"))
         assert len(looked) > CROWD
         assert threading.get_ident() not in looked
 
@@ -85,7 +85,7 @@ async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None
             await seat.press("1")
             number = len(seat.jobs.stages.find_jobs())
             assert f"{number} planned" in seat.pane("why")
-        await seat.until(lambda: "S submits it" in seat.pane("why"))
+        await seat.until(lambda: "not submitted" in seat.pane("why"))
 
 
 async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
@@ -128,11 +128,11 @@ async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
 async def test_a_stage_s_text_stays_while_a_newer_session_is_looked_at() -> None:
     async with cockpit(planned(JOBS)) as seat:
         await seat.press("1")
-        await seat.until(lambda: "S submits it" in seat.pane("why"))
+        await seat.until(lambda: "not submitted" in seat.pane("why"))
         async with thoughtless(seat):
             seat.jobs.renew()
             await seat.pilot.pause()
-            assert "S submits it" in seat.pane("why")
+            assert "not submitted" in seat.pane("why")
 
 
 async def test_where_news_outrun_the_looking_what_was_found_is_shown(
@@ -153,7 +153,7 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
             patch.setattr(seat.app.context.thinking, "fetch", nobody_looks)
             await seat.push(replace(seat.handle.snapshot(), seq=7))  # nobody looks
             may_end.set()
-            await seat.until(lambda: "S submits it" in seat.pane("why"))
+            await seat.until(lambda: "not submitted" in seat.pane("why"))
 
 
 async def nobody_looks(*_: object) -> Any:

@@ -72,7 +72,7 @@ async def test_the_legend_is_whole_on_the_smallest_screen() -> None:
         await seat.press("9", "plus")
         title = seat.pane("timeline").partition("\n")[0]
         assert "f all" in title
-        assert "▒ in vain" in title
+        assert "▒ lost" in title
         assert "…" not in title
 
 

@@ -65,12 +65,12 @@ async def test_what_is_typed_in_one_burst_reaches_its_field(
         assert seat.handle.sent == []
 
 
-@pytest.mark.parametrize("keys", ["/doomed\r", "/doomed\rzz"])
+@pytest.mark.parametrize("keys", ["/cannot\r", "/cannot\rzz"])
 async def test_what_is_typed_after_enter_is_no_part_of_the_filter(keys: str) -> None:
     async with cockpit() as seat:
         await burst(seat, keys)
         assert seat.jobs.field is None
-        seat.check(jobs="/doomed (esc)")
+        seat.check(jobs="/cannot (esc)")
 
 
 async def test_text_pasted_after_a_slash_reaches_the_field() -> None:

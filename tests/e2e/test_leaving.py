@@ -69,7 +69,7 @@ def cockpit(
 def ordered(campaign: Campaign, terminals: list[Terminal], code: str = "") -> Terminal:
     """A cockpit whose plan was submitted this very moment."""
     terminal = cockpit(campaign, terminals, code=code)
-    terminal.wait_for("S submits it")
+    terminal.wait_for("not submitted")
     terminal.send("S")
     terminal.wait_for("y submit")
     time.sleep(0.4)  # dialogs are deaf at first

@@ -88,7 +88,7 @@ def planning_is_all_that_is_left(campaign: Campaign) -> bool:
 def run_until_the_plan_is_all_that_is_left(
     campaign: Campaign, terminal: Terminal
 ) -> None:
-    terminal.wait_for("S submits it", 60.0)
+    terminal.wait_for("not submitted", 60.0)
     terminal.send("S")
     terminal.wait_for("y submit")
     time.sleep(0.4)  # dialogs are deaf at first

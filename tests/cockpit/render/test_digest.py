@@ -86,7 +86,7 @@ def test_a_time_without_an_engine_is_told_with_its_length() -> None:
     gaps = ((T0 - 5 * HOUR, T0 - 3 * HOUR),)
     shown = lines(replace(BASE, gaps=gaps))
     assert "the engine went on" not in shown
-    assert "No engine lived from 03:41 to 05:41 (2 h" in shown
+    assert "The engine was not running from 03:41 to 05:41 (2 h" in shown
     assert "No engine" not in lines(replace(BASE, gaps=gaps), ago=2 * HOUR)
     alone = replace(BASE, gaps=((T0 - 2, T0 - 1),))
     assert told(alone, ago=3).endswith("Since then: nothing else.")

@@ -207,8 +207,8 @@ def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
 @pytest.mark.parametrize(
     ("result", "words"),
     [
-        (Result.FAIL, "ends it when: stable FAILED  cannot come about any more"),
-        (Result.WAIT, "ends it when: stable FAILED  not so yet"),
+        (Result.FAIL, "ends it when: stable FAILED  can no longer happen"),
+        (Result.WAIT, "ends it when: stable FAILED  no"),
     ],
 )
 def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> None:

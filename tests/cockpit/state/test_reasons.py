@@ -96,7 +96,7 @@ def killed(evidence: str, note: str = "") -> dict[str, Any]:
             },
             "refused: wants 8 GPUs; this m",
         ),
-        (Look.WAITING, {"state": JobState.PLANNED, "why": None}, "S submits it"),
+        (Look.WAITING, {"state": JobState.PLANNED, "why": None}, "not submitted"),
         (
             Look.WAITING,
             {"state": JobState.HELD, "why": why("held")},

@@ -118,7 +118,9 @@ def _describe_gaps(session: SessionView, since: float, now: float) -> Iterator[L
         )
         if until > since and any(work):
             away = f"{clock_time(begin, now)} to {clock_time(until, now)}"
-            text = f"No engine lived from {away} ({duration(until - begin)})."
+            text = (
+                f"The engine was not running from {away} ({duration(until - begin)})."
+            )
             yield (Span(text, "warning"),)
 
 

@@ -82,8 +82,8 @@ _MARKS: Final = {
     Result.FAIL: Span("✗", "doomed"),
 }
 _ENDING: Final = {
-    Result.FAIL: "cannot come about any more",
-    Result.WAIT: "not so yet",
+    Result.FAIL: "can no longer happen",
+    Result.WAIT: "no",
 }
 """How near a condition is to end a job: its own sentences are for waits."""
 _MOST_JOBS: Final = 200
@@ -319,7 +319,7 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
     now, ask = session.now, job.record.ask
     loss = estimate_loss(job, now)
     if loss.steps is not None and job.look not in (Look.DONE, Look.SKIPPED):
-        verb = "lost" if job.record.ended else "at stake"
+        verb = "lost" if job.record.ended else "would be lost"
         saved, hours = find_checkpoint(job), format_gpu_hours(loss.gpu_hours)
         at = f"Last checkpoint at step {saved}"
         known = at if saved is not None else "No checkpoint known"

@@ -162,7 +162,7 @@ class JobsScreen(LogScreen, JobListScreen):
         jobs = self.jobs.find_jobs()
         target = self.model.next_need(jobs[-1].name if jobs else "")
         if target is None:
-            self.show_notice(self.model.describe_opening() or "nobody is needed")
+            self.show_notice(self.model.describe_opening() or "nothing needs you")
         else:
             self.show_job(target)
 

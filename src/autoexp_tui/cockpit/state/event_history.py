@@ -125,7 +125,7 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
             if isinstance(value, Why) and (sent := value.arg("sent")):
                 yield "sent", f"$ {sent}"
     if entry.settled is not None:
-        yield "came of it", entry.settled.outcome
+        yield "result", entry.settled.outcome
         for row in entry.settled.detail.split("\n"):
             yield "", row
 

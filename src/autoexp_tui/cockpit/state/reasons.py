@@ -42,7 +42,7 @@ _SAID_BETTER: Final = frozenset(
 """Causes whose recorded reason says more than their name."""
 _UNSAID: Final = {
     Look.HELD: "not chosen yet; S releases it",
-    Look.PLANNED: "S submits it",
+    Look.PLANNED: "not submitted",
     Look.SENDING: "being sent",
 }
 """What is said where no reason is recorded; of others their look's word."""

@@ -46,7 +46,7 @@ class Look(StrEnum):
     RETRYING = "retrying", "↻", "@", "queued"
     WAITING = "waiting", "◌", ".", "waiting"
     ASKS = "asks", "?", "?", "asks"
-    DOOMED = "doomed", "⊘", "&", "doomed"
+    DOOMED = "cannot start", "⊘", "&", "doomed"
     HELD = "held", "‗", "_", "skipped"
     PLANNED = "planned", "·", ",", "waiting"
     FAILED = "failed", "✗", "x", "failed"

@@ -230,7 +230,7 @@ class NeedsPane(HeadingsPane):
         return (Span("by cause", "muted"),)
 
     def describe_nothing(self) -> str:
-        return f" {self.model.describe_opening() or 'nobody is needed'}"
+        return f" {self.model.describe_opening() or 'nothing needs you'}"
 
     def find_group(self) -> CauseGroup | None:
         """The cause under the cursor."""
@@ -318,7 +318,7 @@ _LEGEND: tuple[tuple[str, str], ...] = (
     ("·", "waits"),
     ("░", "queued"),
     ("█", "ran"),
-    ("▒", "in vain"),
+    ("▒", "lost"),
     ("✗", "failed"),
 )
 _LEGEND_CELLS: Final = 76

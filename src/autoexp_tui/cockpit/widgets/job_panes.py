@@ -104,7 +104,8 @@ def _build_columns(
     *,
     percent: bool,
 ) -> list[Column]:
-    columns = [Column(kind="state", title="STATE", cells=11)]
+    cells = _find_widest((f"{look.glyph} {look}" for look in session.counts), 11, 14)
+    columns = [Column(kind="state", title="STATE", cells=cells)]
     stages = {job.stage for job in session.jobs}
     if stages - {""}:
         cells = _find_widest(stages, 5, 12)
