@@ -1,9 +1,10 @@
 """A week of a large campaign as a journal would tell it, faults and all, from one seed.
 
-Jobs in three stages on a few slots: crashes and restarts, lost nodes, runs out of
-memory, engines that die, a person who pauses and approves. Every record follows legally
-from those before it (it is applied), so whatever folds journals can be tried on it. No
-engine decided any of this: it proves nothing about deciding.
+A thousand jobs in three stages on a few slots: crashes and restarts, lost nodes, runs
+out of memory, stalls, answers in doubt, engines that die, a person who approves, kills
+and brings back. Every record follows legally from those before it (it is applied), so
+whatever folds journals can be tried on it. No engine decided any of this: it proves
+nothing about deciding.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _FAULTS: Final = (
     (0.03, Cause.EXIT_CODE, 1, 'KeyError: "rope"'),
     (0.03, Cause.OUT_OF_MEMORY, 137, "slurmstepd: error: Detected 1 oom_kill event"),
     (0.03, Cause.NODE_FAIL, None, ""),
+    (0.02, Cause.STALL, None, ""),
+    (0.01, Cause.NAN, None, "lm loss: nan"),
 )
 """(share of the runs, cause, exit code, last words)."""
 _MOST_ATTEMPTS: Final = 3
@@ -60,9 +63,17 @@ def week(
     sha: str = SHA,
     plan: Plan | None = None,
 ) -> Week:
-    """The journal of a campaign of about `jobs` jobs, `slots` at a time, from `begin`.
+    """The journal of a campaign of about `jobs` jobs.
 
-    Metrics are noted every `note_seconds`; the plan, under `sha`, is made up when None.
+    Args:
+        jobs: three a family and one report, which asks for approval.
+        seed: of everything that varies.
+        slots: jobs that run at a time.
+        note_seconds: between two records of a run's metrics.
+        begin: UTC of its first record.
+        session: its id.
+        sha: under which the records name the plan.
+        plan: the plan to play; made up when None.
     """
     wanted = plan or plan_of(planned(jobs, now=begin))
     story = _Story(wanted, random.Random(seed), slots, note_seconds, begin)
@@ -137,7 +148,7 @@ class _Story:
 
     @property
     def length(self) -> float:
-        """About how long it all takes, in seconds."""
+        """About how long it all takes: the usual hours of every job, slot by slot."""
         hours = (sum(_HOURS.get(spec.stage, (0.2, 0.4))) / 2 for spec in self.plan.jobs)
         return sum(hours) / self.slots * HOUR
 
@@ -180,6 +191,10 @@ class _Story:
     def send_ready(self, t: float) -> None:
         while self.ready and self.used < self.slots and self.state.paused is None:
             self.send(t, self.ready.pop(0))
+        for place, name in enumerate(self.ready[:5], 1):
+            if self.state.jobs[name].why is None:
+                told = why("held_by_slots", slots=self.slots, place=place)
+                self.emit(t, events.WaitExplained(job=name, why=told))
 
     def passed(self, t: float, name: str) -> None:
         job = self.state.jobs[name]
@@ -196,6 +211,10 @@ class _Story:
         self.used += 1
         submit = effects.SubmitTasks(token=token, tasks=((name, number),))
         self.emit(t, events.EffectOrdered(effect_id=effect, effect=submit))
+        if self.rng.random() < 0.02:
+            lost = why("in_doubt", place="slurm", message="sbatch timed out", at=t)
+            self.emit(t + 30, events.SubmissionUncertain(token=token, why=lost))
+            t += 200
         executor_id = str(48_000 + serial)
         self.emit(
             t + 1,
@@ -359,7 +378,10 @@ class _Story:
             why=reason,
             evidence=words,
         )
-        if cause is not Cause.OUT_OF_MEMORY and run.number < _MOST_ATTEMPTS:
+        if cause is Cause.STALL:
+            self.stalls(t, run, reason)
+        again = cause not in (Cause.OUT_OF_MEMORY, Cause.NAN)
+        if again and run.number < _MOST_ATTEMPTS:
             retry = events.RetryOrdered(
                 job=name,
                 wait_seconds=60.0,
@@ -377,7 +399,43 @@ class _Story:
             ended,
             events.JobEnded(job=name, state=JobState.FAILED, cause=cause, why=reason),
         )
-        self.dooms(t, name)
+        if cause is Cause.OUT_OF_MEMORY and self.rng.random() < 0.3:
+            self.at(t + 3 * HOUR, lambda now: self.brings_back(now, name))
+        else:
+            self.dooms(t, name)
+
+    def stalls(self, t: float, run: _Run, reason: Why) -> None:
+        name, serial = run.spec.name, next(self._tokens)
+        warning = f"stall|{name}|{run.number}"
+        cancel = effects.CancelTasks(tasks=((name, run.number),))
+        self.emit(
+            t - 60,
+            events.WarningRaised(
+                warning_id=warning, why=reason, job=name, severity="error"
+            ),
+        )
+        self.emit(
+            t - 50,
+            events.EffectOrdered(
+                effect_id=f"e{serial:05}",
+                effect=cancel,
+                why=reason,
+                cause=Cause.STALL,
+            ),
+        )
+        self.emit(
+            t - 45,
+            events.EffectSettled(effect_id=f"e{serial:05}", outcome="ok"),
+            events.WarningCleared(warning_id=warning),
+        )
+
+    def brings_back(self, t: float, name: str) -> None:
+        told = why("resubmitted_by", by="cockpit")
+        self.emit(t, events.JobRevived(job=name, why=told), by=f"c-retry-{name}")
+        if self.state.jobs[name].spec.start_conditions:
+            self.emit(t, _judged(name, Result.PASS, why("ok")))
+        self.ready.append(name)
+        self.send_ready(t)
 
     def dooms(self, t: float, name: str) -> None:
         """What waits for a job that failed for good can never start."""

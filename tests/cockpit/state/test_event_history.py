@@ -34,7 +34,7 @@ from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_events
 from tests.support.week import SHA, week
 
-WEEK = week(31, note_seconds=2 * 3600, slots=4)
+WEEK = week(31, note_seconds=4 * 3600, slots=4)
 RECORDS = WEEK.records
 BASE = replace(campaign(4), session="w7k2")
 ALL = EventFilter(everything=True)
