@@ -81,7 +81,7 @@ def test_main(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
     [
         ("kill", ["slash", "r", "u", "n", "enter", "K"]),
         ("resubmit", ["exclamation_mark", "R", "j", "j"]),
-        ("skip", ["slash", "d", "o", "o", "m", "enter", "X", "j"]),
+        ("skip", ["slash", "c", "a", "n", "n", "enter", "X", "j"]),
         ("approve", ["A"]),
         ("leave", ["q"]),
         ("help", ["question_mark"]),

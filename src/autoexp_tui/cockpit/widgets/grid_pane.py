@@ -43,6 +43,7 @@ _NARROWEST_STAGE: Final = 6
 """With a bracket at each side."""
 _WORD_FROM: Final = 12
 """Cells of a column from which a look's word stands beside its glyph."""
+_WIDEST_WORD: Final = 16
 _MOST_FILTERS: Final = 40
 
 
@@ -73,8 +74,9 @@ def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     names = [cell_len(name_stage(one)) + 2 for one in grid.stages]
     number = len(grid.stages)
     width = max(_NARROWEST_STAGE, min(_WIDEST_STAGE, max(names, default=6)))
-    if width < _WORD_FROM <= left // max(1, number):
-        width = _WORD_FROM
+    room = left // max(1, number)
+    if room >= _WORD_FROM:
+        width = max(width, min(_WIDEST_WORD, room))
     fitting = max(1, min(number, (left - 2) // width))
     first = max(0, min(at - fitting // 2, number - fitting))
     return Columns(axes, hidden, range(first, first + fitting), width)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""
 WHY_MINIMUM: Final = 16
-_WHY_WANTED: Final = ((200, 45), (120, 28), (0, WHY_MINIMUM))
+_WHY_WANTED: Final = ((200, 42), (120, 25), (0, WHY_MINIMUM))
 """From a width of the screen on: the cells that WHY is given before others."""
 _GIVEN_FOR_WHY: Final = ("id", "trend")
 """What goes, in this order, where parameters shrunk are not enough for that."""
