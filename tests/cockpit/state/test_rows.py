@@ -146,7 +146,7 @@ def rate(job: JobView) -> float:
 KEEPS: dict[str, Callable[[JobView], bool]] = {
     "cooldown": lambda job: job.stage == "cooldown",
     "COOLDOWN": lambda job: job.stage == "cooldown",
-    "doomed": lambda job: job.look is Look.DOOMED,
+    "cannot": lambda job: job.look is Look.DOOMED,
     "failed stable": lambda job: (job.look, job.stage) == (Look.FAILED, "stable"),
     "memory": lambda job: job.record.cause is Cause.OUT_OF_MEMORY,
     "lr>1e-3": lambda job: rate(job) > 1e-3,
