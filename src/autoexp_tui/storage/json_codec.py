@@ -66,18 +66,14 @@ def _to_plain(value: object) -> object:
     raise Unencodable(f"a {type(value).__name__} has no JSON form: {value!r:.80}")
 
 
-def _build_encoder(*, allow_nan: bool) -> Callable[[object], str]:
-    return json.JSONEncoder(
-        ensure_ascii=False,
-        allow_nan=allow_nan,
-        check_circular=False,
-        separators=(",", ":"),
-        default=_to_plain,
-    ).encode
-
-
-_encode_strictly: Final = _build_encoder(allow_nan=False)
-_encode_loosely: Final = _build_encoder(allow_nan=True)
+_FORM: Final[dict[str, Any]] = {
+    "ensure_ascii": False,
+    "check_circular": False,
+    "separators": (",", ":"),
+    "default": _to_plain,
+}
+_encode_strictly: Final = json.JSONEncoder(**_FORM, allow_nan=False).encode
+_encode_loosely: Final = json.JSONEncoder(**_FORM, allow_nan=True).encode
 
 
 def encode(value: Any) -> bytes:

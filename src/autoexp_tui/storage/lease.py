@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -246,7 +247,13 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
     with open_checked(session.lease / f"{epoch}.json", "session") as file:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
-    identity, since, stale_seconds = _parse(data)
+    identity, since, stale_seconds = None, 0.0, float(LOCK_STALE_SECONDS)
+    with suppress(*_UNREADABLE):
+        tree = json.loads(data)
+        said = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
+        since, identity = float(tree["since"]), Identity.from_json(tree)
+        if said >= SHORTEST_LOCK_STALE_SECONDS:  # nan is none either
+            stale_seconds = said
     return Holder(
         epoch=epoch,
         identity=identity,
@@ -255,15 +262,3 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
         mtime_ns=mtime_ns,
         stale_seconds=stale_seconds,
     )
-
-
-def _parse(data: bytes) -> tuple[Identity | None, float, float]:
-    try:
-        tree = json.loads(data)
-        stale_seconds = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
-        # nan, too, is no number of seconds to wait
-        if not stale_seconds >= SHORTEST_LOCK_STALE_SECONDS:
-            stale_seconds = LOCK_STALE_SECONDS
-        return Identity.from_json(tree), float(tree["since"]), stale_seconds
-    except _UNREADABLE:
-        return None, 0.0, LOCK_STALE_SECONDS

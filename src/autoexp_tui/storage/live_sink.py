@@ -175,12 +175,9 @@ class LiveReader:
         if stamp != self._stamp:
             self._stamp, self._detail = stamp, None
             with suppress(EnvironmentFailed, JournalDamaged):
-                data = read_if_there(self._path)
-                self._detail = (
-                    None
-                    if data is None
-                    else decode(LiveDetail, data, "live.json", finite=False)
-                )
+                if (data := read_if_there(self._path)) is not None:
+                    where = "live.json"
+                    self._detail = decode(LiveDetail, data, where, finite=False)
         return self._detail
 
 
@@ -228,25 +225,24 @@ class FileSessionWatcher:
         return news
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's detail; None while it writes none, or wrote it long ago."""
+        """The owner's detail; None while it writes none, or wrote it long ago: before
+        what was loaded, or a minute behind the news."""
         detail = self._reader.read() if self._alive else None
-        if detail is None or not self._is_of_now(detail):
+        if detail is None or not is_of_now(detail, self._loaded, self._epoch):
             self._live = None
-        elif self._live is None or self._live[0] is not detail.engine:
-            self._live = (detail.engine, detail.jobs)
-        return self._live
-
-    def _is_of_now(self, detail: LiveDetail) -> bool:
-        """Not older than what was loaded; behind news for at most a minute."""
-        if not is_of_now(detail, self._loaded, self._epoch):
-            return False
+            return None
         if detail.seq >= self._newest:
             self._behind = None
-            return True
-        now = self._clock.monotonic()
-        if self._behind is None or self._behind[0] != detail.seq:
-            self._behind = (detail.seq, now)
-        return now - self._behind[1] < LIVE_LAG_SECONDS
+        else:
+            now = self._clock.monotonic()
+            if self._behind is None or self._behind[0] != detail.seq:
+                self._behind = (detail.seq, now)
+            if now - self._behind[1] >= LIVE_LAG_SECONDS:
+                self._live = None
+                return None
+        if self._live is None or self._live[0] is not detail.engine:
+            self._live = (detail.engine, detail.jobs)
+        return self._live
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session, from here; raises EnvironmentFailed."""
