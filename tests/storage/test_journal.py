@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.events.jobs import JobEnded, JobReplanned, JobsReleased
+from autoexp_tui.events.jobs import JobEnded, JobReplanned
 from autoexp_tui.events.session import EngineStarted, PlanAdded
 from autoexp_tui.model.errors import (
     AutoexpError,
@@ -410,13 +410,6 @@ def test_missing_sealed_bytes_are_refused(store: DiskStore) -> None:
     assert f"{size - len(first)} bytes are missing" in damaged(store).problem
 
 
-def test_an_heir_of_a_damaged_journal_is_told_the_remedy(store: DiskStore) -> None:
-    Writer(store).begin()
-    append_bytes(part(store, 1), b"oh no\n")
-    with pytest.raises(JournalDamaged, match="check k7f2 --repair"):
-        FileJournal(store.session, FixedLease(2)).load()
-
-
 @pytest.mark.parametrize(
     "name", ["../journal.1.jsonl", "/etc/passwd", "journal.9.jsonl"]
 )
@@ -448,12 +441,6 @@ def test_a_part_that_cannot_be_read_is_an_error_with_its_path(
 
 
 # ----------------------------------------------------------------------- loading
-def test_a_loaded_session_has_its_plan(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    sha = writer.journal.add_plan(PLAN)
-    writer.write(PlanAdded(sha=sha), JobsReleased(jobs=("a",)))
-    assert store.load().jobs["a"].state is JobState.WAITING
 
 
 def test_a_lost_plan_is_refused_with_a_remedy(store: DiskStore) -> None:
@@ -720,13 +707,6 @@ def test_pages_lead_back_to_the_first_record(session: SessionDir) -> None:
         found = [*page, *found]
         seq = page[0].seq
     assert found == whole
-
-
-def test_a_page_from_the_midst_ends_before_the_record_asked_about(
-    session: SessionDir,
-) -> None:
-    page = list_earlier(str(session.path), 120, 5)
-    assert [record.seq for record in page] == [115, 116, 117, 118, 119]
 
 
 def test_before_the_first_record_there_is_nothing(session: SessionDir) -> None:

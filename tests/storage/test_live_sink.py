@@ -25,7 +25,6 @@ from autoexp_tui.storage.live_sink import (
     LiveReader,
     ViewerHeartbeat,
     ViewerWatch,
-    build_detail,
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
@@ -244,14 +243,6 @@ def test_detail_that_does_not_read_is_not_there(
 ) -> None:
     session.live.write_bytes(data)
     assert LiveReader(session).read() is None
-
-
-def test_there_is_no_detail_before_the_first(session: SessionDir) -> None:
-    assert LiveReader(session).read() is None
-
-
-def test_jobs_without_volatile_detail_are_left_out() -> None:
-    assert build_detail(snapshot(a=None, b=Live(step=1))).jobs.keys() == {"b"}
 
 
 def test_a_disk_that_fails_means_no_detail(

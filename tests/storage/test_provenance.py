@@ -89,12 +89,6 @@ def test_each_jobs_configs_survive_the_record(tmp_path: Path) -> None:
     assert record.get_configs("unknown") is None
 
 
-def test_configs_that_are_alike_take_little_room(tmp_path: Path) -> None:
-    path = save_record(tmp_path, "p1", make_record(GitState()))
-
-    assert path.stat().st_size < 6000
-
-
 def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
     git = GitState(commit="0123", diff="-a\n+b\n")
     files = written(tmp_path, make_record(git))
@@ -117,24 +111,12 @@ def test_without_a_record_a_note_says_so(tmp_path: Path) -> None:
     assert files["git.txt"] == "not recorded\n"
 
 
-def test_writing_again_changes_nothing(tmp_path: Path) -> None:
-    record = make_record(GitState())
-
-    assert written(tmp_path, record) == written(tmp_path, record)
-
-
 def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
     path = save_record(tmp_path, "p1", ProvenanceRecord())
     path.write_text("{}")
 
     assert load_record(tmp_path, "p1") is None
     assert load_record(tmp_path, "p2") is None
-
-
-def test_an_output_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("a file")
-    with pytest.raises(EnvironmentFailed):
-        written(tmp_path, None)
 
 
 def git(directory: Path, *words: str) -> None:
@@ -183,17 +165,6 @@ def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
     files = written(tmp_path, make_record(state))
     assert files["git_untracked.txt"] == "new file.py\n"
     assert "does not track: git_untracked.txt" in files["git.txt"]
-
-
-def test_a_binary_change_is_told_without_its_bytes(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / "data.bin").write_bytes(bytes(range(256)))
-    git(tmp_path, "add", "data.bin")
-    git(tmp_path, "commit", "-q", "-m", "first")
-    (tmp_path / "data.bin").write_bytes(bytes(range(255, -1, -1)))
-    assert (
-        "Binary files a/data.bin and b/data.bin differ" in read_git_state(tmp_path).diff
-    )
 
 
 def test_a_diff_without_end_is_cut_and_told(

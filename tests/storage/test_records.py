@@ -253,13 +253,6 @@ def test_a_fresh_look_believes_no_age(cached: Cached) -> None:
     assert cached.read(fresh=True).run is not None
 
 
-def test_a_directory_that_comes_later_is_seen(place: Path) -> None:
-    cached = Cached(place)
-    cached.readings(5)
-    write(place, claim=CLAIM)
-    assert cached.read().claim is not None
-
-
 def test_the_wrappers_note_is_read(place: Path) -> None:
     noted = ended(exit_code=127, note="command not found: x")
     exited = write(place, claim=CLAIM, begin_0=begin(), exit_0=noted).exited
@@ -326,12 +319,6 @@ def test_an_exit_record_without_its_runs_nonce_was_forged(place: Path) -> None:
     assert found.exited is None
     assert found.forged == ("exit.0.json",)
     assert "was not written by its supervisor" in found.tampering
-
-
-def test_an_exit_record_of_an_older_wrapper_needs_no_nonce(place: Path) -> None:
-    found = write(place, claim=CLAIM, begin_0=begin(), exit_0=ended())
-    assert found.exited is not None
-    assert found.tampering == ""
 
 
 def test_an_exit_record_without_a_begin_record_is_told(place: Path) -> None:

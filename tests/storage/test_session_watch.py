@@ -76,13 +76,10 @@ def test_news_that_contradict_what_was_read_ask_for_a_new_load(
     assert watcher.news() is None
 
 
-def test_a_living_owner_is_seen(watcher: FileSessionWatcher, lease: FileLease) -> None:
-    assert watcher.owner_alive()
-
-
 def test_an_owner_that_left_is_seen(
     watcher: FileSessionWatcher, lease: FileLease
 ) -> None:
+    assert watcher.owner_alive()
     lease.release()
     assert not watcher.owner_alive()
 
