@@ -93,7 +93,7 @@ def test_monitor_says_when_nobody_has_submitted_the_plan(
 def test_the_cockpit_needs_no_config(manifest: str, tmp_path: Path) -> None:
     made = Namespace(submit=False, read_only=False, replay=False)
     cockpit = Cockpit(Options(manifest=manifest, state_dir="state"), made)
-    handle = cockpit._open_plan()
+    handle = cockpit._open_now()
     try:
         assert [job.name for job in handle.snapshot().jobs] == NAMES
     finally:

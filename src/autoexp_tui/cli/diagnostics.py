@@ -98,7 +98,16 @@ def run_guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> in
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as bug:  # noqa: BLE001 - the last frame: a bug is reported, once
-        say(_format_bug(bug))
+        from autoexp_tui.model.masking import mask_text
+
+        tail = text = "".join(traceback.format_exception(bug))
+        with suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
+            with os.fdopen(handle, "w", errors="backslashreplace") as file:
+                file.write(mask_text(text))
+            tail = f"The traceback is in {name}"
+        say(f"internal error: {type(bug).__name__}: {bug}")
+        say(f"  This is a bug in autoexp-tui. {tail}")
         return ExitCode.INTERNAL
     return code
 
@@ -123,16 +132,3 @@ def say(text: str) -> None:
     shown = clean(mask_text(text), keep_newlines=True)
     with suppress(OSError):
         print(shown, file=sys.stderr, flush=True)
-
-
-def _format_bug(bug: Exception) -> str:
-    from autoexp_tui.model.masking import mask_text
-
-    tail = text = mask_text("".join(traceback.format_exception(bug)))
-    with suppress(OSError):
-        handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
-        with os.fdopen(handle, "w", errors="backslashreplace") as file:
-            file.write(text)
-        tail = f"The traceback is in {name}"
-    head = mask_text(f"internal error: {type(bug).__name__}: {bug}")
-    return f"{head}\n  This is a bug in autoexp-tui. {tail}"

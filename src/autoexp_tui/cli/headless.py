@@ -18,13 +18,7 @@ from autoexp_tui.cli.diagnostics import (
     handle_signals,
     say,
 )
-from autoexp_tui.cli.job_reasons import (
-    SPENT,
-    describe_job,
-    explain_job,
-    find_waits,
-    list_rule_news,
-)
+from autoexp_tui.cli.job_reasons import describe_job, explain_job, find_waits
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.resubmission import asks, is_acting, is_doomed, stuck
@@ -225,13 +219,30 @@ class Report:
         if new:
             text = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
             self._line("done before", f"{text}: not run again (--force does)")
+        from autoexp_tui.events import events
+
         after = self._said.get(("seq", ""))
         self._said["seq", ""] = snapshot.events[-1].seq if snapshot.events else 0
         if not isinstance(after, int):  # the first look: it was there before
             return
-        for what, text in list_rule_news(snapshot.events, after):
-            if what != SPENT or self._is_new(SPENT, text):
-                self._line(what, text)
+        # A restart is over between two snapshots, and a state that nobody saw tells
+        # nobody why a second attempt runs.
+        for record in snapshot.events:
+            if record.seq <= after:
+                continue
+            match record.event:
+                case events.RetryOrdered(job=name, why=why, held=False):
+                    self._line("again", f"{name}  {sentence(why, record.t)}")
+                case events.ActionDropped(job=name, action=action, why=why):
+                    text = f"{name}  rule {action}: {sentence(why, record.t)}"
+                    is_spent = why.code in ("attempts_spent", "firings_spent")
+                    if is_spent and self._is_new("not again", text):
+                        self._line("not again", text)
+                    elif why.code == "value_refused":
+                        self._line("warning", text)
+                case events.MessageLogged(level="warning" | "error") as logged:
+                    name = f"{logged.job}  " if logged.job else ""
+                    self._line(logged.level, f"{name}{logged.text}")
 
     def _show_job(self, job: JobRecord, snapshot: Snapshot) -> None:
         mark, codes = (job.state, len(job.attempts)), _find_codes(job)

@@ -1,8 +1,4 @@
-"""Why a job is where it is, and what rules decided, in words for a shell.
-
-There are no keys to press. A restart is over between two snapshots, and a state that
-nobody saw tells nobody why a second attempt runs; the events do.
-"""
+"""Why a job is where it is, in words for a shell: there are no keys to press."""
 
 from __future__ import annotations
 
@@ -14,17 +10,13 @@ from autoexp_tui.model.wording import format_reason, sentence
 from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.model.states import Why
 
 _NOT_KNOWN: Final = frozenset({"not_looked"})
-SPENT: Final = "not again"
-"""Of a rule that has no attempt left, whatever it matches."""
-_SPENT_CODES: Final = frozenset({"attempts_spent", "firings_spent"})
 
 
 def describe_job(job: JobRecord, live: Live | None, now: float) -> dict[str, object]:
@@ -63,29 +55,3 @@ def find_waits(job: JobRecord) -> Sequence[Why]:
         return ()
     found = [status.why for _, _, status in all_unmet(job) if status is not None]
     return [why for why in found if why.code not in _NOT_KNOWN]
-
-
-def list_rule_news(
-    records: Sequence[Recorded], after: int
-) -> Iterator[tuple[str, str]]:
-    """What is said of the records behind record `after`: a word, and the rest.
-
-    What a rule logs at level `info` stays with them.
-    """
-    from autoexp_tui.events import events
-
-    for record in records:
-        if record.seq <= after:
-            continue
-        match record.event:
-            case events.RetryOrdered(job=job, why=why, held=False):
-                yield "again", f"{job}  {sentence(why, record.t)}"
-            case events.ActionDropped(job=job, action=action, why=why):
-                text = f"{job}  rule {action}: {sentence(why, record.t)}"
-                if why.code in _SPENT_CODES:
-                    yield SPENT, text
-                elif why.code == "value_refused":
-                    yield "warning", text
-            case events.MessageLogged(level="warning" | "error") as logged:
-                job = f"{logged.job}  " if logged.job else ""
-                yield logged.level, f"{job}{logged.text}"

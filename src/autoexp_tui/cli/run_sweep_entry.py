@@ -44,7 +44,6 @@ from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import build_task_fields
 from autoexp_tui.executors.slurm.script import with_grace
 from autoexp_tui.model.condition import (
-    Condition,
     EvalContext,
     describe,
     evaluate,
@@ -296,14 +295,12 @@ def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
         yield reason if what in reason else f"{what}: {reason}"
     for condition in job.cancel_conditions:
         bound, _ = bind(condition, facts.read_metadata, names)
-        if bound is None or _asks(bound, job):
+        if bound is None:
+            continue
+        if any(isinstance(key, ApprovalKey) for key in needs(bound, job.name)):
             continue
         if evaluate(bound, facts, facts.now, context).result is Result.PASS:
             yield f"its cancel condition holds: {describe(condition)}"
-
-
-def _asks(condition: Condition, job: JobSpec) -> bool:
-    return any(isinstance(key, ApprovalKey) for key in needs(condition, job.name))
 
 
 def _run_entry(entry: Entry) -> int:

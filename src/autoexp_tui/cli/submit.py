@@ -63,8 +63,17 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         states = {job.name: job.state.value for job in snapshot.jobs}
         print(json.dumps({"session": snapshot.session, "jobs": states}))
-    else:
-        _print_result(snapshot, detached=args.detach)
+        return ExitCode.OK
+    counts = Counter(job.state for job in snapshot.jobs)
+    waiting, held = counts[JobState.WAITING], counts[JobState.HELD]
+    sent = sum(job.started for job in snapshot.jobs)
+    rest = f", {held} held" if held else ""
+    print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
+    where = f"--session {name_shown(snapshot)}"
+    if waiting and not args.detach:
+        print(f"  autoexp-monitor {where}   starts them in time")
+    if held:
+        print(f"  autoexp-run {where} --rest   submits what is held as well")
     return ExitCode.OK
 
 
@@ -78,19 +87,6 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
             return snapshot
         time.sleep(0.05)
     return handle.snapshot()
-
-
-def _print_result(snapshot: Snapshot, *, detached: bool) -> None:
-    states = Counter(job.state for job in snapshot.jobs)
-    waiting, held = states[JobState.WAITING], states[JobState.HELD]
-    sent = sum(job.started for job in snapshot.jobs)
-    rest = f", {held} held" if held else ""
-    print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
-    where = f"--session {name_shown(snapshot)}"
-    if waiting and not detached:
-        print(f"  autoexp-monitor {where}   starts them in time")
-    if held:
-        print(f"  autoexp-run {where} --rest   submits what is held as well")
 
 
 entry = partial(exit_with, main)

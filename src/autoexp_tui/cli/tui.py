@@ -208,36 +208,34 @@ class Cockpit:
     def _open(self) -> EngineHandle:
         """On its own thread: plan, or take up the session."""
         try:
-            if self._session is not None:
-                return self._open_session(self._session)
-            return self._open_plan()
+            return self._open_now()
         finally:
             freeze_garbage()
             gc.enable()
 
-    def _open_plan(self) -> EngineHandle:
-        from autoexp_tui.model.commands import Submit
+    def _open_now(self) -> EngineHandle:
+        session, args = self._session, self._args
+        if session is None:
+            plan = opening.make_plan(self._options)
+            if args.submit:
+                opening.confirm(plan, self._options, asks=False)
+            handle = opening.open_plan(plan, self._options)
+            handle.read_only = args.read_only
+            if args.submit:
+                from autoexp_tui.model.commands import Submit
 
-        plan = opening.make_plan(self._options)
-        if self._args.submit:
-            opening.confirm(plan, self._options, asks=False)
-        handle = opening.open_plan(plan, self._options)
-        handle.read_only = self._args.read_only
-        if self._args.submit:
-            handle.send(Submit())
-        return handle
+                handle.send(Submit())
+            return handle
+        if args.replay:
+            from autoexp_tui.cli.assemble import FaultLog
 
-    def _open_session(self, session: SessionDir) -> EngineHandle:
-        from autoexp_tui.cli.assemble import FaultLog
-
-        if self._args.replay:
             return opening.open_replay(
                 session,
-                speed=parse_speed(self._args.speed),
+                speed=parse_speed(args.speed),
                 log_fault=FaultLog(session.engine_log).write,
             )
         session.record_visit()  # should the screen be killed, it was seen until now
-        if self._args.read_only or session.find_user():
+        if args.read_only or session.find_user():
             return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
 

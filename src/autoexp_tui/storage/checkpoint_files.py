@@ -69,7 +69,15 @@ class CheckpointFiles:
         source, target = move.checkpoint.path, move.target
         _require_inside(root, source)
         _require_inside(root, target)
-        _move_once(source, target)
+        there, taken = os.path.lexists(source), os.path.lexists(target)
+        if taken and there:
+            raise EnvironmentFailed("there is something else already", target)
+        if not (taken or there):
+            raise EnvironmentFailed("it is gone", source)
+        if there:  # else it was done before, and nobody heard of it
+            with explaining(source, "move the checkpoint aside", "output"):
+                os.rename(source, target)
+                sync_directory(Path(target).parent)
         if not move.pointer:
             return
         pointer = os.path.normpath(os.path.join(root, move.pointer))
@@ -168,19 +176,6 @@ def _require_inside(root: str, path: str) -> None:
     if not _is_inside(root, path):
         problem = f"it does not lie in the job's output directory {root}"
         raise EnvironmentFailed(problem, path)
-
-
-def _move_once(source: str, target: str) -> None:
-    there, taken = os.path.lexists(source), os.path.lexists(target)
-    if taken and not there:
-        return  # done before, and nobody heard of it
-    if taken:
-        raise EnvironmentFailed("there is something else already", target)
-    if not there:
-        raise EnvironmentFailed("it is gone", source)
-    with explaining(source, "move the checkpoint aside", "output"):
-        os.rename(source, target)
-        sync_directory(Path(target).parent)
 
 
 def _update_link(pointer: str, move: MoveCheckpoint) -> None:

@@ -135,7 +135,17 @@ def fold_chain(
         with unseen(state, ours=True):
             for part in chain:
                 for record, start, end in read_records(part, state.seq, notices):
-                    _apply_read(state, record, part, end)
+                    try:
+                        apply(state, record)
+                    except DOES_NOT_FOLLOW as error:
+                        name = type(record.event).__name__
+                        raise JournalDamaged(
+                            f"record {record.seq} ({name}) does not follow from those "
+                            f"before it: {error}",
+                            f"{part.path}, before byte {end}",
+                            "Bring back the file from a copy, or read it with the "
+                            "version that wrote it.",
+                        ) from error
                     newest.append(record)
                     place = (part.id, start, end)
     finally:
@@ -150,19 +160,6 @@ def fold_chain(
         position=Position(part=at, start=start, offset=end, seq=state.seq),
         notices=tuple(notices),
     )
-
-
-def _apply_read(state: SessionState, record: Recorded, part: Part, end: int) -> None:
-    try:
-        apply(state, record)
-    except DOES_NOT_FOLLOW as error:
-        raise JournalDamaged(
-            f"record {record.seq} ({type(record.event).__name__}) does not follow from "
-            f"those before it: {error}",
-            f"{part.path}, before byte {end}",
-            "Bring back the file from a copy, or read it with the version that wrote "
-            "it.",
-        ) from error
 
 
 def _require_nothing_ran(session: SessionDir) -> None:

@@ -246,6 +246,10 @@ def _build_files(
     git = record.git if record else GitState(note="not recorded")
     overrides = (*plan.overrides, *job.overrides)
     environment = plan.environment.items()
+    clean = "with uncommitted changes: git.diff" if git.diff else "clean"
+    head = [f"commit {git.commit}", clean] if git.commit else []
+    if git.untracked:
+        head.append("with files that git does not track: git_untracked.txt")
     files = {
         "overrides.txt": _join_lines(
             mask_override(text, plan.mask) for text in overrides
@@ -254,7 +258,7 @@ def _build_files(
             f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
             for name, digest in environment
         ),
-        "git.txt": _join_lines(_format_git(git)),
+        "git.txt": _join_lines([*head, *([git.note] if git.note else [])]),
         "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
     }
     if git.diff:
@@ -268,14 +272,6 @@ def _build_files(
     elif not resolved.exists():
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     return files
-
-
-def _format_git(git: GitState) -> list[str]:
-    clean = "with uncommitted changes: git.diff" if git.diff else "clean"
-    head = [f"commit {git.commit}", clean] if git.commit else []
-    if git.untracked:
-        head.append("with files that git does not track: git_untracked.txt")
-    return [*head, *([git.note] if git.note else [])]
 
 
 def _join_lines(lines: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -339,30 +339,23 @@ def find_salvage(session: SessionDir) -> Salvage | None:
             chain = find_chain(session, upto=newest)
         except JournalDamaged:
             continue
-        good, records = _find_good_beginning(session, chain)
+        state = SessionState(plans=StoredPlans(session))
+        ends: dict[PartId, int] = {}
+        records = 0
+        with unseen(state), suppress(JournalDamaged, *DOES_NOT_FOLLOW):
+            for part in chain:
+                for record, _, end in read_records(part, state.seq):
+                    apply(state, record)
+                    if not record.more:
+                        ends[part.id], records = end, record.seq
+        sealed = (part for part in chain if part.id in ends)
+        good = tuple(replace(part, length=ends[part.id]) for part in sealed)
         if good:
             after = [session.get_part(*p) for p in parts if p > good[-1].id]
             lost = _count_lines(good[-1].path, good[-1].length or 0)
             lost += sum(_count_lines(path, 0) for path in after)
             return Salvage(chain=good, records=records, left_out=lost)
     return None
-
-
-def _find_good_beginning(
-    session: SessionDir, chain: Sequence[Part]
-) -> tuple[tuple[Part, ...], int]:
-    """The parts of `chain` up to its last good commit, and how many records."""
-    state = SessionState(plans=StoredPlans(session))
-    ends: dict[PartId, int] = {}
-    records = 0
-    with unseen(state), suppress(JournalDamaged, *DOES_NOT_FOLLOW):
-        for part in chain:
-            for record, _, end in read_records(part, state.seq):
-                apply(state, record)
-                if not record.more:
-                    ends[part.id], records = end, record.seq
-    good = (part for part in chain if part.id in ends)
-    return tuple(replace(part, length=ends[part.id]) for part in good), records
 
 
 def _count_lines(part: Path, offset: int) -> int:

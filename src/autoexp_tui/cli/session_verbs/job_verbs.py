@@ -94,21 +94,16 @@ def retry(request: Request) -> int:
         overrides=tuple(args.set),
         use_files=args.followers == "use",
     )
-    if jobs:
-        _say_resubmitted(state, command)
+    if jobs:  # where other values write, who comes back, what followers will read
+        view = _build_view(state)
+        chosen = view.list_jobs(jobs)
+        brought, followers = describe_resubmit(chosen, view)
+        place = (render_place(chosen),) if command.overrides else ()
+        _say_lines((*place, *brought, *followers))
+        if followers and (command.overrides or anew):
+            waits = "They wait until it is written anew; --followers use: they do not."
+            say("They read what lies there by now." if command.use_files else waits)
     return _send_for(request, jobs, command)
-
-
-def _say_resubmitted(state: SessionState, command: commands.Resubmit) -> None:
-    """Where other values write, who comes back, and what their followers will read."""
-    view = _build_view(state)
-    jobs = view.list_jobs(command.jobs)
-    brought, followers = describe_resubmit(jobs, view)
-    place = (render_place(jobs),) if command.overrides else ()
-    _say_lines((*place, *brought, *followers))
-    if followers and (command.overrides or not command.from_checkpoint):
-        waits = "They wait until it is written anew; --followers use: they do not."
-        say("They read what lies there by now." if command.use_files else waits)
 
 
 def _has_failed(job: JobRecord) -> bool:
