@@ -93,8 +93,23 @@ def plan(
     """
     from autoexp_tui.config.planning import run_planning
 
-    if options.manifest or options.session:
-        return _read_plan(options, points=points)
+    if options.manifest or options.session:  # validated once more
+        from autoexp_tui.config.planning import PlanningAnswer
+        from autoexp_tui.planning.validate import validate_execution_plan
+        from autoexp_tui.storage.manifests import read_manifest
+
+        given = "--manifest" if options.manifest else "--session"
+        refuse_overrides(options, given)
+        if points:
+            raise UsageError(
+                f"--points and --sweep expand a config; {given} is a finished plan",
+                hint=f"Leave {given} away, or the other.",
+            )
+        path = options.manifest or str(find_session(options).plan)
+        plan = read_manifest(Path(path))
+        errors = validate_execution_plan(plan).errors
+        read = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
+        return replace(read, manifest=path, failed="plan" if errors else "")
     request = replace(
         build_request(options),
         want="points" if points else "plan",
@@ -103,26 +118,6 @@ def plan(
         report=report,
     )
     return run_planning(request)
-
-
-def _read_plan(options: Options, *, points: bool) -> PlanningAnswer:
-    """The plan of a manifest or a session, validated once more."""
-    from autoexp_tui.config.planning import PlanningAnswer
-    from autoexp_tui.planning.validate import validate_execution_plan
-    from autoexp_tui.storage.manifests import read_manifest
-
-    given = "--manifest" if options.manifest else "--session"
-    refuse_overrides(options, given)
-    if points:
-        raise UsageError(
-            f"--points and --sweep expand a config; {given} is a finished plan",
-            hint=f"Leave {given} away, or the other.",
-        )
-    path = options.manifest or str(find_session(options).plan)
-    plan = read_manifest(Path(path))
-    errors = validate_execution_plan(plan).errors
-    result = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
-    return replace(result, manifest=path, failed="plan" if errors else "")
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:

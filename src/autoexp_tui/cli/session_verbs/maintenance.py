@@ -13,8 +13,8 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 
 from autoexp_tui.cli.background import start_background
 from autoexp_tui.cli.diagnostics import ExitCode
@@ -111,22 +111,15 @@ def restart(request: Request) -> int:
         watch = f"autoexp-tui --session {where} shows it"
         text = f"an engine goes on with {session.id}; {watch}"
         if not start_background(session, approve, find_highest_epoch(session)):
-            log = session.path / "heir.log"
-            raise EnvironmentFailed("no engine came up", str(log), _read_log_end(log))
+            log, said = session.path / "heir.log", b""
+            with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+                said = file.read(4096)
+            last = [line for line in said.decode(errors="replace").splitlines() if line]
+            hint = "\n  ".join(map(clean_text, last[-_LOG_LINES:]))
+            raise EnvironmentFailed("no engine came up", str(log), hint)
     record = {"session": session.id, "verb": "restart", "outcome": "done"}
     return request.print(record | {"engine": "running" if runs else "none"}, [text])
-
-
-def _read_log_end(log: Path) -> str:
-    """What the engine that did not come up said last."""
-    try:
-        with open_checked(log, "session", MOST_BYTES) as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-            data = file.read(4096)
-    except OSError:
-        return ""
-    lines = [line for line in data.decode(errors="replace").splitlines() if line]
-    return "\n  ".join(clean_text(line) for line in lines[-_LOG_LINES:])
 
 
 def _require_free(session: SessionDir) -> None:

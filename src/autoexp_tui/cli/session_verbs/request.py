@@ -110,13 +110,27 @@ def load(session: SessionDir) -> SessionState:
 
 
 def look_at(session: SessionDir) -> Sight:
-    """Look at a session once; raises JournalDamaged or EnvironmentFailed."""
+    """Look at a session once; raises JournalDamaged or EnvironmentFailed.
+
+    An engine writes what is new as soon as somebody watches, so what it does not write
+    anew still holds, unless the journal has gone on since.
+    """
     state, watch = load(session), LeaseWatch(session)
     holder = watch.find_holder()
     alive = watch.check_alive(holder, 0.0)
     detail = None
     if alive is not Alive.NO and any(j.state in ACTIVE for j in state.jobs.values()):
-        detail = _read_volatile(session, state)
+        reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
+        before = detail = reader.read()
+        deadline = time.monotonic() + PROBE_SECONDS if heartbeat.beat() else 0.0
+        while time.monotonic() < deadline:
+            if detail and detail is not before and _is_current(detail, state):
+                break
+            time.sleep(0.05)
+            detail = reader.read()
+        heartbeat.close()
+        if detail and not _is_current(detail, state):
+            detail = None
     return Sight(
         session=session,
         state=state,
@@ -128,27 +142,8 @@ def look_at(session: SessionDir) -> Sight:
     )
 
 
-def _read_volatile(session: SessionDir, state: SessionState) -> LiveDetail | None:
-    """What the engine tells whoever watches; nothing that is older than `state`.
-
-    It writes what is new as soon as somebody watches, so what it does not write anew
-    still holds, unless the journal has gone on since.
-    """
-    reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
-
-    def is_current(detail: LiveDetail | None) -> bool:
-        return detail is not None and is_of_now(detail, state.seq, state.epoch)
-
-    before = detail = reader.read()
-    if heartbeat.beat():
-        deadline = time.monotonic() + PROBE_SECONDS
-        while time.monotonic() < deadline:
-            if detail is not before and is_current(detail):
-                break
-            time.sleep(0.05)
-            detail = reader.read()
-    heartbeat.close()
-    return detail if is_current(detail) else None
+def _is_current(detail: LiveDetail, state: SessionState) -> bool:
+    return is_of_now(detail, state.seq, state.epoch)
 
 
 def require_jobs(state: SessionState, names: Sequence[str]) -> None:

@@ -53,23 +53,23 @@ def list_all(request: Request) -> int:
     for home in homes:
         lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
         lines += [_row_line(row) for row in rows if row.directory.parent == home]
-    return request.print([_row_json(row) for row in rows], lines)
-
-
-def _row_json(row: SessionRow) -> Record:
-    return {
-        "id": row.id,
-        "name": row.name,
-        "counts": {state.value: n for state, n in row.counts.items()},
-        "owner": row.owner.name.lower(),
-        "host": row.host,
-        "halted_pid": row.halted_pid,
-        "last_event_at": row.last_event_at,
-        "open": row.open,
-        "directory": str(row.directory),
-        "user": row.user,
-        "problem": row.problem,
-    }
+    records = [
+        {
+            "id": row.id,
+            "name": row.name,
+            "counts": {state.value: n for state, n in row.counts.items()},
+            "owner": row.owner.name.lower(),
+            "host": row.host,
+            "halted_pid": row.halted_pid,
+            "last_event_at": row.last_event_at,
+            "open": row.open,
+            "directory": str(row.directory),
+            "user": row.user,
+            "problem": row.problem,
+        }
+        for row in rows
+    ]
+    return request.print(records, lines)
 
 
 def _row_line(row: SessionRow) -> str:
@@ -99,7 +99,18 @@ def show(request: Request) -> int:
     """How a session stands, or all about one of its jobs."""
     session, args, names = request.session, request.args, request.names
     if args.since:
-        new = describe_since(session, args.since)
+        now = time.time()
+        since = parse_since(args.since, session, now)
+        loaded = load_state(session)
+        builder = SnapshotBuilder()
+        builder.note(loaded.events)
+        engine = EngineView(role="viewer")
+        seen = build_session(builder.build_snapshot(loaded.state, engine, {}))
+        groups = group_causes(seen, PlanWords(seen.snapshot.plan, seen.changed))
+        digest = write_digest(
+            seen, groups, seen.present(since), seen.present(now), lead="Since"
+        )
+        new = [plain(line).rstrip() for line in digest] or ["Nothing new since then."]
         return request.print({"session": session.id, "new": new}, new)
     states = parse_states(args.jobs)
     sight = look_at(session)
@@ -118,7 +129,17 @@ def show(request: Request) -> int:
     if request.options.json:
         for brief, job in zip(record["jobs"], chosen, strict=True):
             brief.update(values_json(job, sight))
-    return request.print(record, _session_lines(record, sight, jobs))
+    name, directory = clean(record["name"]), clean(record["directory"])
+    lines = [f"{record['session']}  {name}  {directory}"]
+    for what, text in _list_facts(record, sight, jobs):
+        lines.append(f"{what:<12} {clean(text)}")
+    lines.append("")
+    for brief in record["jobs"]:
+        text = f"{clean(brief['name'])}  {clean(brief['why'])}".rstrip()
+        lines.append(f"{brief['state'].lower():<12} {text}")
+        for place in brief["evidence"]:
+            lines.append(f"{'':<12} evidence: {clean(place)}")
+    return request.print(record, lines)
 
 
 def parse_states(text: str) -> frozenset[JobState]:
@@ -170,21 +191,6 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
         "counts": Counter(job.state.value for job in state.jobs.values()),
         "jobs": [brief_json(job, sight) for job in jobs],
     }
-
-
-def _session_lines(
-    record: Record, sight: Sight, jobs: Sequence[JobRecord]
-) -> Iterator[str]:
-    """The same for people."""
-    yield f"{record['session']}  {clean(record['name'])}  {clean(record['directory'])}"
-    for what, text in _list_facts(record, sight, jobs):
-        yield f"{what:<12} {clean(text)}"
-    yield ""
-    for job in record["jobs"]:
-        text = f"{clean(job['name'])}  {clean(job['why'])}".rstrip()
-        yield f"{job['state'].lower():<12} {text}"
-        for directory in job["evidence"]:
-            yield f"{'':<12} evidence: {clean(directory)}"
 
 
 def _list_facts(
@@ -245,23 +251,6 @@ def parse_since(text: str, session: SessionDir, now: float) -> float:
         raise UsageError(
             f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
         ) from None
-
-
-def describe_since(session: SessionDir, text: str) -> list[str]:
-    """What happened in a session since a moment, as lines of text; raises AutoexpError
-    where no such moment, or the session cannot be read."""
-    now = time.time()
-    since = parse_since(text, session, now)
-    loaded = load_state(session)
-    builder = SnapshotBuilder()
-    builder.note(loaded.events)
-    engine = EngineView(role="viewer")
-    shown = build_session(builder.build_snapshot(loaded.state, engine, {}))
-    groups = group_causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
-    lines = write_digest(
-        shown, groups, shown.present(since), shown.present(now), lead="Since"
-    )
-    return [plain(line).rstrip() for line in lines] or ["Nothing new since then."]
 
 
 def job_json(job: JobRecord, sight: Sight) -> Record:
