@@ -399,29 +399,29 @@ class JobBuilder:
 
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve all, and make the command; raises Refused, UnusableJob or Needs."""
-        told, unusable = self._add_conditions(draft, view)
+        reader = self._add_conditions(draft, view)
+        told = [replace(one, job=draft.identity.name) for one in reader.problems]
         try:
             self._finisher.finish(draft, view)
         except Refused as refused:
             raise Refused((*refused.problems, *told)) from None
         if told:
-            raise Refused(told)
-        if unusable is not None:
-            raise unusable
+            raise Refused(tuple(told))
+        if reader.unusable is not None:
+            raise reader.unusable
 
-    def _add_conditions(
-        self, draft: Draft, view: ConfigView
-    ) -> tuple[tuple[Problem, ...], UnusableJob | None]:
-        """Read the conditions; what is wrong with them, and with jobs they name."""
-        name, parameters = draft.identity.name, draft.point.parameters
+    def _add_conditions(self, draft: Draft, view: ConfigView) -> ConditionReader:
+        """Read the conditions; the reader tells what is wrong with them."""
+        parameters = draft.point.parameters
         waits: set[int] = set()
         reads: set[int] = set()
-        after = self._read_after(draft, view, "s", waits)
-        start = ConditionReader(after, self._parser)
-        draft.start = start.read_list(parameters, "start_conditions")
+        reader = ConditionReader(
+            self._parser, self._read_after(draft, view, "s", waits)
+        )
+        draft.start = reader.read_list(parameters, "start_conditions")
         commands = {COMMAND_KEY: find_parameter(parameters, COMMAND_KEY)}
         if commands[COMMAND_KEY] is not None:
-            draft.start += start.read_command(commands[COMMAND_KEY], COMMAND_KEY)
+            draft.start += reader.read_command(commands[COMMAND_KEY], COMMAND_KEY)
         asked = {(c.job, c.key) for c in draft.start if isinstance(c, MetadataIs)}
         draft.start += tuple(
             MetadataIs(job=one.job, key=one.key, op="known")
@@ -430,21 +430,18 @@ class JobBuilder:
         )
         if view.has(_MONITORING_COMMAND) and (command := view.raw(_MONITORING_COMMAND)):
             commands[_MONITORING_COMMAND] = command
-            draft.start += start.read_command(command, _MONITORING_COMMAND)
+            draft.start += reader.read_command(command, _MONITORING_COMMAND)
         hint = "write it as a CommandCondition in start_conditions"
         self._world.warnings += (
-            Problem("is deprecated", where, name, hint)
+            Problem("is deprecated", where, draft.identity.name, hint)
             for where, command in commands.items()
             if command is not None
         )
-        after = self._read_after(draft, view, "c", reads)
-        cancel = ConditionReader(after, self._parser)
-        draft.cancel = cancel.read_list(parameters, "cancel_conditions")
+        reader.after = self._read_after(draft, view, "c", reads)
+        draft.cancel = reader.read_list(parameters, "cancel_conditions")
         draft.waits |= waits
         draft.reads |= reads
-        problems = (*start.problems, *cancel.problems)
-        unusable = start.unusable or cancel.unusable
-        return tuple(replace(problem, job=name) for problem in problems), unusable
+        return reader
 
 
 def _refuse_mount(_: str, value: object) -> str:
@@ -472,12 +469,16 @@ _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
 class ConditionReader:
     """Reads the conditions of one job; findings go to `problems`."""
 
-    def __init__(self, after: Substitution, parser: SpecParser) -> None:
-        self._after = after
+    def __init__(self, parser: SpecParser, after: Substitution) -> None:
+        self.after = after
         self._parser = parser
         self.problems: list[Problem] = []
         self.unusable: UnusableJob | None = None
         """A job that they name has faults of its own, which are told there."""
+
+    def _note(self, message: str, where: str, hint: str) -> tuple[Condition, ...]:
+        self.problems.append(Problem(message, where, hint=hint))
+        return ()
 
     def read_list(
         self, parameters: Mapping[str, object], where: str
@@ -487,13 +488,11 @@ class ConditionReader:
         if isinstance(raw, list | tuple):
             each = (self._read(item, f"{where}.{at}") for at, item in enumerate(raw))
             return tuple(condition for found in each for condition in found)
-        what = shorten_text(repr(raw))
-        hint = "conditions are a list: `- class_name: FileExistsCondition`"
         if isinstance(raw, Mapping):
-            what = "a mapping"
             hint = "write `- ` before its class_name: conditions are a list"
-        self.problems.append(Problem(f"is {what}, not a list", where, hint=hint))
-        return ()
+            return self._note("is a mapping, not a list", where, hint)
+        hint = "conditions are a list: `- class_name: FileExistsCondition`"
+        return self._note(f"is {shorten_text(repr(raw))}, not a list", where, hint)
 
     def read_command(self, raw: object, where: str) -> tuple[Condition, ...]:
         """The condition that a `start_condition_cmd` stands for."""
@@ -501,18 +500,14 @@ class ConditionReader:
             words = shlex.split(raw) if isinstance(raw, str) else raw
         except ValueError as error:
             hint = "close the quote, or write the command as a list"
-            message = f"{shorten_text(repr(raw))}: {error}"
-            self.problems.append(Problem(message, where=where, hint=hint))
-            return ()
+            return self._note(f"{shorten_text(repr(raw))}: {error}", where, hint)
         return self._read({"class_name": "CommandCondition", "command": words}, where)
 
     def _read(self, raw: object, where: str) -> tuple[Condition, ...]:
         if not isinstance(raw, Mapping):
             hint = "class_name: FileExistsCondition, and its fields"
             shown = "null" if raw is None else shorten_text(repr(raw))
-            message = f"is {shown}, not a mapping"
-            self.problems.append(Problem(message, where, hint=hint))
-            return ()
+            return self._note(f"is {shown}, not a mapping", where, hint)
         try:
             return (self._parser.condition(self._resolve(raw), where),)
         except FAULTS as error:
@@ -525,10 +520,10 @@ class ConditionReader:
         fields = dict(raw)
         name = str(raw.get("class_name", "")).removesuffix("Condition")
         if name == "Metadata" and isinstance(key := raw.get("key"), str):
-            if (runtime := self._after.find_runtime(key)) is not None:
+            if (runtime := self.after.find_runtime(key)) is not None:
                 fields |= {"job": runtime.job, "key": runtime.key}
             elif base := _BASE_KEY.fullmatch(key):
-                fields |= {"job": self._after.values.base_name(), "key": base["key"]}
+                fields |= {"job": self.after.values.base_name(), "key": base["key"]}
         for key, value in fields.items():
             if key == "condition" and isinstance(value, Mapping):
                 fields[key] = self._resolve(value)
@@ -538,5 +533,5 @@ class ConditionReader:
                     for item in value
                 ]
             elif key not in {"pattern", "class_name"}:
-                fields[key] = self._after.value(value)
+                fields[key] = self.after.value(value)
         return fields

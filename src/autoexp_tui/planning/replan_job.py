@@ -93,16 +93,6 @@ def _list_values(
     return values, planned
 
 
-def job_view(
-    job: JobSpec, composer: Composer, further: Sequence[str] = ()
-) -> ConfigView:
-    """The config of a planned job, with further overrides; raises CannotCompose."""
-    mounts = build_mounts(job.stage, job.index, job.family, composer.base())
-    view = composer.compose((*job.overrides, *further), mounts)
-    view.put("project.name", escape_dollars(job.name))
-    return view
-
-
 def _make(
     job: JobSpec,
     further: Sequence[str],
@@ -111,7 +101,9 @@ def _make(
     parser: SpecParser,
 ) -> tuple[JobSpec, Monitoring, ConfigView]:
     """A job as the config makes it, in the plan's own directories; its own rules."""
-    view = job_view(job, composer, further)
+    mounts = build_mounts(job.stage, job.index, job.family, composer.base())
+    view = composer.compose((*job.overrides, *further), mounts)
+    view.put("project.name", escape_dollars(job.name))
     if view.has("project.base_output_dir") and plan.base_output_dir:
         view.put("project.base_output_dir", plan.base_output_dir)
     if view.has("slurm.log_dir"):

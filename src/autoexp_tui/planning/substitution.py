@@ -125,7 +125,10 @@ class Substitution:
         match parts:
             case (Reference() as only,):
                 return self._wrap(self._read(only))
-        row = list(map(self._resolve_piece, parts))
+        row = [
+            part if isinstance(part, str) else self._resolve_piece(part)
+            for part in parts
+        ]
         lists = [piece.values for piece in row if isinstance(piece, Several)]
         if len({len(values) for values in lists}) > 1:
             raise NotAReference(
@@ -175,9 +178,7 @@ class Substitution:
         self.own.append(own.accessor)
         return _format_interpolation(own.accessor)
 
-    def _resolve_piece(self, part: Part) -> str | Several:
-        if isinstance(part, str):
-            return part
+    def _resolve_piece(self, part: Reference | Interpolation) -> str | Several:
         if isinstance(part, Interpolation):
             return self._mount_references(part)
         value = self._read(part)
@@ -211,17 +212,18 @@ class Substitution:
 
     def format_name(self, text: str) -> str:
         """A text with everything in it spelled as in names."""
-        return "".join(format_in_name(self._read_part(p)) for p in self._parse(text))
-
-    def _read_part(self, part: Part) -> object:
-        if isinstance(part, Interpolation):
-            return self._finish(self._mount_references(part))
-        if isinstance(part, str):
-            return self._finish(part)
-        value = self.values.of(part)
-        if isinstance(value, Runtime | Several):
-            raise NotAReference(f"`{part.text}` gives no one value for a name")
-        return value
+        pieces: list[object] = []
+        for part in self._parse(text):
+            if isinstance(part, Interpolation):
+                pieces.append(self._finish(self._mount_references(part)))
+            elif isinstance(part, str):
+                pieces.append(self._finish(part))
+            else:
+                value = self.values.of(part)
+                if isinstance(value, Runtime | Several):
+                    raise NotAReference(f"`{part.text}` gives no one value for a name")
+                pieces.append(value)
+        return "".join(map(format_in_name, pieces))
 
     def find_runtime(self, text: str) -> Runtime | None:
         """The metadata that a whole text stands for; None when it does not."""

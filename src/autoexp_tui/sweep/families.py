@@ -161,21 +161,13 @@ class Lookup:
 
     def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
         if key not in self._by_value:
-            values: dict[str, list[int]] = {}
-            for at, value in self._points_by_key.get(key, ()):
-                values.setdefault(format_word(value), []).append(at)
-            self._by_value[key] = values
+            values = self._by_value[key] = {}
+            for at, point in enumerate(self._points):
+                for name, value in point.parameters.items():
+                    if plain_key(name) == key:
+                        values.setdefault(format_word(value), []).append(at)
         rows = (self._by_value[key].get(one, ()) for one in words)
         return sorted(set(chain.from_iterable(rows)))
-
-    @cached_property
-    def _points_by_key(self) -> Mapping[str, Sequence[tuple[int, object]]]:
-        """Plain key -> the points that set it, and to what."""
-        found: dict[str, list[tuple[int, object]]] = {}
-        for at, point in enumerate(self._points):
-            for key, value in point.parameters.items():
-                found.setdefault(plain_key(key), []).append((at, value))
-        return found
 
     @cached_property
     def _shapes(self) -> Set[tuple[str, ...]]:
