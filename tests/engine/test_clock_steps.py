@@ -109,31 +109,27 @@ def test_an_action_put_off_by_a_cooldown_fires(step: float, anew: bool) -> None:
 
 @Step
 @Anew
-def test_a_time_out_ends_the_wait(step: float, anew: bool) -> None:
-    bench = waits(NEVER)
-    set_clock(bench, step, anew=anew)
-    took = takes(bench, bench.is_("j", JobState.SKIPPED))
-    assert LASTS - 4 <= took <= LASTS + 1
-    assert bench.job("j").cause is Cause.START_TIMEOUT
-
-
-@Step
-@Anew
-def test_a_span_of_waiting_is_over_in_its_time(step: float, anew: bool) -> None:
-    bench = waits(TimeReached(after_seconds=LASTS))
-    set_clock(bench, step, anew=anew)
-    assert LASTS - 4 <= takes(bench, bench.is_("j", JobState.RUNNING)) <= LASTS + 1
-
-
-@Step
-@Anew
-def test_an_approval_nobody_gives_is_refused_in_its_time(
-    step: float,
-    anew: bool,
+@pytest.mark.parametrize(
+    ("start", "state"),
+    [
+        (NEVER, JobState.SKIPPED),
+        (TimeReached(after_seconds=LASTS), JobState.RUNNING),
+        (
+            Approval(prompt="?", timeout_seconds=LASTS, on_timeout="reject"),
+            JobState.SKIPPED,
+        ),
+    ],
+    ids=["a time-out", "a span of time", "an approval that nobody gives"],
+)
+def test_a_wait_is_over_in_its_time(
+    start: Condition, state: JobState, step: float, anew: bool
 ) -> None:
-    bench = waits(Approval(prompt="?", timeout_seconds=LASTS, on_timeout="reject"))
+    bench = waits(start)
     set_clock(bench, step, anew=anew)
-    assert LASTS - 4 <= takes(bench, bench.is_("j", JobState.SKIPPED)) <= LASTS + 1
+    took = takes(bench, bench.is_("j", state))
+    assert LASTS - 4 <= took <= LASTS + 1
+    if start is NEVER:
+        assert bench.job("j").cause is Cause.START_TIMEOUT
 
 
 @Step

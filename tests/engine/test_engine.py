@@ -122,20 +122,12 @@ def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
     bench.until(bench.is_("a", JobState.COMPLETED))
     bench.run(10)
     assert bench.job("b").state is JobState.WAITING
-    bench.order(commands.Resume())
-    bench.until(bench.is_("b", JobState.COMPLETED))
-
-
-def test_a_ready_job_is_told_since_when_submission_is_paused() -> None:
-    bench = Bench(two(start=(after("a"),)), {"a": [[OK]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
-    bench.order(commands.Pause())
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    bench.run(10)
     paused, kept = bench.engine.state.paused, bench.job("b").why
     assert paused is not None
     assert kept is not None
     assert kept.arg("at") == paused.arg("at") > 0  # type: ignore[operator]
+    bench.order(commands.Resume())
+    bench.until(bench.is_("b", JobState.COMPLETED))
 
 
 # ----------------------------------------------------------------- cancel and fail
@@ -429,14 +421,6 @@ def test_a_loss_that_is_no_number_fails_the_job_with_cause_nan() -> None:
     assert [w.why.code for w in bench.engine.state.warnings.values()] == ["nan"]
 
 
-def test_a_nan_only_warns_where_the_config_says_so() -> None:
-    script = RunScript(seconds=10.0, writes=(loss(1.0, 10, "nan"),))
-    rules = Monitoring(anomalies=Anomalies(nan="warn"))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    assert bench.engine.state.warnings
-
-
 def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None:
     writes = (loss(1.0, 10, "2.5"), *(says(n * 5.0, "noise") for n in range(1, 90)))
     rules = Monitoring(stall_after_seconds=60.0)
@@ -498,11 +482,6 @@ def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
         assert ask is not None
         digests.add(ask.digest)
     assert len(digests) == 2
-
-
-def test_approvals_of_a_stage_can_be_given_beforehand() -> None:
-    bench = Bench(asking(), {"a": [[OK]]}, approve=frozenset({"*"}))
-    bench.until(bench.is_("b", JobState.COMPLETED))
 
 
 def test_who_resumes_with_approvals_answers_what_was_asked_before() -> None:
@@ -642,30 +621,3 @@ def test_an_idle_engine_publishes_nothing() -> None:
     before = len(bench.snapshots)
     bench.run(60)
     assert len(bench.snapshots) == before
-
-
-def test_curves_of_ended_jobs_come_back_with_the_next_engine() -> None:
-    writes = tuple(loss(n * 1.0, n * 10, f"{3 - n / 10:.2f}") for n in range(1, 6))
-    bench = Bench(
-        plan(job("a"), monitoring=Monitoring(log_events=(SAVED,))),
-        {"a": [[RunScript(seconds=8.0, writes=writes)]]},
-    )
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    events_before = len(bench.world.session.records)
-    bench.start()
-    bench.run(3)
-    live = bench.snapshots[-1].live[0]
-    assert live is not None
-    assert live.curves["loss"].steps == (10, 20, 30, 40, 50)
-    assert len(bench.world.session.records) == events_before + 1  # the new engine
-
-
-def test_a_nan_in_an_old_log_ends_nothing_a_second_time() -> None:
-    bench = Bench(
-        plan(job("a")),
-        {"a": [[RunScript(seconds=99.0, writes=(loss(1.0, 10, "nan"),))]]},
-    )
-    bench.until(bench.is_("a", JobState.FAILED))
-    bench.start()
-    bench.run(3)
-    assert len(bench.happened(events.WarningRaised)) == 1

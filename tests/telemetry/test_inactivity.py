@@ -56,17 +56,55 @@ def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     assert due(one, 70.0) == [QuietPeriod(SILENT, 6, 6, "no new output for 60 s")]
 
 
-def test_a_run_that_never_says_anything_is_silent_too() -> None:
-    assert due(watch(SILENT), 60.0)[0].key == 0
+PATIENT = LogEvent(name="patient", pattern_type="progress", after_seconds=90.0)
+STALLED = LogEvent(name="r", pattern_type="progress")
+"""Waits as long as a stall: 300 s here."""
+PLAYS = {
+    "a run that never says anything is silent": (SILENT, "59 due | 60 due silent"),
+    "silence is told once until something is said": (
+        SILENT,
+        "60 due silent | 600 due | 601 says hello | 660 due | 661 due silent",
+    ),
+    "a log that grows is no progress": (
+        STEPS,
+        "1 step 10 | 20 says noise | 40 says noise | 60 says noise | 70 due steps",
+    ),
+    "a counter that moves on may stop again": (
+        STEPS,
+        "1 step 10 | 61 due steps | 100 due | 101 step 11 | 160 due | 161 due steps",
+    ),
+    "step zero is no movement": (STEPS, "1 step 0 | 600 due"),
+    "a rule without a time waits as a stall": (
+        STALLED,
+        "0 step 10 | 299 due | 300 due r",
+    ),
+    "words are no movement": (
+        SAMPLES,
+        "1 says samples: 5 | 50 says samples: many | 61 due samples",
+    ),
+    "nan is no movement": (
+        SAMPLES,
+        "1 says samples: 5 | 50 says samples: nan | 61 due samples",
+    ),
+    "what is beyond all numbers is no movement": (
+        SAMPLES,
+        "1 says samples: 5 | 50 says samples: 1e999 | 61 due samples",
+    ),
+}
 
 
-def test_silence_is_told_once_until_something_is_said() -> None:
-    one = watch(SILENT)
-    assert names(due(one, 60.0)) == ["silent"]
-    assert due(one, 600.0) == []
-    one.read_lines(b"hello\n", 0, 601.0)
-    assert names(due(one, 660.0)) == []
-    assert names(due(one, 661.0)) == ["silent"]
+@pytest.mark.parametrize("case", PLAYS)
+def test_a_rule_is_due_when_its_time_is_over(case: str) -> None:
+    rule, script = PLAYS[case]
+    one = watch(rule, afresh=True)
+    for part in script.split(" | "):
+        at, what, *rest = part.split(" ", 2)
+        if what == "due":
+            assert names(due(one, float(at))) == rest
+        elif what == "step":
+            one.report_step(int(*rest), float(at), 0)
+        else:
+            one.read_lines("".join(rest).encode() + b"\n", 0, float(at))
 
 
 def test_with_a_pattern_other_lines_are_no_sign_of_life() -> None:
@@ -98,39 +136,10 @@ def test_a_counter_that_stopped_stands_still() -> None:
     assert due(one, 65.0) == [QuietPeriod(STEPS, 20, 40, "no step after 20 for 60 s")]
 
 
-def test_a_log_that_grows_is_no_progress() -> None:
-    one = watch(STEPS, afresh=True)
-    one.report_step(10, 1.0, 0)
-    for at in range(2, 70):
-        one.read_lines(b"noise\n", 10, float(at))
-    assert names(due(one, 70.0)) == ["steps"]
-
-
-def test_a_counter_that_moves_on_may_stop_again() -> None:
-    one = watch(STEPS, afresh=True)
-    one.report_step(10, 1.0, 0)
-    assert names(due(one, 61.0)) == ["steps"]
-    assert due(one, 100.0) == []
-    one.report_step(11, 101.0, 10)
-    assert [still.key for still in due(one, 161.0)] == [11]
-
-
 def test_where_a_run_goes_on_from_is_no_movement() -> None:
     one = watch(STEPS)
     one.report_step(8000, 1.0, 0)
     assert due(one, 4000.0) == []
-
-
-def test_a_run_that_starts_afresh_has_moved_with_its_first_step() -> None:
-    one = watch(STEPS, afresh=True)
-    one.report_step(100, 1.0, 0)
-    assert names(due(one, 61.0)) == ["steps"]
-
-
-def test_step_zero_is_no_movement() -> None:
-    one = watch(STEPS, afresh=True)
-    one.report_step(0, 1.0, 0)
-    assert due(one, 600.0) == []
 
 
 def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
@@ -143,27 +152,11 @@ def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     ]
 
 
-@pytest.mark.parametrize("said", [b"many", b"nan", b"inf", b"1e999"])
-def test_what_is_no_number_moves_nothing(said: bytes) -> None:
-    one = watch(SAMPLES, afresh=True)
-    one.read_lines(b"samples: 5\n", 0, 1.0)
-    one.read_lines(b"samples: " + said + b"\n", 11, 50.0)
-    assert [still.key for still in due(one, 61.0)] == [1]
-
-
 def test_several_rules_share_the_runs_own_counter() -> None:
-    patient = LogEvent(name="patient", pattern_type="progress", after_seconds=90.0)
-    one = watch(STEPS, patient, afresh=True)
+    one = watch(STEPS, PATIENT, afresh=True)
     one.report_step(10, 0.0, 0)
     assert names(due(one, 60.0)) == ["steps"]
     assert names(due(one, 90.0)) == ["patient"]
-
-
-def test_a_rule_without_a_time_waits_as_long_as_a_stall() -> None:
-    one = watch(LogEvent(name="r", pattern_type="progress"), afresh=True)
-    one.report_step(10, 0.0, 0)
-    assert due(one, 299.0) == []
-    assert names(due(one, 300.0)) == ["r"]
 
 
 def test_a_stall_lasts_until_the_counter_moves() -> None:

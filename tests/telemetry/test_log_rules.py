@@ -32,33 +32,52 @@ def regex(pattern: str) -> LogEvent:
     return LogEvent(name="r", pattern=pattern, pattern_type="regex")
 
 
-def test_a_substring_is_found_with_its_line_and_place() -> None:
-    assert found(substring("oom"), b"fine\nan oom kill\n", 100) == [
-        Match("r", 105, "an oom kill")
-    ]
+OPTIONAL = LogEvent(
+    name="r", pattern="a(b)?c", pattern_type="regex", extract_groups={"k": "1"}
+)
+FOUND: dict[str, tuple[LogEvent, bytes, list[Match]]] = {
+    "a text, with its line and place": (
+        substring("oom"),
+        b"fine\nan oom kill\n",
+        [Match("r", 105, "an oom kill")],
+    ),
+    "a text is no regular expression": (substring("o.m"), b"oom\n", []),
+    "a group that took no part": (OPTIONAL, b"ac\n", [Match("r", 100, "ac", {})]),
+    "once a line": (
+        regex("a"),
+        b"aaa\na\n",
+        [Match("r", 100, "aaa"), Match("r", 104, "a")],
+    ),
+    "each state of a progress bar is a line": (
+        regex("^2.%$"),
+        b"10%\r20%\r30%\n",
+        [Match("r", 104, "20%")],
+    ),
+    "offsets are bytes, and bad UTF-8 is replaced": (
+        substring("error"),
+        b"\xff\xfe\xc3\xa4\nrank \xff error\n",
+        [Match("r", 105, "rank ? error")],
+    ),
+    "a last line without its end": (substring("a"), b"b\na", [Match("r", 102, "a")]),
+    "groups by name and number": (
+        SAVED,
+        b"successfully saved checkpoint from iteration    8000 to /o/8\n",
+        [
+            Match(
+                "saved",
+                100,
+                "successfully saved checkpoint from iteration    8000 to /o/8",
+                {"checkpoint_iteration": "8000", "checkpoint_path": "/o/8"},
+            )
+        ],
+    ),
+}
 
 
-def test_a_substring_is_no_regex() -> None:
-    assert found(substring("o.m"), b"oom\n") == []
-
-
-def test_a_regex_extracts_groups_by_name_and_number() -> None:
-    line = b"successfully saved checkpoint from iteration    8000 to /o/iter_8000\n"
-    assert found(SAVED, line)[0].metadata == {
-        "checkpoint_iteration": "8000",
-        "checkpoint_path": "/o/iter_8000",
-    }
-
-
-def test_a_group_that_took_no_part_extracts_nothing() -> None:
-    rule = LogEvent(
-        name="r", pattern="a(b)?c", pattern_type="regex", extract_groups={"k": "1"}
-    )
-    assert found(rule, b"ac\n") == [Match("r", 0, "ac", {})]
-
-
-def test_a_line_matches_a_rule_once() -> None:
-    assert len(found(regex("a"), b"aaa\na\n")) == 2
+@pytest.mark.parametrize("case", FOUND)
+def test_what_is_found_in_lines_from_byte_100(case: str) -> None:
+    rule, text, matches = FOUND[case]
+    assert found(rule, text, 100) == matches
 
 
 def test_matches_come_in_the_order_of_lines_then_rules() -> None:
@@ -79,15 +98,6 @@ def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
     assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
 
 
-def test_anchors_hold_for_each_state_of_a_progress_bar() -> None:
-    assert [match.offset for match in found(regex("^2.%$"), b"10%\r20%\r30%\n")] == [4]
-
-
-def test_bad_utf8_is_replaced_and_offsets_stay_bytes() -> None:
-    data = b"\xff\xfe\xc3\xa4\nrank \xff error\n"
-    assert found(substring("error"), data) == [Match("r", 5, "rank ? error")]
-
-
 def test_a_match_keeps_a_bounded_part_of_its_line() -> None:
     assert len(found(substring("x"), b"x" * 10_000 + b"\n")[0].line) == 2000
 
@@ -96,10 +106,6 @@ def test_a_match_keeps_a_bounded_part_of_its_line() -> None:
 def test_an_empty_pattern_is_refused(rule: LogEvent) -> None:
     with pytest.raises(ValueError, match="its pattern is empty"):
         compile_rule(rule)
-
-
-def test_a_last_line_without_its_end_counts() -> None:
-    assert found(substring("a"), b"b\na") == [Match("r", 2, "a")]
 
 
 def test_rules_hold_for_their_stages() -> None:

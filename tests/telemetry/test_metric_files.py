@@ -19,16 +19,9 @@ from autoexp_tui.telemetry.metrics import Point
 from tests.model.builders import job
 
 
-def jsonl(text: str, **fields: object) -> list[Point]:
-    return FileReader(MetricFile(path="x", format="jsonl", **fields)).read(  # type: ignore[arg-type]
-        text.encode()
-    )
-
-
-def rows(text: str, **fields: object) -> list[Point]:
-    return FileReader(MetricFile(path="x", format="csv", **fields)).read(  # type: ignore[arg-type]
-        text.encode()
-    )
+def read(form: str, text: str, **fields: object) -> list[Point]:
+    file = MetricFile(path="x", format=form, **fields)  # type: ignore[arg-type]
+    return FileReader(file).read(text.encode())
 
 
 def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
@@ -54,33 +47,108 @@ def test_what_no_job_has_is_named() -> None:
     assert find_unknown_fields("{name}/{nmae}/{x}.csv") == ["nmae", "x"]
 
 
-def test_every_number_of_an_object_is_a_metric() -> None:
-    text = '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}\n'
-    assert told(jsonl(text)) == [(5, {"loss": 2.5, "learning_rate": 1e-3})]
+NAMED = {"step": "t.n", "metrics": {"loss": "train.nll", "lr": "opt.lr"}}
+NUMBERED = {"step": "column 1", "metrics": {"loss": "column 2"}}
+Told = list[tuple[int, dict[str, float]]]
+READ: dict[str, tuple[str, str, dict[str, object], Told]] = {
+    "every number of an object is a metric": (
+        "jsonl",
+        '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}',
+        {},
+        [(5, {"loss": 2.5, "learning_rate": 1e-3})],
+    ),
+    "nested keys are joined by dots": (
+        "jsonl",
+        '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}',
+        {},
+        [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})],
+    ),
+    "metrics and step may be named": (
+        "jsonl",
+        '{"t": {"n": "7"}, "train": {"nll": "2.5", "x": 1}, "opt": {"lr": 1}}',
+        {**NAMED},
+        [(7, {"loss": 2.5, "learning_rate": 1.0})],
+    ),
+    "what is no number says nothing": (
+        "jsonl",
+        '{"step": 1, "host": "10", "gone": null, "all": [1, 2], "loss": 1}',
+        {},
+        [(1, {"loss": 1.0})],
+    ),
+    "private keys are no metrics, but may be the step": (
+        "jsonl",
+        '{"_step": 4, "_runtime": 12.5, "train/loss": 2.0}',
+        {},
+        [(4, {"loss": 2.0})],
+    ),
+    "new keys may come at any time": (
+        "jsonl",
+        '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2, "acc": 0.5}',
+        {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0, "acc": 0.5})],
+    ),
+    "columns are named by the header": (
+        "csv",
+        "step,loss,lr\n1,2.5,0.1\n2,2.25,0.1",
+        {},
+        [
+            (1, {"loss": 2.5, "learning_rate": 0.1}),
+            (2, {"loss": 2.25, "learning_rate": 0.1}),
+        ],
+    ),
+    "empty cells say nothing": (
+        "csv",
+        "epoch,step,train_loss,val_loss\n0,10,2.5,\n0,20,,2.25",
+        {},
+        [(10, {"epoch": 0.0, "loss": 2.5}), (20, {"epoch": 0.0, "eval_loss": 2.25})],
+    ),
+    "tabs part cells": ("csv", "step\tloss\n1\t2.5", {}, [(1, {"loss": 2.5})]),
+    "semicolons part cells": ("csv", "step;loss\n1;2.5", {}, [(1, {"loss": 2.5})]),
+    "a header that comes again is no row": (
+        "csv",
+        "step,loss\n1,3\nstep,loss\n2,2",
+        {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0})],
+    ),
+    "another header holds for what follows": (
+        "csv",
+        "step,loss\n1,3\nstep,acc,loss\n2,0.5,2",
+        {},
+        [(1, {"loss": 3.0}), (2, {"acc": 0.5, "loss": 2.0})],
+    ),
+    "rows have more or fewer cells": (
+        "csv",
+        "step,loss,lr\n1,3\n2,2,0.1,99",
+        {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0, "learning_rate": 0.1})],
+    ),
+    "without a header columns are numbered": (
+        "csv",
+        "1,2.5\n2,2.0",
+        {**NUMBERED},
+        [(1, {"loss": 2.5}), (2, {"loss": 2.0})],
+    ),
+    "a mark before the header and carriage returns are no part of names": (
+        "csv",
+        "\ufeff# step,loss\r\n1,3\r\n2,2\r",
+        {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0})],
+    ),
+}
 
 
-def test_nested_keys_are_joined_by_dots() -> None:
-    text = '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}\n'
-    assert told(jsonl(text)) == [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})]
-
-
-def test_metrics_and_step_may_be_named() -> None:
-    fields = {"step": "t.n", "metrics": {"loss": "train.nll", "lr": "opt.lr"}}
-    text = '{"t": {"n": "7"}, "train": {"nll": "2.5", "x": 1}, "opt": {"lr": 1}}\n'
-    assert told(jsonl(text, **fields)) == [(7, {"loss": 2.5, "learning_rate": 1.0})]
+@pytest.mark.parametrize("case", READ)
+def test_what_is_read_of_a_file(case: str) -> None:
+    form, text, fields, expected = READ[case]
+    assert told(read(form, text + "\n", **fields)) == expected
 
 
 @pytest.mark.parametrize(
     "spelled", ["NaN", '"nan"', '"NaN"', '"Infinity"', "-Infinity", '"-inf"']
 )
 def test_what_is_no_finite_number_is_read_however_it_is_spelled(spelled: str) -> None:
-    (point,) = jsonl(f'{{"step": 1, "loss": {spelled}}}\n')
+    (point,) = read("jsonl", f'{{"step": 1, "loss": {spelled}}}\n')
     assert not math.isfinite(point.values["loss"])
-
-
-def test_what_is_no_number_says_nothing() -> None:
-    text = '{"step": 1, "host": "10", "gone": null, "all": [1, 2], "loss": 1}\n'
-    assert told(jsonl(text)) == [(1, {"loss": 1.0})]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +156,8 @@ def test_what_is_no_number_says_nothing() -> None:
     ["", "text", "[1, 2]", '{"step": 5, "los', "{" * 2000, '{"loss": 1e9999999}', "3"],
 )
 def test_a_line_that_cannot_be_read_costs_only_itself(line: str) -> None:
-    points = jsonl(f'{line}\n{{"step": 6, "loss": 2}}\n')
+    points = read("jsonl", f'{line}\n{{"step": 6, "loss": 2}}\n')
     assert (points[-1].step, points[-1].values) == (6, {"loss": 2.0})
-
-
-def test_private_keys_are_no_metrics_but_may_be_the_step() -> None:
-    text = '{"_step": 4, "_runtime": 12.5, "train/loss": 2.0}\n'
-    assert told(jsonl(text)) == [(4, {"loss": 2.0})]
 
 
 def test_lines_without_a_step_are_counted() -> None:
@@ -104,75 +167,22 @@ def test_lines_without_a_step_are_counted() -> None:
     assert not reader.has_steps
 
 
-def test_new_keys_may_come_at_any_time() -> None:
-    text = '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2, "acc": 0.5}\n'
-    assert told(jsonl(text))[1] == (2, {"loss": 2.0, "acc": 0.5})
-
-
 def test_a_point_knows_where_its_line_begins_in_the_file() -> None:
     reader = FileReader(MetricFile(path="x", format="jsonl"))
     assert reader.read(b'\n{"loss": 3}\n', 100)[0].offset == 101
 
 
-def test_columns_are_named_by_the_header() -> None:
-    assert told(rows("step,loss,lr\n1,2.5,0.1\n2,2.25,0.1\n")) == [
-        (1, {"loss": 2.5, "learning_rate": 0.1}),
-        (2, {"loss": 2.25, "learning_rate": 0.1}),
-    ]
-
-
-def test_empty_cells_say_nothing() -> None:
-    text = "epoch,step,train_loss,val_loss\n0,10,2.5,\n0,20,,2.25\n"
-    assert told(rows(text)) == [
-        (10, {"epoch": 0.0, "loss": 2.5}),
-        (20, {"epoch": 0.0, "eval_loss": 2.25}),
-    ]
-
-
-@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
-def test_cells_are_parted_by_what_the_header_has(delimiter: str) -> None:
-    text = "step,loss\n1,2.5\n".replace(",", delimiter)
-    assert told(rows(text)) == [(1, {"loss": 2.5})]
-
-
 def test_quoted_cells_may_hold_anything() -> None:
     text = 'step,"note, of ""x""",loss\n1,"a, b\nc ""d""",2.5\n2,e,2.0\n'
-    points = rows(text)
+    points = read("csv", text)
     assert told(points) == [(1, {"loss": 2.5}), (2, {"loss": 2.0})]
     assert points[0].offset == text.index("1,")
 
 
 def test_a_quote_that_is_never_closed_costs_a_bounded_part() -> None:
     lines = "".join(f"{n},2.5\n" for n in range(2, 30_000))
-    points = rows(f'step,loss\n1,"2.5\n{lines}')
+    points = read("csv", f'step,loss\n1,"2.5\n{lines}')
     assert points[-1].step == 29_999
-
-
-def test_a_header_that_comes_again_is_no_row() -> None:
-    text = "step,loss\n1,3\nstep,loss\n2,2\n"
-    assert [point.step for point in rows(text)] == [1, 2]
-
-
-def test_another_header_holds_for_what_follows() -> None:
-    text = "step,loss\n1,3\nstep,acc,loss\n2,0.5,2\n"
-    assert told(rows(text))[1] == (2, {"acc": 0.5, "loss": 2.0})
-
-
-def test_a_row_with_more_or_fewer_cells_is_read_as_far_as_it_goes() -> None:
-    text = "step,loss,lr\n1,3\n2,2,0.1,99\n"
-    assert told(rows(text)) == [
-        (1, {"loss": 3.0}),
-        (2, {"loss": 2.0, "learning_rate": 0.1}),
-    ]
-
-
-def test_a_file_without_a_header_has_numbered_columns() -> None:
-    fields = {"step": "column 1", "metrics": {"loss": "column 2"}}
-    assert told(rows("1,2.5\n2,2.0\n", **fields))[1] == (2, {"loss": 2.0})
-
-
-def test_a_mark_before_the_header_and_carriage_returns_are_no_part_of_names() -> None:
-    assert told(rows("\ufeff# step,loss\r\n1,nan\r\n2,2\r\n"))[1] == (2, {"loss": 2.0})
 
 
 LINES = st.lists(

@@ -177,12 +177,9 @@ def test_what_only_looks_alike_is_no_point(line: str) -> None:
     [("nan", math.nan), ("NaN", math.nan), ("inf", math.inf), ("-Infinity", -math.inf)],
 )
 def test_losses_that_are_no_numbers_are_read(text: str, value: float) -> None:
-    read = only(f"step 5 | loss: {text} |").values["loss"]
-    assert read == value or (math.isnan(read) and math.isnan(value))
-
-
-def test_a_loss_said_to_be_nan_is_nan() -> None:
-    assert math.isnan(only("iteration 7: loss is NaN").values["loss"])
+    for line in (f"step 5 | loss: {text} |", f"iteration 7: loss is {text}"):
+        read = only(line).values["loss"]
+        assert read == value or (math.isnan(read) and math.isnan(value))
 
 
 @pytest.mark.parametrize(
@@ -314,42 +311,32 @@ def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
     assert point.values == {"loss": 2.5}
 
 
-def test_a_users_pattern_yields_a_metric() -> None:
-    pattern = MetricPattern(name="perplexity", pattern=r"ppl ([\d.]+)")
-    point = only("at step 5 ppl 12.5 of all", pattern)
-    assert (point.step, point.values) == (5, {"perplexity": 12.5})
-
-
-def test_a_users_loss_replaces_the_known_one() -> None:
-    pattern = MetricPattern(name="loss", pattern=r"objective (\S+)")
-    read = points("step 1 loss 2 objective 7\nstep 2 loss 3", pattern)
-    assert [(point.step, point.values) for point in read] == [
-        (1, {"loss": 7.0}),
-        (2, {}),
-    ]
-
-
-def test_a_users_step_replaces_the_known_one() -> None:
-    pattern = MetricPattern(name="iteration", pattern=r"tick (\d+)")
-    read = points("tick 12\nstep 3 loss 2", pattern)
-    assert [(point.step, point.values) for point in read] == [
-        (12, {}),
-        (12, {"loss": 2.0}),
-    ]
-
-
-def test_a_group_that_is_called_value_holds_the_number() -> None:
-    pattern = MetricPattern(name="x", pattern=r"(\w+)=(?P<value>\d+)")
-    assert only("mine=7", pattern).values == {"x": 7.0}
-
-
-def test_a_users_pattern_sees_the_text_as_written() -> None:
-    pattern = MetricPattern(name="größe", pattern=r"Größe=([\d,]+)")
-    assert only("Größe=1,234", pattern).values == {"größe": 1234.0}
-
-
-def test_what_a_users_pattern_found_may_be_no_number() -> None:
-    assert points("x=abc", MetricPattern(name="x", pattern=r"x=(\w+)")) == []
+@pytest.mark.parametrize(
+    ("name", "pattern", "text", "told"),
+    [
+        ("ppl", r"ppl ([\d.]+)", "at step 5 ppl 12.5", [(5, {"ppl": 12.5})]),
+        ("loss", r"objective (\S+)", "step 1 loss 2 objective 7", [(1, {"loss": 7.0})]),
+        ("loss", r"objective (\S+)", "step 2 loss 3", [(2, {})]),
+        ("iter", r"tick (\d+)", "tick 7\nstep 3 loss 2", [(7, {}), (7, {"loss": 2.0})]),
+        ("x", r"(\w+)=(?P<value>\d+)", "mine=7", [(1, {"x": 7.0})]),
+        ("größe", r"Größe=([\d,]+)", "Größe=1,234", [(1, {"größe": 1234.0})]),
+        ("x", r"x=(\w+)", "x=abc", []),
+    ],
+    ids=[
+        "a metric of one's own",
+        "one's own loss wins over the known one",
+        "the known loss is none where one's own is not told",
+        "one's own step wins over the known one",
+        "a group that is called value holds the number",
+        "the text is seen as it was written",
+        "what is found is no number",
+    ],
+)  # fmt: skip
+def test_a_users_pattern_yields_a_metric(
+    name: str, pattern: str, text: str, told: list[tuple[int, dict[str, float]]]
+) -> None:
+    read = points(text, MetricPattern(name=name, pattern=pattern))
+    assert [(point.step, point.values) for point in read] == told
 
 
 @pytest.mark.parametrize("pattern", ["(", "no group"])
