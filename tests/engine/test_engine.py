@@ -603,18 +603,6 @@ def test_time_conditions_need_nobody_to_wake_them() -> None:
     bench.until(bench.is_("a", JobState.COMPLETED))
 
 
-def test_the_snapshot_shares_what_did_not_change() -> None:
-    bench = Bench(plan(job("a"), job("b", 1)), {"a": [[OK]]}, slots=1)
-    bench.until(bench.is_("a", JobState.RUNNING))
-    bench.run(1)
-    first = bench.snapshots[-1]
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    bench.run(0.5)
-    last = bench.snapshots[-1]
-    assert first.plan is last.plan
-    assert first.jobs[0] is not last.jobs[0]
-
-
 def test_an_idle_engine_publishes_nothing() -> None:
     bench = Bench(plan(job("a", start_conditions=(TimeReached(after_seconds=1e6),))))
     bench.run(5)

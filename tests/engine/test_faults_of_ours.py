@@ -40,19 +40,12 @@ def buggy(monkeypatch: pytest.MonkeyPatch) -> Buggy:
     return made
 
 
-def test_other_jobs_are_sent_all_the_same(buggy: Buggy) -> None:
-    buggy.bench.until(buggy.bench.is_("b", JobState.COMPLETED))
-
-
-def test_what_may_have_been_sent_is_asked_for_before_it_is_sent_again(
+def test_what_may_have_been_sent_is_asked_for_and_the_others_are_sent(
     buggy: Buggy,
 ) -> None:
     buggy.bench.until(buggy.bench.is_("a", JobState.COMPLETED))
+    buggy.bench.until(buggy.bench.is_("b", JobState.COMPLETED))
     assert buggy.sent == ["a", "b"]
-
-
-def test_the_fault_is_told(buggy: Buggy) -> None:
-    buggy.bench.run(5)
     (fault,) = buggy.bench.happened(events.EngineFaulted)
     assert isinstance(fault, events.EngineFaulted)
     assert "a bug" in fault.problem

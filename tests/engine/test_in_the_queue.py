@@ -51,9 +51,6 @@ def test_reason_expected_start_and_partition_are_shown_while_it_waits(
     bench: Bench,
 ) -> None:
     bench.until(lambda: in_queue(bench) == WAITING, 20)
-
-
-def test_nothing_of_the_queue_is_shown_once_it_runs(bench: Bench) -> None:
     bench.until(bench.is_("a", JobState.RUNNING), 60)
     bench.run(2)
     assert in_queue(bench) is None

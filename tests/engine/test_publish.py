@@ -76,6 +76,7 @@ def test_the_next_snapshot_shares_the_jobs_that_stayed_as_they_were() -> None:
     after = one.snapshots[-1]
     assert before.jobs[0] is not after.jobs[0]
     assert before.jobs[1] is after.jobs[1]
+    assert before.plan is after.plan
 
 
 def test_without_an_event_nothing_is_made_anew() -> None:

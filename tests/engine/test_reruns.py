@@ -39,16 +39,11 @@ def bench(*scripts: RunScript, jobs: int = 1, storm: int = 0) -> Bench:
     return one
 
 
-def test_a_forgotten_run_is_run_again_without_a_rule() -> None:
+def test_a_forgotten_run_is_run_again_without_a_rule_and_says_why() -> None:
     one = bench(FORGOTTEN, OK)
     one.run(60)
     assert one.states() == {"j0": JobState.COMPLETED}
     assert len(one.job("j0").attempts) == 2
-
-
-def test_why_it_runs_again_is_said() -> None:
-    one = bench(FORGOTTEN, OK)
-    one.run(60)
     ordered = one.job("j0").attempts[1].ordered_why
     assert ordered is not None
     assert sentence(ordered, 0.0) == (

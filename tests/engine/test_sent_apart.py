@@ -38,15 +38,13 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     return made
 
 
-def test_the_others_run_and_the_bad_one_says_why(bench: Bench) -> None:
+def test_the_others_run_as_first_attempts_and_the_bad_one_says_why(
+    bench: Bench,
+) -> None:
     bench.run(10)
     assert bench.states() == {"a": "COMPLETED", "b": "FAILED", "c": "COMPLETED"}
     assert bench.job("b").cause is Cause.SUBMIT_ERROR
     assert "/full/b" in str(bench.job("b").why)
-
-
-def test_each_attempt_stays_the_first(bench: Bench) -> None:
-    bench.run(10)
     assert [len(bench.job(name).attempts) for name in "abc"] == [1, 1, 1]
     ordered = [
         event.effect

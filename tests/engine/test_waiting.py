@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 
@@ -131,34 +132,33 @@ def test_a_file_that_vanished_before_the_start_is_waited_for_again() -> None:
 
 
 # -------------------------------------------------------------------------- clocks
-def test_time_without_an_engine_does_not_count_towards_a_timeout() -> None:
-    bench = Bench(alone(FileExists(path="/never", timeout_seconds=60.0)))
+@pytest.mark.parametrize(
+    ("start", "state", "cause"),
+    [
+        (
+            FileExists(path="/never", timeout_seconds=60.0),
+            JobState.SKIPPED,
+            Cause.START_TIMEOUT,
+        ),
+        (
+            Approval(timeout_seconds=60.0, on_timeout="reject"),
+            JobState.SKIPPED,
+            Cause.APPROVAL_REFUSED,
+        ),
+        (TimeReached(after_seconds=60.0), JobState.RUNNING, None),
+    ],
+    ids=["a time-out", "the time to answer", "a span of waiting"],
+)
+def test_time_without_an_engine_does_not_count(
+    start: Condition, state: JobState, cause: Cause | None
+) -> None:
+    bench = Bench(alone(start))
     bench.run(40)
     bench.die(gone_for=1_000.0)
     bench.run(15)
     assert bench.job("j").state is JobState.WAITING
-    bench.until(bench.is_("j", JobState.SKIPPED), 10)
-    assert bench.job("j").cause is Cause.START_TIMEOUT
-
-
-def test_nor_towards_the_time_in_which_a_person_has_to_answer() -> None:
-    ask = Approval(timeout_seconds=60.0, on_timeout="reject")
-    bench = Bench(alone(ask))
-    bench.run(40)
-    bench.die(gone_for=1_000.0)
-    bench.run(15)
-    assert bench.job("j").state is JobState.WAITING
-    bench.until(bench.is_("j", JobState.SKIPPED), 10)
-    assert bench.job("j").cause is Cause.APPROVAL_REFUSED
-
-
-def test_nor_towards_a_span_of_waiting() -> None:
-    bench = Bench(alone(TimeReached(after_seconds=60.0)))
-    bench.run(40)
-    bench.die(gone_for=1_000.0)
-    bench.run(15)
-    assert bench.job("j").state is JobState.WAITING
-    bench.until(bench.is_("j", JobState.RUNNING), 10)
+    bench.until(bench.is_("j", state), 10)
+    assert bench.job("j").cause is cause
 
 
 def test_a_condition_that_does_not_block_neither_holds_nor_ends_the_wait() -> None:
@@ -371,28 +371,25 @@ def test_a_writer_that_will_be_tried_again_dooms_nobody() -> None:
     assert code(bench, "b") == "file_missing"
 
 
+DOOMED = tuple(FileExists(path=f"/out/a/{n}", writer="a") for n in range(2))
+
+
 @pytest.mark.parametrize(
-    ("mode", "state"), [("all", JobState.SKIPPED), ("any", JobState.WAITING)]
+    ("mode", "parts", "state"),
+    [
+        ("all", (DOOMED[0], NEVER), JobState.SKIPPED),
+        ("any", (DOOMED[0], NEVER), JobState.WAITING),
+        ("any", DOOMED, JobState.SKIPPED),
+    ],
 )
-def test_a_doomed_part_dooms_a_composite_only_where_all_must_hold(
-    mode: str, state: JobState
+def test_doomed_parts_doom_a_composite_that_needs_them(
+    mode: Literal["all", "any"], parts: tuple[FileExists, ...], state: JobState
 ) -> None:
-    parts = (FileExists(path="/out/a/done", writer="a"), NEVER)
-    both = Composite(mode=mode, conditions=parts)  # type: ignore[arg-type]
+    both = Composite(mode=mode, conditions=parts)
     the_plan = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(both,)))
     bench = Bench(the_plan, {"a": [[CRASH]]})
     bench.run(120)
     assert bench.job("b").state is state
-
-
-def test_alternatives_that_are_all_doomed_doom() -> None:
-    parts = tuple(FileExists(path=f"/out/a/{n}", writer="a") for n in range(2))
-    either = Composite(mode="any", conditions=parts)
-    the_plan = plan(
-        job("a"), job("b", 1, depends_on=("a",), start_conditions=(either,))
-    )
-    bench = Bench(the_plan, {"a": [[CRASH]]})
-    bench.until(bench.is_("b", JobState.SKIPPED), 120)
 
 
 def test_waiting_for_a_job_that_was_not_chosen_says_so() -> None:
