@@ -1,8 +1,5 @@
-"""When each thing outside is looked at again: often while it changes, else seldom.
-
-Each look that shows nothing new makes the wait longer. What is due is found on a heap,
-so that what rests costs nothing. Times are monotonic seconds.
-"""
+"""When each thing outside is looked at again: often while it changes, else ever more
+seldom. What is due is found on a heap. Times are monotonic seconds."""
 
 from __future__ import annotations
 
@@ -63,8 +60,8 @@ class AdaptivePoller(Generic[K]):
         slack: float = 0.0,
         most: float = math.inf,
     ) -> Iterator[K]:
-        """At `most` so many keys to look at now, the longest due first, with what is
-        due within `slack` of the first; unwanted ones are forgotten."""
+        """At `most` so many keys to look at now, longest due first, with what is due
+        within `slack` of the first; unwanted ones are forgotten."""
         first = self.next_at()
         until = now if first is None or first > now else now + slack
         while most > 0 and first is not None and first <= until:

@@ -1,9 +1,5 @@
-"""Sends what is pending *and* synced, each effect once at a time.
-
-An effect that a former engine ordered is in doubt: its recovery decides whether it is
-done again, asked about, or put before a person. What came of it returns as an
-observation; only the loop settles effects.
-"""
+"""Sends what is pending *and* synced, each effect once at a time. Of one that a former
+engine ordered, its recovery decides. What came of it returns as an observation."""
 
 from __future__ import annotations
 
@@ -54,8 +50,7 @@ from autoexp_tui.telemetry.metric_files import locate_files
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
 MOST_SENDING = 4
-"""Submissions at a time whose directories lie on one file system: when it hangs, they
-are all that hangs."""
+"""Submissions at a time whose directories lie on one file system, which may hang."""
 
 
 @dataclass(slots=True)
@@ -81,8 +76,7 @@ class Dispatcher:
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
     def dispatch(self, state: SessionState, now: float) -> None:
-        """Send every pending effect that is neither under way nor told to rest. `now`:
-        monotonic seconds."""
+        """Send every pending effect that is neither under way nor told to rest."""
         if abs(state.wall_ahead - self.wall_ahead) >= 1.0:
             self._tasks.clear()  # they tell when they were ordered, by that clock
             self.wall_ahead = state.wall_ahead
@@ -123,8 +117,7 @@ class Dispatcher:
         return until
 
     def rest_alike(self, state: SessionState, job: str, until: float) -> None:
-        """Leave alone all submissions that ask for the same as `job`'s: what one was
-        told by an executor at its limit is true of all."""
+        """Leave alone all submissions that ask for the same: they share its limit."""
         key = state.jobs[job].spec.resources.key
         for pending in state.pending.values():
             effect, effect_id = pending.effect, pending.effect_id
@@ -233,8 +226,7 @@ class Dispatcher:
         *,
         is_planning: bool = False,
     ) -> None:
-        """Run a call whose value is the answer; `is_planning`: its problems are told
-        with their hints."""
+        """Run a call whose value is the answer; `is_planning`: problems have hints."""
 
         def answer() -> object:
             try:
@@ -247,8 +239,7 @@ class Dispatcher:
     def _send_other(
         self, state: SessionState, pending: PendingEffect, effect: Effect
     ) -> None:
-        """Send what says itself how; where it cannot even be sent, that is its
-        answer."""
+        """Send what says itself how; where it cannot be sent, that is its answer."""
         try:
             assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
             call = effect.send(self.outside, state)
@@ -341,8 +332,7 @@ class Dispatcher:
         self._find("evidence", pending, call)
 
     def _find_files(self, keys: Sequence[OutsideKey]) -> tuple[FileIdentity, ...]:
-        """The files that lie there; blocks; raises EnvironmentFailed where they could
-        not be looked at."""
+        """The files that lie there; blocks; raises EnvironmentFailed."""
         files: dict[str, FileIdentity] = {}
         for fact in self.outside.facts.observe_all(keys):
             if fact.error:

@@ -1,7 +1,5 @@
-"""What the engine works with and never journals: it follows from state and clock.
-
-After a start, and after a bug in one decision, all of it is made anew from the state.
-"""
+"""What the engine works with and never journals: it follows from state and clock, and
+is made anew after a start and after a bug in one decision."""
 
 from __future__ import annotations
 
@@ -71,8 +69,8 @@ Inputs: TypeAlias = tuple[list[Order], list[Observation]]
 
 
 class Mailbox:
-    """What waits for the engine's next commit: commands, and answers from outside. The
-    one place where other threads touch the engine. Nothing is ever dropped."""
+    """Commands and answers for the next commit; the one place where other threads touch
+    the engine. Nothing is ever dropped."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition()

@@ -1,7 +1,4 @@
-"""The executor, as the engine asks it: tasks go in, answers and reports come back.
-
-How its calls are made: see `ports`.
-"""
+"""The executor, as the engine asks it: tasks go in, answers and reports come back."""
 
 from __future__ import annotations
 
@@ -154,8 +151,7 @@ class TaskPhase(StrEnum):
     SUSPENDED = "suspended"
     """It has begun, and the executor has stopped its processes for a while."""
     LEAVING = "leaving"
-    """It is over by its records or by the executor's word; its end is not judged yet:
-    the `reason` says what is waited for."""
+    """It is over by its records or the executor's word; its end is not judged yet."""
     ENDED = "ended"
     UNKNOWN = "unknown"
     """Text we do not know: still alive."""
@@ -189,11 +185,9 @@ class ExitRecord:
     note: str = ""
     """Why the command could not start, or who else died; empty: nothing to add."""
     asked: bool | None = None
-    """Whether the command was, or may have been, signalled by us or by the executor
-    before it ended; None: nobody noted it."""
+    """Whether we, or the executor, may have signalled the command; None: not known."""
     oom_kills: int | None = None
-    """Processes beside it, or of it, that the kernel killed for memory while it ran;
-    None: nobody counts them there."""
+    """Processes that the kernel killed for memory meanwhile; None: not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

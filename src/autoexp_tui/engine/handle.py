@@ -22,14 +22,12 @@ ReplayMove: TypeAlias = Literal["toggle", "speed", "step", "jump"]
 
 
 class EngineHandle:
-    """A running, watched or replayed engine. All methods return at once but one; what
-    makes its snapshots itself hands them out by `publish`."""
+    """A running, watched or replayed engine. All but `earlier` returns at once."""
 
     def __init__(
         self, earlier: ReadEarlier | None = None, identify: Identify | None = None
     ) -> None:
-        """`earlier`: reads older records, None without a journal; `identify`: None for
-        who need not say who they are."""
+        """`earlier`: reads older records; `identify`: None for who need not say it."""
         self._earlier = earlier
         self._identify = identify
         self._listeners: list[Listener] = []
@@ -47,8 +45,7 @@ class EngineHandle:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether an order was sent to an engine of this process that no snapshot
-        tells of yet."""
+        """Whether an order to an engine of this process is in no snapshot yet."""
         return False
 
     def play(self, move: ReplayMove, value: float = 0.0) -> None:
@@ -63,15 +60,15 @@ class EngineHandle:
         return self._snapshot
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, oldest first: slow, to be
-        called off the screen's thread; raises AutoexpError."""
+        """The newest `count` records before record `seq`, oldest first; slow; raises
+        AutoexpError."""
         if self._earlier is None:
             return ()
         return self._earlier(self.snapshot().engine.directory, seq, count)
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot, at most 10 a second, from the engine's
-        thread; the listener must only pass it on."""
+        thread."""
         self._listeners.append(listener)
 
     def send(
@@ -81,14 +78,12 @@ class EngineHandle:
         by: str = "cockpit",
         expected: Mapping[str, int] | None = None,
     ) -> str:
-        """Queue a command; returns its id. What came of it is in later events.
-        `expected` maps jobs to the number of attempts the person saw: an order that
-        names it is refused when it is stale."""
+        """Queue a command; returns its id. `expected` maps jobs to numbers of attempts
+        that the person saw: an order that is stale is refused."""
         raise NotImplementedError
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Detach. A live engine of this process ends at a commit boundary; `hand_over`:
-        an heir goes on with the session at once."""
+        """Detach. A live engine of this process ends; `hand_over`: an heir goes on."""
         raise NotImplementedError
 
     def publish(self, snapshot: Snapshot) -> None:

@@ -1,8 +1,5 @@
 """Plans that join a running session: what is asked of planning, and what may join.
-
-Pure. A plan joins in one commit, with its jobs let go; what cannot join is refused with
-the reason, and nothing of it is kept.
-"""
+Pure. A plan joins in one commit, or is refused with the reason."""
 
 from __future__ import annotations
 

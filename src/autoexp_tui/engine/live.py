@@ -1,8 +1,5 @@
-"""The handle of an engine in this process, from an opened plan to a running session.
-
-Opening a plan touches no disk: the session comes into being with the first submit, on
-a thread of its own, and the commands that came meanwhile follow it in order.
-"""
+"""The handle of an engine in this process, from an opened plan to a running session. A
+plan touches no disk; its first submit makes the session, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -126,8 +123,7 @@ class LiveHandle(EngineHandle):
         self.publish(replace(snapshot, events=(*snapshot.events, refused)))
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Stop the engine at a commit boundary and wait for it; a session that is just
-        being made is made first."""
+        """Stop the engine at a commit boundary and wait for it."""
         if self._starter is not None:
             self._starter.join()
         if self.engine is None or self.wait(0.0):
@@ -207,8 +203,7 @@ def make_plan_snapshot(
     gpus: int | None = None,
     done: Mapping[str, DoneWork] = MappingProxyType({}),
 ) -> Snapshot:
-    """A plan as nobody has submitted it: every job PLANNED, nothing on disk; `done`:
-    jobs whose work an earlier session has done."""
+    """A plan as nobody has submitted it; `done`: work of an earlier session."""
     jobs = tuple(
         JobRecord(
             spec=spec,

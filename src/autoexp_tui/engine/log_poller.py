@@ -1,10 +1,6 @@
 """Which logs and files of metrics are read when: those of what runs, and last words.
-
-A file that said nothing new waits longer for its next look; one that grew, or that
-somebody saw change, is read with the next poll; where very many run, a little later.
-What is left of ended runs is read at once. Only `wake` may be called from another
-thread.
-"""
+What grew is read with the next poll, or a little later where very many run; what said
+nothing new waits longer. Only `wake` may be called from another thread."""
 
 from __future__ import annotations
 
@@ -49,8 +45,7 @@ GPU_SECONDS: Final = (15.0, 60.0)
 SLOWEST_SECONDS: Final = 15.0
 """Between two looks at a quiet file, at most."""
 PATIENCE_SHARE: Final = 0.1
-"""Of the time that the least patient rule over silence waits: the longest between two
-looks at a quiet log."""
+"""Of the time that the least patient rule waits: the longest between two looks."""
 SLACK: Final = 0.25
 """Of a poll: files due so soon after the first are looked at with it."""
 MOST_AT_ONCE: Final = 250
@@ -95,8 +90,7 @@ class LogPoller:
         self._woken: deque[Stream] = deque()
 
     def restart(self) -> None:
-        """Logs of ended jobs are read again, the newest first: a former engine took
-        their curves with it."""
+        """Logs of ended jobs are read again, the newest first, for their curves."""
         self._forget_all()
         ended = [job for job in self._state.jobs.values() if job.ended]
         ended.sort(key=lambda job: job.since, reverse=True)
@@ -109,8 +103,7 @@ class LogPoller:
         self._runs.drained.clear()
 
     def wake(self, paths: Iterable[str]) -> bool:
-        """Some files changed: whether one of them is looked at sooner for it. May be
-        called from another thread."""
+        """Some files changed: whether one of them is looked at sooner for it."""
         known = {self._paths.get(path, ("", "")) for path in paths}
         slow, entries = self._shortest * BACKOFF, self._schedule.entries
         woken = [

@@ -1,9 +1,6 @@
-"""The commit loop: the one writer of a session.
-
-Any wake-up is a commit: drain, decide, append, sync, apply, dispatch, publish. The
-journal's sync is the only blocking call here. `commit()` takes one step and returns,
-so the same engine runs under a thread and under a simulated clock.
-"""
+"""The commit loop: the one writer of a session. Any wake-up is a commit: drain, decide,
+append, sync, apply, dispatch, publish. The sync is the only blocking call. `commit()`
+is one step, so the same engine runs under a thread and under a simulated clock."""
 
 from __future__ import annotations
 
@@ -152,8 +149,7 @@ class Engine:
         self._publisher.note(newest)
 
     def begin(self, first: Sequence[events.Event] = ()) -> None:
-        """Take up the session: write its first events, or a predecessor's loose ends;
-        raises OSError where they cannot be written."""
+        """Write the first events, or a predecessor's loose ends; raises OSError."""
         draft = self._draft()
         for event in first:
             draft.emit(event)
@@ -203,8 +199,7 @@ class Engine:
         self._publish()
 
     def _drain(self) -> Inputs:
-        """What waits; where commands do, logs wait for the next commit: to search them
-        takes long."""
+        """What waits; logs, whose search takes long, come after commands."""
         orders, observations = self._mailbox.drain()
         taken = (one for one in observations if isinstance(one, seen.OrdersTaken))
         if not orders and not any(one.orders for one in taken):
@@ -304,8 +299,7 @@ class Engine:
         return True
 
     def _append(self, records: list[Recorded]) -> bool:
-        """Whether the records are on the disk; else they wait, or a successor has the
-        session."""
+        """Whether the records are on the disk; else they wait, or we are deposed."""
         if self._unwritten and self._clock.monotonic() < self._retry_at:
             return False
         if self._health.deposed:

@@ -1,10 +1,6 @@
-"""Looks at files, apart for each file system: one that hangs holds up nobody else.
-
-Each mount point, told by the path alone, has one batch of looks under way. A batch that
-makes no progress for a while is *stuck*: its thread keeps the file in hand, the rest
-goes on in another. When as many are stuck as a mount point has threads, all that lies
-there is *silent* until one returns. Nothing is waited for or joined.
-"""
+"""Looks at files, apart for each file system: one that hangs holds up nobody else. Each
+mount point has one batch under way. One without progress is *stuck*: its thread keeps
+the file in hand, the rest goes on in another, up to the mount point's share."""
 
 from __future__ import annotations
 
@@ -33,8 +29,7 @@ FAULT_SECONDS: Final = 5.0
 BATCH_ITEMS: Final = 1000
 """More follow in the next batch, so that one answer stays small."""
 _STEP_SECONDS: Final = 6.0
-"""At most so much silence counts between two commits: the engine itself may have
-been asleep."""
+"""At most so much silence counts between two commits: we may have been asleep."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,8 +56,8 @@ class _Batch(Generic[T, A]):
     def give_up(
         self,
     ) -> tuple[Sequence[tuple[Hashable, T]], list[A], Sequence[tuple[Hashable, T]]]:
-        """Leave it the item in hand alone: what is done, its answers, and the rest;
-        nothing of all that when it is through, and only its end is on its way."""
+        """Leave it the item in hand alone: what is done, its answers, and the rest; all
+        empty when it is through, and only its end is on its way."""
         with self._lock:
             items, answers, done = self.items, self.answers, len(self.answers)
             if done == len(items):
@@ -96,9 +91,8 @@ class MountWorkers(Generic[T, A]):
         post: Callable[[Observation], None],
         report_silence: ReportSilence[T] = lambda _items, _silence, _t: None,
     ) -> None:
-        """`read` gives one answer an item, in order, or fewer; it blocks, on a pool's
-        thread. Answers are posted as `report` has them, and items on a mount point that
-        does not answer as `report_silence` has them, if at all."""
+        """`read` blocks on a pool's thread and gives one answer an item, in order, or
+        fewer; the others tell what is posted of answers, and of silence."""
         self._kind = kind
         self._pool = pool
         self._mount_of = mount_of
@@ -121,8 +115,7 @@ class MountWorkers(Generic[T, A]):
         return key in self._held
 
     def send(self, items: Iterable[tuple[Hashable, str, T]]) -> None:
-        """Look at these, each with its key and path, as soon as their mount can; those
-        under way are left out."""
+        """Look at these, each with its key and path; those under way are left out."""
         self._take_ended()  # else what is due again counts as under way still
         for key, path, item in items:
             if key not in self._held:

@@ -74,8 +74,7 @@ class Settlement:
 
 
 class ObservationHandlers:
-    """The one table of what was observed, and of who takes it; settles effects, and
-    goes on with what waited for them."""
+    """The one table of what was observed, and of who takes it."""
 
     def __init__(
         self,
@@ -335,8 +334,7 @@ def _hold(context: DecisionContext, name: str, reason: Why) -> None:
 
 
 def _refuse_spec(context: DecisionContext, effect: ComposeJob, refused: Why) -> None:
-    """Overrides that do not compose end a retry; an ended job stays as it is. One that
-    was to start with metadata in its parameters is held."""
+    """Overrides that do not compose end a retry; values that do not, hold the job."""
     name = effect.job
     job = context.job(name)
     if effect.sources:

@@ -1,8 +1,5 @@
 """When to look outside, and at what: the executor, files, logs, the inbox, the lease.
-
-Looks only; what they show comes back as observations. Each look runs on a pool, at most
-one of a kind at a time.
-"""
+Each look runs on a pool, and what it shows comes back as an observation."""
 
 from __future__ import annotations
 
@@ -214,7 +211,7 @@ class CommandRun:
 
 class FactPoller:
     """Looks at files that are due, and runs commands: a few at a time, and seldom when
-    they never pass. Used by the engine's thread alone."""
+    they never pass."""
 
     def __init__(
         self,

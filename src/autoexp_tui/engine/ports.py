@@ -1,13 +1,6 @@
-"""What the engine asks of the outside, by role. Adapters and fakes implement these.
-
-Here are time, threads, what the effects of rules need (planning, evidence, checkpoints,
-output directories), what is read (facts that conditions ask for, and jobs' logs), and
-the session on disk. The executor has `executor_port`.
-
-Everything there and here may block and may fail; the engine calls it from bounded
-daemon pools, never from its own thread, except `Journal` (the one blocking call of a
-commit) and `Clock`.
-"""
+"""What the engine asks of the outside, by role. Adapters and fakes implement these. All
+may block and fail: pools call them, never the engine's own thread, but for `Journal`
+and `Clock`."""
 
 from __future__ import annotations
 
@@ -102,30 +95,26 @@ class Planner(Protocol):
     """Composes again what needs Hydra, in the planning process; blocks."""
 
     def plan(self, asked: FurtherPlan) -> Plan:
-        """The plan of another config. Raises AutoexpError: it does not compose, or is
-        not valid."""
+        """The plan of another config; raises AutoexpError."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        """The job as it would be with further overrides. Raises AutoexpError: the
-        overrides do not compose."""
+        """The job with further overrides; raises AutoexpError."""
 
 
 class Checkpoints(Protocol):
     """Looks at and moves what jobs go on from; blocks. Never leaves `output_dir`."""
 
     def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
-        """The checkpoint that is meant, and a free name to move it to; None: there is
-        none. Raises AutoexpError: it cannot be looked for, or lies where it must
-        not."""
+        """The checkpoint that is meant, with a free name to move it to; None: there is
+        none; raises AutoexpError."""
 
     def move(self, move: MoveCheckpoint) -> None:
-        """Rename it, and let the pointer name the one before; repeatable. Raises
-        AutoexpError: it cannot be moved, or is not what was found."""
+        """Rename it, and let the pointer name the one before; repeatable; raises
+        AutoexpError."""
 
 
 class Preparation(DoneNotes, Protocol):
-    """What is kept in output directories, before a submission and after success;
-    blocks."""
+    """What is kept in output directories, before a submission and after success."""
 
     def prepare(
         self,
@@ -134,8 +123,7 @@ class Preparation(DoneNotes, Protocol):
         plans: Sequence[Plan | None],
     ) -> None:
         """Claim the output directories, write scripts and provenance; repeatable.
-        `plans`: the one that each job came with. Raises AutoexpError: the submission
-        cannot be sent; the text says why."""
+        `plans`: the one that each job came with; raises AutoexpError."""
 
 
 class Pool(Protocol):
@@ -157,8 +145,8 @@ class FactSource(Looks, Protocol):
     """Looks outside for facts; blocks."""
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        """The facts for `keys` in their order, each looked for when it is asked for.
-        Keys of one call share what they look at: a path is asked about once."""
+        """The facts for `keys` in their order, each looked for when it is asked for; a
+        path is asked about once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,8 +195,7 @@ GPU: Final = "gpu"
 LOG_CHUNK: Final = 1 << 20
 """Bytes read from one log at a look."""
 LOOK_WORK: Final = 25_000_000
-"""Bytes times instructions of patterns of all logs at a look, so that one commit stays
-short: less than half a second of searching at worst."""
+"""Bytes times instructions of patterns at a look: half a second of searching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +235,8 @@ class LogSource(Protocol):
     """Reads new bytes of logs; blocks."""
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """At most `at.limit` bytes from `at.offset` up to the last whole line.
-        `at.final`: the run has ended, so a last line without its end counts too. None
-        when there is nothing new or no file yet."""
+        """At most `at.limit` bytes from `at.offset` up to the last whole line, or, with
+        `at.final`, a last line without its end. None: nothing new, or no file yet."""
 
     def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes as text; empty when there is no file."""
@@ -263,9 +249,8 @@ class Journal(Protocol):
     """The durable order of events. One writer."""
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """Write the records and sync once. Raises EnvironmentFailed: nothing of this
-        call counts; the same records may be tried again. SessionOwned: a successor has
-        taken the session; nothing counts any more."""
+        """Write the records and sync once. Raises EnvironmentFailed: nothing counts.
+        SessionOwned: a successor has the session."""
 
     def add_plan(self, plan: Plan) -> str:
         """Store a plan beside the journal, durable; returns its sha."""
@@ -307,27 +292,23 @@ class SessionWatcher(Protocol):
     """Another process's session as it grows; blocks."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
-        """The session as its journal tells it now, and its newest records. Raises
-        AutoexpError: it cannot be read."""
+        """The session as its journal tells it, and its newest records; raises
+        AutoexpError."""
 
     def news(self) -> Sequence[Recorded] | None:
-        """Records since the last call, in order; survives a take-over. None: what was
-        read before does not all count; load the session anew."""
+        """Records since the last call, in order; None: load the session anew."""
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's volatile detail, the same object while it has not moved. None
-        while the owner writes none."""
+        """The owner's volatile detail, the same object while it has not moved."""
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session just now."""
 
     def halted_pid(self) -> int:
-        """The engine's process on this host, when the last `owner_alive` found it
-        stopped by Ctrl-Z or SIGSTOP: alive, and answering nothing; else 0."""
+        """The engine's process on this host, when it was found stopped; else 0."""
 
     def leave(self, order: Order) -> None:
-        """Put a command into the session's inbox. Raises EnvironmentFailed: it could
-        not be written."""
+        """Put a command into the session's inbox; raises EnvironmentFailed."""
 
     def beat(self) -> None:
         """Show the owner that somebody watches."""

@@ -1,9 +1,5 @@
 """The handle on a journal that was: plays it in its own time, or faster, or stands.
-
-`ReplayPlayer` is the machine, with time as an argument; the handle drives it on a
-thread of its own, so that no jump is ever waited for by the screen. What is pressed
-while a jump is under way is done next, and shown once.
-"""
+`ReplayPlayer` is the machine, with time as an argument; the handle drives it."""
 
 from __future__ import annotations
 
@@ -73,8 +69,7 @@ class ReplayPlayer:
                 self.jump(value, now)
 
     def jump(self, t: float, now: float) -> None:
-        """Show the moment `t`, or the nearest that there is; what is not read in yet
-        once it is."""
+        """Show the moment `t`, or the nearest; what is unread once it is read."""
         wanted = max(self.buffer.begin, min(t, self.buffer.end))
         self._moved_at = now
         if wanted > self.buffer.read_until:
@@ -84,8 +79,7 @@ class ReplayPlayer:
         self.buffer.seek(self.buffer.find_position(self.at))
 
     def tick(self, now: float) -> bool:
-        """Go on to where it should be by `now`, at most `AT_ONCE` records; whether
-        anything moved."""
+        """Go on to where it should be by `now`; whether anything moved."""
         if self.goal is not None:
             before = self.at
             self.jump(self.goal, now)
@@ -133,9 +127,8 @@ class ReplayHandle(EngineHandle):
         playing: bool = True,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Begin at the journal's beginning, of which at least the first commit is in
-        the buffer. `speed`: seconds of the session in one second; inf: as fast as it
-        goes."""
+        """Begin at the beginning, of which the first commit is in the buffer. `speed`:
+        seconds of the session in one second; inf: as fast as it goes."""
         super().__init__(lambda _, seq, count: buffer.list_before(seq, count))
         self._clock = clock
         self._log_fault = log_fault

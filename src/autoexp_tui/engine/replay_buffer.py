@@ -1,10 +1,5 @@
 """A journal that can be shown as of any moment: keyframes, and a fold from the nearest.
-
-Folded once, in order, by portions, while what was read already is shown; every so many
-records the state is kept, so that going anywhere costs the records of one interval.
-Policy never runs again, and logs are not read again: the metrics that were noted give
-step, rate, newest values and curves.
-"""
+Policy never runs again, and logs are not read: noted metrics give rates and curves."""
 
 from __future__ import annotations
 
@@ -88,8 +83,7 @@ class ReplayBuffer:
         interval: int = INTERVAL,
         user: str = "",
     ) -> None:
-        """Begin with nothing read. `plans`: by the sha that records name; `user`: the
-        other user whose session it is; empty: one's own."""
+        """`plans`: by the sha that records name; `user`: the other one whose it is."""
         self.records: list[Recorded] = []
         """As far as they were read. One thread adds, any may read."""
         self.problem = ""
@@ -112,9 +106,8 @@ class ReplayBuffer:
         """Whether the newest engine gave the session back."""
 
     def read(self, portion: int = PORTION) -> None:
-        """Read so many records, and on to the end of their commit; raises AutoexpError
-        where the journal cannot be read, IllegalTransition, KeyError, IndexError or
-        ValueError where a record does not follow."""
+        """Read so many records, and on to the end of their commit; raises AutoexpError,
+        or IllegalTransition, KeyError, IndexError or ValueError."""
         for record in self._unread:
             self._add(record)
             portion -= 1

@@ -1,10 +1,6 @@
-"""What a report about a task means: the truth matrix, pure.
-
-The exit record gives code and end; what the executor says ended it (time limit,
-memory, node) sets the cause even over exit 0; our own cancels are our own record, but
-that a run which ended well before its kill for a stall reached it has not stalled; a
-task is lost only after the executor answered without it for long enough.
-"""
+"""What a report about a task means: the truth matrix, pure. What the executor says
+ended it sets the cause even over exit 0; our own cancels are our own record; a task is
+lost only after the executor answered without it for long enough."""
 
 from __future__ import annotations
 
@@ -101,9 +97,8 @@ def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> 
 
 
 def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
-    """Whether the executor took the task and then forgot it before it began. It may be
-    sent again under the same attempt: whichever start claims that first is the only
-    one."""
+    """Whether the executor forgot the task before it began. It may be sent again under
+    the same attempt: whichever start claims that first is the only one."""
     attempt = find_attempt(job, report.attempt)
     return (
         report.unclaimed

@@ -1,9 +1,5 @@
 """What a run's log and its silence give cause to: matches of rules, warnings, ends.
-
-Standstills are judged at most every few seconds, and only by what looks at logs have
-shown. After a jump of the clock (a suspended machine, a stopped process) all clocks
-begin anew.
-"""
+After a jump of the clock all clocks begin anew."""
 
 from __future__ import annotations
 
@@ -40,8 +36,7 @@ LOOK_SECONDS: Final = 10.0
 SHARES: Final = 4
 """A rule is judged about so often in the time that it waits."""
 JUMP_SECONDS: Final = 20.0
-"""Between two commits that decide something, of which there is one a second: more is
-a jump of the clock, or an engine that did not live meanwhile."""
+"""Between two commits that decide something: more is a jump of the clock."""
 _PASSING: Final = frozenset({"plateau", "divergence", "stall"})
 """Warnings that mean nothing once the run has ended."""
 _LINE_LIMIT = 500

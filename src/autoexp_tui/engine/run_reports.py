@@ -1,8 +1,4 @@
-"""What polls and logs say of runs: they wait, begin, end, and are read to the end.
-
-Logs that cannot be read are waited for, and warned of when it takes long. A file
-system that does not answer at all is another matter, `engine.mount_workers`.
-"""
+"""What polls and logs say of runs: they wait, begin, end, and are read to the end."""
 
 from __future__ import annotations
 
@@ -191,8 +187,8 @@ class RunReports:
             clear_warning(context, _make_warning_id(stream))
 
     def _limit_rest(self, context: DecisionContext, read: LogRead) -> float:
-        """How many bytes of a log an end still waits for: who ordered the end waits for
-        its tail alone, and not long for that."""
+        """How many bytes an end still waits for: who ordered it waits for the tail
+        alone."""
         task, lived = (read.job, read.attempt), context.now.lived
         attempt = report_reducer.find_attempt(context.job(read.job), read.attempt)
         if task not in self.ending or attempt is None:

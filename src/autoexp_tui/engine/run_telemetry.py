@@ -1,7 +1,4 @@
-"""What is kept of one job's newest run: its log, its files of metrics, its GPUs.
-
-Volatile: all of it can be read again. What follows from it is `engine.telemetry`'s.
-"""
+"""What is kept of one job's newest run: its log, its files of metrics, its GPUs."""
 
 from __future__ import annotations
 
@@ -61,8 +58,8 @@ class Pace:
 
 @dataclass(slots=True, kw_only=True)
 class MetricSource:
-    """A text of the run's that tells metrics: the log, or a file. A file outlives the
-    runs that write it."""
+    """A text of the run's that tells metrics: the log, or a file, which outlives
+    runs."""
 
     reader: FileReader | None = None
     """Of a file."""
@@ -71,8 +68,7 @@ class MetricSource:
     offset: int = 0
     """Bytes that were read."""
     judged: int = 0
-    """Bytes whose anomalies are in the journal, or another run's: read again, they
-    show nothing new."""
+    """Bytes whose anomalies are in the journal: read again, they show nothing new."""
     step: int | None = None
     """Where this run stands, as far as this source tells."""
     caught_up: bool = False
@@ -194,8 +190,7 @@ class RunTelemetry:
         self.sources = (LOG, *search, *self.files)
 
     def add_files(self, found: Sequence[FoundFile], judged: Mapping[str, int]) -> None:
-        """Files of metrics that are there; those that came with the attempt win.
-        `judged`: path -> bytes whose anomalies are in the journal."""
+        """`judged`: path -> bytes whose anomalies are in the journal."""
         self.searched = True
         for place, one in enumerate(found):
             file = self.files.get(one.path)

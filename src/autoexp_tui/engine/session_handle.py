@@ -1,10 +1,6 @@
 """The handle that a front end holds: opens a plan or a session off its thread, and
-stays with it.
-
-Watches another process's engine and goes on with the session itself once that is gone;
-where nothing is left to do, once somebody orders something. Watches again when another
-engine has deposed its own. Whether the session is free is the lease's business.
-"""
+stays with it. Goes on with the session itself once its engine is gone, or at an order;
+watches again when another engine has deposed its own."""
 
 from __future__ import annotations
 
@@ -35,8 +31,7 @@ class SessionEntry(Protocol):
         """Watch it; raises AutoexpError where it cannot be read."""
 
     def own(self, directory: str) -> EngineHandle:
-        """Run it in this process; raises SessionOwned where another engine lives, or
-        may, and AutoexpError where it cannot be taken up."""
+        """Run it in this process; raises SessionOwned or AutoexpError."""
 
 
 class SessionHandle(EngineHandle):
@@ -54,8 +49,7 @@ class SessionHandle(EngineHandle):
         heir_seconds: float = HEIR_SECONDS,
         again_seconds: float = AGAIN_SECONDS,
     ) -> None:
-        """Nothing is opened before `start`, or `open_now`. `entry` leads into the
-        session again, whichever engine runs it; None: what was opened is kept. `name`
+        """`entry` leads into the session again; None: what was opened is kept. `name`
         and `doing` are shown until it is open. `on_failure` takes what `open_handle`
         raised, on the thread of `start`."""
         self._open = open_handle
@@ -84,9 +78,8 @@ class SessionHandle(EngineHandle):
         return self._handle is not None
 
     def start(self) -> None:
-        """Begin to open, off the caller's thread; again, after it failed. What was
-        opened and is a plan that nobody submitted is opened anew: the plan of before
-        stands until then. Nothing happens while one is being opened."""
+        """Begin to open, off the caller's thread; again, after it failed. A plan that
+        nobody submitted is opened anew."""
         if self._open_thread is not None and self._open_thread.is_alive():
             return
 
@@ -160,8 +153,7 @@ class SessionHandle(EngineHandle):
         by: str = "cockpit",
         expected: Mapping[str, int] | None = None,
     ) -> str:
-        """Pass a command on: between two handles it is left in the inbox; before the
-        first one is there, it is not taken."""
+        """Pass a command on; before there is a handle it is not taken."""
         with self._send_lock:  # what is submitted is not replaced by another plan
             handle = self._handle
             if handle is None:
@@ -268,8 +260,7 @@ class SessionHandle(EngineHandle):
         entry: SessionEntry,
         directory: str,
     ) -> EngineHandle:
-        """A handle by one of the ways in; else the view again, or what there was when
-        not even that can be had."""
+        """A handle by one of the ways in, else the view again, else what there was."""
         self._problem, handle = "", self._handle
         try:
             return enter(directory)

@@ -1,8 +1,5 @@
-"""From state to snapshot, and when a front end gets a new one.
-
-A snapshot shares every frozen part with the one before; only what changed is made anew.
-There are at most ten a second, and none while nothing changed that anybody could see.
-"""
+"""From state to snapshot, and when a front end gets a new one: at most ten a second,
+and only what changed is made anew."""
 
 from __future__ import annotations
 

@@ -40,8 +40,7 @@ FAULT_SECONDS = 5.0
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 AWAY_SECONDS = (2.0, 30.0)
-"""Before an executor that cannot be reached is asked again: at first, and at most; it
-doubles."""
+"""Before it is asked again that could not be reached: at first, and at most."""
 UNEXPLAINED_SECONDS = (60.0, 240.0)
 """Before what was refused in unknown words is sent once more; then it is held."""
 TELL_AGAIN_SECONDS = 3600.0
@@ -188,8 +187,8 @@ class SubmissionAnswers:
     def _end_unwanted(
         context: DecisionContext, tasks: tuple[TaskId, ...]
     ) -> tuple[TaskId, ...]:
-        """End those that were cancelled meanwhile; returns those that are still open.
-        The executor has none of them."""
+        """End those that were cancelled meanwhile, of which the executor has none;
+        returns those that are still open."""
         for task in tasks:
             attempt = find_attempt(context.job(task[0]), task[1])
             cause = attempt.cancel_cause if attempt else None

@@ -1,8 +1,5 @@
-"""What logs say: rule matches become events, metrics become the volatile live side.
-
-Everything here can be made anew from the logs: reading them again from the start gives
-the same matches (their ids make a second scan harmless) and the same curves.
-"""
+"""What logs say: rule matches become events, metrics the volatile live side. All of it
+can be made anew from the logs: ids of matches make a second scan harmless."""
 
 from __future__ import annotations
 
@@ -148,8 +145,7 @@ class Telemetry:
         run.anomalies = AnomalyWatch(run.rules.anomalies, run.loss)
 
     def read(self, context: DecisionContext, read: LogRead) -> list[str]:
-        """Turn a look at a log, at a file or for files into events; returns jobs whose
-        conditions read a metric."""
+        """Turn a look into events; returns jobs whose conditions read a metric."""
         job = context.job(read.job)
         run, chunk = self.find_run(job), read.chunk
         if (read.attempt, read.run) != (run.attempt, run.run):
@@ -306,8 +302,7 @@ class Telemetry:
         ]
 
     def restart_clocks(self, job: str | None = None) -> None:
-        """The clocks of a run begin anew, or of all: it was stopped from outside or
-        goes on, or the wall clock was set."""
+        """The clocks of a run begin anew, or of all: nobody knows what happened."""
         for name, run in self.runs.items():
             if job in (None, name):
                 run.watch.looked_at = None
@@ -338,8 +333,7 @@ class Telemetry:
     def skip_to_tail(
         self, context: DecisionContext, chunk: LogChunk, tail: float
     ) -> None:
-        """Of the log of a run that ended only the last `tail` bytes are read any more,
-        all of it where that is infinite."""
+        """Of the log of an ended run only the last `tail` bytes are read any more."""
         run = self.find_run(context.job(chunk.job))
         left = chunk.size - run.log.offset
         if left <= tail:
@@ -354,8 +348,8 @@ class Telemetry:
         )
 
     def finish_run(self, context: DecisionContext, job: str) -> None:
-        """A run's log was read to its end: journal its last metrics, and take back what
-        was only a worry while it ran."""
+        """A run's log was read to its end: note its last metrics, and end its
+        worries."""
         clear_alerts(context, job)
         self.record_gathered(context, job)
         run = self.runs.get(job)
@@ -368,8 +362,7 @@ class Telemetry:
         start: tuple[Verdict | None, ...] = (),
         queue: InQueue | None = None,
     ) -> Live:
-        """The live side of a job: what its log said, if anything; with the newest
-        verdicts of its start conditions, and where it waits."""
+        """The live side of a job: what its log said, with verdicts and its queue."""
         run, record = self.runs.get(job), self._state.jobs[job]
         if run is None or record.is_doing_other_work:
             return Live(start=start, queue=queue)
@@ -380,8 +373,7 @@ class Telemetry:
 
 
 def count_points(jobs: int) -> int:
-    """Points of each curve in a session of so many jobs: all curves together have
-    room for as many points, but no curve fewer than fit on a screen."""
+    """Points of each curve in a session of so many jobs, for bounded memory."""
     return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
 
 
@@ -414,8 +406,7 @@ def _note(
 
 
 def drop_partial_line(chunk: LogChunk, *, begun: bool = False) -> LogChunk:
-    """Without the far end of a line that was too long for one read; `begun`: its first
-    line was begun before."""
+    """Without the far end of a line that was begun before, or `begun` before it."""
     if not (chunk.midline or begun):
         return chunk
     ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]

@@ -1,8 +1,5 @@
-"""What time it is in a session: the one place that makes its moments of clocks.
-
-An engine takes the session's time on where the last record left it, and from then on
-goes by clocks that nobody sets. What the wall clock does in between is told once.
-"""
+"""What time it is in a session: an engine takes it on where the last record left it,
+and goes by clocks that nobody sets. What the wall clock does meanwhile is told once."""
 
 from __future__ import annotations
 
@@ -22,8 +19,7 @@ class Timeline:
     def __init__(
         self, clock: Clock, state: SessionState, unrecorded: float = 0.0
     ) -> None:
-        """Begin where `state` ends; how long ago that was is the wall clock's word.
-        `unrecorded`: seconds for which an engine lived after the newest record."""
+        """`unrecorded`: seconds for which an engine lived after the newest record."""
         self._clock = clock
         self._monotonic, self._boottime = clock.monotonic(), clock.boottime()
         self._t = state.t + state.measure_seconds_until(clock.utc())
@@ -47,8 +43,8 @@ class Timeline:
         return self._monotonic + lived - self._lived
 
     def take_step(self) -> float:
-        """Seconds by which the wall clock was set since the last call; 0: it was not.
-        The first call finds one that goes behind the session's last record."""
+        """Seconds by which the wall clock was set since the last call; 0: it was
+        not."""
         now = self.now()
         wall_ahead = now.utc - now.t
         step = wall_ahead - self._wall_ahead

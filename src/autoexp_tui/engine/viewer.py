@@ -1,8 +1,5 @@
 """The handle on a session that another process runs: folds its journal, never decides.
-
-Commands go through the session's inbox, so they are journaled by the one writer like
-any other; what came of them arrives with its events.
-"""
+Commands go through the session's inbox."""
 
 from __future__ import annotations
 
@@ -59,8 +56,7 @@ class ViewerHandle(EngineHandle):
         identify: Identify | None = None,
         user: str = "",
     ) -> None:
-        """Read the session as it stands; raises AutoexpError where it cannot be read.
-        `user`: the other user whose it is; empty: one's own."""
+        """`user`: the other user whose it is; raises AutoexpError."""
         super().__init__(earlier, identify)
         self.read_only = read_only
         self._directory = directory
@@ -100,8 +96,7 @@ class ViewerHandle(EngineHandle):
         return order.command_id
 
     def send_now(self, command: Command, *, by: str) -> str:
-        """Leave a command in the inbox and return when it lies there; raises
-        EnvironmentFailed where it cannot be written."""
+        """Leave a command in the inbox at once; raises EnvironmentFailed."""
         order = self._make_order(command, by, None)
         self._watcher.leave(order)
         return order.command_id

@@ -1,8 +1,5 @@
-"""The storm breaker: many quick failures in a row pause submission.
-
-Counted are ends that nobody ordered; one attempt that completes, or that ran for long
-before it failed, breaks the row. The counts are part of the state (`events.runs`).
-"""
+"""The storm breaker: many quick failures in a row that nobody ordered pause submission.
+An attempt that completes, or ran for long, breaks the row."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ _CRASHES: Final = frozenset(
 
 
 def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
-    """Record the end of a job's attempt, with what follows for it and for all: one
-    failure too many pauses submission, or leaves a node out."""
+    """Record the end of an attempt; one failure too many pauses submission."""
     ended = count_failure(context, ended)
     handle_end(context, ended)
     rules = _rules(context)

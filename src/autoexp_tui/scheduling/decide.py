@@ -1,8 +1,5 @@
-"""What may start, what must end, and why the rest waits.
-
-`settle` judges jobs until nothing changes any more: an end decided here is seen by
-its dependants in the same commit. It emits events into the draft and nothing else.
-"""
+"""What may start, what must end, and why the rest waits: jobs are judged until nothing
+changes any more. Events are emitted into the draft, and nothing else happens."""
 
 from __future__ import annotations
 
@@ -79,8 +76,8 @@ def _note_events(
 
 
 def _ask_policies(context: DecisionContext) -> None:
-    """Let the policies of the session decide, over jobs that are settled. One that
-    fails, or that nobody knows, is left out until the next engine."""
+    """Let the policies of the session decide; one that fails is left out from then
+    on."""
     failed = context.roster.failed_policies
     for name in [part for part in context.state.parts if part not in failed]:
         policy, at = find_policy(name), None
@@ -216,8 +213,8 @@ def _record(
 
 
 def _maybe_ask(context: DecisionContext, look: Look) -> None:
-    """Ask the person once nothing but their word is missing. An answer is bound to the
-    work with its values, and what it takes from the executor."""
+    """Ask once nothing but a person's word is missing; answers are bound to the
+    work."""
     job = context.job(look.job.name)
     spec = job.spec
     parts = (part for start in spec.start_conditions for part in walk(start))

@@ -1,8 +1,5 @@
-"""Who starts now: ready jobs, as far as slots, the pause and a storm allow.
-
-Whatever stays behind is told why, once for each reason. A job that begins anew waits
-for a look at what its followers wait for.
-"""
+"""Who starts now: ready jobs, as far as slots, the pause and a storm allow. Whatever
+stays behind is told why, once for each reason."""
 
 from __future__ import annotations
 

@@ -1,9 +1,5 @@
-"""What is ill about a loss: not a number, flat, rising. One watch a run.
-
-Each finding is made once, and once more as cleared when it passed; what follows from
-it (a kill, a warning) is decided elsewhere. A loss that stands still because its steps
-do is a stall, and not seen here.
-"""
+"""What is ill about a loss: not a number, flat, rising. Each finding is made once, and
+once more as cleared; what follows from it is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -31,11 +27,8 @@ class Finding:
 
 @dataclass(slots=True)
 class AnomalyWatch:
-    """Watches one metric of one run; steps that go back start it anew.
-
-    Going back is a point before the newest step and a later one after it, still before
-    that step: a single late line, as several writers of one log leave them, is none.
-    """
+    """Watches one metric of one run; steps that go back start it anew: a point before
+    the newest step and a later one, still before it. A single late line is none."""
 
     settings: Anomalies = field(default_factory=Anomalies)
     metric: str = "loss"

@@ -1,9 +1,6 @@
-"""Series of bounded length: what a chart shows of a metric, however long the run.
-
-Buckets of equally many points, doubled whenever there are too many; each keeps its
-lowest and highest point, so peaks survive. The same points give the same curve. A
-bucket is 32 bytes: a session has ten thousand jobs.
-"""
+"""Series of bounded length: buckets of equally many points, doubled whenever there are
+too many; each keeps its lowest and highest point, so peaks survive. A bucket is 32
+bytes."""
 
 from __future__ import annotations
 
@@ -28,13 +25,9 @@ _MOST_STEP: Final = (1 << 63) - 1
 
 
 class ThinnedCurve:
-    """A metric over its steps in at most `max_points` points.
-
-    The first and the newest point are always among them. A step that comes again, or
-    an earlier one (a run that resumed from a checkpoint), cuts off what it overlaps.
-    Values that are not finite have no place on a chart: they cut, and only their steps
-    are kept.
-    """
+    """A metric over its steps in at most `max_points` points, the first and the newest
+    among them. A step that comes again, or an earlier one, cuts off what it overlaps.
+    Of values that are not finite only the steps are kept."""
 
     __slots__ = (
         *("_first", "_gaps", "_last", "_most", "_open", "_room", "_size"),
@@ -206,10 +199,8 @@ class Trend(Sequence[float]):
 
 
 def compute_trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
-    """`values` in at most `n` numbers for a sparkline: means of equal stretches.
-
-    The last stretch ends with the newest value; what is not finite is left out.
-    """
+    """At most `n` numbers for a sparkline: means of equal stretches of what is
+    finite."""
     finite = [value for value in values if math.isfinite(value)]
     if len(finite) <= n:
         return tuple(finite)

@@ -1,12 +1,6 @@
-"""What does not happen in a run: its log falls silent, its counter stands still.
-
-An `InactivityWatch` is told what one run writes and when its log was looked at; it
-says which rules have waited long enough, each once in a quiet period. Only time in
-which somebody looked counts: whoever did not look, or was suspended meanwhile, knows
-nothing of it. A quiet period has a key that follows from the log alone (a byte or a
-step), so reading the log again finds the same one. What follows from it is not decided
-here. All times here are seconds that engines lived.
-"""
+"""What does not happen in a run: its log falls silent, its counter stands still. Only
+time (that engines lived) in which somebody looked counts. A quiet period has a key that
+follows from the log alone, so reading it again finds the same one."""
 
 from __future__ import annotations
 
@@ -71,12 +65,9 @@ def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
 
 @dataclass(slots=True)
 class Clock:
-    """Since when something has not moved; it stands until that first happens.
-
-    Of a counter, the first report is no movement: a run that goes on from a checkpoint
-    may report where it starts and then prepare itself for long. One that starts afresh
-    has moved as soon as it is past zero.
-    """
+    """Since when something has not moved; it stands until that first happens. The first
+    report of a counter is no movement: who goes on from a checkpoint may report where
+    it starts and then prepare itself for long."""
 
     value: float | None = None
     """Where the counter stands, as the run reported it last."""

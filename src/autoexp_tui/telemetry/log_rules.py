@@ -1,13 +1,7 @@
-"""The rules over new log lines: which match, what they extract, how many are told.
-
-A `Scanner` looks at whole lines and keeps nothing between calls: a match is named by
-the byte offset of its line, so scanning the same bytes again, or cut otherwise at line
-ends, finds the same matches. Conditions and actions of a rule are not its concern.
-
-A rule that matches every line of a chatty log would fill the journal and hold up all
-else. Beyond a few a second its matches are gathered (`MatchLimits`): one event tells
-where the first and the last of them lie, and how many there were.
-"""
+"""The rules over new log lines: which match, what they extract, how many are told. A
+match is named by the byte offset of its line, so scanning again finds the same. Beyond
+a few a second matches are gathered: one event tells the first, the last and how
+many."""
 
 from __future__ import annotations
 
@@ -58,8 +52,7 @@ class Match:
 
 
 def compile_rule(rule: LogEvent) -> CompiledRule:
-    """A rule ready to scan; one over silence is `telemetry.inactivity`'s; raises
-    ValueError where its pattern is refused, or has not the group that is extracted."""
+    """A rule ready to scan; raises ValueError."""
     pattern = compile_rule_pattern(rule)
     groups = []
     for key, group in rule.extract_groups.items():
@@ -87,10 +80,7 @@ class Scanner:
         self, chunk: bytes, offset: int, seen: MutableSet[str] | None = None
     ) -> list[Match]:
         """The matches in whole lines that begin at byte `offset`, by line, then rule.
-
-        A last line without its end counts as one. `seen`: `match_once` rules that
-        matched in this run; they are not looked for again, and new ones are added.
-        """
+        `seen`: `match_once` rules that matched in this run; new ones are added."""
         found: list[Match] = []
         seen = set() if seen is None else seen
         for line in self._search.find(make_readable(chunk)):
@@ -117,8 +107,7 @@ def _show_text(text: bytes) -> str:
 
 
 def find_number(pattern: Pattern, line: bytes) -> float | None:
-    """What the group `value` of a pattern, or its first one, spells in a line; None:
-    no match, or no number. May be nan or inf."""
+    """What the group `value`, or the first one, spells in a line; None: no number."""
     match = pattern.search(line)
     text = match[pattern.value_group] if match else None
     number = as_number(text.decode().replace(",", "")) if text else None
@@ -134,8 +123,7 @@ def compile_rule_pattern(rule: LogEvent) -> Pattern:
 
 
 def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pattern:
-    """A pattern for lines; `is_literal`: a text that is looked for as it is; raises
-    ValueError."""
+    """A pattern for lines, or a literal text; raises ValueError."""
     try:
         return (
             compile_literal_pattern(source)

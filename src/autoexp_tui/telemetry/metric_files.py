@@ -1,9 +1,5 @@
-"""Metrics from files that hold nothing else: a JSON object a line, or CSV.
-
-A `FileReader` is fed whole lines and keeps what the lines before them said: a header,
-a quoted field that goes on, the last step. What cannot be read (a torn line, a word
-where a number is wanted) says nothing. Which files there are is not its concern.
-"""
+"""Metrics from files that hold nothing else: a JSON object a line, or CSV. What cannot
+be read (a torn line, a word where a number is wanted) says nothing."""
 
 from __future__ import annotations
 
@@ -51,8 +47,8 @@ def is_pattern(path: str) -> bool:
 
 
 def locate_file(file: MetricFile, job: JobSpec) -> str:
-    """Where a job's file lies, absolute as far as its output directory is; or the
-    pattern of several. Values in it are never read as patterns."""
+    """Where a job's file lies, or the pattern of several; values in it are no
+    patterns."""
     pattern = is_pattern(file.path)
 
     def value(match: re.Match[str]) -> str:
@@ -116,8 +112,7 @@ class FileReader:
         return Reading(step, None, values) if values or step is not None else None
 
     def _name_metric(self, key: str) -> str:
-        """What the value of a key is called; empty: it is not wanted, as what begins
-        like a private one (`_runtime`)."""
+        """What the value of a key is called; empty: it is not wanted."""
         if self._names:
             return self._names.get(key, "")
         if key not in self._known:
@@ -168,12 +163,8 @@ def _flatten(record: _Record, prefix: str, depth: int) -> Iterator[tuple[str, ob
 
 
 class _Csv:
-    """Rows below a header; quoted fields may span lines.
-
-    The first row with a word in it is a header; a later row without any number is one
-    again (a run that was restarted, a logger that got a new column). Fields are
-    separated by what the header has most of: comma, tab or semicolon.
-    """
+    """Rows below a header; quoted fields may span lines. The first row with a word in
+    it is a header; a later row without any number is one again."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []

@@ -1,11 +1,7 @@
-"""What one line of a training log says: step, loss, and the usual companions.
-
-Works on *folded* lines (`fold`): lower case, `=` as `:`, quotes as spaces, every
-bracket or comma as `|`, and what is not ASCII as `?`, so that Megatron's columns,
-`key=value` pairs, dicts, JSON lines and progress bars read alike.
-
-Not read: epochs, CSV, values that stand on another line than their name.
-"""
+"""What one line of a training log says: step, loss, and the usual companions. Works on
+*folded* lines, so that Megatron's columns, `key=value` pairs, dicts, JSON lines and
+progress bars read alike. Not read: epochs, CSV, values on another line than their
+name."""
 
 from __future__ import annotations
 
@@ -132,11 +128,8 @@ def may_say_something(line: bytes) -> bool:
 
 
 def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
-    """What a folded line says; None: nothing.
-
-    A bare step counter counts when the line has a total or values (`has_values`: it
-    has others than we look for), or begins with it.
-    """
+    """What a folded line says. A bare step counter counts when the line has a total or
+    values (`has_values`: it has others than we look for), or begins with it."""
     evaluation = _is_evaluation(line)
     values: dict[str, float] = {}
     for name, match in _find_losses(line, evaluation=evaluation):
@@ -220,10 +213,8 @@ def _find_qualifier(line: bytes, at: int) -> bytes:
 
 
 def _is_evaluation(line: bytes) -> bool:
-    """Whether the line as a whole speaks of an evaluation.
-
-    A name of one value (`val loss: 2.0`) does not make the whole line one.
-    """
+    """Whether the line as a whole speaks of an evaluation; a name of one value does
+    not."""
     if b"val" not in line and b"test" not in line and b"held" not in line:
         return False
     for match in _EVALUATION.finditer(line):

@@ -1,9 +1,5 @@
-"""Metrics from new log bytes: a `MetricReader` a run, points out.
-
-The reader keeps only the last step, so the same bytes cut otherwise at line ends give
-the same points. What a line means is `telemetry.metric_lines`; what is ill about a
-series is `telemetry.anomalies`.
-"""
+"""Metrics from new log bytes: a `MetricReader` a run, points out. The same bytes cut
+otherwise at line ends give the same points."""
 
 from __future__ import annotations
 
@@ -143,12 +139,10 @@ class MetricReader:
     _steps: StepCounter = field(default_factory=StepCounter, init=False)
 
     def read(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
-        """The points of whole lines that begin at byte `offset` of the file.
-
-        `every`: for a backlog. Of lines that differ only in their numbers, some may be
-        passed over, so that in about so many bytes, or a part of them, the lowest, the
-        highest and the last loss remain; never one that says anything else, or nan.
-        """
+        """The points of whole lines that begin at byte `offset` of the file. `every`:
+        of a backlog, in about so many bytes, lines that differ only in their numbers
+        may be passed over, but for the lowest, highest and last loss, and what is no
+        number."""
         own = self.own.read(data) if self.own.metrics else {}
         points = []
         for start, line, passed_over in _select_lines(fold(data), every, own):
@@ -176,10 +170,8 @@ _NUMBERS: Final = b"0123456789 #?"
 
 
 def _select_lines(low: bytes, every: int, always: Container[int]) -> Iterator[_Line]:
-    """Of lines alike within `every` bytes, those with the extreme losses and the last.
-
-    Lines at the starts in `always` stay, and without `every` all do.
-    """
+    """Of lines alike within `every` bytes, those with the extreme losses and the last;
+    without `every`, and at the starts in `always`, all."""
     if not every:
         yield from ((start, line, 0) for start, line in split_lines(low))
         return
