@@ -9,9 +9,6 @@ not change gives the same files again, byte for byte.
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
 import textwrap
@@ -20,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from autoexp_tui.backends import argument_probe
 from autoexp_tui.backends.argument_schema import (
@@ -32,12 +29,12 @@ from autoexp_tui.backends.argument_schema import (
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.probes import yaml_text
+from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 
 LIMIT_SECONDS: Final = 120.0
 """Importing a large framework from a network disk takes long."""
-_TAIL_BYTES: Final = 2000
 _WIDTH: Final = 88
 _MISSING: Final = "???"
 _ELSEWHERE: Final = (
@@ -102,60 +99,36 @@ def fetch_schema(source: Source) -> dict[str, Any]:
 
 
 def _request_answer(source: Source) -> Mapping[str, Any]:
-    request = {
-        "target": source.target,
-        "verb": source.verb,
-        "paths": source.paths,
-        "prog": source.target.rpartition(":")[0],
-    }
+    """What the child says; it and all that it started are gone afterwards."""
     script = str(Path(argument_probe.__file__).absolute())
-    words = [source.python or sys.executable, "-c", _RUN, script, json.dumps(request)]
-    with tempfile.TemporaryFile() as stderr:
-        data = _run_child(source, words, stderr)
-        with suppress(ValueError):
-            answer = json.loads(data)
+    with tempfile.TemporaryDirectory(prefix="autoexp-args-") as place:
+        path = Path(place, "answer.json")
+        request = {
+            "target": source.target,
+            "verb": source.verb,
+            "paths": source.paths,
+            "prog": source.target.rpartition(":")[0],
+            "answer": str(path),
+        }
+        python = source.python or sys.executable
+        words = [python, "-c", _RUN, script, json.dumps(request)]
+        ran = run_bounded(words, source.limit_seconds, env=_QUIETLY)
+        with suppress(OSError, ValueError):
+            answer = json.loads(path.read_bytes())
             if isinstance(answer, dict):
                 return answer
-        tail = _read_last_line(stderr) or "it said nothing"
-        message = f"the import ended without an answer: {tail}"
-        raise EnvironmentFailed(message, source.target, _ELSEWHERE)
-
-
-def _run_child(source: Source, words: Sequence[str], stderr: IO[bytes]) -> bytes:
-    """What the child writes; it and all that it started are gone afterwards."""
-    try:
-        child = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            start_new_session=True,
-            env={**os.environ, **_QUIETLY},
-        )
-    except OSError as error:
-        message = f"cannot be started: {error.strerror}"
-        raise EnvironmentFailed(message, words[0], _ELSEWHERE) from error
-    try:
-        return child.communicate(timeout=source.limit_seconds)[0]
-    except subprocess.TimeoutExpired:
+    said = [clean(line).strip() for line in ran.detail.splitlines()]
+    if ran.exit_code is None and ran.detail.startswith("cannot start"):
+        message = f"cannot be started: {said[0].partition(': ')[2]}"
+        raise EnvironmentFailed(message, python, _ELSEWHERE)
+    late = ran.exit_code is None
+    tail = next((line for line in reversed(said[late:]) if line), "it said nothing")
+    if late:
         message = f"the import took longer than {source.limit_seconds:g} s"
-        tail = _read_last_line(stderr) or "-"
-        hint = f"--timeout SECONDS gives it longer; what it said: {tail}"
-        raise EnvironmentFailed(message, source.target, hint) from None
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        if child.stdout is not None:
-            child.stdout.close()
-
-
-def _read_last_line(stderr: IO[bytes]) -> str:
-    stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, stderr.tell() - _TAIL_BYTES))
-    lines = stderr.read().decode("utf-8", "replace").splitlines()
-    words = [clean(line).strip() for line in lines]
-    return next((line for line in reversed(words) if line), "")[:400]
+        hint = f"--timeout SECONDS gives it longer; what it said: {tail[:400]}"
+        raise EnvironmentFailed(message, source.target, hint)
+    message = f"the import ended without an answer: {tail[:400]}"
+    raise EnvironmentFailed(message, source.target, _ELSEWHERE)
 
 
 def _clean_texts(value: Any, key: str = "") -> Any:

@@ -2,10 +2,10 @@
 
 Run by any Python from 3.8 on, so also by that of a container or a virtual
 environment where we are not installed: it imports the standard library and the program,
-nothing of ours. One line of JSON goes to what was stdout when it began; what the
-program prints goes to stderr. It may be killed at any moment.
+nothing of ours. It may be killed at any moment.
 
-Its one argument is a JSON object: target, verb, paths, prog.
+Its one argument is a JSON object: target, verb, paths, prog, and the file for the
+answer, one line of JSON.
 
 The target is `pkg.mod:function` or `path/to/file.py:function`: a function that returns
 a parser, takes one and adds to it, or parses the command line itself (it is stopped
@@ -276,12 +276,10 @@ def build_answer(request: "Record") -> "Record":
 
 
 def main() -> None:
-    private = os.dup(1)
-    os.dup2(2, 1)
     request = json.loads(sys.argv[1])
     sys.argv = [str(request.get("prog", "program"))]
     found = build_answer(request)
-    with os.fdopen(private, "w", encoding="utf-8") as out:
+    with open(request["answer"], "w", encoding="utf-8") as out:
         json.dump(found, out)
     sys.stdout.flush()
     os._exit(0)  # threads and exit handlers of the program are not waited for
