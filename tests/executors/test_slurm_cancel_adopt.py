@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -94,27 +93,46 @@ def cancels(commands: ScriptedCommands) -> list[tuple[str, ...]]:
     return [words for words in commands.ran if words[0] == "scancel"]
 
 
-def test_a_waiting_task_of_an_array_is_named_without_a_state(tmp_path: Path) -> None:
-    slurm, commands = executor(tmp_path, squeue=queue("5_2", "5_3"))
-    slurm.cancel([task(tmp_path, "a", "5_3")])
-    assert cancels(commands) == [("scancel", "5_[3]")]
+THEIRS = queue("6", name="theirs-u")
+TOLD = ("scancel", "--state=RUNNING", "--batch", "--signal=TERM")
 
 
-def test_a_running_task_is_told_and_not_ended(tmp_path: Path) -> None:
-    slurm, commands = executor(tmp_path, squeue=running_as("5"))
-    slurm.cancel([begun(tmp_path, "a", "5")])
-    words = ("--state=RUNNING", "--batch", "--signal=TERM")
-    assert cancels(commands) == [("scancel", *words, "5")]
+@pytest.mark.parametrize(
+    ("squeue", "waiting", "running", "sent"),
+    [
+        # One of an array is named without a state.
+        (queue("5_2", "5_3"), ["5_3"], [], [("scancel", "5_[3]")]),
+        (running_as("5"), [], ["5"], [(*TOLD, "5")]),
+        (THEIRS, ["6"], [], []),
+        (THEIRS, [], ["6"], []),
+        (queue("5_0", "5_1"), ["5"], [], []),
+        (
+            says(queue("5", "8").stdout + THEIRS.stdout.removeprefix(QUEUE_HEADING)),
+            ["5", "6", "7", "8"],
+            [],
+            [("scancel", "5", "8")],
+        ),
+    ],
+)
+def test_those_are_cancelled_that_are_still_ours_and_a_running_one_is_told(
+    tmp_path: Path,
+    squeue: Ran,
+    waiting: list[str],
+    running: list[str],
+    sent: list[tuple[str, ...]],
+) -> None:
+    slurm, commands = executor(tmp_path, squeue=squeue)
+    tasks = [task(tmp_path, f"w{one}", one) for one in waiting]
+    tasks += [begun(tmp_path, f"r{one}", one) for one in running]
+    assert slurm.cancel(tasks).ok
+    assert cancels(commands) == sent
 
 
-def test_a_signal_that_is_slow_to_return_is_on_its_way(tmp_path: Path) -> None:
+def test_a_signal_may_be_slow_to_return_but_not_a_cancel(tmp_path: Path) -> None:
     slurm, _ = executor(tmp_path, squeue=running_as("5_1"), scancel=SILENT)
     assert slurm.cancel([begun(tmp_path, "a", "5_1")]).ok
-
-
-def test_a_cancel_that_does_not_return_is_not_done(tmp_path: Path) -> None:
     slurm, _ = executor(tmp_path, squeue=queue("5_1"), scancel=SILENT)
-    assert not slurm.cancel([task(tmp_path, "a", "5_1")]).ok
+    assert not slurm.cancel([task(tmp_path, "b", "5_1")]).ok
 
 
 def test_both_leave_the_order_with_the_task(tmp_path: Path) -> None:
@@ -122,34 +140,6 @@ def test_both_leave_the_order_with_the_task(tmp_path: Path) -> None:
     both = [task(tmp_path, "a", "5"), begun(tmp_path, "b", "6")]
     slurm.cancel(both)
     assert all("cancel" in os.listdir(one.attempt_dir) for one in both)
-
-
-@pytest.mark.parametrize("make", [task, begun])
-def test_an_id_that_another_s_job_has_now_is_not_cancelled(
-    tmp_path: Path, make: Callable[[Path, str, str], Task]
-) -> None:
-    slurm, commands = executor(tmp_path, squeue=queue("5", name="theirs-u"))
-    assert slurm.cancel([make(tmp_path, "a", "5")]).ok
-    assert cancels(commands) == []
-
-
-def test_an_array_under_the_id_of_a_single_job_is_not_cancelled(
-    tmp_path: Path,
-) -> None:
-    slurm, commands = executor(tmp_path, squeue=queue("5_0", "5_1"))
-    assert slurm.cancel([task(tmp_path, "a", "5")]).ok
-    assert cancels(commands) == []
-
-
-def test_of_several_only_those_are_cancelled_that_are_still_ours(
-    tmp_path: Path,
-) -> None:
-    ours, theirs = queue("5", "8").stdout, queue("6", name="theirs-u").stdout
-    rows = ours + theirs.removeprefix(QUEUE_HEADING)
-    slurm, commands = executor(tmp_path, squeue=says(rows))
-    tasks = [task(tmp_path, f"j{n}", str(n)) for n in (5, 6, 7, 8)]
-    assert slurm.cancel(tasks).ok
-    assert cancels(commands) == [("scancel", "5", "8")]
 
 
 def test_while_squeue_does_not_answer_nothing_is_cancelled_and_that_is_not_done(
