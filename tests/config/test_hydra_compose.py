@@ -430,7 +430,7 @@ NO_KEYS = "names no key: `{}` is a value, with none below it"
                 "there is no resolver `oc.evla` (also: early)",
                 "did you mean `oc.eval`?",
             )
-            for reader in ("${iters}", "${.iters}", "${ax.int:${.iters}}")
+            for reader in ("${iters}", "${.iters}", "${ax.floor:${.iters}}")
         ),
         *(
             (

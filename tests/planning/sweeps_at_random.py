@@ -62,7 +62,7 @@ REFERENCES = (
 INTERPOLATIONS = (
     *("${x.y}", "${.y}", "${..x.y}", "${oc.eval:${x.y}*2}", "${oc.eval:(${x.y}+1)//2}"),
     *("${oc.eval:'${x.y}*2'}", "${oc.eval:__import__('os')}", "${oc.eval:9**9**9}"),
-    *("${oc.env:HOME}", "${oc.env:NOT_THERE}", "${ax.add:1,2}", "${ax.pad:${x.y},4}"),
+    *("${oc.env:HOME}", "${oc.env:NOT_THERE}", "${ax.ceil:1.2}", "${ax.pad:${x.y},4}"),
     *(
         "${",
         "${}",

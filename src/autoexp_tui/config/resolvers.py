@@ -19,8 +19,6 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from autoexp_tui.config.eval_rewrite import MIXED
 from autoexp_tui.storage.user_files import hash_keyed
 from autoexp_tui.sweep.expression import (
-    ARITHMETIC,
-    FUNCTIONS,
     MAX_TEXT,
     check_bounds_of,
     compile_expression,
@@ -31,7 +29,6 @@ PREFIX: Final = "ax."
 _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASCII)
 """The part of Python's format language that numbers in names want."""
 _MOST_WIDE: Final = 200
-_OPERATORS: Final = dict(ARITHMETIC.values())
 
 
 class _Unfit(ValueError):
@@ -74,17 +71,6 @@ def _check_number(value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Unfit(f"{_format_value(value)} is no number")
     return value
-
-
-def _fold(sign: str) -> Callable[..., object]:
-    def fold(first: object, *values: object) -> object:
-        total: object = _check_number(first)
-        for value in values:
-            numbers = _check_number(total), _check_number(value)
-            total = check_bounds_of(_OPERATORS[sign](*numbers))
-        return total
-
-    return fold
 
 
 def _round_down_to(value: object, step: object) -> object:
@@ -157,21 +143,6 @@ def _format_value(value: object) -> str:
 
 
 _TABLE: Final[tuple[tuple[str, Callable[..., object], int, int | None], ...]] = (
-    ("add", _fold("+"), 2, None),
-    ("sub", _fold("-"), 2, 2),
-    ("mul", _fold("*"), 2, None),
-    ("div", _fold("/"), 2, 2),
-    ("floordiv", _fold("//"), 2, 2),
-    ("mod", _fold("%"), 2, 2),
-    ("pow", _fold("**"), 2, 2),
-    ("min", FUNCTIONS["min"][0], 1, None),
-    ("max", FUNCTIONS["max"][0], 1, None),
-    ("sum", FUNCTIONS["sum"][0], 1, None),
-    ("len", FUNCTIONS["len"][0], 1, 1),
-    ("abs", FUNCTIONS["abs"][0], 1, 1),
-    ("int", FUNCTIONS["int"][0], 1, 1),
-    ("float", FUNCTIONS["float"][0], 1, 1),
-    ("round", FUNCTIONS["round"][0], 1, 2),
     ("floor", lambda value: math.floor(_check_number(value)), 1, 1),
     ("ceil", lambda value: math.ceil(_check_number(value)), 1, 1),
     ("down_to", _round_down_to, 2, 2),
