@@ -82,12 +82,6 @@ def test_a_program_that_is_not_there_is_a_warning(checks: Checks, program: str) 
     ] * 2
 
 
-def test_programs_that_are_there_pass(checks: Checks) -> None:
-    look(checks, RunCommand(command=("./tool.sh",)))
-    look(checks, NewJob(command=("sh", "x")))
-    assert not checks.warnings
-
-
 @pytest.mark.parametrize("kind", [RunAutoexp, Restart])
 def test_an_override_that_hydra_cannot_read_is_an_error(
     checks: Checks, kind: type[RunAutoexp | Restart]

@@ -9,7 +9,6 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
@@ -164,38 +163,6 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     assert ours == expected
 
 
-def test_a_config_file_is_read_once_for_any_number_of_jobs(
-    tree: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    elsewhere = write_tree(tmp_path_factory.mktemp("other"), exp="a: 1")
-    composed(elsewhere)  # Hydra's own files are read by the first of a process
-    before = AutoexpSource.files.parsed
-    made = composer(tree)
-    for rate in range(5):
-        made.compose([f"backend.lr={rate}"], {})
-
-    assert AutoexpSource.files.parsed - before == 2
-    assert made.composed == 1  # the base, which all jobs share
-
-
-def test_an_experiment_may_extend_another_config(tree: Path) -> None:
-    write_tree(
-        tree,
-        experiments__one="""
-        # @package _global_
-        defaults:
-          - /exp
-          - override /backend: large
-          - _self_
-        project: {base_output_dir: elsewhere}
-        """,
-    )
-    made = composer(tree, ref="experiments/one")
-
-    assert made.base().select("backend.name") == "large"
-    assert made.base().select("project.base_output_dir") == "elsewhere"
-
-
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     environ = {"WHO": "a", "SECRET": "s"}
     write_tree(tree, env="who: ${oc.env:WHO}\nother: ${oc.env:NOT_SET,fallback}")
@@ -208,15 +175,6 @@ def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     assert list(digests) == ["NOT_SET", "WHO"]
     assert digests["NOT_SET"] == ""
     assert digests["WHO"] not in ("", "a")
-
-
-def test_two_composers_do_not_mix(tree: Path, tmp_path: Path) -> None:
-    write_tree(tmp_path / "other", exp="who: ${oc.env:WHO}")
-    mine, other = composer(tree), composer(tmp_path / "other", environ={"WHO": "o"})
-
-    assert other.base().select("who") == "o"
-    assert mine.base().select("backend.name") == "small"
-    assert other.compose([], {}).select("who") == "o"
 
 
 def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None:
@@ -320,12 +278,6 @@ def test_an_override_of_the_sweep_that_reaches_nothing_is_an_error(
 
     assert problem.where == f"override {override}"
     assert problem.hint == f"did you mean `{meant}`?; + adds"
-
-
-def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
-    (tree / "exp.yaml").write_text("sweep: [1, 2]")
-    with pytest.raises(CannotCompose, match="not a mapping"):
-        composer(tree).sweep()
 
 
 @pytest.mark.parametrize(
@@ -473,11 +425,3 @@ def test_an_override_that_is_nested_too_deep_is_named(tree: Path) -> None:
 def test_every_place_to_search_that_is_not_there_is_told(tree: Path) -> None:
     found = problems(tree, command_line=["hydra.searchpath=[nowhere,neither]"])
     assert len(found) == 2
-
-
-def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:
-    (tree / "backend" / "large.yaml").write_text("a: 1\nb: {sibling.x.y}\n")
-    found = problems(tree, "backend=large")[0]
-
-    assert found.where.endswith("backend/large.yaml:2")
-    assert found.hint == 'quote it: "{sibling.x.y}"'

@@ -236,44 +236,12 @@ def test_jobs_of_one_structure_are_composed_once(tmp_path: Path) -> None:
     assert made.composed == base + first + sample
 
 
-def test_jobs_that_set_other_keys_share_one_composition(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "exp.yaml").write_text("seed: 1\n")
-    made = HydraComposer("exp", tmp_path)
-    structures = range(150)
-    for seed in (1, 2, 3):
-        for n in structures:
-            view = made.compose([f"++key{n}=1", f"seed={seed}"], {})
-            assert view.to_dict() == {"seed": seed, f"key{n}": 1}
-    base, compared = 1, 1
-    assert made.composed == base + compared
-
-
 def test_a_put_value_is_seen_by_all_that_reads_it(composer: HydraComposer) -> None:
     for _ in range(2):
         view = composer.compose(["seed=4"], MOUNTS)
         view.put("size", "large")
         assert view.select("run_of") == "/cwd/out/large/lr0.001-4"
         assert view.to_dict()["scale"] == 4
-
-
-def test_a_key_whose_value_does_not_resolve_is_not_said_to_be_absent(
-    composer: HydraComposer,
-) -> None:
-    for name in ("one", "two"):
-        view = composer.compose([f"size='${{no.{name}}}'", "seed=6"], MOUNTS)
-        assert view.has("size")
-        with pytest.raises(CannotCompose):
-            view.select("size")
-
-
-def test_other_jobs_do_not_see_what_was_put(composer: HydraComposer) -> None:
-    texts = ["seed=5", "model=medium"]
-    first, second, third = (composer.compose(texts, MOUNTS) for _ in range(3))
-    second.put("model.part0", {"only": "${seed}"})
-    assert second.select("model.part0") == {"only": 5}
-    assert third.to_dict()["model"] == first.to_dict()["model"]
 
 
 def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
@@ -356,14 +324,6 @@ def test_a_schema_of_one_s_own_converts_and_refuses_as_hydra_does(
     }
 
 
-def test_keys_that_a_job_adds_may_stand_in_another_order(tmp_path: Path) -> None:
-    (tmp_path / "exp.yaml").write_text("lr: 1\n")
-    made = HydraComposer("exp", tmp_path)
-    for width in (8, 9):
-        job = made.compose([f"++q.w={width}", "++y={a: 1}"], {})
-        assert job.to_dict() == {"lr": 1, "q": {"w": width}, "y": {"a": 1}}
-
-
 def test_what_lies_below_a_null_is_absent_also_once_nothing_more_is_composed(
     tmp_path: Path,
 ) -> None:
@@ -390,12 +350,3 @@ def test_a_job_that_is_not_what_hydra_composes_is_an_error(
     with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
         made.compose(["seed=1"], MOUNTS)
     assert raised.value.problems[0].where == where
-
-
-def test_one_job_in_a_thousand_is_compared(tmp_path: Path) -> None:
-    (tmp_path / "exp.yaml").write_text("seed: 1\n")
-    made = HydraComposer("exp", tmp_path)
-    for seed in range(2002):
-        made.compose([f"seed={seed}"], {}).to_dict()
-    base, compared = 1, 3
-    assert made.composed == base + compared

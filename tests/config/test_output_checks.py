@@ -49,11 +49,6 @@ def said(found: Sequence[Finding]) -> tuple[list[str], list[str]]:
     return stops, [str(problem) for problem, is_error in found if not is_error]
 
 
-@pytest.mark.usefixtures("disk")
-def test_a_place_with_room_has_no_findings(tmp_path: Path) -> None:
-    assert said(check_output_places(tmp_path / "not" / "there", JOBS)) == ([], [])
-
-
 def test_a_full_disk_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
     disk["f_bavail"] = 100 << 20
     assert said(check_output_places(tmp_path, JOBS)) == (

@@ -25,7 +25,6 @@ from autoexp_tui.config.planning import (
     PlanningChild,
     PlanningRequest,
     decode_answer,
-    decode_request,
     encode_answer,
     encode_request,
     report_of,
@@ -39,7 +38,7 @@ from autoexp_tui.model.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.model.specs import Plan, PlanFinding
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.manifests import read_manifest
 from autoexp_tui.storage.provenance import load_record, read_record
@@ -102,14 +101,6 @@ def test_a_plan_means_the_same_from_anywhere(place: Path) -> None:
     assert plan.state_dir == f"{place}/outputs/.autoexp"
     assert job.command == ("./train", "0.0001", "{{x}}")
     assert job.depends_on == ("1e-4_first",)
-
-
-def test_overrides_reach_the_config_and_the_sweep(place: Path) -> None:
-    plan = planned(place, "backend.env.A=c", "sweep.groups.0.params.lr=[7]")
-
-    assert [job.name for job in plan.jobs] == ["7_first", "7_then"]
-    assert plan.jobs[0].env == {"A": "c"}
-    assert plan.overrides == ("backend.env.A=c", "sweep.groups.0.params.lr=[7]")
 
 
 def test_what_the_config_read_of_the_environment_is_in_the_plan(
@@ -267,19 +258,6 @@ def test_each_kind_of_failure_has_its_exit_code(
     assert caught.value.exit_code == exit_code
 
 
-def test_requests_and_answers_survive_their_json() -> None:
-    request = PlanningRequest(overrides=("a=1",), further=("b=2",), now=1.5)
-    answer = PlanningAnswer(
-        points=({"index": 0},),
-        errors=(Problem("m", "w", "j", "h"),),
-        warnings=(PlanFinding(message="m"),),
-        failed="plan",
-    )
-
-    assert decode_request(encode_request(request)) == request
-    assert decode_answer(encode_answer(answer)) == answer
-
-
 def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
     (place / "mine.py").write_text(
         dedent("""
@@ -433,12 +411,6 @@ def test_a_config_that_changed_since_refuses_to_make_a_job_again(place: Path) ->
     assert answer.errors[0].message == "the config has changed since the plan was made"
 
 
-def test_a_further_override_that_does_not_compose_says_so(place: Path) -> None:
-    answer = again(place, planned(place), "backend.comand=[x]")
-
-    assert answer.errors[0].hint.startswith("did you mean `backend.command`?")
-
-
 def test_a_job_that_is_not_in_the_plan_names_those_that_are(place: Path) -> None:
     answer = again(place, planned(place), job="nobody")
 
@@ -538,22 +510,6 @@ def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
     assert "does not compile" in answer.errors[0].message
     assert answer.errors[0].where == "monitoring.log_events.0.pattern"
     assert answer.errors[0].job == "1e-4_then"
-
-
-def test_a_filter_over_the_config_drops_a_whole_family(place: Path) -> None:
-    exp = EXPERIMENT.replace(
-        "- stage: then",
-        '- stage: then\n          backend.env.A: "{sibling.first.name}"',
-    )
-    filtered = exp.replace(
-        "sweep:", 'twice: "${oc.eval:2*${lr}}"\nsweep:\n  filter: "${twice} > 1"'
-    )
-    write_tree(place / "config", exp=filtered)
-    plan = planned(place)
-
-    assert [job.name for job in plan.jobs] == ["2_first", "2_then"]
-    assert plan.jobs[1].env == {"A": "2_first"}
-    assert plan.warnings == ()
 
 
 def test_a_plan_is_not_searched_for_rings_when_its_process_ends(tmp_path: Path) -> None:

@@ -30,15 +30,6 @@ def test_an_empty_config_has_defaults_and_no_findings() -> None:
     assert HouseParser("/w").executor({}).class_name == "LocalClient"
 
 
-def test_open_subtrees_take_any_key() -> None:
-    assert checked(aux={"x": 1}, own={"y": 2}, lr=1) == ()
-
-
-@pytest.mark.parametrize("command", ["test -e x", ["test", "-e", "x"]])
-def test_a_start_command_is_a_key_of_the_monitoring(command: object) -> None:
-    assert checked(monitoring={"start_condition_cmd": command}) == ()
-
-
 @pytest.mark.parametrize("section", ["tree", "research"])
 def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
     (found,) = checked(**{section: {"beam_width": 3}})
@@ -142,13 +133,6 @@ def test_slurm_becomes_an_executor_and_resources() -> None:
         gpus=8,
         options={"time": "1-02:00:00", "gpus-per-node": 4, "nodes": 2},
     )
-
-
-def test_ui_settings_come_with_their_defaults() -> None:
-    assert HouseParser("/w").ui({"ui": {"first_run": "A demo."}}) == {
-        "first_run": "A demo.",
-        "on_hangup": "detach",
-    }
 
 
 @pytest.mark.parametrize(

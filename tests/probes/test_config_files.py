@@ -37,10 +37,6 @@ def compose(root: Path, *overrides: str, ref: str = "own") -> HydraComposer:
     return composer
 
 
-def test_the_shipped_configs_hold_the_default_experiment() -> None:
-    assert (find_shipped("config") / "exp.yaml").is_file()
-
-
 def test_a_wheels_own_data_comes_before_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,18 +196,6 @@ def test_a_pattern_is_searched_where_the_file_is_read(
     assert (found.text, found.holds) == ("", holds)
 
 
-def test_a_pattern_is_searched_again_when_the_file_changed(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    key = TextKey(str(tmp_path / "file"), "done")
-    assert value(facts, key) == FileText(None)
-    for text, holds in (("not yet", False), ("it is done", True)):
-        (tmp_path / "file").write_text(text)
-        found = value(facts, key)
-        assert isinstance(found, FileText)
-        assert found.holds is holds
-
-
 def test_a_large_file_is_an_error(facts: OutsideFacts, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * (MOST_TEXT + 1))
     assert "larger than" in facts.observe(TextKey(str(tmp_path / "file"))).error
@@ -236,14 +224,6 @@ def test_a_pattern_is_found_in_what_was_appended(
     assert value(facts, key) == LogFound(
         files=1, matched=1, line="FATAL: disk", path=str(log)
     )
-
-
-def test_a_found_pattern_stays_found(facts: OutsideFacts, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    append(log, "FATAL\n")
-    first = value(facts, log_key(log))
-    append(log, "fine\n" * 10)
-    assert value(facts, log_key(log)) == first
 
 
 def test_a_replaced_log_is_searched_anew(facts: OutsideFacts, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from autoexp_tui.model.facts import (
     GlobKey,
     OutsideKey,
     StatKey,
-    TextKey,
 )
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
@@ -97,12 +96,3 @@ def test_a_second_batch_looks_anew(tmp_path: Path) -> None:
     before = source.observe(key)
     path.touch()
     assert source.observe(key).value != before.value
-
-
-def test_a_text_that_changed_is_read_again(tmp_path: Path) -> None:
-    path = tmp_path / "status"
-    path.write_text("phase: one")
-    source, key = facts(), TextKey(str(path))
-    source.observe(key)
-    path.write_text("phase: two, at last")
-    assert text_of(source.observe(key)) == "phase: two, at last"

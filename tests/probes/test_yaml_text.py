@@ -91,9 +91,3 @@ def test_keys_stay_in_their_order_in_blocks() -> None:
     assert format_yaml(tree) == (
         "b:\n  z: 1\n  a:\n  - 1\n  -\n    x: 1.0e-05\na: {}\nc: []\n"
     )
-
-
-def test_a_shared_part_is_written_alike_wherever_it_stands() -> None:
-    part = {"x": [1, 2], "y": {"z": "w"}}
-    for tree in ({"a": part, "b": {"c": part}}, {"l": [part, part]}):
-        assert yaml.safe_load(format_yaml(tree)) == tree
