@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
@@ -161,6 +162,20 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     assert isinstance(expected, dict)
     del expected["sweep"]
     assert ours == expected
+
+
+def test_a_config_file_is_read_once_for_any_number_of_jobs(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = write_tree(tmp_path_factory.mktemp("other"), exp="a: 1")
+    composed(elsewhere)  # Hydra's own files are read by the first of a process
+    before = AutoexpSource.files.parsed
+    made = composer(tree)
+    for rate in range(5):
+        made.compose([f"backend.lr={rate}"], {})
+
+    assert AutoexpSource.files.parsed - before == 2
+    assert made.composed == 1  # the base, which all jobs share
 
 
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
