@@ -22,9 +22,10 @@ from autoexp_tui.cockpit.spans import (
     spread,
     width,
 )
+from autoexp_tui.cockpit.state import status
 from autoexp_tui.cockpit.state.causes import CauseGroup, count_needs, describe_needs
 from autoexp_tui.cockpit.state.forecast import Ends
-from autoexp_tui.cockpit.state.status import Look, render_tallies
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.wording import short
 from autoexp_tui.text.spelling import (
     clock_time,
@@ -183,16 +184,12 @@ def _format_age(seconds: float) -> str:
 
 def render_counts(session: SessionView, cells: int, *, apart: bool = False) -> Line:
     """` 120 jobs   ✓61 done   ▸12 running ...`: every look that is there."""
-    looks = [look for look in Look if look in session.counts]
-    tallies = render_tallies(session.counts, apart=apart)
     head: Line = (Span(f" {plural(len(session.jobs), 'job')}", "strong"),)
-    parts: list[Line] = [
-        (Span(f"{tally.text} {look.value}", look.role),)
-        for look, tally in zip(looks, tallies, strict=True)
-    ]
+    parts = status.render_counts(session.counts, apart=apart)
     for gap in ("   ", "  "):
         if width(join([head, *parts], gap)) <= cells:
             return join([head, *parts], gap)
+    tallies = status.render_tallies(session.counts, apart=apart)
     return cut(join([head, *((one,) for one in tallies)], "  "), cells)
 
 

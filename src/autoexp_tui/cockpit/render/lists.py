@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -25,9 +26,13 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import find_reason
-from autoexp_tui.cockpit.state.status import Look, render_tallies, render_tally
+from autoexp_tui.cockpit.state.status import (
+    STATE_LOOKS,
+    Look,
+    render_tallies,
+    render_tally,
+)
 from autoexp_tui.cockpit.state.waiting import find_wait_begin
-from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import STATES
 from autoexp_tui.text.spelling import (
     clock_time,
@@ -222,21 +227,6 @@ def _format_since(t: float, now: float, cells: int) -> str:
     return f"{clock[5:] if ' ' in clock else clock}, {duration(now - t)}".rjust(22)
 
 
-_STATES: Final = {
-    JobState.COMPLETED: Look.DONE,
-    JobState.RUNNING: Look.RUNNING,
-    JobState.SUSPENDED: Look.SUSPENDED,
-    JobState.QUEUED: Look.QUEUED,
-    JobState.WAITING: Look.WAITING,
-    JobState.HELD: Look.HELD,
-    JobState.FAILED: Look.FAILED,
-    JobState.LOST: Look.LOST,
-    JobState.CANCELLED: Look.CANCELLED,
-    JobState.SKIPPED: Look.SKIPPED,
-}
-"""The states that are counted by their glyphs, in order."""
-
-
 SESSION_TITLES: Final = (
     f"{'ID':<7} {'NAME':<22} {'ENGINE':<20} {'LAST EVENT':>12}  JOBS"
 )
@@ -253,19 +243,15 @@ def render_session(session: SessionBrief, now: float) -> Line:
     engine, role = _describe_engine(session)
     engine = f"{outside(session.user)}: {engine}" if session.user else engine
     ago = f"{duration(now - session.last_event_at)} ago"
-    tallies = (
-        Span(f"{look.glyph}{number} ", look.role)
-        for state, look in _STATES.items()
-        if (number := session.counts.get(state))
-    )
-    rest = sum(n for state, n in session.counts.items() if state not in _STATES)
+    counts: Counter[Look] = Counter()
+    for state, number in session.counts.items():
+        counts[STATE_LOOKS[state]] += number
     return line(
         head,
         name,
         Span(f"{fit(engine, 20)} ", role),
         Span(f"{fit_right(ago, 12)}  ", "muted"),
-        *tallies,
-        Span(f"·{rest}" if rest else "", "waiting"),
+        *join_spans(render_tallies(+counts)),
     )
 
 

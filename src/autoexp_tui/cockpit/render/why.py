@@ -50,7 +50,7 @@ from autoexp_tui.cockpit.state.status import (
     ENDED_BADLY,
     Look,
     render_badge,
-    render_tallies,
+    render_counts,
 )
 from autoexp_tui.model.masking import mask_of, mask_text, mask_words
 from autoexp_tui.model.resubmission import can_come_back
@@ -226,11 +226,7 @@ def explain_jobs(
 
 def explain_crowd(title: str, jobs: Sequence[JobView]) -> WhyText:
     """What is seen of many jobs at once, until `explain_jobs` has looked at each."""
-    counts = count_looks(jobs)
-    looks = (look for look in Look if look in counts)
-    tallies = zip(render_tallies(counts), looks, strict=True)
-    told = ((Span(f"{one.text} {look}", one.role),) for one, look in tallies)
-    verdict = (Span(" "), *join(told, "   "))
+    verdict = (Span(" "), *join(render_counts(count_looks(jobs)), "   "))
     return WhyText(f"{title}   {plural(len(jobs), 'job')}", (verdict,))
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
 URGENCY: Final = {look: place for place, look in enumerate(NEEDS)}
 """Place of a look that needs a person, the most urgent first."""
+_TITLES: Final = {Look.STALLED: "no step for long", Look.ASKS: "asks approval"}
 _T = TypeVar("_T")
 
 
@@ -97,16 +98,20 @@ def group_causes(
     `cuts`: the running jobs that their time limit will cut.
     """
     ill = (job for job in session.jobs if job.explains_itself)
-    groups = [
-        CauseGroup(
-            key=key,
-            look=jobs[0].look,
-            title=_build_title(jobs[0], session),
-            common=_find_common(jobs, words),
-            jobs=tuple(jobs),
+    groups = []
+    for key, jobs in _group(ill, build_cause_key):
+        first = jobs[0]
+        ended = first.look not in (Look.DOOMED, Look.SKIPPED)
+        title = describe_end(first) if ended else find_reason(first, session)
+        groups.append(
+            CauseGroup(
+                key=key,
+                look=first.look,
+                title=_TITLES.get(first.look, title),
+                common=_find_common(jobs, words),
+                jobs=tuple(jobs),
+            )
         )
-        for key, jobs in _group(ill, build_cause_key)
-    ]
     last = len(URGENCY)
     groups.sort(key=lambda one: (URGENCY.get(one.jobs[0].look, last), -one.size))
     return (*groups, *_group_warnings(session), *_group_cuts(session, words, cuts))
@@ -119,15 +124,6 @@ def _group(
     for one in things:
         found.setdefault(key(one), []).append(one)
     return found.items()
-
-
-def _build_title(job: JobView, session: SessionView) -> str:
-    if job.look is Look.STALLED:
-        return "no step for long"
-    if job.look is Look.ASKS:
-        return "asks approval"
-    ends = job.look not in (Look.DOOMED, Look.SKIPPED)
-    return describe_end(job) if ends else find_reason(job, session)
 
 
 def _find_common(jobs: Sequence[JobView], words: PlanWords) -> str:

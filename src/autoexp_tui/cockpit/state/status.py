@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.spans import Role, Span
+from autoexp_tui.cockpit.spans import Line, Role, Span
 from autoexp_tui.model.resubmission import asks, is_doomed
 from autoexp_tui.model.states import JobState
 
@@ -68,7 +68,7 @@ _OTHER_NAMES: Final = {
     JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
     JobState.COMPLETED: Look.DONE,
 }
-_PLAIN: Final[Mapping[JobState, Look]] = MappingProxyType(
+STATE_LOOKS: Final[Mapping[JobState, Look]] = MappingProxyType(
     {state: _OTHER_NAMES.get(state) or Look[state.name] for state in JobState}
 )
 
@@ -79,7 +79,7 @@ def find_look(record: JobRecord, *, stalled: bool, leaving: bool = False) -> Loo
         return Look.ENDING if leaving else Look.STALLED
     if asks(record):
         return Look.ASKS
-    return Look.DOOMED if is_doomed(record) else _PLAIN[record.state]
+    return Look.DOOMED if is_doomed(record) else STATE_LOOKS[record.state]
 
 
 def render_badge(look: Look) -> Span:
@@ -96,6 +96,15 @@ def render_tallies(counts: Mapping[Look, int], *, apart: bool = False) -> list[S
     """`✓28 ▸4 ‖2 ✗4`: every look that is there."""
     return [
         render_tally(one, counts[one], apart=apart) for one in Look if one in counts
+    ]
+
+
+def render_counts(counts: Mapping[Look, int], *, apart: bool = False) -> list[Line]:
+    """`✓28 done`, `▸4 running`: every look that is there, with its word."""
+    return [
+        (Span(f"{render_tally(one, counts[one], apart=apart).text} {one}", one.role),)
+        for one in Look
+        if one in counts
     ]
 
 
