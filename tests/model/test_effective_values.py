@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.events import events
 from autoexp_tui.model.done import done_before, work_of
 from autoexp_tui.model.outputs import DoneWork
@@ -46,30 +48,22 @@ def tried_twice() -> JobRecord:
     return state.jobs["a"]
 
 
-def test_each_attempt_has_the_values_it_ran_with() -> None:
+def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
     record = tried_twice()
     values = [record.values_of(attempt) for attempt in record.attempts]
     assert values == [{"lr": 1e-4, "iters": 9}, {"lr": 2e-4, "iters": 5}]
     assert record.list_changed_keys == ("lr", "iters")
-
-
-def test_each_attempt_has_its_own_metrics() -> None:
-    record = tried_twice()
     found = [record.find_noted(attempt) for attempt in record.attempts]
     assert [one.values["loss"] for one in found if one] == [3.0, 2.0]
 
 
 def test_metrics_of_other_values_are_not_the_job_s() -> None:
-    record = replanned().jobs["a"]
-    assert record.noted is None
-    assert record.is_doing_other_work
-
-
-def test_metrics_stay_when_only_the_resources_change() -> None:
+    other = replanned().jobs["a"]
+    assert (other.noted, other.is_doing_other_work) == (None, True)
     limit = replace(PLANNED.resources, time_limit_seconds=60.0)
-    record = replanned(replace(PLANNED, resources=limit)).jobs["a"]
-    assert record.noted is not None
-    assert not record.is_doing_other_work
+    same = replanned(replace(PLANNED, resources=limit)).jobs["a"]
+    assert same.noted is not None
+    assert not same.is_doing_other_work
 
 
 def test_back_at_the_plan_s_values_the_attempt_between_keeps_its_own() -> None:
@@ -136,24 +130,19 @@ def test_what_is_done_names_the_work_of_the_attempt_that_it_built_on() -> None:
     assert work_of(state, state.jobs["b"]).upstream_work == {"a": "f1"}
 
 
-def test_an_attempt_that_continues_builds_on_what_the_first_read() -> None:
+@pytest.mark.parametrize(
+    ("continues", "built_on"), [(True, "f1"), (False, "f2")], ids=["continues", "anew"]
+)
+def test_an_attempt_that_continues_builds_on_what_the_first_read(
+    *, continues: bool, built_on: str
+) -> None:
     state = upstream_then_follower()
     failed(state, "b")
     bring_back_with_other_values(state)
-    again(state, FOLLOWER)
+    again(state, FOLLOWER, from_checkpoint=continues)
     run(state, "b", 2, t=320)
     completed(state, "b", 2)
-    assert work_of(state, state.jobs["b"]).upstream_work == {"a": "f1"}
-
-
-def test_an_attempt_from_the_beginning_builds_on_what_is_there_by_then() -> None:
-    state = upstream_then_follower()
-    failed(state, "b")
-    bring_back_with_other_values(state)
-    again(state, FOLLOWER, from_checkpoint=False)
-    run(state, "b", 2, t=320)
-    completed(state, "b", 2)
-    assert work_of(state, state.jobs["b"]).upstream_work == {"a": "f2"}
+    assert work_of(state, state.jobs["b"]).upstream_work == {"a": built_on}
 
 
 def test_a_follower_of_other_values_is_not_done_for_a_plan_with_those_values() -> None:

@@ -127,8 +127,19 @@ class _OfValue(Condition):
     def list_awaited_jobs(self) -> Iterator[str]:
         yield self.job
 
-    def _name_owner(self) -> str:
-        return f" of {self.job}" if self.job else ""
+    def name_wanted(self) -> tuple[str, str]:
+        """The value's name, and what it is to be."""
+        raise NotImplementedError(type(self).__name__)
+
+    def name_object(self) -> str:
+        name, wanted = self.name_wanted()
+        return f"{name} of {self.job} {wanted}" if self.job else f"{name} {wanted}"
+
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        return " ".join(self.name_wanted())
+
+    def list_sources(self) -> Iterator[str]:
+        yield f"{self.name_wanted()[0]} of {self.job or 'its own log'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,16 +156,9 @@ class MetadataIs(_OfValue):
     def value_key(self, job: str) -> MetadataKey:
         return MetadataKey(self.job or job, self.key)
 
-    def name_object(self) -> str:
-        if self.op == "known":
-            return f"{self.key}{self._name_owner()} is known"
-        return f"{self.key}{self._name_owner()} {self.op} {self.value}"
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return f"{self.key} {self.op} {self.value}"
-
-    def list_sources(self) -> Iterator[str]:
-        yield f"{self.key} of {self.job or 'its own log'}"
+    def name_wanted(self) -> tuple[str, str]:
+        known = self.op == "known"
+        return self.key, "is known" if known else f"{self.op} {self.value}"
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         job = self.job or ctx.job
@@ -189,14 +193,8 @@ class MetricIs(_OfValue):
     def value_key(self, job: str) -> MetricKey:
         return MetricKey(self.job or job, find_canonical_name(self.name))
 
-    def name_object(self) -> str:
-        return f"{self.name}{self._name_owner()} {self.op} {self.value:g}"
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return f"{self.name} {self.op} {self.value:g}"
-
-    def list_sources(self) -> Iterator[str]:
-        yield f"{self.name} of {self.job or 'its own log'}"
+    def name_wanted(self) -> tuple[str, str]:
+        return self.name, f"{self.op} {self.value:g}"
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         job = self.job or ctx.job
