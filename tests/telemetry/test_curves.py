@@ -34,7 +34,7 @@ def test_a_short_series_is_kept_whole() -> None:
 
 @given(st.lists(VALUES, max_size=400), st.integers(8, 40))
 def test_a_series_never_grows_beyond_its_bound(values: list[float], most: int) -> None:
-    assert len(thinned(list(enumerate(values)), most)) <= most
+    assert len(thinned(list(enumerate(values)), most).curve().steps) <= most
 
 
 @given(st.lists(VALUES, min_size=1, max_size=400))
@@ -104,7 +104,7 @@ def test_ever_so_many_points_stay_small() -> None:
     tracemalloc.stop()
     assert (after - before) / len(many) < 24_000
     values = many[0].curve().values
-    assert (min(values), max(values), len(values)) == (2.0, 2.999, len(many[0]))
+    assert (min(values), max(values)) == (2.0, 2.999)
 
 
 def test_a_curve_is_the_same_object_until_a_point_comes() -> None:

@@ -108,13 +108,15 @@ class Poller:
         """Every look that is due; `t` is the same moment."""
         watch, plan = self._ephemeral.watch, self.state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
-        if self._is_due("inbox", now):
+        own = {"inbox", "executor", "heartbeat"} - self._busy
+        due = {kind for kind in own if self._due.get(kind, now) <= now}
+        if "inbox" in due:
             # Before logs, whose answer takes a commit's time.
-            inbox, due = self._parts.inbox, now + INBOX_SECONDS
+            take, again = self._parts.inbox.take, now + INBOX_SECONDS
             self._submit(
-                "inbox", "house", lambda: seen.OrdersTaken(orders=(*inbox.take(),)), due
+                "inbox", "house", lambda: seen.OrdersTaken(orders=(*take(),)), again
             )
-        if self._is_due("executor", now):
+        if "executor" in due:
             self._ask_executor(now)
         for key in watch.take_dropped():  # an old look must not count as a new one
             self._outside.pop(key, None)
@@ -122,9 +124,8 @@ class Poller:
             self.facts.want(wanted, now, self.poll_seconds)
         self.facts.look(now, t, watch.is_read)
         self.logs.look(now, t, self.poll_seconds)
-        if self._is_due("heartbeat", now):
-            due = now + HEARTBEAT_SECONDS
-            self._submit("heartbeat", "house", self._beat, due)
+        if "heartbeat" in due:
+            self._submit("heartbeat", "house", self._beat, now + HEARTBEAT_SECONDS)
 
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
@@ -138,9 +139,6 @@ class Poller:
             self._dispatcher.next_at(self.state),
         ]
         return [at for at in times if at is not None]
-
-    def _is_due(self, kind: str, now: float) -> bool:
-        return kind not in self._busy and self._due.get(kind, now) <= now
 
     def _ask_executor(self, now: float) -> None:
         roster, executor = self._ephemeral.roster, self._parts.executor

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import signal
 from dataclasses import replace
+from typing import Any
 
 from autoexp_tui.engine.executor_port import (
     ExitRecord,
@@ -53,33 +54,22 @@ def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
     )
 
 
-def find_requeue(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
-    """The event for a begun run that the executor queued again."""
-    if not report.requeued or job.state not in BEGUN:
-        return None
-    attempt = job.attempt
-    if attempt is None or attempt.number != report.attempt:
-        return None
-    return events.RunRequeued(
-        job=job.name,
-        attempt=report.attempt,
-        run=attempt.run,
-        why=why("requeued", reason=report.reason),
-    )
-
-
-def find_suspension(
+def find_change(
     job: JobRecord, report: TaskReport
-) -> events.RunSuspended | events.RunResumed | None:
-    """The event for a run that the executor stopped for a while, or let go on."""
+) -> events.RunRequeued | events.RunSuspended | events.RunResumed | None:
+    """The event for a begun run that the executor queued again, stopped for a while,
+    or let go on."""
     attempt = job.attempt
     if attempt is None or attempt.number != report.attempt or job.state not in BEGUN:
         return None
+    run: dict[str, Any] = {"job": job.name, "attempt": attempt.number}
+    run["run"] = attempt.run
+    if report.requeued:
+        return events.RunRequeued(**run, why=why("requeued", reason=report.reason))
     stopped = job.state is JobState.SUSPENDED
     if report.phase is not (TaskPhase.RUNNING if stopped else TaskPhase.SUSPENDED):
         return None
-    kind = events.RunResumed if stopped else events.RunSuspended
-    return kind(job=job.name, attempt=attempt.number, run=attempt.run)
+    return events.RunResumed(**run) if stopped else events.RunSuspended(**run)
 
 
 def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:

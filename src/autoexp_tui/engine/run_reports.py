@@ -16,6 +16,7 @@ from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, Stream
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
@@ -92,13 +93,11 @@ class RunReports:
             for key in list(self.outside):
                 if isinstance(key, LogKey) and key.path.startswith(place):
                     del self.outside[key]
-        requeued = report_reducer.find_requeue(context.job(report.job), report)
-        if requeued is not None:
-            context.draft.emit(requeued)
-        stopped = report_reducer.find_suspension(context.job(report.job), report)
-        if stopped is not None:
-            context.draft.emit(stopped)
-            self.telemetry.restart_clocks(report.job)  # they stood still
+        changed = report_reducer.find_change(context.job(report.job), report)
+        if changed is not None:
+            context.draft.emit(changed)
+            if not isinstance(changed, events.RunRequeued):
+                self.telemetry.restart_clocks(report.job)  # they stood still
         self._note_queue(context, report)
         warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
         if report.stuck:  # it will not start unless a person acts

@@ -123,9 +123,6 @@ class ThinnedCurve:
             self._snapshot = CurveSnapshot(self._steps, self._values, ends, self._gaps)
         return self._snapshot
 
-    def __len__(self) -> int:
-        return len(self.curve().steps)
-
 
 def _join(one: _Bucket, two: _Bucket) -> _Bucket:
     low = two[0] if two[0][1] < one[0][1] else one[0]
