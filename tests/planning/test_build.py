@@ -189,15 +189,6 @@ def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    "reference", ["{sibling.stabble.name}", "{sibling.stable.outputdir}"]
-)
-def test_a_reference_that_fails_in_many_jobs_is_told_once(reference: str) -> None:
-    sweep = stages({"stage": "stable"}, {"stage": "b", "backend.load": reference})
-    (error,) = outcome(sweep).errors
-    assert error.message.endswith("(and for 1 more job)")
-
-
-@pytest.mark.parametrize(
     "other",
     [
         COOLDOWN,
@@ -337,13 +328,6 @@ def test_waits_without_an_end_are_warned_about(
     assert ("waits without a time-out" in said) is warned
 
 
-def test_an_added_key_is_warned_about_once() -> None:
-    sweep = {"params": {"backend.momentum": [1, 2]}, "filter": True}
-    (warning,) = outcome(sweep, project={"name": "${index}"}).warnings
-    assert warning.where == "backend.momentum"
-    assert warning.message.endswith("(and for 1 more job)")
-
-
 # ------------------------------------------------------------------------- plan
 def test_a_plan_keeps_where_it_came_from() -> None:
     source = PlanSource(
@@ -388,13 +372,6 @@ def test_the_same_work_has_the_same_fingerprint_wherever_it_lies() -> None:
     here = planned(stages(STABLE, COOLDOWN))
     there = planned(stages(STABLE, COOLDOWN), project=moved)
     assert [j.fingerprint for j in here.jobs] == [j.fingerprint for j in there.jobs]
-
-
-def test_a_sweep_may_be_given_instead_of_the_configs_own() -> None:
-    source = PlanSource(sweep={"params": {"backend.lr": [1, 2, 3]}})
-    composer = FakeComposer(CONFIG, LR)
-    plan = build_execution_plan(source, composer=composer, parser=FakeParser())
-    assert len(plan.jobs) == 3
 
 
 def test_each_config_is_told_to_whom_records_them() -> None:

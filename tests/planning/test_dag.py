@@ -28,16 +28,8 @@ def test_a_ring_is_named_from_its_lowest_job_in_waiting_order() -> None:
     assert find_rings(4, [(3, 1), (2, 3), (1, 2), (1, 0)]) == [[1, 3, 2]]
 
 
-def test_a_job_may_wait_for_itself() -> None:
-    assert find_rings(2, [(1, 1)]) == [[1]]
-
-
 def test_rings_apart_are_all_named() -> None:
     assert find_rings(6, [(0, 1), (1, 0), (2, 3), (3, 2), (3, 4)]) == [[0, 1], [2, 3]]
-
-
-def test_without_rings_there_are_none() -> None:
-    assert find_rings(3, [(0, 1), (1, 2), (0, 2)]) == []
 
 
 def test_a_long_chain_is_no_trouble() -> None:
@@ -85,43 +77,42 @@ def edge(before: str, after: str, mode: str) -> Edge:
     return Edge(before=before, after=after, mode="reads" if mode == "r" else "waits")
 
 
-def test_a_job_that_is_read_and_waited_for_is_waited_for() -> None:
-    edges = (edge("a", "b", "r"), edge("a", "b", "w"))
-    links = find_links(plan([job("a"), job("b", 1)], edges=edges))
-    assert (links.waits["b"], links.reads["b"]) == (("a",), ())
+@pytest.mark.parametrize(
+    ("edges", "depends_on", "waits", "reads"),
+    [
+        ((edge("a", "b", "r"), edge("a", "b", "w")), (), ("a",), ()),
+        ((), ("a",), ("a",), ()),
+        ((edge("a", "b", "r"),), ("a",), (), ("a",)),
+    ],
+    ids=["waits win", "no edge", "only read"],
+)
+def test_what_a_job_waits_for_and_only_reads_are_told_apart(
+    edges: tuple[Edge, ...],
+    depends_on: tuple[str, ...],
+    waits: tuple[str, ...],
+    reads: tuple[str, ...],
+) -> None:
+    made = plan([job("a"), job("b", 1, depends_on=depends_on)], edges=edges)
+    links = find_links(made)
+    assert (links.waits["b"], links.reads["b"]) == (waits, reads)
 
 
-def test_a_dependency_without_an_edge_is_a_wait() -> None:
-    links = find_links(plan([job("a"), job("b", 1, depends_on=("a",))], edges=()))
-    assert links.waits["b"] == ("a",)
-
-
-def test_a_dependency_that_only_reads_is_no_wait() -> None:
-    jobs = [job("a"), job("b", 1, depends_on=("a",))]
-    links = find_links(plan(jobs, edges=(edge("a", "b", "r"),)))
-    assert (links.waits["b"], links.reads["b"]) == ((), ("a",))
-
-
-def test_jobs_that_wait_within_their_stage_do_not_make_it_follow_itself() -> None:
-    made = plan([job("a", stage="s"), job("b", 1, stage="s", depends_on=("a",))])
-    (stage,) = list_stages(made, find_links(made))
-    assert (stage.waits, stage.reads) == ((), ())
-
-
-def test_a_stage_that_waits_and_reads_elsewhere_tells_the_two_apart() -> None:
-    jobs = [job(name, at, stage=name) for at, name in enumerate("abc")]
-    edges = (edge("a", "c", "w"), edge("b", "c", "r"))
+@pytest.mark.parametrize(
+    ("of", "edges", "waits", "reads"),
+    [
+        ("ss", (edge("a", "b", "w"),), (), ()),
+        ("xyz", (edge("a", "c", "w"), edge("b", "c", "r")), ("x",), ("y",)),
+        ("xyy", (edge("a", "b", "w"), edge("a", "c", "r")), ("x",), ()),
+    ],
+    ids=["itself", "both", "once"],
+)
+def test_a_stage_follows_from_those_of_its_jobs(
+    of: str, edges: tuple[Edge, ...], waits: tuple[str, ...], reads: tuple[str, ...]
+) -> None:
+    jobs = [job("abc"[at], at, stage=stage) for at, stage in enumerate(of)]
     made = plan(jobs, edges=edges)
     last = list_stages(made, find_links(made))[-1]
-    assert (last.waits, last.reads) == (("a",), ("b",))
-
-
-def test_a_stage_that_is_waited_for_and_read_from_is_named_once() -> None:
-    jobs = [job("a", stage="s"), job("b", 1, stage="t"), job("c", 2, stage="t")]
-    edges = (edge("a", "b", "w"), edge("a", "c", "r"))
-    made = plan(jobs, edges=edges)
-    last = list_stages(made, find_links(made))[-1]
-    assert (last.waits, last.reads) == (("s",), ())
+    assert (last.waits, last.reads) == (waits, reads)
 
 
 # -------------------------------------------------------------------------- order

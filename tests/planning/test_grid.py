@@ -24,38 +24,16 @@ def rows(grid: Grid) -> list[str]:
     return [grid.describe_row(row) for row in grid.rows]
 
 
-def test_a_row_is_a_combination_of_what_is_swept() -> None:
-    grid = build_grid(holey())
-    assert rows(grid) == [
-        "lr=1e-4 bsz=64",
-        "lr=1e-4 bsz=128",
-        "lr=3e-4 bsz=64",
-        "lr=3e-4 bsz=128",
-        "lr=1e-3 bsz=64",
-        "lr=1e-3 bsz=128",
-    ]
-
-
-def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
-    jobs = [job("c", 0, stage="late", depends_on=("a",)), job("a", 1, stage="early")]
-    assert build_grid(plan(jobs)).stages == ("early", "late")
-
-
-def test_a_cell_holds_the_places_of_its_jobs() -> None:
+def test_a_row_is_a_combination_and_its_cells_hold_jobs_or_the_filter() -> None:
     made = holey()
     grid = build_grid(made)
+    rates = ("1e-4", "3e-4", "1e-3")
+    assert rows(grid) == [f"lr={lr} bsz={bsz}" for lr in rates for bsz in (64, 128)]
     (place,) = grid.jobs[grid.rows[1], "cooldown"]
     assert made.jobs[place].name == "lr0.0001_bsz128_cooldown"
-
-
-def test_a_hole_names_its_filter_and_where_that_stands() -> None:
-    grid = build_grid(holey())
-    place = grid.holes[grid.rows[-1], "cooldown"]
-    assert grid.filters[place] == (FILTER, "sweep.filter")
-
-
-def test_holes_are_counted_by_filter() -> None:
-    assert dict(build_grid(holey()).counts) == {0: 2}
+    hole = grid.holes[grid.rows[-1], "cooldown"]
+    assert grid.filters[hole] == (FILTER, "sweep.filter")
+    assert dict(grid.counts) == {0: 2}
 
 
 def test_a_row_of_which_nothing_is_left_is_there() -> None:
@@ -84,6 +62,11 @@ def test_a_hole_that_names_one_axis_is_one_of_every_value_of_the_others() -> Non
         "lr=2 seed=1",
         "lr=2 seed=2",
     ]
+
+
+def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
+    jobs = [job("c", 0, stage="late", depends_on=("a",)), job("a", 1, stage="early")]
+    assert build_grid(plan(jobs)).stages == ("early", "late")
 
 
 def test_a_job_wins_over_a_hole_in_its_cell() -> None:

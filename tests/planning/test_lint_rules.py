@@ -66,17 +66,6 @@ def test_a_condition_on_a_stranger_is_an_error(
     ]
 
 
-def test_a_wait_without_an_end_is_warned_about() -> None:
-    endless = plan(
-        job("a", start_conditions=(Approval(), FileExists(path="x"))),
-        job("b", 1, start_conditions=(Approval(), FileExists(path="x"))),
-    )
-    assert warnings(endless) == [
-        "a start_conditions.1: waits without a time-out (and for 1 more job)\n"
-        "    timeout_seconds: 86400"
-    ]
-
-
 # -------------------------------------------------------------------- rules for nobody
 RESTART = Restart(conditions=(MaxAttempts(max_attempts=3),))
 
@@ -177,18 +166,6 @@ def test_a_job_that_joins_may_ask_before_it_starts_and_not_to_be_ended() -> None
 
 def test_an_approval_before_a_start_is_what_it_is_for() -> None:
     assert places(start_conditions=(ASKS, NESTED)) == []
-
-
-@pytest.mark.parametrize(
-    "approval", [Approval(timeout_seconds=60), Approval(on_timeout="reject")]
-)
-def test_a_time_out_that_does_nothing_is_not_warned_about(approval: Approval) -> None:
-    assert warnings(plan(job("a", start_conditions=(approval,)))) == []
-
-
-def test_a_script_that_is_not_run_is_not_warned_about() -> None:
-    joins = RunAutoexp(config_ref="x", script="run.py")
-    assert warnings(plan(job("a"), monitoring=under(joins))) == []
 
 
 # --------------------------------------------------------------- what cannot come true

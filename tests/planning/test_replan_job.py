@@ -60,17 +60,19 @@ def test_a_job_takes_further_overrides(bench: Bench) -> None:
     assert made.name == job.name
     assert made.overrides[-1] == "backend.lr=1"
     assert made.fingerprint != job.fingerprint
+    assert made.parameters["backend.lr"] == 1
+    assert made.own_values == {"backend.lr": 1}
+    assert made.planned is not None
+    assert made.planned["backend.lr"] == job.parameters["backend.lr"]
 
 
-def test_further_overrides_may_move_the_last_step(bench: Bench) -> None:
+def test_a_value_that_was_not_swept_is_told_with_the_plan_s(bench: Bench) -> None:
     job = bench.plan.jobs[0]
-    assert job.progress_total == 100
-    assert bench.again(job, "backend.iters=300").progress_total == 300
-
-
-def test_a_job_keeps_the_rules_that_the_plan_has_for_it(bench: Bench) -> None:
-    job = bench.plan.jobs[0]
-    made = bench.again(job, "backend.lr=1")
+    made = bench.again(job, "backend.iters=300")
+    assert (job.progress_total, made.progress_total) == (100, 300)
+    assert made.own_values == {"backend.iters": 300}
+    assert made.planned is not None
+    assert made.planned["backend.iters"] == 100
     assert made.rules == job.rules != ""
     assert made.own_rules is None
 
@@ -101,20 +103,6 @@ def test_a_config_that_has_changed_is_refused(bench: Bench) -> None:
 
 
 # ---------------------------------------------------------- the values it runs with
-def test_a_swept_value_that_was_changed_is_the_job_s_own(bench: Bench) -> None:
-    job = bench.plan.jobs[1]
-    made = bench.again(job, "backend.lr=1")
-    assert made.parameters["backend.lr"] == 1
-    assert made.own_values == {"backend.lr": 1}
-    assert made.planned is not None
-    assert made.planned["backend.lr"] == job.parameters["backend.lr"]
-
-
-def test_a_value_that_was_not_swept_is_told_with_the_plan_s(bench: Bench) -> None:
-    made = bench.again(bench.plan.jobs[0], "backend.iters=300")
-    assert made.own_values == {"backend.iters": 300}
-    assert made.planned is not None
-    assert made.planned["backend.iters"] == 100
 
 
 def test_the_plan_s_own_value_given_again_changes_nothing(bench: Bench) -> None:

@@ -148,38 +148,6 @@ def test_chains_and_branches_are_planned_for_each_family(bench: Bench) -> None:
     assert plan.jobs[4].overrides[0] == "backend=fsdp"
 
 
-def test_two_structures_can_stand_side_by_side(bench: Bench) -> None:
-    plan = bench.plan(
-        "head",
-        """
-sweep:
-  type: list
-  groups:
-    - params: {backend.megatron.lr: [1e-4, 5e-4], stage: small}
-    - params: {backend.megatron.lr: [1e-5], stage: large}
-""",
-    )
-    assert [job.name for job in plan.jobs] == [
-        "lr1e-4_bsz64_small",
-        "lr5e-4_bsz64_small",
-        "lr1e-5_bsz64_large",
-    ]
-
-
-def test_a_filter_over_the_composed_config_is_resolved_for_each_job(
-    bench: Bench,
-) -> None:
-    plan = bench.plan(
-        "head",
-        """
-sweep:
-  params: {backend.megatron.lr: [1e-4, 5e-4], stage: a}
-  filter: "${oc.eval:'${backend.megatron.lr} < 2e-4'} and lr > 0"
-""",
-    )
-    assert [(job.index, job.name) for job in plan.jobs] == [(0, "lr1e-4_bsz64_a")]
-
-
 def test_typos_are_told_all_at_once_with_what_was_meant(bench: Bench) -> None:
     found = bench.outcome(
         "head",

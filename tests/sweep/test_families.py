@@ -206,6 +206,7 @@ SEEDS = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
         (CROSSED, "[lrr=1]", 0, "did you mean `lr`?"),
         (CROSSED, "stabel", 1, "did you mean `stable`?"),
         (CROSSED, "cooldown", 1, "No sibling found"),
+        (CROSSED, "[lr=9]", 0, "no job beside it has that lr"),
         (REPORT, "cooldown", 4, "2 siblings match"),
         (
             listed("a b", {**listed("a b"), "filter": "stage != 'a'"}),
@@ -348,12 +349,12 @@ def test_why_many_jobs_find_no_sibling_is_looked_into_within_bounds(
     assert len(compared) <= 20 * 99
 
 
-def test_all_jobs_of_an_index_are_that_job() -> None:
-    assert families(CROSSED).all_of("index=3") == [3]
-
-
 def test_all_jobs_of_a_stage_come_in_index_order() -> None:
     assert list(families(REPORT).all_of("cooldown")) == [1, 3]
+    assert families(CROSSED).all_of("index=3") == [3]
+    gone = families({**STAGES, "filter": "stage != 'stable'"})
+    with pytest.raises(SiblingNotFound, match="removed by the filter"):
+        gone.all_of("stable")
 
 
 # ------------------------------------------------------------- lists beside lists
@@ -426,19 +427,6 @@ def test_stages_tried_as_notes_are_siblings() -> None:
 # --------------------------------------------------------------------- failures
 
 
-def test_the_filter_of_a_group_is_named_too() -> None:
-    sweep = {
-        "groups": [{"params": {"lr": [1]}}, {**STAGES, "filter": "stage != 'stable'"}]
-    }
-    assert "at sweep.groups.1.filter" in refusal(sweep, "stable", 0)
-
-
-def test_a_stage_removed_as_a_whole_is_named() -> None:
-    made = families({**STAGES, "filter": "stage != 'stable'"})
-    with pytest.raises(SiblingNotFound, match="removed by the filter"):
-        made.all_of("stable")
-
-
 # ------------------------------------------------------------------------- base
 DERIVED = {
     "params": {"lr": [1, 2]},
@@ -446,12 +434,9 @@ DERIVED = {
 }
 
 
-def test_a_derived_job_knows_its_base() -> None:
-    assert [families(DERIVED).base(at) for at in (1, 2, 4, 5)] == [0, 0, 3, 3]
-
-
-def test_derived_jobs_are_siblings() -> None:
+def test_derived_jobs_are_siblings_and_know_their_base() -> None:
     found = families(DERIVED)
+    assert [found.base(at) for at in (1, 2, 4, 5)] == [0, 0, 3, 3]
     assert found.find("cooldown", 5) == 4
     assert [found.family(at) for at in range(6)] == ["f0"] * 3 + ["f1"] * 3
 
@@ -500,11 +485,3 @@ def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
 def test_a_text_spells_a_value(value: object, text: str, *, same: bool) -> None:
     point = SweepPoint(parameters={"lr": value})
     assert parse_pattern(f"lr={text}").fits(point) is same
-
-
-def test_a_pattern_lists_its_keys() -> None:
-    assert parse_pattern("[_stage=a, lr=1]").keys == {"stage", "lr"}
-
-
-def test_a_value_that_no_sibling_has_is_refused() -> None:
-    assert "no job beside it has that lr" in refusal(CROSSED, "[lr=9]", 0)

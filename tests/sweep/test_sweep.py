@@ -49,11 +49,6 @@ def test_filters_are_short() -> None:
     assert "...`: is longer than 4096 characters" in refusal(long)
 
 
-def test_indices_are_sequential() -> None:
-    points = expand_sweep({"params": {"a": [1, 2, 3]}, "filter": "a != 2"})
-    assert [point.index for point in points] == [0, 1]
-
-
 # ----------------------------------------------------------- spellings of the stage
 SPELLED = (
     {"stage": "x"},
@@ -133,13 +128,6 @@ def test_a_deferred_filter_stays_with_its_points() -> None:
         "${b} > a"
     ] * 4
     assert points[0].deferred[0].where == "sweep.groups.0.filter"
-
-
-def test_what_a_filter_removed_is_remembered() -> None:
-    removed = expand({**STAGES, "filter": "stage != 'stable'"}).removed
-    assert [(point.stage, point.filter, point.where) for point in removed] == [
-        ("stable", "stage != 'stable'", "sweep.filter")
-    ]
 
 
 # ------------------------------------------------------------------------ bound
@@ -241,11 +229,6 @@ def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
         ("cooldown", 1),
         ("report", None),
     ]
-
-
-def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
-    points = expand_sweep({**DERIVED, "filter": "${x}"})
-    assert [point.base for point in points] == [None, 0, None, 2, None]
 
 
 # --------------------------------------------------------------------- findings
