@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage
@@ -37,12 +38,21 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
     from autoexp_tui.storage.lease import find_highest_epoch
 
     session.require_own()
+    # What keeps a process alive through a logout, where the machine offers it.
+    scope: Sequence[str] = []
+    systemd_run = shutil.which("systemd-run")
+    if systemd_run is not None and "XDG_RUNTIME_DIR" in os.environ:
+        words = [systemd_run, "--user", "--scope", "--quiet", "--collect", "--"]
+        with suppress(OSError, subprocess.SubprocessError):
+            run = [*words, "true"]
+            subprocess.run(run, capture_output=True, timeout=5, check=True)
+            scope = words
     path = session.path / "heir.log"
     with explaining(path, "write"):
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         child = subprocess.Popen(
-            [*_find_scope(), *build_command(session, approve)],
+            [*scope, *build_command(session, approve)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -68,19 +78,6 @@ def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
     words = ("--session", session.id, "--state-dir", str(session.state_dir))
     # -P: a file of the user's that is called like a module must not be one.
     return [sys.executable, "-P", "-m", __name__, *words, "--approve", chosen]
-
-
-def _find_scope() -> Sequence[str]:
-    """What keeps a process alive through a logout, where the machine offers it."""
-    systemd_run = shutil.which("systemd-run")
-    if systemd_run is None or "XDG_RUNTIME_DIR" not in os.environ:
-        return []
-    scope = [systemd_run, "--user", "--scope", "--quiet", "--collect", "--"]
-    try:
-        subprocess.run([*scope, "true"], capture_output=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    return scope
 
 
 def main(argv: Sequence[str]) -> int:

@@ -19,7 +19,6 @@ from autoexp_tui.text.spelling import clock_time, join_some, plural
 if TYPE_CHECKING:
     from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
-    from autoexp_tui.model.done import DoneReport
     from autoexp_tui.model.specs import Plan
 
 _MOST_NAMED: Final = 5
@@ -140,14 +139,13 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()
     if result.plan is not None:
-        for line in _plan_lines(result.plan, options):
-            print(line)
+        _print_plan(result.plan, options)
         if result.manifest:
             print(f"manifest  {result.manifest}")
     return ExitCode.OK
 
 
-def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
+def _print_plan(plan: Plan, options: Options) -> None:
     """The chart, what the jobs that are left may cost, and what changed."""
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.cli.plan_diff import format_since
@@ -156,16 +154,26 @@ def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
     from autoexp_tui.planning.estimate import describe_estimate
     from autoexp_tui.storage.done_file import check_done
 
-    yield draw_plan(plan, options)
-    done = check_done(plan)
-    found = estimate_of(plan, done)
+    print(draw_plan(plan, options))
+    report = check_done(plan)
+    found = estimate_of(plan, report)
     if found.jobs:
-        first, *rest = describe_estimate(found, cluster=is_for_slurm(plan))
-        yield f"estimate  {first}"
-        yield from (f"          {line}" for line in rest)
-    yield from _done_lines(plan, done)
+        lines = describe_estimate(found, cluster=is_for_slurm(plan))
+        print("estimate ", "\n          ".join(lines))
+    if report.done:  # not run again, and why others would
+        verb = "is" if len(report.done) == 1 else "are"
+        total = plural(len(plan.jobs), "job")
+        print(f"{len(report.done)} of {total} {verb} done already: not run again")
+    for reason, names in (
+        ("changed since they were done", report.changed),
+        ("build on what runs again", report.upstream),
+    ):
+        if names:
+            shown = join_some(list(map(clean, names)), _MOST_NAMED)
+            print(f"{reason}, run again: {shown}")
     if not (options.manifest or options.session):
-        yield from format_since(plan)
+        for line in format_since(plan):
+            print(line)
 
 
 def show_check(result: PlanningAnswer, options: Options) -> int:
@@ -211,21 +219,6 @@ def _to_json(result: PlanningAnswer) -> dict[str, object]:
         "errors": [finding_to_json(error) for error in result.errors],
         "warnings": [finding_to_json(warning) for warning in result.warnings],
     }
-
-
-def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
-    """How many jobs would not run again, and why others would."""
-    if report.done:
-        verb = "is" if len(report.done) == 1 else "are"
-        total = plural(len(plan.jobs), "job")
-        yield f"{len(report.done)} of {total} {verb} done already: not run again"
-    for reason, names in (
-        ("changed since they were done", report.changed),
-        ("build on what runs again", report.upstream),
-    ):
-        if names:
-            shown = join_some(list(map(clean, names)), _MOST_NAMED)
-            yield f"{reason}, run again: {shown}"
 
 
 def format_check(check: ClusterCheck, now: float) -> str:

@@ -209,27 +209,21 @@ def take_lease(
             return lease
         if now >= deadline:
             holder = watch.find_holder()
-            raise explain_owner(session, holder, watch.check_alive(holder, now))
+            place = f"--state-dir {session.state_dir}"
+            hint = (
+                f"`autoexp-tui --session {session.id} {place}` watches it; "
+                f"`autoexp-sessions stop {session.id} {place}` ends its engine and "
+                "leaves its jobs running."
+            )
+            if watch.check_alive(holder, now) is Alive.UNKNOWN:
+                still = holder.stale_seconds if holder else LOCK_STALE_SECONDS
+                hint += (
+                    " If that engine is dead, the session is free once its heartbeat "
+                    f"has been seen still for {still:.0f} s."
+                )
+            who = holder.describe() if holder else "another engine"
+            raise SessionOwned(f"session {session.id} is owned by {who}", hint=hint)
         pause(min(WAIT_STEP_SECONDS, deadline - now))
-
-
-def explain_owner(
-    session: SessionDir, holder: Holder | None, alive: Alive
-) -> SessionOwned:
-    """The error that another engine owns the session: who, since when, what to do."""
-    place = f"--state-dir {session.state_dir}"
-    hint = (
-        f"`autoexp-tui --session {session.id} {place}` watches it; `autoexp-sessions "
-        f"stop {session.id} {place}` ends its engine and leaves its jobs running."
-    )
-    if alive is Alive.UNKNOWN:
-        stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
-        hint += (
-            " If that engine is dead, the session is free once its heartbeat has been "
-            f"seen still for {stale_seconds:.0f} s."
-        )
-    who = holder.describe() if holder else "another engine"
-    return SessionOwned(f"session {session.id} is owned by {who}", hint=hint)
 
 
 def find_highest_epoch(session: SessionDir) -> int:

@@ -84,44 +84,35 @@ def parse_record(line: bytes) -> Recorded:
         raise Undecodable("the record has no 'type'")
     name = tree.pop("type")
     envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
-    _check_envelope(name, envelope)
-    envelope["event"] = _build_event(name, tree)
-    try:
-        record: Recorded = build_validator(Recorded).validate_python(envelope)
-    except ValueError as error:
-        raise Undecodable(describe_error(error)) from error
-    return record
-
-
-def _check_envelope(name: object, envelope: Fields) -> None:
-    """Numbers that are none are refused, which pydantic would read as what they say."""
+    # Numbers that are none are refused, which pydantic would read as what they say.
     if "v" not in envelope:
         raise Undecodable("the record has no 'v'")
-    if type(version := envelope["v"]) is not int:
-        raise Undecodable(f"v: {version!r:.80} is no version")
+    if type(number := envelope["v"]) is not int:
+        raise Undecodable(f"v: {number!r:.80} is no version")
     for key in ("seq", "epoch"):
         if key in envelope and type(envelope[key]) is not int:
             raise Undecodable(f"{key}: Input should be a valid integer")
     for key in ("t", "utc", "lived"):
         if isinstance(envelope.get(key), str | bool):
             raise Undecodable(f"{key}: Input should be a valid number")
-    if version != VERSION:
-        problem = f"{name} has version {version}; this program knows {VERSION}"
+    if number != VERSION:
+        problem = f"{name} has version {number}; this program knows {VERSION}"
         raise Undecodable(problem, newer=True)
-
-
-def _build_event(name: object, tree: Fields) -> Event:
     kind: Any = Event.kinds.find(name) if isinstance(name, str) else None
     if kind is None:
         raise Undecodable(f"unknown type of event {name!r}", newer=True)
     try:
-        event: Event = build_validator(kind).validate_python(tree)
+        envelope["event"] = build_validator(kind).validate_python(tree)
     except ValueError as error:
         text = describe_error(error)
         # A field that we never had is one that came later.
         newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
         raise Undecodable(f"{name}: {text}", newer=newer) from error
-    return event
+    try:
+        record: Recorded = build_validator(Recorded).validate_python(envelope)
+    except ValueError as error:
+        raise Undecodable(describe_error(error)) from error
+    return record
 
 
 def _read_object(line: bytes) -> Fields:
