@@ -12,7 +12,6 @@ from autoexp_tui.cli.executors import (
     find_offer,
     make_executor,
 )
-from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.executors.local import executor as local
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.storage.session_dir import SessionDir
@@ -51,11 +50,6 @@ def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
 
 def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
     assert find_offer(plan("SlurmClient", parallel=7)) == (7, None)
-
-
-def test_an_opened_plan_shows_what_its_executor_offers() -> None:
-    shown = LiveHandle(plan=plan(), slots=5, gpus=2).snapshot().engine
-    assert (shown.slots, shown.gpus) == (5, 2)
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,6 @@ def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
     return replace(plan, session=session, engine=view)
 
 
-def test_an_engine_that_is_left_is_resumed_by_the_same_command() -> None:
-    told = format_interrupted(shown("live"), "autoexp-run")
-    assert told.endswith("autoexp-run --session k7f2 --state-dir /far/state")
-    assert "what runs goes on" in told
-
-
 def test_an_engine_that_was_only_watched_goes_on() -> None:
     assert "the engine goes on" in format_interrupted(
         shown("viewer"), "autoexp-monitor"

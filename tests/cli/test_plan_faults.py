@@ -86,51 +86,6 @@ project: {name: "{stage}", base_output_dir: out}
 sweep:
   configs:
 """
-THREE_OF_ONE_ENTRY = """\
-    - stage: stable
-    - stage: cooldown
-      backend: trian
-      backend.load: "{sibling.stabel.output_dir}"
-      backend.flga: true
-"""
-BESIDE_A_FAILING_SIBLING = """\
-    - {stage: stable, backend.laod: x}
-    - {stage: cooldown, backend.load: "{sibling.stable.output_dir}", backend.flga: true}
-"""
-
-
-@pytest.mark.parametrize(
-    ("configs", "told"),
-    [
-        pytest.param(
-            THREE_OF_ONE_ENTRY,
-            (
-                "the plan has 3 errors",
-                "did you mean `train`?",
-                "did you mean `stable`?",
-                "did you mean `backend.flag`?",
-            ),
-            id="three of one entry",
-        ),
-        pytest.param(
-            BESIDE_A_FAILING_SIBLING,
-            (
-                "the plan has 2 errors",
-                "did you mean `backend.load`?",
-                "did you mean `backend.flag`?",
-            ),
-            id="of a job that names a failing one",
-        ),
-    ],
-)
-def test_mistakes_are_told_at_once(
-    configs: str,
-    told: tuple[str, ...],
-    plan_of: PlanOf,
-) -> None:
-    code, _, said = plan_of(HEAD + configs)
-    assert code == 3
-    assert [words for words in told if words not in said] == []
 
 
 UNREADABLE_SWEEP = """

@@ -138,14 +138,6 @@ def test_without_a_manifest_it_says_what_is_missing(
     assert capsys.readouterr().err.startswith("error: which plan?\n")
 
 
-def test_a_damaged_manifest_is_told(tmp_path: Path, say: Say) -> None:
-    manifest = two(tmp_path)
-    manifest.write_bytes(manifest.read_bytes()[:-9])
-    code, _, err = say(manifest, "--index", "0")
-    assert code == 2
-    assert "this is no manifest that can be read" in err
-
-
 def test_what_would_run_is_printed_and_nothing_runs(tmp_path: Path, say: Say) -> None:
     manifest = kept(
         tmp_path,

@@ -47,15 +47,6 @@ def stop(engine: subprocess.Popen[bytes]) -> None:
     os.waitid(os.P_PID, engine.pid, os.WSTOPPED | os.WNOWAIT)
 
 
-def test_a_viewer_knows_that_the_engine_is_stopped(
-    session: SessionDir, engine: subprocess.Popen[bytes]
-) -> None:
-    watcher = FileSessionWatcher(session, ManualClock())
-    assert (watcher.owner_alive(), watcher.halted_pid()) == (True, 0)
-    stop(engine)
-    assert (watcher.owner_alive(), watcher.halted_pid()) == (True, engine.pid)
-
-
 def test_a_viewer_tells_of_it_as_soon_as_it_happens(
     session: SessionDir, engine: subprocess.Popen[bytes]
 ) -> None:

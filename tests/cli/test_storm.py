@@ -63,19 +63,6 @@ def test_a_run_in_a_storm_ends_with_6_and_goes_on_when_resumed(
     assert states == {"COMPLETED"}
 
 
-def test_a_session_is_paused_and_resumed_by_a_script(
-    broken: Campaign, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (broken.root / "mended").touch()
-    place = ["--state-dir", str(broken.state_dir)]
-    assert run_guarded(run, ["--manifest", str(broken.manifest), *place]) == 0
-    session = broken.session()
-    assert run_guarded(sessions, ["resume", session, *place]) == 0
-    assert "it is not paused" in capsys.readouterr().out
-    assert run_guarded(sessions, ["pause", session, *place]) == 0
-    assert run_guarded(sessions, ["resume", session, *place]) == 0
-
-
 NEVER = {"class_name": "FileExists", "path": "{sibling.first.output_dir}/saved"}
 ASKS = {"class_name": "Approval", "prompt": "Go on?"}
 

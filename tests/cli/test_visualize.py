@@ -151,11 +151,6 @@ def test_a_width_too_small_is_drawn_as_the_smallest() -> None:
 COLOR = re.compile("\x1b\\[[0-9;]+m")
 
 
-def test_without_its_colours_a_coloured_chart_is_the_chart() -> None:
-    colored = drawn(ten_jobs(), 100, color=True)
-    assert COLOR.sub("", colored) == drawn(ten_jobs(), 100)
-
-
 def test_a_warning_is_coloured_by_its_mark_alone() -> None:
     warned = plan([job("a"), job("b", 1)], warnings=(PlanFinding(message="careful"),))
     shown = drawn(warned, 100, color=True)

@@ -63,7 +63,6 @@ def names(out: Path) -> list[str]:
     return sorted(path.name for path in (out / "ckpt").iterdir())
 
 
-# -------------------------------------------------------------------------- finding
 def test_the_highest_step_is_the_newest(out: Path) -> None:
     os.utime(out / "ckpt/iter_00000900")
     found = find(out)
@@ -116,7 +115,6 @@ def test_a_certain_one_is_found_by_its_path(out: Path) -> None:
     assert found.before.step == 12000
 
 
-# -------------------------------------------------------------------------- the border
 def test_a_path_outside_the_output_directory_is_refused(out: Path) -> None:
     (out.parent / "iter_1").mkdir()
     for path in ("../iter_1", str(out.parent / "iter_1"), ".", "ckpt/../.."):
@@ -158,7 +156,6 @@ def test_a_move_outside_is_refused_whatever_the_order_says(out: Path) -> None:
         FILES.move(order(out, found, target=str(out.parent / "x.quarantined-1")))
 
 
-# --------------------------------------------------------------------------- moving
 def test_a_moved_checkpoint_keeps_everything_in_it(out: Path) -> None:
     found = find(out)
     FILES.move(order(out, found, pointer="ckpt/none.txt"))
@@ -212,7 +209,6 @@ def test_a_directory_that_refuses_is_said(out: Path) -> None:
     (out / "ckpt").chmod(0o700)
 
 
-# ------------------------------------------------------------------------- pointers
 @pytest.mark.parametrize(
     ("text", "mended"),
     [
@@ -246,7 +242,6 @@ def test_a_pointer_goes_aside_with_the_only_one(out: Path) -> None:
     assert names(out) == ["iter_00012000.quarantined-1", "latest.txt.quarantined-1"]
 
 
-# ---------------------------------------------------------------- while a job runs
 def seen(out: Path, glob: str = "ckpt/iter_*", **fields: Any) -> SeenCheckpoint | str:
     place = CheckpointPlace(job="a", output_dir=str(out), glob=glob, **fields)
     return look_for_checkpoints([place])["a"]

@@ -66,11 +66,6 @@ def test_bytes_that_no_text_has_do_not_stop_it(output: Path) -> None:
     assert found.metadata == {"path": "/o/\ufffd"}
 
 
-def test_nothing_there_is_nothing(tmp_path: Path) -> None:
-    assert read_done(tmp_path) is None
-    assert read_done(tmp_path / "not/there") is None
-
-
 def test_it_is_taken_back_and_taking_back_nothing_is_fine(output: Path) -> None:
     write_done(output, WORK)
     forget_done(output)
@@ -119,7 +114,6 @@ def test_every_job_is_looked_for_in_its_own_directory(tmp_path: Path) -> None:
     assert list(found) == [spec.name for spec in specs[::2]]
 
 
-# ------------------------------------------------- which output directories need a look
 def jobs_in(place: Path, names: list[str]) -> list[JobSpec]:
     return [
         job(name, at, output_dir=str(place / name)) for at, name in enumerate(names)

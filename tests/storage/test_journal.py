@@ -79,7 +79,6 @@ def append_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-# ------------------------------------------------------------------------ files
 def test_a_part_is_private(store: DiskStore) -> None:
     Writer(store).begin()
     assert part(store, 1).stat().st_mode & 0o777 == 0o600
@@ -123,7 +122,6 @@ def test_two_journals_under_one_lease_are_refused(store: DiskStore) -> None:
         again.append(records)
 
 
-# ----------------------------------------------------------------- refused writes
 @pytest.fixture
 def file_limit() -> Iterator[Callable[[int], None]]:
     """Sets how long a file of this process may be; put back at the end."""
@@ -221,7 +219,6 @@ def test_a_part_whose_directory_would_not_sync_is_tried_again(
     assert counting(store) == records
 
 
-# -------------------------------------------------------------------- take-overs
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":3,', b"\0" * 4096])
 def test_a_torn_line_is_dropped_with_a_notice(store: DiskStore, torn: bytes) -> None:
     before = Writer(store).begin()
@@ -308,7 +305,6 @@ def test_an_engine_that_began_late_changes_nothing(store: DiskStore) -> None:
     assert counting(store) + fourth.begin() == counting(store)
 
 
-# ---------------------------------------------------- kills at each step of a start
 @pytest.mark.parametrize("step", KILLS)
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_kill_at_any_step_of_a_take_over_loses_nothing(
@@ -365,7 +361,6 @@ def test_a_kill_at_every_byte_of_a_commit_leaves_all_of_it_or_nothing(
         assert counting(store) == (before + added if whole else before)
 
 
-# ------------------------------------------------------------------------ damage
 def damaged(store: DiskStore) -> JournalDamaged:
     with pytest.raises(JournalDamaged) as caught:
         load_state(store.session)
@@ -440,9 +435,6 @@ def test_a_part_that_cannot_be_read_is_an_error_with_its_path(
         load_state(store.session)
 
 
-# ----------------------------------------------------------------------- loading
-
-
 def test_a_lost_plan_is_refused_with_a_remedy(store: DiskStore) -> None:
     writer = Writer(store)
     writer.begin()
@@ -471,7 +463,6 @@ def test_a_session_without_a_journal_is_empty(store: DiskStore) -> None:
     assert load_state(store.session).state.seq == 0
 
 
-# --------------------------------------------------------------------- following
 def follow(store: DiskStore) -> JournalFollower:
     return JournalFollower(store.session, load_state(store.session))
 
@@ -629,7 +620,6 @@ def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
     assert load_state(store.session).position.seq == first + 2
 
 
-# ----------------------------------------------------------------------- for the group
 def replanned(env: dict[str, str]) -> JobReplanned:
     spec = JobSpec(
         name="a", index=0, command=("x",), env=env, output_dir="/o", log_dir="/l"
@@ -658,7 +648,6 @@ def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
     )
 
 
-# ------------ a session whose journal was emptied is not taken for one tha
 @pytest.fixture
 def emptied(tmp_path: Path) -> WholeSession:
     made = WholeSession(tmp_path / "k7f2")
@@ -688,7 +677,6 @@ def test_a_session_in_which_nothing_ran_has_merely_not_begun(tmp_path: Path) -> 
     assert load_state(made.session).state.plan is None
 
 
-# ------------------ older records come a page at a time, backwards over lines an
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> SessionDir:
     made, told = write_week(

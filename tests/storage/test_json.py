@@ -76,7 +76,6 @@ def metrics(**values: float | str) -> MetricsNoted:
     return MetricsNoted(job="a", attempt=1, run=0, step=1, total=None, values=values)
 
 
-# ---------------------------------------------------------------------- records
 @pytest.mark.parametrize("event_type", EVENTS, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
@@ -214,14 +213,12 @@ def test_an_unknown_event_is_refused_with_a_remedy() -> None:
         decode_record(line(type="JobTeleported"))
 
 
-# --------------------------------------------------------------------- versions
 def test_a_newer_version_of_an_event_is_refused_with_a_remedy() -> None:
     with pytest.raises(JournalDamaged, match=r"version 2.*knows 1") as caught:
         decode_record(line(type="JobsHeld", v=2, jobs=[]))
     assert "newer autoexp-tui" in caught.value.hint
 
 
-# -------------------------------------------------------- plans, jobs and orders
 @given(plan=values_of(Plan))
 @settings(max_examples=25, deadline=None)
 def test_every_plan_comes_back_as_it_went(plan: Plan) -> None:
@@ -271,7 +268,6 @@ def test_an_order_takes_no_word_for_a_yes() -> None:
         decode(Order, data + b'"approved":"yes"}}', "order")
 
 
-# ------------------------------------------------------------------ live detail
 def test_live_detail_keeps_numbers_that_json_lacks() -> None:
     live = Live(
         metrics={"loss": math.nan},
@@ -283,7 +279,6 @@ def test_live_detail_keeps_numbers_that_json_lacks() -> None:
     assert back.curves["loss"].values == (math.inf, -math.inf)
 
 
-# ----------------------------------------------------------------------- imports
 def test_importing_and_encoding_need_no_pydantic() -> None:
     script = (
         "import sys\n"
@@ -310,7 +305,6 @@ def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
     assert tuple(back.trend) == (0.0, 0.5, 1.0)
 
 
-# ----------- unions of dataclasses are told apart at once, and validators
 @dataclass(frozen=True)
 class Cat:
     """A member of a union, with a kind."""

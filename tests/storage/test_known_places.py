@@ -117,13 +117,6 @@ def test_without_a_state_home_the_list_lies_in_the_users_own(
     )
 
 
-# -------------------------------------------------------------------------- finding
-def test_a_session_is_found_wherever_it_lies(home: Path) -> None:
-    here, there = place(home, "here"), place(home, "there")
-    made = session(there, "k7f2")
-    assert find_session((here, there), "k7f2").path == made.path
-
-
 def test_an_id_in_two_places_is_an_error_that_names_both(home: Path) -> None:
     here, there = place(home, "here"), place(home, "there")
     session(here, "k7f2")

@@ -77,7 +77,6 @@ def test_who_has_watched_a_heartbeat_stand_need_not_wait_again(
     assert take_lease(session, clock, watch=watch).epoch == 2
 
 
-# -------------------------------------------------------------------- one process
 def test_the_refusal_names_the_owner_and_what_to_do(session: SessionDir) -> None:
     take(session)
     with pytest.raises(SessionOwned) as caught:
@@ -288,7 +287,6 @@ def test_a_lease_that_cannot_be_listed_is_an_error_of_the_environment(
         take(session)
 
 
-# ---------------------------------------------------------------------- elsewhere
 @pytest.mark.parametrize(
     "where", [ELSEWHERE, replace(ME, namespace="pid:[1]", pid=1)], ids=["host", "pids"]
 )
@@ -424,7 +422,6 @@ def test_whoever_is_faster_in_linking_wins(
         take(session)
 
 
-# ------------------------------------------------------------------ real processes
 def race_tracks(tmp_path: Path, races: int) -> list[Path]:
     """Session directories; in every second one a dead holder has the lease."""
     paths = [tmp_path / f"race{number}" for number in range(races)]
@@ -532,7 +529,6 @@ def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
     assert [getattr(record.event, "text", "") for record in before][1] == "counts"
 
 
-# ----------------------------------------------------------------------- identity
 @pytest.mark.parametrize(
     ("process", "alive"),
     [
@@ -553,7 +549,6 @@ def test_what_is_no_identity_is_refused(tree: dict[str, object]) -> None:
         Identity.from_json(tree)
 
 
-# -------------------------------------------------------------------------- races
 def test_races_of_whole_engines_have_one_engine_each(tmp_path: Path) -> None:
     for number in range(6):
         session = SessionDir(tmp_path / f"race{number}")

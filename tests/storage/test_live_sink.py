@@ -86,7 +86,6 @@ def read_seq(session: SessionDir) -> int | None:
     return detail.seq if detail else None
 
 
-# ---------------------------------------------------------------------- the sink
 def test_nothing_is_written_while_nobody_watches(
     session: SessionDir, sink: StillSink
 ) -> None:
@@ -215,7 +214,6 @@ def test_a_sink_that_was_closed_starts_no_thread(session: SessionDir) -> None:
     assert not any(thread.name == "live-sink" for thread in threading.enumerate())
 
 
-# -------------------------------------------------------------------- the viewer
 def test_a_viewer_that_cannot_write_knows(session: SessionDir) -> None:
     session.viewers.rmdir()
     session.viewers.touch()

@@ -53,7 +53,6 @@ def alive(_owner: Owner) -> str:
     return "it lives"
 
 
-# ------------------------------------------------------------------------- taking
 def test_a_directory_that_nobody_owns_is_taken(output: Path) -> None:
     take_ownership(output, owner("k7f2"))
     assert read_owner(output) == owner("k7f2")
@@ -157,7 +156,6 @@ def test_of_many_that_follow_a_dead_owner_one_gets_it(output: Path) -> None:
     assert [read_owner(output)] == [owner(name) for name in won]
 
 
-# ------------------------------------------------------------------- who is alive
 class Engine:
     """Owns a session that has the job `a` in a state."""
 

@@ -238,7 +238,6 @@ def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> Non
     assert load_record(tmp_path, "p1") is None
 
 
-# ------------------------------------------------------- configs that are kept by parts
 ORIGIN: dict[str, Any] = {
     "lr": 0.1,
     "model": {"width": 8, "part": {"a": None, "b": [1, 2]}},

@@ -196,7 +196,6 @@ def test_what_is_being_written_is_not_looked_at(place: Path) -> None:
     assert read_attempt(str(place)).damaged == ()
 
 
-# ------------------------------------------------------------------------------- cache
 class Cached:
     """A directory, its cache and a clock."""
 
@@ -260,7 +259,6 @@ def test_the_wrappers_note_is_read(place: Path) -> None:
     assert exited.note == "command not found: x"
 
 
-# -------------------------------------------------------- an end that is left elsewhere
 def noncy(place: Path) -> dict[str, object]:
     """A begin record as the wrapper writes it, with its log beside `place`."""
     more = {"log_path": str(place.parent / "log.out"), "nonce": "abcd"}
@@ -313,7 +311,6 @@ def test_a_fresh_look_of_a_cache_takes_a_copy(place: Path) -> None:
     assert cache.read(str(place), fresh=True).exited is not None
 
 
-# --------------------------------------------------------------- records of other hands
 def test_an_exit_record_without_its_runs_nonce_was_forged(place: Path) -> None:
     found = write(place, claim=CLAIM, begin_0=noncy(place), exit_0=ended())
     assert found.exited is None

@@ -66,7 +66,6 @@ def part(made: WholeSession, epoch: int) -> Path:
     return made.session.get_part(epoch)
 
 
-# ------------------------------------------------------------------------ all is well
 def test_a_session_that_was_left_in_order_is_sound(made: WholeSession) -> None:
     checked = check(made.session)
     assert checked.flaws == []
@@ -104,7 +103,6 @@ def test_a_state_that_an_older_version_kept_is_ignored(made: WholeSession) -> No
     assert load_state(made.session).state == made.state
 
 
-# --------------------------------------------------------------------------- damage
 def flip(path: Path, offset: int, bits: int = 0b1000) -> None:
     data = bytearray(path.read_bytes())
     data[offset] ^= bits
@@ -264,7 +262,6 @@ def test_void_bytes_are_only_noted(made: WholeSession) -> None:
     assert check(made.session).is_sound()
 
 
-# --------------------------------------------------------------------------- repair
 MENDED_OTHERWISE = ("a lost plan", "a directory in its place")
 NEWER = [what for what in DAMAGE if "newer version" in what]
 
@@ -334,7 +331,6 @@ def test_after_a_repair_the_next_engine_goes_on(made: WholeSession) -> None:
     assert texts[-1] == "after"
 
 
-# ----------------------------------------------------------------- jobs and records
 def test_a_record_that_nobody_recorded_is_noted(tmp_path: Path) -> None:
     made = WholeSession(tmp_path / "k7f2")
     made.submit()
@@ -415,7 +411,6 @@ def test_a_directory_that_another_session_owns_is_an_error(tmp_path: Path) -> No
     assert "session b2bb owns it" in only(made).problem
 
 
-# --------------------------------------------------------------------- what lies around
 AROUND: dict[str, tuple[Change, str, str]] = {
     "an empty lease": (
         lambda made: (made.session.lease / "1.json").write_bytes(b""),

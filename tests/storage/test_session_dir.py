@@ -35,9 +35,6 @@ def written(state_dir: Path, session_id: str) -> SessionDir:
     return session
 
 
-# ------------------------------------------------------------------------ paths
-
-
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "x" * 300, "a\nb"])
 def test_no_job_name_leads_out_of_the_attempts(tmp_path: Path, name: str) -> None:
     session = SessionDir(tmp_path)
@@ -46,7 +43,6 @@ def test_no_job_name_leads_out_of_the_attempts(tmp_path: Path, name: str) -> Non
     assert path.name == "1"
 
 
-# --------------------------------------------------------------------- creating
 def test_a_new_session_is_private(tmp_path: Path) -> None:
     session = create_session(tmp_path / "state")
     modes = {
@@ -94,7 +90,6 @@ def test_a_state_dir_that_is_read_only_is_an_error_of_the_environment(
         create_session(tmp_path)
 
 
-# ---------------------------------------------------------------------- finding
 def test_sessions_are_the_directories_that_an_engine_wrote(tmp_path: Path) -> None:
     written(tmp_path, "b2bb")
     written(tmp_path, "a2aa")
@@ -125,9 +120,6 @@ def test_an_odd_id_leads_nowhere(tmp_path: Path, odd: str) -> None:
     written(tmp_path, "other")
     with pytest.raises(UsageError):
         find_session([state], odd)
-
-
-# ------------------------------------------------------------------------ plans
 
 
 def test_a_further_plan_leaves_the_first_alone(tmp_path: Path) -> None:
@@ -161,12 +153,6 @@ def test_a_plan_that_is_not_there_is_refused(tmp_path: Path, sha: str) -> None:
         create_session(tmp_path).load_plan(sha)
 
 
-def test_a_manifest_is_read_back(tmp_path: Path) -> None:
-    path = write_manifest(tmp_path, PLAN)
-    assert path == tmp_path / "manifests" / "plan_p1.json"
-    assert read_manifest(path) == PLAN
-
-
 def test_a_manifest_cannot_be_written_elsewhere(tmp_path: Path) -> None:
     assert get_manifest(tmp_path, "../../x").parent == tmp_path / "manifests"
 
@@ -183,7 +169,6 @@ def test_what_is_no_manifest_is_an_error_of_the_command_line(
     assert caught.value.exit_code == 2
 
 
-# ----------------------------------------------------------------------- for the group
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

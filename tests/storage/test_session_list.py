@@ -142,7 +142,6 @@ def test_there_are_no_sessions_where_there_is_no_state_dir(tmp_path: Path) -> No
     assert list_sessions(tmp_path / "none") == ()
 
 
-# ---------------------------------------------------------------------- the cache
 def test_a_session_that_has_not_changed_is_not_folded_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,6 @@ def file(tmp_path: Path, mode: int = 0o600) -> Path:
     return path
 
 
-# ------------------------------------------------------------------------ read as ours
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o444, 0o755])
 def test_a_file_of_the_users_own_is_read(tmp_path: Path, mode: int) -> None:
     assert read_checked(file(tmp_path, mode), "own") == b"data"
@@ -158,7 +157,6 @@ def test_the_group_of_the_user_alone_is_nobody_else(
         read_checked(path, "own")
 
 
-# ------------------------------------------------------------------------ written into
 def test_a_place_that_is_not_there_yet_is_ours_to_make(tmp_path: Path) -> None:
     require_place(tmp_path / "a" / "b")
     require_below(tmp_path / "a", tmp_path / "a" / "b" / "c")
@@ -205,7 +203,6 @@ def test_a_file_in_the_way_is_left_to_who_meets_it(tmp_path: Path) -> None:
     require_below(tmp_path, tmp_path / "a" / "b")
 
 
-# --------------------------------------------------------------------- a round of looks
 def test_a_look_that_hangs_is_given_up_and_holds_up_no_other() -> None:
     hangs = threading.Event()
     try:
@@ -240,7 +237,3 @@ def test_a_look_that_computes_is_given_longer_but_not_for_ever() -> None:
 
 def fails() -> object:
     raise OSError(errno.EIO, "the disk failed")
-
-
-def test_no_looks_are_no_answers() -> None:
-    assert ask_all([], 1.0) == []
