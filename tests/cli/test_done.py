@@ -25,8 +25,6 @@ from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
 from tests.model.builders import job
 
-Main = Callable[[list[str]], int]
-
 
 class Again:
     """A small campaign whose jobs have fingerprints."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -146,9 +145,6 @@ def test_the_shipped_experiment_is_drawn_exactly_so(
 
 def test_a_width_too_small_is_drawn_as_the_smallest() -> None:
     assert drawn(ten_jobs(), 3) == drawn(ten_jobs(), 24)
-
-
-COLOR = re.compile("\x1b\\[[0-9;]+m")
 
 
 def test_a_warning_is_coloured_by_its_mark_alone() -> None:

@@ -7,8 +7,8 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -303,27 +303,6 @@ def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
     back = decode(LiveDetail, encode_live(detail), "live", finite=False).jobs["a"]
     assert back.curves["loss"].values == (0.0, 0.5, 1.0)
     assert tuple(back.trend) == (0.0, 0.5, 1.0)
-
-
-@dataclass(frozen=True)
-class Cat:
-    """A member of a union, with a kind."""
-
-    kind: Literal["cat"] = "cat"
-
-
-@dataclass(frozen=True)
-class Dog:
-    """Another."""
-
-    kind: Literal["dog"] = "dog"
-
-
-@dataclass(frozen=True)
-class Stone:
-    """One without a kind."""
-
-    weight: int = 1
 
 
 def test_a_union_within_itself_is_read() -> None:
