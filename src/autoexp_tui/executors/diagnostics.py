@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from autoexp_tui.engine.ports import Clock, Kept, Parting
 from autoexp_tui.executors.slurm.commands import Commands, Ran
@@ -38,19 +38,11 @@ _MOST_TEXT: Final = 1 << 20
 """Bytes of a file of the script's that are made fit to be shown."""
 
 
-class Reach(Protocol):
-    """A way to the processes of a run."""
-
-    def look(self, parting: Parting, seconds: float) -> str:
-        """Have the script write into the parting's directory; what went wrong."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """`ports.EvidenceSource` over one way to the processes."""
 
-    reach: Reach
+    reach: LocalReach | SlurmReach
     clock: Clock
 
     def capture(self, parting: Parting) -> Kept:
