@@ -14,10 +14,8 @@ import pytest
 
 from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.background import Background
-from autoexp_tui.cockpit.context import CockpitOptions, is_ascii
-from autoexp_tui.cockpit.state.causes import CauseGroup, group_causes
-from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import SessionView, build_session
+from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.themes import is_ascii
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
@@ -64,32 +62,42 @@ async def test_what_nobody_waits_for_any_more_does_not_run() -> None:
 
 
 # ----------------------------------------------------------------------- clipboard
-def test_a_copy_is_an_osc_52(tmp_path: Path) -> None:
-    sequence, words = terminal.copy_text("héllo", tmux=False, directory=tmp_path)
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.delenv("TMUX", raising=False)
+    return []
+
+
+def speaker(written: list[str], snapshot: Snapshot | None = None) -> terminal.Notifier:
+    model = SessionModel(snapshot or BASE)
+    return terminal.Notifier(written.append, model, quiet=False)
+
+
+def test_a_copy_is_an_osc_52_which_tmux_is_asked_to_pass_on(
+    tmp_path: Path, written: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, _ = speaker(written).copy("héllo", tmp_path)
     payload = base64.b64encode("héllo".encode()).decode()
-    assert sequence == f"\x1b]52;c;{payload}\x07"
+    assert written == [f"\x1b]52;c;{payload}\x07"]
     assert "6 B" in words
+    monkeypatch.setenv("TMUX", "x")
+    speaker(written).copy("x", tmp_path)
+    assert written[1].startswith("\x1bPtmux;\x1b\x1b]52;c;")
+    assert written[1].endswith("\x1b\\")
 
 
-def test_tmux_is_asked_to_pass_it_on(tmp_path: Path) -> None:
-    sequence, _ = terminal.copy_text("x", tmux=True, directory=tmp_path)
-    assert sequence.startswith("\x1bPtmux;\x1b\x1b]52;c;")
-    assert sequence.endswith("\x1b\\")
-
-
-def test_what_is_too_long_for_a_terminal_goes_to_a_file(tmp_path: Path) -> None:
+def test_what_is_too_long_for_a_terminal_goes_to_a_file(
+    tmp_path: Path, written: list[str]
+) -> None:
     for place, letter in enumerate("ab"):
         text = letter * 200_000
-        sequence, words = terminal.copy_text(text, tmux=False, directory=tmp_path)
-        written = tmp_path / f"autoexp-copy-{place}.txt"
-        assert sequence == ""
-        assert str(written) in words
-        assert written.read_text() == text
-        assert written.stat().st_mode & 0o777 == 0o600
-
-
-def test_nothing_is_nothing_to_copy(tmp_path: Path) -> None:
-    assert terminal.copy_text("", tmux=False, directory=tmp_path)[0] == ""
+        words, _ = speaker(written).copy(text, tmp_path)
+        copy = tmp_path / f"autoexp-copy-{place}.txt"
+        assert str(copy) in words
+        assert copy.read_text() == text
+        assert copy.stat().st_mode & 0o777 == 0o600
+    assert speaker(written).copy("", tmp_path)[0] == "nothing to copy"
+    assert written == []
 
 
 # ------------------------------------------------------------------------ terminal
@@ -122,32 +130,14 @@ def test_a_lost_terminal_is_told_once_and_never_written_again() -> None:
     assert file.gone
 
 
-def test_a_title_holds_no_sequence_of_others() -> None:
-    assert terminal.format_title("a\x1b]0;b\x07c") == "\x1b]2;ac\x07"
-
-
-def test_a_notification_rings_even_where_it_is_not_known() -> None:
-    plain = terminal.format_notification("done", tmux=False)
-    wrapped = terminal.format_notification("done", tmux=True)
-    assert plain.startswith("\x07")
-    assert "\x1b]9;done\x07" in plain
-    assert wrapped.startswith("\x07\x1bPtmux;")
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [({"TMUX": "x"}, True), ({"STY": "x"}, True), ({}, False), ({"TMUX": ""}, False)],
-)
-def test_a_multiplexer_is_known(environment: dict[str, str], expected: bool) -> None:
-    assert terminal.is_multiplexer(environment) is expected
+def test_a_title_holds_no_sequence_of_others(written: list[str]) -> None:
+    hostile = replace(BASE, name="a\x1b]0;b\x07c")
+    speaker(written, hostile).show_title()
+    assert written[0].endswith(" ac\x07")
+    assert written[0].count("\x1b") == 1
 
 
 # -------------------------------------------------------------------------- ringer
-def looked(snapshot: Snapshot) -> tuple[SessionView, tuple[CauseGroup, ...]]:
-    session = build_session(snapshot)
-    return session, group_causes(session, PlanWords(snapshot.plan))
-
-
 BASE = campaign(31)
 RUNNING = next(job for job in BASE.jobs if job.state is JobState.RUNNING)
 WITH_FAILURE = with_job(BASE, RUNNING.name, state=JobState.FAILED, cause=Cause.NAN)
@@ -167,12 +157,16 @@ WITH_FAILURE = with_job(BASE, RUNNING.name, state=JobState.FAILED, cause=Cause.N
     ],
     ids=["what was there", "a failure", "the end of everything", "a new question"],
 )
-def test_what_is_new_rings_once(before: Snapshot, after: Snapshot, said: str) -> None:
-    bell = terminal.News(*looked(before))
-    told = bell.update(*looked(after))
-    assert told.startswith(said)
-    assert bool(told) is bool(said)
-    assert bell.update(*looked(after)) == ""
+def test_what_is_new_rings_once(
+    before: Snapshot, after: Snapshot, said: str, written: list[str]
+) -> None:
+    model = SessionModel(before)
+    bell = terminal.Notifier(written.append, model, quiet=False)
+    model.take(after)
+    bell.notify()
+    bell.notify()
+    assert len(written) == bool(said)
+    assert not said or written[0].startswith(f"\x07\x1b]9;{said}")
 
 
 # --------------------------------------------------------------------------- locale
@@ -195,7 +189,7 @@ def test_the_environment_s_locale_decides_about_ascii(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert is_ascii(CockpitOptions()) is ascii_only
+    assert is_ascii() is ascii_only
 
 
 async def test_ascii_glyphs_stand_apart_from_numbers() -> None:

@@ -27,7 +27,6 @@ from autoexp_tui.cockpit.context import (
     CockpitOptions,
     LeaveWay,
     WallClock,
-    is_ascii,
 )
 from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
 from autoexp_tui.cockpit.render.layout import is_too_small
@@ -81,10 +80,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             handle=handle,
             model=model,
             skin=apply_skin(
-                self,
-                wanted.theme,
-                no_color=wanted.no_color,
-                ascii_only=is_ascii(wanted),
+                self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
             ),
             options=wanted,
             clock=clock or WallClock(),

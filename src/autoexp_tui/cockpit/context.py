@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from enum import StrEnum
@@ -70,16 +69,6 @@ class CockpitOptions:
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
-
-
-def is_ascii(options: CockpitOptions) -> bool:
-    """Whether only ASCII is safe: by option, else by the environment's locale."""
-    if options.ascii is not None:
-        return options.ascii
-    # Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
-    names = ("LC_ALL", "LC_CTYPE", "LANG")
-    chosen = next((value for name in names if (value := os.environ.get(name))), "C")
-    return "utf" not in chosen.lower()
 
 
 class Clock(Protocol):

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from autoexp_tui.cockpit.session_model import SessionModel
-    from autoexp_tui.cockpit.state.causes import CauseGroup
-    from autoexp_tui.cockpit.state.session import SessionView
 
 ESC: Final = "\x1b"
 BEL: Final = "\x07"
@@ -149,91 +147,16 @@ def restore_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def is_tmux() -> bool:
-    """Whether tmux stands between us and the terminal."""
-    return bool(os.environ.get("TMUX"))
-
-
-def is_multiplexer(environment: Mapping[str, str] | None = None) -> bool:
+def is_multiplexer() -> bool:
     """Whether the session survives a closed terminal by itself."""
-    env = os.environ if environment is None else environment
-    return bool(env.get("TMUX") or env.get("STY"))
+    return bool(os.environ.get("TMUX") or os.environ.get("STY"))
 
 
-def wrap_for_tmux(sequence: str, *, tmux: bool) -> str:
-    """A sequence as it must be sent to reach the outer terminal."""
-    if not tmux:
+def wrap_for_tmux(sequence: str) -> str:
+    """A sequence as it must be sent to reach the terminal, around tmux where it is."""
+    if not os.environ.get("TMUX"):
         return sequence
     return f"{ESC}Ptmux;{sequence.replace(ESC, ESC + ESC)}{ST}"
-
-
-def format_title(text: str) -> str:
-    """The sequence that names the terminal's window; tmux takes it as its own."""
-    return f"{ESC}]2;{clean(text, limit=80)}{BEL}"
-
-
-def format_notification(text: str, *, tmux: bool) -> str:
-    """A bell, and OSC 9: a notification where the terminal knows it."""
-    return BEL + wrap_for_tmux(f"{ESC}]9;{clean(text, limit=200)}{BEL}", tmux=tmux)
-
-
-def copy_text(text: str, *, tmux: bool, directory: Path) -> tuple[str, str]:
-    """The sequence (OSC 52) that copies a text, and what to say about it.
-
-    One too long for a terminal goes into a file of `directory` instead: no sequence.
-    """
-    data = text.encode("utf-8", "replace")
-    if not data:
-        return "", "nothing to copy"
-    if len(data) > MOST_COPIED:
-        directory.mkdir(parents=True, exist_ok=True)
-        for number in range(1000):
-            path = directory / f"autoexp-copy-{number}.txt"
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            try:
-                descriptor = os.open(path, flags, 0o600)
-            except FileExistsError:
-                continue
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            length = size(len(data))
-            return "", f"{length} is too much for a terminal: see {path}"
-        raise FileExistsError(17, f"{directory} holds 1000 copies already")
-    payload = base64.b64encode(data).decode("ascii")
-    sequence = wrap_for_tmux(f"{ESC}]52;c;{payload}{BEL}", tmux=tmux)
-    return sequence, f"{size(len(data))} sent to the clipboard"
-
-
-class News:
-    """Remembers what was told, so that nothing rings twice."""
-
-    def __init__(self, session: SessionView, groups: Sequence[CauseGroup]) -> None:
-        self._failures = session.count(Look.FAILED, Look.LOST)
-        self._needs = _find_keys(groups)
-        self._open = session.snapshot.open
-
-    def update(self, session: SessionView, groups: Sequence[CauseGroup]) -> str:
-        """What to say aloud now; empty when nothing is new."""
-        failures, needs = session.count(Look.FAILED, Look.LOST), _find_keys(groups)
-        more = failures - self._failures
-        fresh = len(needs - self._needs)
-        words = ""
-        if self._open and not session.snapshot.open:
-            words = f"all ended, {session.count(Look.DONE)} done, {failures} failed"
-        elif more > 0:
-            words = f"{plural(more, 'job')} failed"
-        elif fresh:
-            words = f"{plural(fresh, 'thing')} {'needs' if fresh == 1 else 'need'} you"
-        self._failures, self._needs = failures, needs
-        self._open = session.snapshot.open
-        return f"{outside(session.snapshot.name, 40)}: {words}" if words else ""
-
-
-def _find_keys(groups: Sequence[CauseGroup]) -> frozenset[str]:
-    """One key for everything that needs a person."""
-    jobs = {f"{group.look}|{job.name}" for group in groups for job in group.jobs}
-    warnings = {entry.warning_id for group in groups for entry in group.warnings}
-    return frozenset(jobs | warnings)
 
 
 class Notifier:
@@ -246,28 +169,72 @@ class Notifier:
         self._write = write
         self._model = model
         self._quiet = quiet
-        self._news = News(model.session, model.groups)
         self._title = ""
+        self._failures = 0
+        self._needs: frozenset[str] = frozenset()
+        self._open = False
+        self.find_news()
 
     def show_title(self) -> None:
-        """Name the terminal's window by how far the session is."""
+        """Name the terminal's window by how far the session is; tmux takes it as its
+        own."""
         text = bars.format_title(self._model.session, self._model.groups)
         if not self._quiet and text != self._title:
             self._title = text
-            self._write(format_title(text))
+            self._write(f"{ESC}]2;{clean(text, limit=80)}{BEL}")
+
+    def find_news(self) -> str:
+        """What to say aloud now, and once; empty when nothing is new."""
+        session, groups = self._model.session, self._model.groups
+        failures = session.count(Look.FAILED, Look.LOST)
+        jobs = {f"{group.look}|{job.name}" for group in groups for job in group.jobs}
+        warnings = {one.warning_id for group in groups for one in group.warnings}
+        needs = frozenset(jobs | warnings)
+        more, fresh, words = failures - self._failures, len(needs - self._needs), ""
+        if self._open and not session.snapshot.open:
+            words = f"all ended, {session.count(Look.DONE)} done, {failures} failed"
+        elif more > 0:
+            words = f"{plural(more, 'job')} failed"
+        elif fresh:
+            words = f"{plural(fresh, 'thing')} {'needs' if fresh == 1 else 'need'} you"
+        self._failures, self._needs = failures, needs
+        self._open = session.snapshot.open
+        return f"{outside(session.snapshot.name, 40)}: {words}" if words else ""
 
     def notify(self) -> None:
-        """Ring when something is new that is worth it."""
-        words = self._news.update(self._model.session, self._model.groups)
+        """Ring when something is new that is worth it, by OSC 9 where it is known."""
+        words = self.find_news()
         if words and not self._quiet:
-            self._write(format_notification(words, tmux=is_tmux()))
+            told = wrap_for_tmux(f"{ESC}]9;{clean(words, limit=200)}{BEL}")
+            self._write(f"{BEL}{told}")
 
     def copy(self, text: str, directory: Path) -> tuple[str, Role]:
-        """Copy a text; what to say about it, and as what."""
+        """Copy a text by OSC 52, one too long for a terminal into a file of `directory`
+        instead; what to say about it, and as what."""
+        data = text.encode("utf-8", "replace")
+        if not data:
+            return "nothing to copy", "accent"
+        if len(data) <= MOST_COPIED:
+            payload = base64.b64encode(data).decode("ascii")
+            self._write(wrap_for_tmux(f"{ESC}]52;c;{payload}{BEL}"))
+            return f"{size(len(data))} sent to the clipboard", "accent"
         try:
-            sequence, words = copy_text(text, tmux=is_tmux(), directory=directory)
+            path = _write_copy(data, directory)
         except OSError as error:
             return f"not copied: {error.strerror or error}", "warning"
-        if sequence:
-            self._write(sequence)
-        return words, "accent"
+        return f"{size(len(data))} is too much for a terminal: see {path}", "accent"
+
+
+def _write_copy(data: bytes, directory: Path) -> Path:
+    """Write a text where no copy is yet, for its owner alone; raises OSError."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in range(1000):
+        path = directory / f"autoexp-copy-{number}.txt"
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        return path
+    raise FileExistsError(17, f"{directory} holds 1000 copies already")

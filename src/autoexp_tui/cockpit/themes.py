@@ -137,12 +137,23 @@ def _parse_style(text: object, key: str, where: str) -> Style:
         raise UsageError(f"{key}: {error}", where) from error
 
 
+def is_ascii() -> bool:
+    """Whether the environment's locale knows ASCII alone."""
+    # Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    chosen = next((value for name in names if (value := os.environ.get(name))), "C")
+    return "utf" not in chosen.lower()
+
+
 def apply_skin(
-    app: App[Any], theme: str, *, no_color: bool | None, ascii_only: bool
+    app: App[Any], theme: str, *, no_color: bool | None, ascii_only: bool | None
 ) -> Skin:
-    """Give an app its theme; without colours (None: by NO_COLOR) no grey is put in."""
+    """Give an app its theme; without colours (None: by NO_COLOR) no grey is put in,
+    glyphs by the locale where `ascii_only` is None."""
     if no_color is None:
         no_color = bool(os.environ.get("NO_COLOR"))
+    if ascii_only is None:
+        ascii_only = is_ascii()
     skin = load_skin(theme, no_color=no_color, ascii_only=ascii_only)
     app.register_theme(skin.theme)
     app.theme = skin.theme.name

@@ -16,7 +16,6 @@ from autoexp_tui.cockpit.context import (
     Clock,
     CockpitOptions,
     WallClock,
-    is_ascii,
 )
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
@@ -135,7 +134,7 @@ class SessionPicker(App[str], inherit_bindings=False):
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
         self.skin = apply_skin(
-            self, wanted.theme, no_color=wanted.no_color, ascii_only=is_ascii(wanted)
+            self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
         )
         self.animation_level = "none"
         self._sessions = sessions
