@@ -126,7 +126,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.add_mode(mode, partial(self._make_screen, mode))
         self.context.handle.subscribe(self._publish)
         self.set_interval(1.0, self.update_every_second)
-        self.call_after_refresh(self._finish_first_paint)
+
+        def finish_first_paint() -> None:
+            self._on_ready()
+            self._greet()
+            if self._estimate_ends():
+                self.renew_screen()
+
+        self.call_after_refresh(finish_first_paint)
 
     def get_default_screen(self) -> Screen[Any]:
         """The first mode's screen."""
@@ -144,27 +151,17 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen: type[BoxScreen] = SCREENS[mode]
         return screen(self.context)
 
-    def _finish_first_paint(self) -> None:
-        self._on_ready()
-        self._greet()
-        if self._estimate_ends():
-            self.renew_screen()
-
     def _greet(self) -> None:
-        """Once there are jobs to tell of: a session may still be opening."""
-        context = self.context
+        """Say what happened while the person was away, once there are jobs to tell of:
+        a session may still be opening."""
         self.notifier.show_title()
-        if not context.model.session.jobs:
+        session, groups = self.context.model.session, self.context.model.groups
+        since = self.context.options.away_since
+        if since is None or self._has_greeted or not session.jobs:
             return
-        if context.options.away_since is not None and not self._has_greeted:
-            self._has_greeted = True
-            self._show_digest(context.options.away_since)
-
-    def _show_digest(self, since: float) -> None:
-        """Say what happened while the person was away."""
         from autoexp_tui.cockpit.render.digest import write_digest
 
-        session, groups = self.context.model.session, self.context.model.groups
+        self._has_greeted = True
         present = self.context.find_present()
         told = write_digest(session, groups, session.present(since), present)
         if told:
@@ -265,14 +262,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if not model.has_many:
             model.set_outlook(*estimate_outlook(model.session))
             return True
-        self.run_worker(self._estimate_many())
-        return False
 
-    async def _estimate_many(self) -> None:
-        model, background = self.context.model, self.context.background
-        work = partial(estimate_outlook, model.session)
-        model.set_outlook(*await background.fetch("forecast", work))
-        self.renew_screen()
+        async def estimate_many() -> None:
+            work = partial(estimate_outlook, model.session)
+            found = await self.context.background.fetch("forecast", work)
+            model.set_outlook(*found)
+            self.renew_screen()
+
+        self.run_worker(estimate_many())
+        return False
 
     @property
     def full_screen(self) -> BoxScreen | None:
@@ -360,18 +358,16 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_palette(self) -> None:
         """Find a command by its name, and carry it out."""
-        self.run_worker(self._run_palette())
-
-    async def _run_palette(self) -> None:
         from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
 
-        screen = self.full_screen
-        if screen is None:
-            return
-        palette = PaletteScreen(self.context, screen.find_pane().name_in_table)
-        command = await self.push_screen_wait(palette)
-        if command is not None:
-            await screen.run_command(COMMANDS[command])
+        async def run(screen: BoxScreen) -> None:
+            palette = PaletteScreen(self.context, screen.find_pane().name_in_table)
+            command = await self.push_screen_wait(palette)
+            if command is not None:
+                await screen.run_command(COMMANDS[command])
+
+        if self.full_screen is not None:
+            self.run_worker(run(self.full_screen))
 
     def action_show_details(self, jobs: Sequence[JobView]) -> None:
         """Show how a job is made, or what differs between two."""
@@ -381,19 +377,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_show_folder(self, path: str, job: str) -> None:
         """Show what lies in a directory, once it was read."""
-        self.run_worker(self._show_folder(path, job))
-
-    async def _show_folder(self, path: str, job: str) -> None:
         from autoexp_tui.cockpit.dialogs.reader import read_folder
 
-        work = partial(read_folder, path)
-        try:
-            lines = await self.context.background.fetch("folder", work)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            self.show_notice(f"{outside(path)} cannot be read: {reason}", "warning")
-        else:
-            self._show_lines(f"What was seen of {outside(job)}", lines)
+        async def show() -> None:
+            work = partial(read_folder, path)
+            try:
+                lines = await self.context.background.fetch("folder", work)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                self.show_notice(f"{outside(path)} cannot be read: {reason}", "warning")
+            else:
+                self._show_lines(f"What was seen of {outside(job)}", lines)
+
+        self.run_worker(show())
 
     def action_copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""
@@ -512,6 +508,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Ask where leaving could matter; leave at once where it cannot."""
         from autoexp_tui.cockpit.dialogs.question import Answer, QuestionScreen
         from autoexp_tui.cockpit.render.questions import ask_leave
+        from autoexp_tui.model.commands import Pause
 
         way_back = self.context.describe_return()
         question = ask_leave(self.context.model.session, way_back)
@@ -520,17 +517,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
 
         def done(answer: Answer | None) -> None:
-            if (
-                answer is not None
-                and answer.key == "p"
-                and not self.context.is_read_only
-            ):
-                from autoexp_tui.model.commands import Pause
-
+            if answer is None:
+                return
+            pauses = answer.key == "p" and not self.context.is_read_only
+            if pauses:
                 self.context.handle.send(Pause(), by="cockpit")
-                self.leave(LeaveWay.PAUSED)
-            elif answer is not None:
-                self.leave(LeaveWay.LEFT)
+            self.leave(LeaveWay.PAUSED if pauses else LeaveWay.LEFT)
 
         self.push_screen(QuestionScreen(self.context, question), done)
 

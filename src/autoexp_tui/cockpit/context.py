@@ -74,25 +74,16 @@ class CockpitOptions:
 class Clock(Protocol):
     """What `engine.ports.Clock` offers too; screens do not import that."""
 
-    def utc(self) -> float:
-        """Seconds since the epoch."""
-        ...
+    def utc(self) -> float: ...
 
-    def monotonic(self) -> float:
-        """Seconds that never go back; only differences mean something."""
-        ...
+    def monotonic(self) -> float: ...
 
 
 class WallClock:
     """The machine's own."""
 
-    def utc(self) -> float:
-        """Seconds since the epoch."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """Seconds that never go back."""
-        return time.monotonic()
+    utc = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
 
 class ShowNotice(Protocol):

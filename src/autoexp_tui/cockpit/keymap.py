@@ -396,14 +396,12 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
             else:
                 keys.append(key)
         own[name] = tuple(keys)
-    keymap = Keymap(own)
-    problems += _find_twins(own, keymap)
-    problems += _find_clashes(own, keymap)
+    problems += _find_clashes(own, Keymap(own))
     if problems:
         raise UsageError(
             "; ".join(problems), where, "the help (?) lists ids and keys; nothing bound"
         )
-    return keymap
+    return Keymap(own)
 
 
 def _read_key(text: str) -> str | None:
@@ -423,21 +421,6 @@ def _read_key(text: str) -> str | None:
     return text if named or display_key(text) != text else None
 
 
-def _find_twins(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterable[str]:
-    """Lower-case twins of acting keys stay unbound."""
-    acting = {
-        key: command.id
-        for command in keymap
-        if command.acts
-        for key in keymap.keys(command.id)
-    }
-    for name, keys in own.items():
-        for key in keys:
-            twin = key.upper() if len(key) == 1 else key
-            if key != twin and twin in acting and key not in COMMANDS[name].keys:
-                yield f"{name}: {key} is one slip from {twin} ({acting[twin]})"
-
-
 def has_clash(first: Command, second: Command) -> bool:
     """Whether two commands may not share a key."""
     alike = first.replay == second.replay  # a replay's keys go before all others
@@ -445,11 +428,16 @@ def has_clash(first: Command, second: Command) -> bool:
 
 
 def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterable[str]:
-    for name in own:
+    """Keys of two commands; lower-case twins of acting keys, which stay unbound."""
+    acting = {key: one.id for one in keymap if one.acts for key in keymap.keys(one.id)}
+    for name, keys in own.items():
+        for key in set(keys).difference(COMMANDS[name].keys):
+            if len(key) == 1 and key.islower() and (twin := key.upper()) in acting:
+                yield f"{name}: {key} is one slip from {twin} ({acting[twin]})"
         for other in keymap:
             shared = set(keymap.keys(name)) & set(keymap.keys(other.id))
             is_told = other.id in own and other.id < name
             if shared and has_clash(COMMANDS[name], other) and not is_told:
-                keys = ", ".join(sorted(display_key(key) for key in shared))
+                told = ", ".join(sorted(display_key(key) for key in shared))
                 acts = " (it acts)" if other.acts else ""
-                yield f"{name}: {keys} is {other.id}'s{acts}"
+                yield f"{name}: {told} is {other.id}'s{acts}"

@@ -57,7 +57,7 @@ class Request:
     """What stands there at first."""
     preview: Callable[[str], None] = lambda text: None
     """Called with what is typed so far."""
-    give_up: Callable[[], None] = lambda: None
+    give_up: Callable[[], object] = lambda: None
     """Called on esc."""
     find_problem: Callable[[str], str] = lambda text: ""
     """What is wrong with a text: it is told, and stays to be mended."""

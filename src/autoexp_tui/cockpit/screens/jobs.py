@@ -14,7 +14,6 @@ from autoexp_tui.cockpit.screens.base import JobListScreen, LogScreen, Request
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.reasons import describe_cause
 from autoexp_tui.cockpit.state.rows import (
-    Filter,
     FilterError,
     check_names,
     compile_filter,
@@ -172,46 +171,36 @@ class JobsScreen(LogScreen, JobListScreen):
         before = wanted.text if wanted is not None else ""
         is_small = len(self.model.session.jobs) <= LIVE_FILTER_UP_TO
 
-        def find_problem(text: str) -> str:
-            try:
-                self._compile_filter(text)
-            except FilterError as error:
-                return outside(error)
-            return ""
-
         def preview(text: str) -> None:
-            if is_unfinished(text):
-                return
-            problem = find_problem(text)
-            self.show_problem(problem)
-            if is_small:
-                self.filter_by(before if problem else text)
+            if not is_unfinished(text):
+                problem = self.filter_by(text, tries=not is_small)
+                self.show_problem(problem)
+                if problem and is_small:
+                    self.filter_by(before)
 
         request = Request(
             label="filter",
             hint="words, lr>1e-3, stage:cooldown",
             text=before,
-            answer=self.filter_by,
+            answer=lambda text: None,
             preview=preview,
             give_up=lambda: self.filter_by(before),
-            find_problem=find_problem,
+            find_problem=self.filter_by,
         )
         self.ask_line(request)
 
-    def filter_by(self, text: str) -> None:
-        """Keep the rows that match; what cannot be meant keeps those of before."""
+    def filter_by(self, text: str, *, tries: bool = False) -> str:
+        """Keep the rows that match, or only see whether they can be found; what is
+        wrong with the text, which keeps those of before."""
         try:
-            wanted = self._compile_filter(text)
+            wanted = compile_filter(text)
+            check_names(wanted, self.model.session.jobs)
         except FilterError as error:
-            self.show_notice(f"filter as before: {outside(error)}", "warning")
-            return
-        self.model.update_arrangement(filter=wanted)
-        self.renew()
-
-    def _compile_filter(self, text: str) -> Filter | None:
-        wanted = compile_filter(text)
-        check_names(wanted, self.model.session.jobs)
-        return wanted
+            return outside(error)
+        if not tries:
+            self.model.update_arrangement(filter=wanted)
+            self.renew()
+        return ""
 
     def action_rows_order(self) -> None:
         """Needs-you first, or plan order."""
