@@ -14,7 +14,7 @@ from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Outcome
 from tests.cockpit.seat import Seat, cockpit
-from tests.cockpit.test_other_screens import eventful
+from tests.cockpit.test_modes import eventful
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import with_events
 from tests.support.week import week

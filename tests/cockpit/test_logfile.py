@@ -61,33 +61,22 @@ def long_log(tmp_path: Path) -> Path:
 
 
 # ------------------------------------------------------------------------- reading
-def test_the_end_is_read_first(long_log: Path) -> None:
-    assert texts(opened(long_log).last(3)) == ["line 99997", "line 99998", "line 99999"]
-
-
-def test_scrolling_up_reaches_the_first_line(long_log: Path) -> None:
-    file = opened(long_log)
-    end = file.last(20)
-    assert texts(file.move(end[0].offset, -200_000, 2)) == ["line 0", "line 1"]
-
-
-def test_one_page_up_is_the_page_before(long_log: Path) -> None:
-    file = opened(long_log)
-    end = file.last(20)
-    before = texts(file.move(end[0].offset, -20, 20))
-    assert before[-1] == "line 99979"
-
-
-def test_the_beginning_is_read_by_its_offset(long_log: Path) -> None:
-    file = opened(long_log)
-    file.last(20)
-    assert texts(file.at(0, 2)) == ["line 0", "line 1"]
-
-
-def test_scrolling_down_ends_at_the_last_page(long_log: Path) -> None:
-    file = opened(long_log)
-    start = file.at(0, 20)
-    assert texts(file.move(start[0].offset, 10**6, 20))[-1] == "line 99999"
+@pytest.mark.parametrize(
+    ("offset", "lines", "count", "first", "last"),
+    [
+        (10**9, 0, 3, 99_997, 99_999),
+        (10**9, -200_000, 2, 0, 1),
+        (1_088_870, -20, 20, 99_978, 99_997),
+        (0, 0, 2, 0, 1),
+        (0, 10**6, 20, 99_980, 99_999),
+    ],
+    ids=["the end", "up to the first", "a page up", "the beginning", "down to the end"],
+)
+def test_a_page_is_read_around_any_place(
+    long_log: Path, offset: int, lines: int, count: int, first: int, last: int
+) -> None:
+    found = texts(opened(long_log).move(offset, lines, count))
+    assert found == [f"line {number}" for number in range(first, last + 1)]
 
 
 def test_an_offset_in_the_middle_of_a_line_finds_that_line(long_log: Path) -> None:
@@ -143,17 +132,20 @@ def test_lines_are_those_of_the_file_however_small_the_chunks(
 
 
 # -------------------------------------------------------------- what befalls files
-def test_a_file_that_is_not_there_is_missing(tmp_path: Path) -> None:
-    assert LogFile(str(tmp_path / "none")).poll() is Change.MISSING
-
-
-def test_a_file_that_comes_later_is_read(tmp_path: Path) -> None:
+def test_a_file_that_comes_later_is_read_and_missed_when_it_goes(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "late.log"
     file = LogFile(str(path))
-    file.poll()
-    path.write_text("here\n")
+    assert file.poll() is Change.MISSING
+    path.touch()
     assert file.poll() is Change.REPLACED
+    assert file.last(3) == []
+    path.write_text("here\n")
+    assert file.poll() is Change.GREW
     assert texts(file.last(3)) == ["here"]
+    path.unlink()
+    assert file.poll() is Change.MISSING
 
 
 def test_a_truncated_file_begins_anew(tmp_path: Path) -> None:
@@ -188,30 +180,25 @@ def test_a_link_that_points_elsewhere_begins_anew(tmp_path: Path) -> None:
     assert texts(file.last(3)) == ["run two"]
 
 
-def test_a_file_that_went_away_is_missing_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_text("x\n")
-    file = opened(path)
-    path.unlink()
-    assert file.poll() is Change.MISSING
-
-
 def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="a directory, not a regular file"):
         opened(tmp_path)
 
 
 # ---------------------------------------------------------------------------- text
-def test_a_progress_bar_shows_its_last_state() -> None:
-    assert decode_line(b"10 %\r50 %\r100 %\r\n") == "100 %"
-
-
-def test_bad_utf_8_is_replaced() -> None:
-    assert decode_line(b"caf\xe9\n") == "caf\ufffd"
-
-
-def test_escape_sequences_do_not_survive() -> None:
-    assert decode_line(b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J") == "red"
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"10 %\r50 %\r100 %\r\n", "100 %"),
+        (b"one\r\n", "one"),
+        (b"caf\xe9\n", "caf\ufffd"),
+        (b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J", "red"),
+        (b"x" * 100_000, "x" * (logfile.SHOWN - 1) + "…"),
+    ],
+    ids=["a bar", "Windows", "no UTF-8", "sequences", "a long one"],
+)
+def test_a_line_is_told_as_safe_text(raw: bytes, text: str) -> None:
+    assert decode_line(raw) == text
 
 
 def test_a_line_without_end_is_cut_up(tmp_path: Path) -> None:
@@ -304,12 +291,6 @@ def test_a_long_text_after_the_last_return_is_cut_up(tmp_path: Path) -> None:
     assert [set(one) for one in found[:2]] == [{"y", "…"}, {"y", "…"}]
 
 
-def test_windows_line_ends_overwrite_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(b"one\r\ntwo\r\n")
-    assert texts(opened(path).last(5)) == ["one", "two"]
-
-
 def test_an_endless_bar_is_not_read_to_its_beginning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -329,35 +310,27 @@ def test_a_search_finds_no_state_that_was_overwritten(tmp_path: Path) -> None:
     assert file.find(compile_search("step 6"), file.size, forward=False) == 7
 
 
-def test_a_shown_line_is_bounded() -> None:
-    assert len(decode_line(b"x" * 100_000)) <= logfile.SHOWN
-
-
-def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.touch()
-    assert opened(path).last(5) == []
-
-
 # -------------------------------------------------------------------------- search
-def test_a_match_is_found_upwards_across_chunks(
-    long_log: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("pattern", "forward", "line"),
+    [
+        (r"line 4711\b", False, "line 4711"),
+        ("line 77777", True, "line 77777"),
+        ("nowhere", True, None),
+    ],
+)
+def test_a_match_is_found_across_chunks(
+    long_log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    pattern: str,
+    forward: bool,
+    line: str | None,
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     file = opened(long_log)
-    place = file.find(compile_search(r"line 4711\b"), file.size, forward=False)
-    assert place is not None
-    assert file.at(place, 1)[0].text == "line 4711"
-
-
-def test_a_match_is_found_downwards_across_chunks(
-    long_log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
-    file = opened(long_log)
-    place = file.find(compile_search("line 77777"), 0, forward=True)
-    assert place is not None
-    assert file.at(place, 1)[0].text == "line 77777"
+    start = 0 if forward else file.size
+    place = file.find(compile_search(pattern), start, forward=forward)
+    assert (None if place is None else file.at(place, 1)[0].text) == line
 
 
 def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
@@ -370,11 +343,6 @@ def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
     assert second > first
 
 
-def test_no_match_is_none(long_log: Path) -> None:
-    file = opened(long_log)
-    assert file.find(compile_search("nowhere"), 0, forward=True) is None
-
-
 def test_a_search_can_be_stopped(long_log: Path) -> None:
     file = opened(long_log)
     found = file.find(
@@ -384,20 +352,17 @@ def test_a_search_can_be_stopped(long_log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "is_error"),
     [
-        "Traceback (most recent call last):",
-        "RuntimeError: CUDA out of memory",
-        "slurmstepd: error: Detected 1 oom_kill event",
-        "loss: nan",
+        ("Traceback (most recent call last):", True),
+        ("RuntimeError: CUDA out of memory", True),
+        ("slurmstepd: error: Detected 1 oom_kill event", True),
+        ("loss: nan", True),
+        ("iteration 80/100 | lm loss: 2.9 | nanobatch 3", False),
     ],
 )
-def test_what_looks_like_an_error_is_found(line: str) -> None:
-    assert compile_errors().search(line.encode())
-
-
-def test_an_ordinary_line_does_not_look_like_an_error() -> None:
-    assert not compile_errors().search(b"iteration 80/100 | lm loss: 2.9 | nanobatch 3")
+def test_what_looks_like_an_error_is_found(line: str, is_error: bool) -> None:
+    assert bool(compile_errors().search(line.encode())) is is_error
 
 
 def test_lower_case_finds_both_cases() -> None:

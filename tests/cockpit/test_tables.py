@@ -13,21 +13,35 @@ from autoexp_tui.cockpit.job_actions import JobActions
 from autoexp_tui.cockpit.keymap import (
     COMMANDS,
     FORBIDDEN_KEYS,
-    Command,
     Keymap,
     build_keymap,
     format_keys,
     has_clash,
     load_keymap,
 )
-from autoexp_tui.cockpit.screens.base import BoxScreen
 from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import SCREENS
 from autoexp_tui.cockpit.spans import Span, line
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.themes import ROLES, Skin, find_themes_directory, load_skin
+from autoexp_tui.cockpit.widgets.events_panes import (
+    EffectPane,
+    EventsPane,
+    EvidencePane,
+)
+from autoexp_tui.cockpit.widgets.grid_pane import GridPane
+from autoexp_tui.cockpit.widgets.headings import (
+    NeedsPane,
+    StagesPane,
+    TimelinePane,
+    WaitingPane,
+)
+from autoexp_tui.cockpit.widgets.job_panes import JobsPane
+from autoexp_tui.cockpit.widgets.log_pane import LogPane
+from autoexp_tui.cockpit.widgets.metrics_pane import MetricsPane
 from autoexp_tui.cockpit.widgets.pane import draw_strip, to_ascii
+from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, WhyPane
 from autoexp_tui.model.errors import UsageError
 from tests.support.scripted_handle import HOSTILE
 
@@ -59,22 +73,32 @@ def test_upper_case_letters_that_look_are_only_moves_and_searches() -> None:
     assert looking == {"G", "N", "E"}
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.id)
-def test_every_command_can_be_carried_out(command: Command) -> None:
-    destination, name, parameters = parse(command.action)
-    screens: dict[str, type[BoxScreen]] = {
-        **SCREENS,
-        "jobs": JobsScreen,
-        "events": EventsScreen,
-    }
-    targets: list[type] = [CockpitApp]
-    if destination != "app":
-        targets = [one for one in screens.values() if one.first_pane in command.where]
-        targets += [JobsScreen] if command.where & {"stages", "log", "metrics"} else []
-    assert targets
-    assert all(hasattr(target, f"action_{name}") for target in targets)
-    if name == "act":
-        assert hasattr(JobActions, str(parameters[0]))
+PANES: dict[str, tuple[type, type]] = {
+    "stages": (StagesPane, JobsScreen),
+    "jobs": (JobsPane, JobsScreen),
+    "why": (WhyPane, JobsScreen),
+    "metrics": (MetricsPane, JobsScreen),
+    "needs": (NeedsPane, JobsScreen),
+    "log": (LogPane, JobsScreen),
+    "events": (EventsPane, EventsScreen),
+    "effect": (EffectPane, EventsScreen),
+    "evidence": (EvidencePane, EventsScreen),
+    "timeline": (TimelinePane, SCREENS["timeline"]),
+    "waiting": (WaitingPane, SCREENS["waiting"]),
+    "grid": (GridPane, SCREENS["grid"]),
+    "conditions": (AnswerPane, SCREENS["grid"]),
+}
+
+
+def test_every_command_can_be_carried_out_where_it_is() -> None:
+    for command in TABLE:
+        destination, name, parameters = parse(command.action)
+        for where in command.where:
+            pane, screen = PANES[where]
+            target = {"app": CockpitApp, "pane": pane}.get(destination, screen)
+            assert hasattr(target, f"action_{name}"), (command.id, where)
+        if name == "act":
+            assert hasattr(JobActions, str(parameters[0]))
 
 
 def test_the_documentation_lists_every_command() -> None:

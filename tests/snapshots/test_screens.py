@@ -19,7 +19,7 @@ from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.render.test_small_views import brief
-from tests.cockpit.test_other_screens import eventful
+from tests.cockpit.test_modes import eventful
 from tests.cockpit.test_replay import replay_of, told
 from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import HOSTILE, ScriptedHandle
