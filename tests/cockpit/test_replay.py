@@ -52,7 +52,7 @@ def shown(seat: Seat) -> Playback:
 async def test_it_begins_where_the_journal_begins() -> None:
     async with replaying() as seat:
         assert shown(seat).at == told().records[0].t
-        assert seat.app.context.clock.utc() == told().records[0].t
+        assert seat.app.context.find_utc() == told().records[0].t
         seat.check(header="replay")
 
 
