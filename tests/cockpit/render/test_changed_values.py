@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cockpit.render import job_questions
-from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
+from autoexp_tui.cockpit.render.job_details import build_pages
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
@@ -17,7 +17,6 @@ from autoexp_tui.cockpit.widgets.grid_pane import choose_columns as columns_of_g
 from autoexp_tui.cockpit.widgets.grid_pane import render_row
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.grid import build_grid
-from autoexp_tui.planning.job_details import JobDetails
 from tests.support.campaigns import campaign, plan_of
 from tests.support.scripted_handle import with_job
 
@@ -96,7 +95,7 @@ def test_the_grid_marks_the_cell_of_the_job_alone() -> None:
 
 def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
     plan = plan_of(BASE)
-    page = build_pages(plan, changed(), JobDetails())[0]
+    page = build_pages(plan, [changed()])[0]
     text = [plain(line) for line in page.lines]
     place = text.index("Changed  it runs with these values")
     assert any("7e-9  (planned: " in line for line in text[place:])
@@ -104,7 +103,7 @@ def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
 
 
 def test_two_jobs_differ_by_what_they_run_with() -> None:
-    page = build_diff_pages((FIRST.spec, JobDetails()), (changed(), JobDetails()))[0]
+    page = build_pages(plan_of(BASE), [FIRST.spec, changed()])[0]
     assert any(plain(line) == f"+{KEY}: 7e-9" for line in page.lines)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
+from autoexp_tui.cockpit.render.job_details import build_pages
 from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.event_history import Entry, find_headline
@@ -27,8 +27,7 @@ SPECS = plan_of(campaign(31)).jobs
 
 def told(first: JobSpec, second: JobSpec) -> list[str]:
     """The first page of what differs."""
-    nothing = JobDetails()
-    page = build_diff_pages((first, nothing), (second, nothing))[0]
+    page = build_pages(plan_of(campaign(31)), [first, second])[0]
     return [plain(line) for line in page.lines]
 
 
@@ -90,7 +89,7 @@ def text(mask: MaskRules) -> str:
         overrides=(f"hub.token={SECRET}", "lr=1"),
     )
     made = replace(plan(spec), overrides=(f"hub.token={SECRET}",), mask=mask)
-    pages = build_pages(made, spec, JobDetails())
+    pages = build_pages(made, [spec], [JobDetails()])
     return "\n".join(
         "".join(span.text for span in line) for page in pages for line in page.lines
     )

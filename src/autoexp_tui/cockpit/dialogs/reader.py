@@ -21,8 +21,6 @@ from autoexp_tui.cockpit.keymap import (
 )
 from autoexp_tui.cockpit.render.job_details import (
     Page,
-    build_diff_pages,
-    build_known_pages,
     build_pages,
 )
 from autoexp_tui.cockpit.spans import Line, Span, cut, fit, outside, wrap
@@ -122,7 +120,7 @@ async def show_job_details(
         return
     specs = [job.record.spec for job in jobs]
     title = "What differs" if len(specs) == 2 else "How it is made"
-    screen = ReaderScreen(context, title, build_known_pages(plan, specs))
+    screen = ReaderScreen(context, title, build_pages(plan, specs))
     await app.push_screen(screen)
 
     def work() -> Sequence[JobDetails]:
@@ -137,11 +135,7 @@ async def show_job_details(
         told = outside(problem, 2000)
         show_notice(told, "failed", keep=True)
         found = [JobDetails(missing=told, script=(told,)) for _ in specs]
-    if len(specs) == 2:
-        first, second = zip(specs, found, strict=True)
-        screen.replace_pages(build_diff_pages(first, second, plan.mask))
-    else:
-        screen.replace_pages(build_pages(plan, specs[0], found[0]))
+    screen.replace_pages(build_pages(plan, specs, found))
 
 
 def read_folder(path: str) -> Sequence[Line]:

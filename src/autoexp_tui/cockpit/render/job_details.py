@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from autoexp_tui.cockpit.spans import Line, Role, Span, fit, line, outside
 from autoexp_tui.cockpit.state.parameters import find_planned, format_value
-from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_value
+from autoexp_tui.model.masking import MaskRules, mask_override, mask_value
 from autoexp_tui.planning.job_details import JobDetails
 from autoexp_tui.sweep.points import STAGE_KEYS
 from autoexp_tui.text.spelling import duration, plural
@@ -47,25 +47,25 @@ class Page:
     lines: tuple[Line, ...]
 
 
-def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
-    """The pages of one job or of two before their papers are read."""
-    nothing = JobDetails()
-    pages = (
-        build_diff_pages((jobs[0], nothing), (jobs[1], nothing))
-        if len(jobs) == 2
-        else build_pages(plan, jobs[0], nothing)
-    )
+def build_pages(
+    plan: Plan, jobs: Sequence[JobSpec], papers: Sequence[JobDetails] = ()
+) -> tuple[Page, ...]:
+    """How one job is made, or what differs between two; without papers what the plan
+    tells, until they are read."""
+    known = papers or [JobDetails()] * len(jobs)
+    if len(jobs) == 2:
+        first, second = zip(jobs, known, strict=True)
+        pages = _build_diff_pages(first, second, plan.mask)
+    else:
+        pages = (
+            Page("Overrides", tuple(_render_overrides(plan, jobs[0]))),
+            Page("Config", tuple(_render_config(known[0]))),
+            Page("Script", tuple(_render_texts(known[0].script))),
+        )
+    if papers:
+        return pages
     reading = ((Span("It is being read.", "muted"),),)
     return (pages[0], Page("Config", reading), Page("Script", reading))
-
-
-def build_pages(plan: Plan, job: JobSpec, papers: JobDetails) -> tuple[Page, ...]:
-    """What a person may want to read of how one job is made."""
-    return (
-        Page("Overrides", tuple(_render_overrides(plan, job))),
-        Page("Config", tuple(_render_config(papers))),
-        Page("Script", tuple(_render_texts(papers.script))),
-    )
 
 
 def _render_overrides(plan: Plan, job: JobSpec) -> Iterator[Line]:
@@ -157,13 +157,12 @@ def _render_texts(lines: Iterable[str]) -> Iterator[Line]:
     return ((Span(outside(text, _LONG)),) for text in lines)
 
 
-Told = tuple["JobSpec", "JobDetails"]
-
-
-def build_diff_pages(
-    first: Told, second: Told, rules: MaskRules = NO_RULES
+def _build_diff_pages(
+    first: tuple[JobSpec, JobDetails],
+    second: tuple[JobSpec, JobDetails],
+    rules: MaskRules,
 ) -> tuple[Page, ...]:
-    """What differs between two jobs, page by page; each says so when nothing does."""
+    """Each page says so when nothing differs."""
     (one, mine), (other, yours) = first, second
     names = (outside(one.name), outside(other.name))
     missing = mine.missing or yours.missing
