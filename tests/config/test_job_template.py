@@ -49,6 +49,10 @@ def both(
     return fast, outcome(lambda: composer.compose_by_hydra(texts, mounts))
 
 
+def values_of(keys: JobKeys) -> Mapping[object, object]:
+    return {one.path: one.value for one in keys.settings}
+
+
 def split(*texts: str, group: str = "") -> JobKeys:
     return split_overrides(texts, {}, lambda key: () if key == group else None)
 
@@ -66,7 +70,7 @@ PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "
 def test_plain_values_are_a_job_s_own(value: object) -> None:
     found = split(format_override("a.b", value), format_override("+c", value))
     assert found.texts == ()
-    assert repr(found.values) == repr({("a", "b"): value, ("c",): value})
+    assert repr(values_of(found)) == repr({("a", "b"): value, ("c",): value})
     assert [one.mark for one in found.settings] == ["", "+"]
 
 
@@ -95,18 +99,18 @@ def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
 def test_a_mount_that_is_no_scalar_is_shared(value: object) -> None:
     found = split_overrides([], {"key": value, "index": 3}, lambda key: None)
     assert found.mounts == {"key": value}
-    assert found.values == {("index",): 3}
+    assert values_of(found) == {("index",): 3}
 
 
 def test_the_choice_of_a_group_is_shared_and_meets_no_key_of_it() -> None:
     found = split("a=b", "a.c=1", group="a")
-    assert (found.texts, found.values) == (("a=b",), {("a", "c"): 1})
+    assert (found.texts, values_of(found)) == (("a=b",), {("a", "c"): 1})
 
 
 @pytest.mark.parametrize("other", ["a.b=2", "a.b.c=2", "a={b:2}", "~a.b"])
 def test_keys_that_meet_are_left_in_their_order(other: str) -> None:
     found = split("a.b=1", other, "d=1")
-    assert (found.texts, found.values) == (("a.b=1", other), {("d",): 1})
+    assert (found.texts, values_of(found)) == (("a.b=1", other), {("d",): 1})
 
 
 @pytest.mark.parametrize(

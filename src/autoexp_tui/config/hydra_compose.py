@@ -193,8 +193,10 @@ class HydraComposer:
         if template is None or not template.takes(keys.settings, list_closed_keys()):
             tree = self._compose_tree(texts, mounts)
             return self._anchor(ConfigTree(tree, self._make_config))
-        tree, changed = with_values(template.tree, keys.values), tuple(keys.values)
-        view = self._anchor(ConfigTree(tree, self._make_config, template, changed))
+        values = {one.path: one.value for one in keys.settings}
+        tree = with_values(template.tree, values)
+        made = ConfigTree(tree, self._make_config, template, tuple(values))
+        view = self._anchor(made)
         self._shared += 1
         if self._shared % _COMPARED_EVERY == 1 and not self._is_stopped:
             self._compare(view, overrides, mounts)

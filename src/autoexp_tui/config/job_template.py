@@ -63,11 +63,6 @@ class JobKeys:
     mounts: Mapping[str, object]
     settings: Sequence[Setting]
 
-    @property
-    def values(self) -> dict[Path, object]:
-        """What it sets, by the keys it is set on."""
-        return {one.path: one.value for one in self.settings}
-
 
 def split_overrides(
     texts: Sequence[str],

@@ -74,10 +74,13 @@ class KeyPlaces:
             return None
         swept = None
         if parts[0] != "sweep":
-            _, swept = _choose_deepest(
-                (find_in_sweep(root, parts, entries), path)
-                for path, root in self._list_sweeps()
-            )
+            found = []
+            for path, package, root in self._files:  # that hold a sweep, or are one
+                inside = None if package else find_child(root, "sweep")
+                sweep = root if package == ("sweep",) else inside
+                if isinstance(sweep, yaml.MappingNode):
+                    found.append((find_in_sweep(sweep, parts, entries), path))
+            _, swept = _choose_deepest(found)
         if problem.where.startswith(_OVERRIDE):  # without a job: of the command line
             return swept if problem.job else None
         if swept and entries is not None:
@@ -107,14 +110,6 @@ class KeyPlaces:
                     group = word.partition("@")[0].strip("/")
                     if group.startswith("hydra/"):
                         yield group if is_choice else group.rpartition("/")[0]
-
-    def _list_sweeps(self) -> Iterator[tuple[str, yaml.Node]]:
-        """The sweeps that the files hold, or are."""
-        for path, package, root in self._files:
-            of_root = None if package else find_child(root, "sweep")
-            sweep = root if package == ("sweep",) else of_root
-            if isinstance(sweep, yaml.MappingNode):
-                yield path, sweep
 
     def _add_place(self, problem: Problem, origins: Origins) -> Problem:
         if find_written_place(problem.where):
