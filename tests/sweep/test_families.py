@@ -262,6 +262,8 @@ def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
         return row
 
     quick = found()
+    monkeypatch.setattr(family_module, "_MOST_SHAPES", 0)
+    assert quick == found()
     monkeypatch.setattr(family_module, "_FEW", 10_000)
     assert quick == found()
 
