@@ -43,46 +43,24 @@ async def shows(seat: Seat, text: str) -> None:
     await seat.until(lambda: text in seat.pane("log"))
 
 
-async def test_the_end_is_shown_first(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
-        assert "at the end" in seat.pane("log")
-
-
-async def test_the_end_of_a_job_that_ended_is_told(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "-- end of log")
-        assert "exit 0 --" in seat.pane("log")
-
-
-async def test_new_lines_come_while_the_end_is_followed(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
+async def test_the_end_is_followed_until_somebody_scrolls_up(log: Path) -> None:
+    async def grow(line: str) -> None:
         with log.open("a") as more:
-            more.write("one more line\n")
-        seat.jobs.logs.look()
-        await shows(seat, "one more line")
-
-
-async def test_scrolling_up_stops_following(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
-        await seat.press("0", "ctrl+u")
-        await seat.until(lambda: "iteration 4999/5000" not in seat.pane("log"))
-        with log.open("a") as more:
-            more.write("one more line\n")
+            more.write(f"{line}\n")
         seat.jobs.logs.look()
         await seat.until(lambda: seat.app.context.background.is_idle)
-        assert "one more line" not in seat.pane("log")
-        await seat.press("f")
-        await shows(seat, "one more line")
 
-
-async def test_the_beginning_is_one_key_away(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         await shows(seat, "iteration 4999/5000")
-        await seat.press("0", "g")
-        await shows(seat, "iteration 0/5000")
+        seat.check(log="at the end|-- end of log|exit 0 --")
+        await grow("one more line")
+        await shows(seat, "one more line")
+        await seat.press("0", "ctrl+u")
+        await seat.until(lambda: "one more line" not in seat.pane("log"))
+        await grow("the last line")
+        seat.check(log="!the last line")
+        await seat.press("f")
+        await shows(seat, "the last line")
 
 
 async def test_a_search_finds_upwards_and_marks_the_line(log: Path) -> None:
@@ -94,6 +72,10 @@ async def test_a_search_finds_upwards_and_marks_the_line(log: Path) -> None:
         await shows(seat, "iteration 123/5000")
         await seat.press("y")
         assert "29 B sent to the clipboard" in seat.footer
+        await seat.press("slash")
+        await seat.type("nowhere")
+        await seat.press("enter")
+        await seat.until(lambda: "no further match" in seat.footer)
 
 
 async def test_a_search_that_is_given_up_leaves_the_filter_alone(log: Path) -> None:
@@ -102,15 +84,6 @@ async def test_a_search_that_is_given_up_leaves_the_filter_alone(log: Path) -> N
         await seat.type("stable")
         await seat.press("enter", "0", "slash", "escape")
         assert seat.model.arrangement.filter is not None
-
-
-async def test_no_match_is_said(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
-        await seat.press("0", "slash")
-        await seat.type("nowhere")
-        await seat.press("enter")
-        await seat.until(lambda: "no further match" in seat.footer)
 
 
 async def test_a_pattern_that_is_refused_is_told_and_stays_to_be_mended(
@@ -303,14 +276,6 @@ async def test_a_large_copy_is_asked_for_first(
         assert same(target / log.name, log)
 
 
-async def test_without_a_log_nothing_is_saved(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        waiting = next(j for j in seat.model.session.jobs if j.attempt is None)
-        seat.jobs.show_job(waiting)
-        await seat.press("0", "ctrl+s")
-        assert "no log to save" in seat.footer
-
-
 async def test_a_hostile_log_draws_nothing_but_text(tmp_path: Path) -> None:
     path = tmp_path / "a.out"
     path.write_bytes(b"\x1b[2J\x1b]52;c;eA==\x07[/red] \x9b31m caf\xe9\n")
@@ -319,11 +284,15 @@ async def test_a_hostile_log_draws_nothing_but_text(tmp_path: Path) -> None:
         assert "\x1b" not in seat.pane("log")
 
 
-async def test_a_job_that_has_not_begun_has_no_log(log: Path) -> None:
+async def test_a_job_that_has_not_begun_has_no_log_to_save(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         waiting = next(j for j in seat.model.session.jobs if j.attempt is None)
         seat.jobs.show_job(waiting)
         await shows(seat, "no log: this job has not begun")
+        await seat.press("0", "ctrl+s")
+        seat.check(footer="no log to save")
+        await seat.press("o")
+        seat.check(footer="no log yet")
 
 
 async def test_a_job_that_never_ran_is_not_waited_for(log: Path) -> None:
@@ -370,30 +339,18 @@ async def test_the_newest_attempt_s_log_comes_first_and_earlier_ones_are_a_key_a
         await shows(seat, "this is attempt 3")
 
 
-async def test_who_reads_an_earlier_attempt_stays_with_it_when_another_begins(
+async def test_who_follows_goes_on_with_the_next_attempt_and_who_reads_stays(
     places: list[Path],
 ) -> None:
-    async with cockpit(tried_again(places[:2])) as seat:
+    async with cockpit(tried_again(places[:1])) as seat:
+        await shows(seat, "this is attempt 1")
+        await seat.push(tried_again(places[:2]))
         await shows(seat, "this is attempt 2")
         await seat.press("0", "less_than_sign")
         await shows(seat, "this is attempt 1")
         await seat.push(tried_again(places))
         await shows(seat, "attempt 1 of 3")
-        assert "this is attempt 1" in seat.pane("log")
-
-
-async def test_who_follows_the_newest_attempt_goes_on_with_the_next(
-    places: list[Path],
-) -> None:
-    async with cockpit(tried_again(places[:2])) as seat:
-        await shows(seat, "this is attempt 2")
-        await seat.push(tried_again(places))
-        await shows(seat, "this is attempt 3")
-
-
-async def test_the_row_says_how_many_attempts_there_were(places: list[Path]) -> None:
-    async with cockpit(tried_again(places)) as seat:
-        assert "done #3" in seat.pane("jobs")
+        seat.check(log="this is attempt 1", jobs="done #3")
 
 
 async def test_where_stderr_is_is_said_and_the_log_stays(log: Path) -> None:

@@ -134,10 +134,6 @@ async def test_the_bar_lies_below_the_keys(size: tuple[int, int], rows: int) -> 
         bar = seat.app.screen.query_one("#timebar")
         assert (bar.region.y, bar.region.height) == (size[1] - rows, rows)
         assert seat.jobs.footer.region.y == size[1] - rows - 1
-
-
-async def test_the_bar_is_in_events_too() -> None:
-    async with replaying() as seat:
         await seat.press("8")
         seat.check(timebar="60x")
 

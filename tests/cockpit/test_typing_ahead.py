@@ -35,8 +35,7 @@ async def burst(seat: Seat, text: str) -> None:
     ("before", "keys", "typed"),
     [
         ("", "/lr>1e-3", "lr>1e-3"),
-        ("", "/stage:cooldown Kq", "stage:cooldown Kq"),
-        ("", "/j j/G:", "j j/G:"),
+        ("", "/stage:cooldown Kq j/G:", "stage:cooldown Kq j/G:"),
         ("", "/lr=\x7f>1", "lr>1"),
         ("0", "/loss", "loss"),
         ("8", "/kind:submit", "kind:submit"),
@@ -44,8 +43,7 @@ async def burst(seat: Seat, text: str) -> None:
     ],
     ids=[
         "a filter",
-        "commands in a filter",
-        "keys that move",
+        "commands and moves in a filter",
         "a backspace",
         "a search in the log",
         "a filter of events",
