@@ -164,8 +164,10 @@ def test_a_partition_that_takes_nothing_fails_no_job(
     campaign.cluster.run("scontrol", "update", "partitionname=main", f"state={how}")
     campaign.write([Work("waits")])
     with ended_after(campaign.run()) as run:
-        time.sleep(8.0)
-        assert state(campaign, "waits") in ("SUBMITTING", "QUEUED")
+        sent = ("SUBMITTING", "QUEUED")
+        until(lambda: state(campaign, "waits") in sent, "an order", 90.0)
+        time.sleep(5.0)
+        assert state(campaign, "waits") in sent
         campaign.cluster.run("scontrol", "update", "partitionname=main", "state=UP")
         out, err = run.communicate(timeout=120)
     [job] = jobs_of(out).values()
