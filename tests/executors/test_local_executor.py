@@ -155,6 +155,17 @@ def test_a_wrapper_that_was_compiled_before_is_not_run(machine: Machine) -> None
     assert isinstance(machine.executor().submit(one(task)), Accepted)
 
 
+def test_without_its_compiled_form_the_wrapper_starts_as_well(machine: Machine) -> None:
+    executor, compiled = machine.executor(), Path(f"{machine.settings.wrapper}c")
+    assert isinstance(executor.submit(one(machine.task("true"))), Accepted)
+    compiled.unlink()
+    second = one(machine.task("true", "second"), token=TOKEN[::-1])
+    assert isinstance(executor.submit(second), Accepted)
+    compiled.mkdir()
+    third = one(machine.task("true", "third"), token=TOKEN[1:] + "0")
+    assert isinstance(machine.executor().submit(third), Accepted)
+
+
 def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(
     machine: Machine,
 ) -> None:

@@ -84,6 +84,11 @@ def test_what_is_not_known_is_told_in_slurm_s_words() -> None:
     assert told.line == "The moon is full"
 
 
+def test_an_option_without_its_value_is_not_taken_for_one_that_is_missing() -> None:
+    told = parse_refusal("option '--gres' requires an argument", {"gres": True})
+    assert told.reason == "option '--gres' requires an argument"
+
+
 def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
     told = parse_refusal("invalid partition specified: x", {"partition": "x"})
     assert told.line == (

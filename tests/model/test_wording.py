@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autoexp_tui
-from autoexp_tui.model.sentences import CODES
+from autoexp_tui.model.sentences import _ENTRY, _TEMPLATES, CODES
 from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.model.wording import (
     CAUSES,
@@ -369,3 +370,8 @@ def test_without_a_cockpit_a_sentence_names_none_of_its_keys(
     reason: Why, said: str
 ) -> None:
     assert sentence(reason, NOW, keys=False) == said
+
+
+def test_nothing_of_the_table_of_sentences_is_left_out() -> None:
+    assert not re.sub(r"(?m)^#.*$", "", _ENTRY.sub("", _TEMPLATES)).strip()
+    assert len(_ENTRY.findall(_TEMPLATES)) == len(CODES)

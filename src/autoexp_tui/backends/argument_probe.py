@@ -2,7 +2,8 @@
 
 Run by any Python from 3.8 on, so also by that of a container or a virtual
 environment where we are not installed: it imports the standard library and the program,
-nothing of ours. It may be killed at any moment.
+nothing of ours. It has to see our temporary directory (`TMPDIR`), where the answer
+goes. It may be killed at any moment.
 
 Its one argument is a JSON object: target, verb, paths, prog, and the file for the
 answer, one line of JSON.

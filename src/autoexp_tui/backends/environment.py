@@ -300,7 +300,8 @@ class Environment:
         elif venv is not None:
             needed.append(("venv", os.path.join(str(venv), "bin/python")))
         elif isinstance(conda, Mapping):
-            needed += [("conda.prefix", str(conda.get("prefix") or "/"))]
+            prefix = os.path.join(str(conda.get("prefix") or "/"), "")
+            needed.append(("conda.prefix", prefix))
             program = os.path.expanduser(str(conda.get("program") or "conda"))
             if shutil.which(program) is None:
                 hint = "`program` names it by its whole path"
@@ -308,7 +309,9 @@ class Environment:
                 yield problem("conda.program", message, hint)
         for key, path in needed:
             place = self._find_path(path)
-            if not os.path.lexists(place):
+            # A venv's interpreter may be a link that only nodes can follow.
+            exists = os.path.lexists if key == "venv" else os.path.exists
+            if not exists(place):
                 yield problem(key, f"{place} is not here", _ELSEWHERE)
 
     def _list_container_warnings(self, given: Any) -> Iterator[Problem]:

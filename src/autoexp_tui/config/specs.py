@@ -127,15 +127,13 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
     ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
     findings = Findings(where)
     try:
-        make(class_path, fields)
+        kept = json.loads(json.dumps(fields, allow_nan=False))
+        make(class_path, kept)
     except OwnFailed as error:
         hint = "it must be importable: installed, or on PYTHONPATH; it takes its fields"
         findings.add(f"`{class_path}` cannot be used: {error}", "class_name", hint)
-    try:
-        kept = json.loads(json.dumps(fields, allow_nan=False))
     except (TypeError, ValueError) as error:
         findings.add(f"has a field that cannot be kept: {error}")
-        kept = {}
     findings.settle()
     given: Fields = {**ours, "class_path": class_path, "fields": kept}
     made: condition_kinds.OwnCondition = Kind(condition_kinds.OwnCondition).build(

@@ -205,7 +205,8 @@ def _cells(one: Record, *columns: str) -> tuple[str, ...]:
     spelled = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
     spelled["lr"] = f"{one['lr']:g}"
     return tuple(
-        spelled.get(column) or format_number(one[column], ".4f") for column in columns
+        spelled[column] if column in spelled else format_number(one[column], ".4f")
+        for column in columns
     )
 
 

@@ -131,11 +131,14 @@ def look(directory: str, attempt_dir: str, root: int, deadline: float) -> list[s
     found = [f"processes: {len(pids)} in processes.txt"]
     write(directory, "processes.txt", [HEAD, *(row(pid) for pid in pids)])
     programs = list_programs(pids, found)
-    with ThreadPoolExecutor(MOST_STACKS + 1) as pool:
-        looks = [
-            pool.submit(run_program, directory, name, words, deadline)
-            for name, words in programs.items()
-        ]
+    try:
+        with ThreadPoolExecutor(MOST_STACKS + 1) as pool:
+            looks = [
+                pool.submit(run_program, directory, name, words, deadline)
+                for name, words in programs.items()
+            ]
+    except RuntimeError as error:  # a job that leaks processes may leave none to start
+        return [*found, f"programs: {error}"]
     return found + [one.result() for one in looks]
 
 

@@ -48,10 +48,12 @@ def run_bounded(
     assert process.stdout is not None
     with process.stdout as pipe:
         os.set_blocking(pipe.fileno(), False)
-        has_ended, tail = _read_until(process.pid, pipe.fileno(), timeout)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        status = process.wait()
+        try:
+            has_ended, tail = _read_until(process.pid, pipe.fileno(), timeout)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            status = process.wait()
         tail, _ = _read_more(pipe.fileno(), tail)
     text = tail.decode("utf-8", "replace").strip()
     if not has_ended:

@@ -138,12 +138,13 @@ class Starter:
         name = f"{TASK_PREFIX}{fields['nonce']}.json"
         task_file = os.path.join(task.attempt_dir, name)
         log_file = os.path.join(task.attempt_dir, "supervisor.log")
+        script = self._script if os.path.exists(self._script) else str(own.wrapper)
         with (
             _create_locked(task_file, fields) as held,
             open(log_file, "ab", buffering=0, opener=open_private) as log,
         ):
             return subprocess.Popen(
-                [own.python, "-I", "-S", self._script, "--detach", task_file],
+                [own.python, "-I", "-S", script, "--detach", task_file],
                 stdin=held,  # the supervisor keeps the locked task file
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -156,7 +157,9 @@ class Starter:
         """The wrapper compiled anew, for one that lies there may be planted: a start is
         spared a third of its time."""
         script = str(self._settings.wrapper)
-        return py_compile.compile(script, f"{script}c", doraise=True) or script
+        with suppress(OSError, py_compile.PyCompileError):  # the source starts as well
+            return py_compile.compile(script, f"{script}c", doraise=True) or script
+        return script
 
     def _build_fields(
         self, submission: Submission, index: int, task: Task

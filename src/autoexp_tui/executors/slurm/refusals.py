@@ -120,7 +120,7 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
     ),
     (
-        r"gres|gpu",
+        r"(?<!-)(?:gres|gpu)",
         "the cluster has no such devices: {sizes}",
         ("gres", "gpus", "gpus-per-node", "gpus-per-task"),
         "`sinfo -o '%R %G'` lists them.",
@@ -132,7 +132,7 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
     (
-        r"\bqos\b",
+        r"(?<!-)\bqos\b",
         "the quality of service `{value}` is not yours to use",
         ("qos",),
         "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
