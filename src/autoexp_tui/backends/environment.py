@@ -300,8 +300,7 @@ class Environment:
         elif venv is not None:
             needed.append(("venv", os.path.join(str(venv), "bin/python")))
         elif isinstance(conda, Mapping):
-            prefix = os.path.join(str(conda.get("prefix") or "/"), "")
-            needed.append(("conda.prefix", prefix))
+            needed.append(("conda.prefix", str(conda.get("prefix") or "/")))
             program = os.path.expanduser(str(conda.get("program") or "conda"))
             if shutil.which(program) is None:
                 hint = "`program` names it by its whole path"
@@ -310,8 +309,8 @@ class Environment:
         for key, path in needed:
             place = self._find_path(path)
             # A venv's interpreter may be a link that only nodes can follow.
-            exists = os.path.lexists if key == "venv" else os.path.exists
-            if not exists(place):
+            special = {"venv": os.path.lexists, "conda.prefix": os.path.isdir}
+            if not special.get(key, os.path.exists)(place):
                 yield problem(key, f"{place} is not here", _ELSEWHERE)
 
     def _list_container_warnings(self, given: Any) -> Iterator[Problem]:
