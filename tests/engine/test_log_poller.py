@@ -189,7 +189,7 @@ def test_a_backlog_is_worked_off_without_waiting_for_polls(
     assert live.step == 99
 
 
-def test_logs_that_are_not_due_are_not_even_counted(
+def test_a_quiet_log_is_looked_at_twice_in_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bench = Bench(many(100), {f"j{n}": [[quiet()]] for n in range(100)})

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoexp_tui.engine import replay_buffer
 from autoexp_tui.engine.replay_buffer import (
     MOST,
     MOST_POINTS,
@@ -94,6 +95,11 @@ def test_a_jump_folds_no_more_than_an_interval(
 def test_keyframes_never_outgrow_their_number() -> None:
     shown = buffer_of(small(), interval=1)
     assert len(shown._keyframes) <= MOST
+
+
+def test_large_sessions_have_fewer_keyframes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_buffer, "MOST_JOBS", 310)
+    assert len(buffer_of(small(), interval=1)._keyframes) <= 10
 
 
 def test_the_newest_events_come_with_a_jump_back() -> None:

@@ -15,7 +15,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
 from tests.extending.conftest import ENTRY_POINTS
-from tests.extending.failing import FailingAction, FailingCondition
+from tests.extending.failing import FailingAction, FailingCondition, FailingEffect
 from tests.extending.tally import SetGoal
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
@@ -89,6 +89,18 @@ def test_an_effect_that_cannot_be_sent_has_failed() -> None:
     faults = one.happened(EngineFaulted)
     problems = {(getattr(f, "where", ""), getattr(f, "problem", "")) for f in faults}
     assert problems == {("failing", PROBLEM)}
+
+
+def test_an_effect_for_a_pool_that_is_not_there_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FailingEffect, "send", lambda *_: list)
+    monkeypatch.setattr(FailingEffect, "pool", "commands")
+    one = bench(rule(FailingAction(orders=True)))
+    one.until(one.is_("b", JobState.COMPLETED))
+    one.run(2)
+    problems = {getattr(f, "problem", "") for f in one.happened(EngineFaulted)}
+    assert problems == {"AssertionError: there is no pool `commands`"}
 
 
 @pytest.mark.parametrize(

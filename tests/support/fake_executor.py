@@ -232,17 +232,17 @@ class FakeExecutor:
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         fault = self._start_call("poll")
         if fault is Fault.POLL_FAILED:
-            return PollAnswer(error="unable to contact the controller", calls=1)
+            return PollAnswer(error="unable to contact the controller")
         if fault is Fault.POLL_EMPTY:
-            return PollAnswer(calls=1)
+            return PollAnswer()
         if fault is Fault.POLL_STALE:
             known = (self._last_poll.get(task.id) for task in tasks)
-            return PollAnswer(reports=tuple(r for r in known if r), calls=1)
+            return PollAnswer(reports=tuple(r for r in known if r))
         reports = tuple(self._report(task) for task in tasks)
         if fault is Fault.POLL_PARTIAL:
             reports = reports[::2]
         self._last_poll.update(((r.job, r.attempt), r) for r in reports)
-        return PollAnswer(reports=reports, calls=1)
+        return PollAnswer(reports=reports)
 
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look by token; absent after `settle_seconds` of looking in vain."""

@@ -52,8 +52,10 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         and (sender.job or sender.doubt)
         and commands.is_personal(order.command)
     ):
-        doubt = why(f"sender_{sender.doubt}")
-        reason = why("sender_is_job", by=sender.job) if sender.job else doubt
+        if sender.job:
+            reason = why("sender_is_job", by=sender.job)
+        else:
+            reason = why(f"sender_{sender.doubt}")
         _refuse(context, reason, named)
     else:
         _execute(context, order)

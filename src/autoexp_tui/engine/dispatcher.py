@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, group_awaited
@@ -21,7 +21,7 @@ from autoexp_tui.effects.effects import (
     PlanJobs,
     SubmitTasks,
 )
-from autoexp_tui.effects.outside import OutsideEffect
+from autoexp_tui.effects.outside import OutsideEffect, PoolName
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
@@ -242,12 +242,13 @@ class Dispatcher:
         """Send what says itself how; where it cannot be sent, that is its answer."""
         try:
             assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
-            call = effect.send(self.outside, state)
+            call, pool = effect.send(self.outside, state), effect.pool
+            assert pool in get_args(PoolName), f"there is no pool `{pool}`"
         except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
             self.in_flight.add(pending.effect_id)
             self.post(seen.call_failed(effect.kind, bug, pending.effect_id))
             return
-        self._run(effect.pool, pending, call)
+        self._run(pool, pending, call)
 
     def _make_submit(
         self, state: SessionState, effect_id: str, submit: SubmitTasks

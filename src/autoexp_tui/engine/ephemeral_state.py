@@ -57,7 +57,6 @@ class Health:
     error: str = ""
     deposed: bool = False
     stop_when_idle: bool = False
-    calls: int = 0
     queue: dict[str, InQueue] = field(default_factory=dict)
     """Job -> what the executor says of it while it waits there."""
     faults: dict[str, tuple[str, float]] = field(default_factory=dict)

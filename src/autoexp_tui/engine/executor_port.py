@@ -242,8 +242,6 @@ class PollAnswer:
     error: str = ""
     age: float = 0.0
     """Seconds since the executor itself last answered."""
-    calls: int = 0
-    """Commands sent to the cluster for this answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

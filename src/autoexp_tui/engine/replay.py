@@ -172,22 +172,23 @@ class ReplayHandle(EngineHandle):
         player, buffer, clock = self._machine, self._machine.buffer, self._clock
         patience = TICK_SECONDS if player.playing else None
         patience = BREATH_SECONDS if buffer.reading else patience
-        wished = False
-        with suppress(queue.Empty):
-            wish = self._wishes.get(not player.hurries, patience)
-            while wish is not None:
-                wished = True
-                player.play(*wish, clock.monotonic())
-                wish = self._wishes.get_nowait()
-            return False
+        wishes: list[tuple[ReplayMove, float] | None] = []
+        with suppress(queue.Empty):  # what comes meanwhile is shown after them
+            wishes.append(self._wishes.get(not player.hurries, patience))
+            while True:
+                wishes.append(self._wishes.get_nowait())
+        for wish in wishes:
+            if wish is None:
+                return False
+            player.play(*wish, clock.monotonic())
         reading = buffer.reading
         if reading:
             buffer.read_on()
         moved = player.tick(clock.monotonic())
-        if wished or moved or reading:
+        if wishes or moved or reading:
             arrived = not (player.hurries or buffer.reading)
             now = clock.monotonic()
-            if wished or arrived or now - self._shown_at >= SHOW_SECONDS:
+            if wishes or arrived or now - self._shown_at >= SHOW_SECONDS:
                 self._shown_at = now
                 self.publish(player.snapshot())
         return True

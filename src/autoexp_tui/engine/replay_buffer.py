@@ -26,8 +26,10 @@ from autoexp_tui.model.states import JobState, Why
 
 INTERVAL = 512
 """Records from one keyframe to the next, at first; it doubles."""
-MOST = 64
+MOST = 256
 """Keyframes at a time."""
+MOST_JOBS = 700_000
+"""Jobs that all keyframes hold together: of 10,000 jobs there are 70 keyframes."""
 TAIL = 500
 """Events that a snapshot carries after a jump; older ones are read when asked for."""
 MOST_LANDMARKS = 5000
@@ -135,7 +137,8 @@ class ReplayBuffer:
         self._note_landmark(record)
         if ahead.position - self._keyframes[-1].position >= self._interval:
             self._keyframes.append(ahead.copy())
-            if len(self._keyframes) > MOST:
+            fitting = MOST_JOBS // max(1, len(ahead.state.jobs))
+            if len(self._keyframes) > max(8, min(MOST, fitting)):
                 self._keyframes = self._keyframes[::2]
                 self._interval *= 2
 

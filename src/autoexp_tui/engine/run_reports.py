@@ -13,7 +13,7 @@ from autoexp_tui.engine import report_reducer
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import LOG, Stream
+from autoexp_tui.engine.ports import GPU, LOG, Stream
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
@@ -70,7 +70,6 @@ class RunReports:
 
     def note_poll(self, context: DecisionContext, got: seen.Polled) -> None:
         """One look at the executor: runs begin, wait and end."""
-        self.health.calls += got.answer.calls
         self.health.error = got.answer.error
         if got.answer.age < context.now.t:
             self.health.answered_at = context.now.t - got.answer.age
@@ -223,7 +222,7 @@ class RunReports:
         read = self.drained.pop(task)[LOG]
         report = self.ending.pop(task)
         self.draining.pop(task, None)
-        for source in run.sources:  # what it left unread is of no use any more
+        for source in (*run.sources, GPU):  # what it left unread is of no use any more
             self._note_readable(context, (read.job, source))
         self.telemetry.finish_run(context, read.job)
         job = context.job(read.job)

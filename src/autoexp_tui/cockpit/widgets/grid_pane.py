@@ -74,7 +74,7 @@ def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     names = [cell_len(name_stage(one)) + 2 for one in grid.stages]
     number = len(grid.stages)
     width = max(_NARROWEST_STAGE, min(_WIDEST_STAGE, max(names, default=6)))
-    room = left // max(1, number)
+    room = (left - 2) // max(1, number)
     if room >= _WORD_FROM:
         width = max(width, min(_WIDEST_WORD, room))
     fitting = max(1, min(number, (left - 2) // width))

@@ -129,6 +129,7 @@ class HeadingsPane(ListPane):
         self.relist()
         if not on:
             self.move_to_key(key)
+        self.post_message(self.CursorMoved(self))
         return True
 
     def move(self, how: str) -> None:

@@ -263,7 +263,8 @@ class JobsPane(ListPane):
 
     def _choose_columns(self) -> None:
         words, screen = self.model.words, self.screen.size.width
-        wish = (words, screen, self.cells)
+        never = Look.DOOMED in self.model.session.counts  # the widest state
+        wish = (words, screen, self.cells, never)
         if self.cells and wish != self._columns_for:
             self._columns_for = wish
             self.columns = choose_columns(

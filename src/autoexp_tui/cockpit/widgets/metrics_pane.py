@@ -257,7 +257,7 @@ class MetricsPane(TextPane):
         below = min(len(plotted), max(1, room // 3))
         drawn = render_plot(plotted, cells, room - below, log=self.logarithmic)
         if not plotted:
-            text = " No curve yet: mark runs in the table with space."
+            text = " No curve: mark runs in the table with space."
             return ((Span(text, "muted"),),)
         return (*drawn, *render_legend(plotted, cells))
 

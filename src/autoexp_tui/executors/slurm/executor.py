@@ -143,7 +143,6 @@ class SlurmExecutor:
         self._lock = threading.RLock()
         """Of the memories: a poll, a question and a cancel have a thread each."""
         self._one_at_a_time = threading.Lock()
-        self._told_calls = 0
         self._turn = 0
 
     @property
@@ -210,13 +209,10 @@ class SlurmExecutor:
         with self._lock:
             late = tuple(self._list_late(now))
         self._cancel_left_over()
-        calls = sum(self._commands.calls.values())
-        new_calls, self._told_calls = calls - self._told_calls, calls
         return PollAnswer(
             reports=reports,
             late=late,
             error=self._watch.error,
-            calls=new_calls,
             age=now - self._watch.answered_at,
         )
 
