@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import submit
+from autoexp_tui.cli import background, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.detach import (
     detach,
@@ -225,3 +226,11 @@ def test_an_engine_left_behind_starts_beside_files_that_are_called_like_modules(
         [*command[: module + 1], "--help"], cwd=tmp_path, capture_output=True
     )
     assert ran.returncode == 0, ran.stderr
+
+
+def test_names_that_engines_of_earlier_versions_start_lead_where_they_led(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "main", len)
+    assert monitor.main(["--session", "k7f2", "--heir"]) == 2
+    assert find_spec("autoexp_tui.adapters.planning_process")

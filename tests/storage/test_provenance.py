@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import base64
 import gzip
+import json
 import subprocess
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -352,3 +355,10 @@ def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
         tree = yaml.safe_load(configs.resolved)
         assert tree["table"] == {1: "x", 7: [{2.5: "1"}]}
         assert tree["own" if job.index % 2 == 0 else "copy"] == {3: "y"}
+
+
+def test_a_section_that_does_not_read_hides_no_other() -> None:
+    text = 'a:\n- 1\nb: "\\udcff"\nc: {d: 2}\n'
+    kept = base64.b85encode(zlib.compress(text.encode())).decode()
+    record = ProvenanceRecord(configs={"a": json.dumps([kept, kept])})
+    assert record.load_resolved("a") == {"a": [1], "c": {"d": 2}}

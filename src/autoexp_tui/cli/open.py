@@ -114,7 +114,7 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     chosen: tuple[str, ...] = ()
     if first_family:
         chosen = find_first_family(plan, frozenset(_find_done(plan, options)))
-    confirm(plan, options, chosen if first_family else None)
+    confirm(plan, options, frozenset(chosen) if first_family else None)
     return chosen
 
 

@@ -229,10 +229,10 @@ def job_of(pid: int, state_dir: Path) -> str:
             return _format_attempt(Path(attempt))
     for one in chain:  # a supervisor names its task file behind the wrapper
         words = [os.fsdecode(word) for word in _read_proc(one, "cmdline").split(b"\0")]
-        for place, word in enumerate(words[1:], 1):
-            task = next((w for w in words[place:] if w.endswith(".json")), "")
-            if task and _WRAPPER.fullmatch(word):
-                return _format_attempt(Path(task).parent)
+        named = (at for at, word in enumerate(words) if at and _WRAPPER.fullmatch(word))
+        behind = words[next(named, len(words)) :]
+        if task := next((word for word in behind if word.endswith(".json")), ""):
+            return _format_attempt(Path(task).parent)
     ids = {found["SLURM_JOB_ID"] for found in variables if found.get("SLURM_JOB_ID")}
     for one in chain:
         ids.update(_SLURM_CGROUP.findall(os.fsdecode(_read_proc(one, "cgroup"))))

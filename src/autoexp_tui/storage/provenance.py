@@ -11,12 +11,14 @@ import base64
 import gzip
 import json
 import os
+import re
 import subprocess
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +36,8 @@ VERSION: Final = 3
 _WITHOUT_CONFIGS: Final = (1, 2)
 """Of these earlier versions the state of git is read, and no configs."""
 _GZIP: Final = b"\x1f\x8b"
+_SECTION: Final = re.compile(r"^(?=[^ \n-]|-[^ \n])", re.MULTILINE)
+"""Where a key of the top begins."""
 _ANY_TEXT: Final = ("utf-8", "surrogatepass")
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
@@ -56,6 +60,17 @@ class GitState:
     """Names of files that git neither tracks nor ignores; the first 1,000."""
     note: str = ""
     """Why something above is missing or cut."""
+
+
+@lru_cache(maxsize=1024)
+def _load_section(text: str) -> Mapping[str, object]:
+    """A section of a config; jobs share most of them."""
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with suppress(yaml.YAMLError):
+        return yaml.load(text, Loader=loader) or {}
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,17 +98,13 @@ class ProvenanceRecord:
         return JobConfigs(resolved=texts[0], unresolved=texts[1]) if texts else None
 
     def load_resolved(self, job: str) -> object:
-        """One job's resolved config; None when planning kept none, or it does not read;
-        raises EnvironmentFailed."""
+        """One job's resolved config, without what does not read; None where planning
+        kept none; raises EnvironmentFailed."""
         resolved, *_ = (*self._unpack(job), None)
         if not isinstance(resolved, str):
             return resolved
-        import yaml
-
-        with suppress(yaml.YAMLError):
-            loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-            return yaml.load(resolved, Loader=loader)
-        return None
+        sections = [part for part in _SECTION.split(resolved) if part.strip()]
+        return {k: v for part in sections for k, v in _load_section(part).items()}
 
     def _unpack(self, job: str) -> Sequence[Any]:
         """Both configs of a job, each as text or as data; none where none are kept."""

@@ -1,0 +1,1 @@
+"""Names that processes of an earlier version start."""
