@@ -19,7 +19,7 @@ class Background:
         self._name = name
         self._waiting: OrderedDict[str, tuple[Callable[[], Any], Future[Any]]]
         self._waiting = OrderedDict()
-        self._lock = threading.Lock()
+        self._wake = threading.Condition()
         self._has_thread = False
         self._asked = 0
 
@@ -27,14 +27,15 @@ class Background:
         """What `work` returns, or raises, when its turn comes; cancelled where it
         still waits once a newer call has its key."""
         answer: Future[Result] = Future()
-        with self._lock:
+        with self._wake:
+            if not self._has_thread:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                self._has_thread = True
             older = self._waiting.get(key)
             self._waiting[key] = (work, answer)
-            starts, self._has_thread = not self._has_thread, True
+            self._wake.notify()
         if older is not None:
             older[1].cancel()
-        if starts:
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
         self._asked += 1
         try:
             return await asyncio.wrap_future(answer)
@@ -48,10 +49,9 @@ class Background:
 
     def _run(self) -> None:
         while True:
-            with self._lock:
-                self._has_thread = bool(self._waiting)
-                if not self._waiting:
-                    return
+            with self._wake:
+                while not self._waiting:
+                    self._wake.wait()
                 work, answer = self._waiting.popitem(last=False)[1]
             if answer.set_running_or_notify_cancel():
                 try:

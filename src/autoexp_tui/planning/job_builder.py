@@ -145,7 +145,8 @@ class JobBuilder:
         }
         made = self._writer.write(mounted | parts.values)
         parts.problems += (replace(error, job=label) for error in made.errors)
-        told = (*list_ineffective(point.parameters), *made.warnings)
+        keys = dict(self._writer.flatten(point.parameters))
+        told = (*list_ineffective(keys), *made.warnings)
         self._world.warnings += (replace(warning, job=label) for warning in told)
         if parts.problems:
             raise Refused(tuple(parts.problems))

@@ -348,7 +348,7 @@ class Values:
         return self._read_named(pattern, at, accessor)
 
     def _resolve_nested(self, reference: Reference) -> str:
-        value = self.of(reference)
+        value = self.of(reference, early=self.prepare is not None)
         if isinstance(value, Own):
             value = self._read_written(value.accessor)
         if isinstance(value, Several | Runtime):

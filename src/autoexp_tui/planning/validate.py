@@ -90,7 +90,7 @@ def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
     if plan.jobs:
         return
     hint = "look at the points with `autoexp-plan --points`, and at the filters"
-    if empty:
+    if empty and not plan.holes:
         told = " and ".join(f"`{where}`" for where in empty)
         noun = "is an empty list" if len(empty) == 1 else "are empty lists"
         hint = f"{told} {noun}: write at least one entry, or leave it out"

@@ -72,16 +72,19 @@ class Expansion:
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
     """The points of the `sweep` subtree in order; raises SweepRefused, a ValueError."""
-    try:
-        return list(expand(sweep).points)
-    except RecursionError:
-        message = "is nested too deeply, or holds itself"
-        raise SweepRefused((Problem(message, where="sweep"),)) from None
+    return list(expand(sweep).points)
 
 
 def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
     """The points of `sweep`, and those that filters removed; raises SweepRefused."""
-    read = read_sweep(sweep, where)
+    try:
+        return _expand(read_sweep(sweep, where))
+    except RecursionError:
+        message = "is nested too deeply, or holds itself"
+        raise SweepRefused((Problem(message, where=where),)) from None
+
+
+def _expand(read: Sweep) -> Expansion:
     expander = _Expander(read.accumulated)
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
     if read.accumulated:

@@ -139,9 +139,22 @@ def _compare(a: object, b: object, op: type, left: str, right: str) -> bool:
     raise ExpressionError(f"{shown} orders {kinds}, which have no common order")
 
 
-def _sum(*values: Any) -> object:
-    """Of a list, or of several numbers."""
-    return sum(values[0] if len(values) == 1 else values)
+def _pick_of(pick: Callable[[Any], object]) -> Callable[..., object]:
+    """The function over a list, or over several values."""
+
+    def run(*values: Any) -> object:
+        items = values[0] if len(values) == 1 else values
+        if not isinstance(items, list | tuple | set | frozenset):
+            raise ExpressionError("wants a list, or several values")
+        return pick(items)
+
+    return run
+
+
+def _format(value: object) -> str:
+    if isinstance(value, str | int | float | None):
+        return str(value)
+    raise ExpressionError(f"`str` takes no {type(value).__name__}")
 
 
 def _round(value: Any, places: Any = None) -> object:
@@ -155,11 +168,11 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[..., object], int, int | None]]] = 
     "float": (float, 1, 1),
     "round": (_round, 1, 2),
     "abs": (abs, 1, 1),
-    "min": (min, 1, None),
-    "max": (max, 1, None),
+    "min": (_pick_of(min), 1, None),
+    "max": (_pick_of(max), 1, None),
     "len": (len, 1, 1),
-    "str": (str, 1, 1),
-    "sum": (_sum, 1, None),
+    "str": (_format, 1, 1),
+    "sum": (_pick_of(sum), 1, None),
 }
 """What may be called: the function, and its fewest and most values."""
 

@@ -411,11 +411,11 @@ class Families:
         if point.base is not None:
             return point.base
         *before, last = point.coordinates or (None,)
-        if last is not None and last.axis.address == "derived_jobs":
-            place = (*before, Coordinate(last.axis, 0))
-            if (gone := self._removed_at.get(repr(place))) is not None:
-                message = f"the base of {self._label(current)} is not in the sweep"
-                raise SiblingNotFound(message, _explain_removal(gone))
+        if before and last and last.axis.address == "derived_jobs" and last.position:
+            gone = self._removed_at.get(repr((*before, Coordinate(last.axis, 0))))
+            message = f"the base of {self._label(current)} is not in the sweep"
+            hint = _explain_removal(gone) if gone else "a filter removed it"
+            raise SiblingNotFound(message, hint)
         notes = point.parameters.get("_meta")
         parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
         if parent is not None:

@@ -271,7 +271,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         )
         hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
         reader.note(where, message, hint)
-    elif sweep.count * len(known) > _VALUES_A_POINT * sweep.max_points:
+    elif sweep.count * len(known) > _VALUES_A_POINT * max(sweep.max_points, MAX_POINTS):
         message = f"makes {sweep.count:,} points of up to {len(known):,} values"
         hint = "what all points share belongs into the config, not the sweep"
         reader.note(where, message, hint)

@@ -123,19 +123,22 @@ async def show_job_details(
     screen = ReaderScreen(context, title, build_pages(plan, specs))
     await app.push_screen(screen)
 
-    def work() -> Sequence[JobDetails]:
-        if read is None:
-            none = "Nothing but the plan is at hand here: the config was not read."
-            return [JobDetails(script=one.command, missing=none) for one in specs]
-        return [read(plan, spec) for spec in specs]
+    def work() -> Sequence[Page]:
+        none = "Nothing but the plan is at hand here: the config was not read."
+        found = [
+            read(plan, one) if read else JobDetails(script=one.command, missing=none)
+            for one in specs
+        ]
+        return build_pages(plan, specs, found)
 
     try:
-        found = await context.background.fetch("papers", work)
+        pages = await context.background.fetch("papers", work)
     except (AutoexpError, OSError) as problem:
         told = outside(problem, 2000)
         show_notice(told, "failed", keep=True)
-        found = [JobDetails(missing=told, script=(told,)) for _ in specs]
-    screen.replace_pages(build_pages(plan, specs, found))
+        lacking = [JobDetails(missing=told, script=(told,)) for _ in specs]
+        pages = build_pages(plan, specs, lacking)
+    screen.replace_pages(pages)
 
 
 def read_folder(path: str) -> Sequence[Line]:

@@ -89,7 +89,8 @@ class LogPane(Pane):
         """Bytes of the file when it was last looked at."""
         self._is_missing = False
         self._file: LogFile | None = None
-        self._wanted = 0
+        self._goal = self._reached = 0
+        """Lines that scrolling asked for, and those of the page that is shown."""
         self._is_searching = False
         self._stop_search = False
         self._quiet = 0
@@ -126,10 +127,13 @@ class LogPane(Pane):
 
     def _open(self) -> None:
         if self._file is not None:
-            self.run_worker(self._background.fetch("close", self._file.close))
+            key = f"close {id(self._file)}"  # no newer one goes before it
+            close = self._background.fetch(key, self._file.close)
+            self.run_worker(close, exit_on_error=False)
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
-        self.follow, self.file_size, self._is_missing, self._wanted = True, 0, False, 0
+        self.follow, self.file_size, self._is_missing = True, 0, False
+        self._goal = self._reached = 0
         self._target, self._quiet, self._is_searching = None, 0, False
         self.update_lines()
         self.look()
@@ -219,7 +223,7 @@ class LogPane(Pane):
             case "last":
                 self.set_follow(on=True)
             case "first":
-                self.follow = False
+                self.follow, self._goal = False, self._reached
                 rows = self.rows_in_body
                 self._show("page", lambda file: _build_page(file, file.at(0, rows)))
 
@@ -227,12 +231,12 @@ class LogPane(Pane):
         if not self.lines:
             return
         self.follow = False
-        self._wanted += lines
-        wanted, rows = self._wanted, self.rows_in_body
-        top = self.lines[0].offset
+        self._goal += lines
+        goal, rows, top = self._goal, self.rows_in_body, self.lines[0].offset
+        wanted = goal - self._reached
 
         def then(page: Page) -> None:
-            self._wanted -= wanted
+            self._reached = goal
             if lines > 0 and page.lines:
                 last = page.lines[-1]
                 end = last.offset + len(last.text.encode()) + 1
