@@ -29,6 +29,8 @@ from autoexp_tui.text.did_you_mean import (
     list_names,
 )
 
+_LONGEST_KEY: Final = 100
+"""Characters of a key, or an override, that is to be found and pasted."""
 _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
 )
@@ -172,7 +174,7 @@ def _explain_choices(
     for override in reversed(overrides) if twice or no_choice else ():
         key, _, value = override.partition("=")
         bare, where = key.lstrip("+"), f"override {shorten_text(override)}"
-        if key == added:
+        if twice and key == added:
             hint = f"write `{override.removeprefix('+')}` to change the choice"
             message = "`+` adds, but the config chooses this group already"
             return Problem(message, where=where, hint=hint)
@@ -189,11 +191,15 @@ def explain_unreadable(text: str) -> Problem:
         hint = "an override is key=value; +key=value adds, ~key removes"
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
     key, _, value = text.partition("=")
-    where = f"override {shorten_text(key)}"
+    where = f"override {shorten_text(key, _LONGEST_KEY)}"
     if not is_key(key):
-        return Problem(f"`{shorten_text(key)}` is no key", where=where, hint=A_KEY)
-    hint = f"quote the value for Hydra: {shorten_text(key)}='{shorten_text(value)}'"
-    return Problem(f"`{shorten_text(text)}` cannot be read", where=where, hint=hint)
+        return Problem(
+            f"`{shorten_text(key, _LONGEST_KEY)}` is no key", where=where, hint=A_KEY
+        )
+    hint = f"quote the value for Hydra: {shorten_text(key, _LONGEST_KEY)}='{shorten_text(value, _LONGEST_KEY)}'"
+    return Problem(
+        f"`{shorten_text(text, _LONGEST_KEY)}` cannot be read", where=where, hint=hint
+    )
 
 
 def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:

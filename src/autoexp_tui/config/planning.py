@@ -43,7 +43,7 @@ LIMIT_SECONDS: Final = 600.0
 _AGAIN_SECONDS: Final = 120.0
 """For what a running session asks."""
 _BEGIN: Final = (
-    "import gc; gc.set_threshold(100_000)\n"
+    "import gc; gc.set_threshold(400_000)\n"
     "from autoexp_tui.config.planning_main import main; main(); gc.freeze()"
 )
 """Rings are looked for seldom, and not at the end: nearly all that is made is kept."""

@@ -266,7 +266,7 @@ class FactPoller:
             (key.pattern if isinstance(key, GlobKey) else key.path, key)
             for key in self._files.take_due(now, is_wanted)
         ]
-        due.sort(key=lambda one: one[0])  # neighbours share their reading
+        due.sort(key=lambda one: one[0])  # neighbours share stats and listings
         self._workers.send((key, path, key) for path, key in due)
         self._workers.tend(now, t)
         if self._running or self._commands.next_at() is not None:

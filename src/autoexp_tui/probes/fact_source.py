@@ -40,6 +40,9 @@ from autoexp_tui.text.patterns import (
 
 MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
+_SETTLED_SECONDS = 2.0
+"""A file this old cannot change again with the same times."""
+_MOST_TEXTS = 10_000
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
@@ -57,12 +60,13 @@ class OutsideFacts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
+        self._texts: dict[TextKey, FileText] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
         return next(self.observe_all([key]))
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        """The facts for `keys`, one after another; shared paths are asked once."""
+        """The facts for `keys`, one after another; shared paths are listed once."""
         began = self._clock.monotonic()  # of all: what they share was looked at first
         at = Glance()
         for key in keys:
@@ -83,13 +87,25 @@ class OutsideFacts:
             case GlobKey():
                 return find_matches(key.pattern, at)
             case TextKey():
-                return read_file_text(key)
+                return self._text(key)
             case LogKey():
                 return self._log(key, at)
             case CommandKey():
                 return run_bounded(key.command, key.timeout)
             case _:
                 assert_never(key)
+
+    def _text(self, key: TextKey) -> FileText:
+        """What is asked of a file's text, worked out again when it may be another."""
+        text = read_file_text(key, self._texts.get(key))
+        if len(self._texts) >= _MOST_TEXTS:
+            self._texts.clear()
+        if (
+            text.file
+            and self._clock.utc() - text.file.ctime_ns / 1e9 > _SETTLED_SECONDS
+        ):
+            self._texts[key] = text
+        return text
 
     def _log(self, key: LogKey, at: Glance) -> LogFound:
         paths = [key.path]
@@ -144,15 +160,18 @@ def look_at(path: str, at: Glance) -> FileStat:
     )
 
 
-def read_file_text(key: TextKey) -> FileText:
-    """What is asked of a file's text; raises OSError: it could not be looked at."""
+def read_file_text(key: TextKey, known: FileText | None = None) -> FileText:
+    """What is asked of a file's text, `known` where the file is as it was then; raises
+    OSError: it could not be looked at."""
     with open_regular(key.path) as (handle, found):
         if handle is None or found is None:
             return FileText(None)
+        identity = _make_identity(key.path, found)
+        if known is not None and known.file == identity:
+            return known
         data = os.pread(handle, MOST_TEXT + 1, 0)
     if len(data) > MOST_TEXT:
         raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", key.path)
-    identity = _make_identity(key.path, found)
     if not key.pattern:
         return FileText(read_text(data), identity)
     readable = make_text_readable(read_text(data).encode())

@@ -117,11 +117,15 @@ MOST_ROUNDS = 5
 
 
 def ask_all(
-    calls: Sequence[Callable[[], T]], seconds: float, *, at_once: int = 4
+    calls: Sequence[Callable[[], T]],
+    seconds: float,
+    *,
+    at_once: int = 4,
+    rounds: int = MOST_ROUNDS,
 ) -> list[T | Exception]:
     """Each call's answer or error, in order; a TimeoutError for one that hangs.
 
-    A call hangs when it has done nothing for `seconds`, or has worked for `MOST_ROUNDS`
+    A call hangs when it has done nothing for `seconds`, or has worked for `rounds`
     times that. It keeps its thread, and holds up no other.
     """
     answers: dict[int, T | Exception] = {}
@@ -145,7 +149,7 @@ def ask_all(
             now = time.monotonic()
             late = [index for index, call in running.items() if call.due <= now]
             for index in late:
-                if not running[index].is_working(now + seconds):
+                if not running[index].is_working(now + seconds, rounds):
                     del running[index]
                     answers[index] = TimeoutError(f"no answer in {seconds:g} s")
             while waiting and len(running) < at_once:
@@ -168,11 +172,11 @@ class _Running:
         self._seen = time.clock_gettime(self._clock)
         self._rounds = 1
 
-    def is_working(self, due: float) -> bool:
+    def is_working(self, due: float, rounds: int) -> bool:
         """Whether it has computed meanwhile, and is given until `due`."""
         now = time.clock_gettime(self._clock)
         worked, self._seen = now - self._seen > _IDLE_SECONDS, now
-        if not worked or self._rounds >= MOST_ROUNDS:
+        if not worked or self._rounds >= rounds:
             return False
         self._rounds += 1
         self.due = due

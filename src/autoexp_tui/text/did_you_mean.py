@@ -13,13 +13,13 @@ _LONG_WORD: Final = 8
 """Letters from which on two edits still count as a slip."""
 _CUTOFF: Final = 0.72
 """How much of two words has to agree, of 1, that one may be meant by the other."""
-_MOST_COMPARED: Final = 2000
+_MOST_COMPARED: Final = 1000
 """Of more candidates none is looked for."""
 
 
 def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` most likely meant; None when none is near."""
-    return _find_nearest(word, tuple(candidates))
+    return _find_nearest(word, tuple(dict.fromkeys(candidates)))
 
 
 @lru_cache(maxsize=256)  # each job with a mistake asks the same
@@ -33,7 +33,7 @@ def _find_nearest(word: str, candidates: tuple[str, ...]) -> str | None:
 
 def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
     """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural)."""
-    known = tuple(candidates)
+    known = tuple(dict.fromkeys(candidates))
     found = _find_nearest(word, known)
     return f"did you mean `{found}`?" if found is not None else list_names(known, noun)
 
