@@ -196,7 +196,8 @@ def explain_unreadable(text: str) -> Problem:
         return Problem(
             f"`{shorten_text(key, _LONGEST_KEY)}` is no key", where=where, hint=A_KEY
         )
-    hint = f"quote the value for Hydra: {shorten_text(key, _LONGEST_KEY)}='{shorten_text(value, _LONGEST_KEY)}'"
+    shown = shorten_text(value, _LONGEST_KEY)
+    hint = f"quote the value for Hydra: {shorten_text(key, _LONGEST_KEY)}='{shown}'"
     return Problem(
         f"`{shorten_text(text, _LONGEST_KEY)}` cannot be read", where=where, hint=hint
     )
