@@ -83,7 +83,7 @@ ROOT = "lr0.0001_bsz"
 Row = tuple[Callable[[], Snapshot], str, dict[str, str]]
 SCENES: dict[str, Row] = {
     "escape leads back from waiting": (campaign, "w escape", {"focus": "jobs"}),
-    "marks go before the list is left": (campaign, "space 9 escape", {"timeline": "9"}),
+    "marks stay when the list is left": (campaign, "space 9 escape", {"jobs": "*"}),
     "nothing that waits is said": (
         lambda: all_done(10),
         "w",

@@ -77,7 +77,7 @@ class ListScreen(JobListScreen):
             self.focus_pane()
         elif self.active_list.go_back():
             return
-        elif self.model.marks:
+        elif self.model.marks and isinstance(self, WaitingScreen):
             self.model.marks.clear()
             self.show_notice("marks cleared")
         else:
