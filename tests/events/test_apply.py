@@ -161,11 +161,6 @@ def a_life() -> tuple[SessionState, list[events.Recorded]]:
     return state, draft.records
 
 
-def test_a_fold_from_the_beginning_is_what_the_live_engine_has() -> None:
-    state, records = a_life()
-    assert fold(SessionState(plans=state.plans), records) == state
-
-
 def test_records_that_were_shown_stay_as_they_were_when_more_is_folded() -> None:
     _, records = a_life()
     state = fold(SessionState(plans={"sha": plan(job("a"), job("b"))}), records[:4])

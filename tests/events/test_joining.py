@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import Edge
+from autoexp_tui.model.specs import Edge, JobSpec
 from tests.model.builders import job, plan
 
 FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))
 OTHER = Monitoring(loss="perplexity")
 
 
-def test_what_joins_stands_behind_in_its_own_order() -> None:
-    merged, new = join_plans(FIRST, plan(job("x"), job("y", 1)), "s")
-    assert [(one.name, one.index) for one in merged.jobs] == [
-        ("a", 0),
-        ("b", 1),
-        ("x", 2),
-        ("y", 3),
-    ]
-    assert new == merged.jobs[2:]
-
-
-def test_places_that_are_free_are_kept() -> None:
-    _, new = join_plans(FIRST, plan(job("x", 5)), "s")
-    assert new[0].index == 5
-
-
-def test_jobs_that_are_there_already_stay_as_they_are() -> None:
-    merged, new = join_plans(FIRST, plan(job("b", 1, stage="other"), job("x", 2)), "s")
-    assert [one.name for one in new] == ["x"]
-    assert merged.jobs[:2] == FIRST.jobs
+@pytest.mark.parametrize(
+    ("further", "places"),
+    [
+        ([job("x"), job("y", 1)], [("x", 2), ("y", 3)]),
+        ([job("x", 5)], [("x", 5)]),  # a place that is free
+        ([job("b", 1, stage="other"), job("x", 2)], [("x", 2)]),  # b is there already
+    ],
+)
+def test_what_joins_stands_behind_in_its_own_order(
+    further: list[JobSpec], places: list[tuple[str, int]]
+) -> None:
+    merged, new = join_plans(FIRST, plan(*further), "s")
+    assert [(one.name, one.index) for one in new] == places
+    assert merged.jobs == (*FIRST.jobs, *new)
 
 
 def test_waits_of_both_are_kept_once() -> None:

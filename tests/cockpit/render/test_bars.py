@@ -59,14 +59,9 @@ def test_the_header_takes_exactly_its_cells(cells: int) -> None:
     assert width(render_counts(session, cells)) <= cells
 
 
-def test_the_age_of_the_data_is_said() -> None:
-    text = header(campaign(125))
-    assert "engine ok" in text
-    assert "slurm 15 s" in text
+def test_the_age_of_the_data_is_said_and_estimates_say_as_of_when() -> None:
+    assert all(said in header(campaign(125)) for said in ("engine ok", "slurm 15 s"))
     assert "engine 5 s" in header(campaign(125), now=T0 + 9)
-
-
-def test_a_silent_engine_is_told_and_estimates_say_as_of_when() -> None:
     text = header(campaign(125), 160, now=T0 + 300)
     assert "engine silent 5 min" in text
     assert "as of 08:41" in text
@@ -163,23 +158,11 @@ def test_the_footer_fits(pane: Pane, cells: int) -> None:
     assert width(render_footer(Keymap(), pane, ALL, cells)) <= cells
 
 
-def test_leaving_and_help_are_always_told() -> None:
-    assert "q leave" in footer(cells=60)
-    assert "? keys" in footer(cells=60)
-
-
-def test_only_what_could_do_something_is_told() -> None:
+def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
+    assert all(word in footer(cells=60) for word in ("q leave", "? keys"))
     assert "K kill" not in footer(useful=set())
-    assert "K kill" in footer(useful={"run.kill"})
-
-
-def test_the_log_has_its_own_keys() -> None:
-    assert "f follow" in footer("log")
-    assert "/ search" in footer("log")
+    assert all(word in footer("log") for word in ("f follow", "/ search"))
     assert "/ filter" not in footer("log")
-
-
-def test_looking_stands_left_of_acting() -> None:
     looks, acts = footer().split("│")
     assert "/ filter" in looks
     assert "K kill" in acts
@@ -221,16 +204,12 @@ def test_it_fits(cells: int, rows: int) -> None:
     assert all(width(one) <= cells for one in lines)
 
 
-def test_what_was_played_is_told_from_what_is_to_come() -> None:
+def test_what_was_played_and_landmarks_stand_where_they_happened() -> None:
     inner = bar().split("├")[1].split("┤")[0]
     here = inner.index("●")
     assert abs(here - len(inner) / 2) <= 1
     assert "─" not in inner[:here]
     assert "━" not in inner[here:]
-
-
-def test_landmarks_stand_where_they_happened() -> None:
-    inner = bar().split("├")[1].split("┤")[0]
     assert abs(inner.index("?") - 0.1 * len(inner)) <= 1
     assert abs(inner.index("✗") - 0.8 * len(inner)) <= 1
     assert inner.count("░") >= 0.1 * len(inner) - 1
@@ -254,13 +233,8 @@ def test_days_are_ticks_and_have_names() -> None:
 
 
 def test_the_speed_is_spelled() -> None:
-    assert [format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)] == [
-        "1x",
-        "1.9x",
-        "60x",
-        "1048576x",
-        "max",
-    ]
+    told = [format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)]
+    assert told == ["1x", "1.9x", "60x", "1048576x", "max"]
     assert "▸ 60x" in bar()
 
 

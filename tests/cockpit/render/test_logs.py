@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autoexp_tui.cockpit.render.logs import (
     NO_JOB,
     NONE_BEGAN,
@@ -19,16 +21,9 @@ from tests.support.campaigns import campaign, planned
 JOBS = build_session(planned(4)).jobs
 
 
-def test_without_a_job_no_job_is_said_not_to_have_begun() -> None:
-    assert find_logs((), 0.0) == ((), NO_JOB, "")
-
-
-def test_of_several_jobs_none_has_begun() -> None:
-    assert find_logs(JOBS[:2], 0.0) == ((), NONE_BEGAN, "")
-
-
-def test_a_job_that_has_not_begun_has_no_file() -> None:
-    assert find_logs(JOBS[:1], 0.0) == ((), "", "")
+@pytest.mark.parametrize(("number", "said"), [(0, NO_JOB), (2, NONE_BEGAN), (1, "")])
+def test_what_has_not_begun_has_no_file(number: int, said: str) -> None:
+    assert find_logs(JOBS[:number], 0.0) == ((), said, "")
 
 
 SESSION = build_session(campaign(31))
@@ -53,40 +48,29 @@ def test_a_match_leads_to_its_byte_in_the_log() -> None:
     assert found.source.path == RAN.record.attempts[0].log_path
 
 
-def test_the_end_of_an_attempt_leads_to_its_last_words() -> None:
+def test_an_end_leads_to_the_last_words_or_the_end_of_the_newest_log() -> None:
     ended = events.AttemptEnded(
         job=RAN.name, attempt=1, outcome=Outcome.FAILED, evidence="KeyError"
     )
-    found = proof(ended)
-    assert isinstance(found, LogSpot)
-    assert (found.offset, found.words) == (None, "KeyError")
+    over = events.JobEnded(job=RAN.name, state=JobState.COMPLETED)
+    for event, words in ((ended, "KeyError"), (over, "")):
+        found = proof(event)
+        assert isinstance(found, LogSpot)
+        assert (found.offset, found.words) == (None, words)
 
 
-def test_a_job_s_end_leads_to_the_end_of_its_newest_log() -> None:
-    found = proof(events.JobEnded(job=RAN.name, state=JobState.COMPLETED))
-    assert isinstance(found, LogSpot)
-    assert found.offset is None
-
-
-def test_kept_evidence_leads_to_its_directory() -> None:
+@pytest.mark.parametrize("directory", ["/s/evidence", ""])
+def test_kept_evidence_leads_to_its_directory_if_it_could_be_kept(
+    directory: str,
+) -> None:
     kept = events.EvidenceCaptured(
-        job=RAN.name, attempt=1, reason="stall", directory="/s/evidence", summary="all"
+        job=RAN.name, attempt=1, reason="stall", directory=directory, summary="all"
     )
-    assert proof(kept) == Folder(RAN.name, "/s/evidence")
+    assert proof(kept) == (Folder(RAN.name, directory) if directory else None)
 
 
-def test_what_could_not_be_kept_leads_nowhere() -> None:
-    kept = events.EvidenceCaptured(
-        job=RAN.name, attempt=1, reason="stall", directory="", summary="disk full"
-    )
-    assert proof(kept) is None
-
-
-def test_a_job_that_never_ran_has_no_log() -> None:
+def test_who_never_ran_has_no_log_and_other_events_their_words_alone() -> None:
     assert proof(match(WAITS.name)) is None
     assert proof(match("nobody")) is None
     assert proof(match(RAN.name, attempt=7)) is None
-
-
-def test_other_events_have_their_own_words_alone() -> None:
     assert proof(events.SubmissionPaused(why=why("paused"))) is None

@@ -34,36 +34,26 @@ def test_one_scale_holds_all_curves() -> None:
     assert found.y1 > 4.0
 
 
-def test_each_curve_ends_with_its_letter() -> None:
+def test_a_plot_has_letters_its_last_step_and_the_newest_value() -> None:
     text = drawn(FALLING, LOW)
-    assert "a" in text
-    assert "b" in text
-
-
-def test_values_that_are_no_numbers_are_left_out() -> None:
-    found = measure_scale(
-        [Plotted("a", Curve((0, 1, 2), (1.0, math.nan, math.inf)))], log=False
-    )
-    assert found is not None
-    assert found.x1 == 0
-
-
-def test_a_logarithmic_scale_leaves_out_what_is_not_positive() -> None:
-    found = measure_scale([Plotted("a", Curve((0, 1), (-1.0, 10.0)))], log=True)
-    assert found is not None
-    assert found.x0 == 1
-
-
-def test_nothing_to_draw_is_said() -> None:
+    assert all(part in text for part in ("a", "b", "400 steps"))
+    assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))
     assert "nothing to draw yet" in drawn(Curve())
-
-
-def test_too_small_a_frame_is_said() -> None:
     assert "too small" in drawn(FALLING, cells=12, rows=4)
 
 
-def test_the_axis_tells_the_last_step() -> None:
-    assert "400 steps" in drawn(FALLING, LOW)
+@pytest.mark.parametrize(
+    ("values", "log", "ends"),
+    [((1.0, math.nan, math.inf), False, (0, 0)), ((-1.0, 10.0), True, (1, 1))],
+    ids=["no numbers", "not positive on a logarithmic scale"],
+)
+def test_what_cannot_be_drawn_is_left_out(
+    values: tuple[float, ...], *, log: bool, ends: tuple[int, int]
+) -> None:
+    curve = Curve(tuple(range(len(values))), values)
+    found = measure_scale([Plotted("a", curve)], log=log)
+    assert found is not None
+    assert (found.x0, found.x1) == ends
 
 
 @pytest.mark.parametrize("cells", [30, 60, 119])
@@ -81,7 +71,3 @@ def test_any_values_can_be_drawn(values: list[float], log: bool) -> None:
     curve = Curve(tuple(range(len(values))), tuple(values))
     rows = render_plot([Plotted("a", curve)], 60, 14, log=log)
     assert all(width(row) <= 60 for row in rows)
-
-
-def test_the_legend_has_the_newest_value() -> None:
-    assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))

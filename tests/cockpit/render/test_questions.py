@@ -12,7 +12,6 @@ from autoexp_tui.cockpit.render.job_questions import (
     ask_kill,
     ask_resubmit,
     ask_skip,
-    render_overrides,
 )
 from autoexp_tui.cockpit.render.questions import (
     Choice,
@@ -32,6 +31,7 @@ from autoexp_tui.cockpit.state.kill_cost import (
 from autoexp_tui.cockpit.state.session import (
     JobView,
     Scope,
+    SessionView,
     build_session,
     choose_scope,
 )
@@ -44,7 +44,7 @@ from autoexp_tui.model.outputs import (
 )
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live, Snapshot
-from autoexp_tui.model.specs import ExecutorSpec, Resources
+from autoexp_tui.model.specs import ExecutorSpec
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.text.spelling import duration
@@ -123,18 +123,15 @@ def test_what_the_plan_holds_is_not_said_to_be_skipped(doomed: Any, words: str) 
     assert f"3 jobs that wait for it {words}." in told
 
 
-def test_a_kill_says_how_many_run() -> None:
-    running, waiting = looking(Look.RUNNING).jobs, looking(Look.WAITING).jobs
-    question = ask_kill(Scope(jobs=running + waiting), SESSION)
+def test_a_kill_says_how_many_run_and_has_the_count_of_many_typed() -> None:
+    running, waiting = looking(Look.RUNNING, 10).jobs, looking(Look.WAITING).jobs
+    question = ask_kill(Scope(jobs=running[:1] + waiting), SESSION)
     assert question is not None
     assert question.title == "Kill 2 jobs, 1 of them running?"
-
-
-@pytest.mark.parametrize(("number", "typed"), [(9, None), (10, 10)])
-def test_from_ten_jobs_on_the_count_is_typed(number: int, typed: int | None) -> None:
-    question = ask_kill(looking(Look.RUNNING, number), SESSION)
-    assert question is not None
-    assert question.typed == typed
+    for number, typed in ((9, None), (10, 10)):
+        question = ask_kill(Scope(jobs=running[:number]), SESSION)
+        assert question is not None
+        assert question.typed == typed
 
 
 def bare(**fields: Any) -> JobView:
@@ -153,6 +150,8 @@ def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found() -> None:
     assert "Lost since its checkpoint: 812 steps, 90 s of running" in said
     assert "812 steps since 8000, 90 s" in said
     assert "no checkpoint known" not in said
+    way = "monitoring.checkpoints.glob finds none"
+    assert f"1 job with no checkpoint known ({way})." in killing(bare(), way)
 
 
 @pytest.mark.parametrize(
@@ -174,18 +173,9 @@ def test_where_steps_do_not_tell_the_time_since_the_checkpoint_does(
     assert since in said
 
 
-def test_why_no_checkpoint_is_known_is_told() -> None:
-    way = "monitoring.checkpoints.glob finds none"
-    assert f"1 job with no checkpoint known ({way})." in killing(bare(), way)
-
-
 @pytest.mark.parametrize(
     ("first", "is_saved", "anew", "lost"),
-    [
-        (8001, False, False, 812),
-        (1, True, False, 812),
-        (1, True, True, 8812),
-    ],
+    [(8001, False, False, 812), (1, True, False, 812), (1, True, True, 8812)],
     ids=["none, since the first step", "found at an end", "found before other work"],
 )
 def test_steps_are_lost_since_what_is_known_without_a_look(
@@ -256,35 +246,43 @@ def offered(number: int = 10, at_a_time: int | None = None, **engine: Any) -> An
         (2, {"slots": 4}, "2 at a time"),
         (None, {"slots": 4, "gpus": 2}, "4 at a time, 2 GPUs, time limit 8 h."),
         (None, {"gpus": 2}, "This machine has 2, and refuses them. Lower slurm.sbatch"),
+        (4, {"gpus": 2}, "! 10 jobs want up to 8 GPUs: {names} and 7 more."),
     ],
 )
 def test_submitting_says_where_and_how_many_run_at_a_time(
     at_a_time: int | None, engine: dict[str, int], words: str
 ) -> None:
-    assert words in body(ask_submit(NOBODY, offered(10, at_a_time, **engine)))
+    session = offered(10, at_a_time, **engine)
+    names = ", ".join(job.name for job in session.jobs[:3])
+    assert words.format(names=names) in body(ask_submit(NOBODY, session))
 
 
 def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
+    told = ask_submit(NOBODY, wanting(("gpu", 7200.0), ("cpu", 10800.0)))
+    assert "On slurm, partitions cpu and gpu, 16 at a time, " in body(told)
+    assert "time limits 2 h to 3 h." in body(told)
+    endless = choices(ask_submit(NOBODY, wanting(("gpu", None))))
+    assert "without a bound" in endless["all"].label
+
+
+def wanting(*asked: tuple[str, float | None]) -> SessionView:
+    """A plan whose jobs want these partitions and time limits, in turn."""
     base = planned(2)
-    asked = [
-        Resources(options={"partition": "gpu"}, time_limit_seconds=7200.0),
-        Resources(options={"partition": "cpu"}, time_limit_seconds=10800.0),
+    wants = [
+        replace(
+            base.jobs[0].spec.resources,
+            options={"partition": name},
+            time_limit_seconds=limit,
+        )
+        for name, limit in asked
     ]
-    jobs = tuple(with_resources(job, asked[job.spec.index % 2]) for job in base.jobs)
-    told = body(ask_submit(NOBODY, build_session(replace(base, jobs=jobs))))
-    assert "On slurm, partitions cpu and gpu, 16 at a time, " in told
-    assert "time limits 2 h to 3 h." in told
-
-
-def with_resources(job: JobRecord, resources: Resources) -> JobRecord:
-    return replace(job, spec=replace(job.spec, resources=resources))
-
-
-def test_jobs_that_want_more_gpus_than_there_are_are_named() -> None:
-    session = offered(slots=4, gpus=2)
-    names = ", ".join(job.name for job in session.jobs[:3])
-    told = body(ask_submit(NOBODY, session))
-    assert f"! 10 jobs want up to 8 GPUs: {names} and 7 more." in told
+    jobs = tuple(
+        replace(
+            job, spec=replace(job.spec, resources=wants[job.spec.index % len(wants)])
+        )
+        for job in base.jobs
+    )
+    return build_session(replace(base, jobs=jobs))
 
 
 @pytest.mark.parametrize(
@@ -322,19 +320,6 @@ def test_submitting_says_how_many_are_done_already_and_bills_the_rest() -> None:
     assert "nothing is left to run" in choices(question)["all"].label
 
 
-def test_no_time_limit_is_no_bound() -> None:
-    base = planned(10)
-    endless = replace(base.jobs[0].spec.resources, time_limit_seconds=None)
-    jobs = tuple(with_resources(job, endless) for job in base.jobs)
-    found = choices(ask_submit(NOBODY, build_session(replace(base, jobs=jobs))))
-    assert "without a bound" in found["all"].label
-
-
-def test_a_resubmission_counts_what_it_brings_back() -> None:
-    told = body(ask_resubmit(failed_by(Cause.EXIT_CODE), SESSION))
-    assert "Brings back 1 job that was skipped because of this:" in told
-
-
 def test_a_resubmission_knows_its_checkpoint() -> None:
     memory = failed_by(Cause.OUT_OF_MEMORY)
     found = choices(ask_resubmit(memory, SESSION))
@@ -351,13 +336,6 @@ def test_what_is_done_already_is_run_anew_from_the_beginning_first() -> None:
     assert question is not None
     assert not question.choices[0].from_checkpoint
     assert "build on its results" in body(question)
-
-
-def test_changed_values_are_shown_beside_the_old_ones() -> None:
-    jobs = looking(Look.FAILED).jobs
-    rows = [plain(row) for row in render_overrides(jobs, ["optim.lr=5e-4", "x"])]
-    assert rows[0] == "  optim.lr: 3e-4 -> 5e-4"
-    assert "not of the form key=value" in rows[1]
 
 
 def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:

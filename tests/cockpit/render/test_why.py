@@ -41,8 +41,10 @@ def text(told: WhyText) -> str:
     return "\n".join(plain(line) for line in (*told.lines, told.next))
 
 
-def about(look: Look) -> str:
-    return text(explain_job(first(look), SESSION, WORDS))
+def told_of(job: JobView, **changes: Any) -> str:
+    """Of a job that is changed in its session."""
+    session = build_session(with_job(SESSION.snapshot, job.name, **changes))
+    return text(explain_job(session.jobs[job.index], session, WORDS))
 
 
 def memory() -> JobView:
@@ -53,15 +55,13 @@ def test_values_begin_with_those_that_tell_jobs_apart() -> None:
     waits = first(Look.WAITING)
     spec = waits.record.spec
     values = {"aux": {"start": 8}, **spec.parameters}
-    job = replace(waits.record, spec=replace(spec, parameters=values))
-    told = text(explain_job(replace(waits, record=job), SESSION, WORDS))
+    told = told_of(waits, spec=replace(spec, parameters=values))
     assert told.index("optim.lr=") < told.index("aux=")
 
 
 def test_texts_of_facts_stand_in_one_column_however_long_their_names() -> None:
-    done = first(Look.DONE)
-    job = replace(done.record, metadata={"checkpoint_iteration": "8000"})
-    told = text(explain_job(replace(done, record=job), SESSION, WORDS)).splitlines()
+    metadata = {"checkpoint_iteration": "8000"}
+    told = told_of(first(Look.DONE), metadata=metadata).splitlines()
     facts = [row for row in told if row.startswith(("   stage ", "   checkpoint_it"))]
     assert len({row.index(word) for row in facts for word in ("stable", "8000")
                 if word in row}) == 1  # fmt: skip
@@ -98,21 +98,15 @@ def test_a_failure_says_how_and_where_what_is_lost_and_who_failed_alike() -> Non
         (Look.FAILED, ["R resubmit"]),
         (Look.RUNNING, ["2.6 steps a second", "ends ~", "K kill"]),
         (Look.STALLED, ["no step for 52 min"]),
-        (
-            Look.WAITING,
-            ["iter_48000/done.txt", "newest is iter_7200, 40 s ago"],
-        ),
+        (Look.WAITING, ["iter_48000/done.txt", "newest is iter_7200, 40 s ago"]),
         (Look.DOOMED, ["X skip or waive"]),
-        (
-            Look.ASKS,
-            ["Asks: Publish the comparison of all runs?", "A read and answer"],
-        ),
+        (Look.ASKS, ["Asks: Publish the comparison of all runs?", "A read and answer"]),
     ],
 )
 def test_each_look_has_its_facts_and_the_key_of_the_next_step(
     look: Look, words: list[str]
 ) -> None:
-    told = about(look)
+    told = told_of(first(look))
     assert all(one in told for one in words)
 
 
@@ -140,49 +134,52 @@ def test_an_attempt_that_a_rule_ordered_says_why() -> None:
     job = memory()
     again = why("retry", reason="crashed", attempt=2)
     attempt = replace(job.record.attempts[-1], number=2, ordered_why=again)
-    changed = with_job(
-        SESSION.snapshot, job.name, attempts=(*job.record.attempts, attempt)
-    )
-    session = build_session(changed)
-    seen = next(one for one in session.jobs if one.name == job.name)
-    told = text(explain_job(seen, session, WORDS))
+    told = told_of(job, attempts=(*job.record.attempts, attempt))
     assert "ordered runs again as attempt 2: crashed" in " ".join(told.split())
 
 
-def test_a_cancelled_job_names_the_cancel_condition() -> None:
-    waits = first(Look.WAITING)
-    there = why("file_there", path="/x/stop", size=0)
-    ended = with_job(
-        SESSION.snapshot,
-        waits.name,
-        state=JobState.CANCELLED,
-        cause=Cause.CANCEL_CONDITION,
-        why=there,
-    )
-    session = build_session(ended)
-    told = text(explain_job(session.jobs[waits.index], session, WORDS))
-    assert "cancel condition: /x/stop is there" in told
+ASKED = first(Look.ASKS).record.ask
+assert ASKED is not None
+RAN = first(Look.RUNNING).record.attempts[-1]
+DONE = {
+    "attempts": (),
+    "done": DoneWork(job="x", session="k7f2", mark="k", fingerprint="f", at=1.0),
+    "why": why("done_before", session="k7f2", at=1.0),
+}
+STOPPED = {
+    "state": JobState.CANCELLED,
+    "cause": Cause.CANCEL_CONDITION,
+    "why": why("file_there", path="/x/stop", size=0),
+}
+WAIVED = ConditionStatus(
+    result=Result.FAIL, why=why("ok"), since=0, waived="checked by hand"
+)
 
 
-def test_what_an_earlier_session_did_says_so_and_how_to_run_it_anew() -> None:
-    reason = why("done_before", session="k7f2", at=1.0)
-    work = DoneWork(job="x", session="k7f2", mark="k", fingerprint="f", at=1.0)
-    done = next(job for job in SESSION.jobs if job.look is Look.DONE)
-    changed = with_job(SESSION.snapshot, done.name, attempts=(), done=work, why=reason)
-    session = build_session(changed)
-    told = text(explain_job(session.jobs[done.index], session, WORDS))
-    assert "done already in session k7f2" in told
-    assert "resubmit" in told
-
-
-def test_a_waived_condition_shows_the_reason() -> None:
-    job = first(Look.DOOMED)
-    status = ConditionStatus(
-        result=Result.FAIL, why=why("ok"), since=0, waived="checked by hand"
-    )
-    session = build_session(with_job(SESSION.snapshot, job.name, start=(status,)))
-    changed = session.jobs[job.index]
-    assert "waived: checked by hand" in text(explain_job(changed, session, WORDS))
+@pytest.mark.parametrize(
+    ("look", "changes", "words"),
+    [
+        (Look.WAITING, STOPPED, ["cancel condition: /x/stop is there"]),
+        (Look.DONE, DONE, ["done already in session k7f2", "resubmit"]),
+        (Look.DOOMED, {"start": (WAIVED,)}, ["waived: checked by hand"]),
+        (
+            Look.RUNNING,
+            {"attempts": (replace(RAN, node="n7", partition="gpu"),)},
+            ["(node n7; partition gpu)", "on n7 in gpu"],
+        ),
+        (
+            Look.ASKS,
+            {"ask": replace(ASKED, asked_at=T0 - 60), "since": T0 - 5 * HOUR},
+            [f"asks {clock_time(T0 - 60, T0)}: "],
+        ),
+    ],
+    ids=["cancel condition", "done before", "waived", "node", "since it was asked"],
+)
+def test_what_is_recorded_of_a_job_is_told(
+    look: Look, changes: dict[str, Any], words: list[str]
+) -> None:
+    told = told_of(first(look), **changes)
+    assert all(one in told for one in words)
 
 
 def test_several_alike_are_told_once() -> None:
@@ -206,52 +203,18 @@ def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
 
 @pytest.mark.parametrize(
     ("result", "words"),
-    [
-        (Result.FAIL, "ends it when: stable FAILED  can no longer happen"),
-        (Result.WAIT, "ends it when: stable FAILED  no"),
-    ],
+    [(Result.FAIL, "FAILED  can no longer happen"), (Result.WAIT, "FAILED  no")],
 )
 def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> None:
-    job = first(Look.RUNNING)
-    spec = JobStateIs(jobs=(SESSION.jobs[0].name,), state="FAILED")
-    status = ConditionStatus(
-        result=result,
-        why=why("upstream", job=SESSION.jobs[0].name, state="COMPLETED"),
-        since=0.0,
+    job, other = first(Look.RUNNING), SESSION.jobs[0].name
+    spec = replace(
+        job.record.spec, cancel_conditions=(JobStateIs(jobs=(other,), state="FAILED"),)
     )
-    changed = with_job(
-        SESSION.snapshot,
-        job.name,
-        spec=replace(job.record.spec, cancel_conditions=(spec,)),
-        cancel=(status,),
-    )
-    session = build_session(changed)
-    told = text(explain_job(session.jobs[job.index], session, WORDS))
-    assert words in told
+    reason = why("upstream", job=other, state="COMPLETED")
+    status = ConditionStatus(result=result, why=reason, since=0.0)
+    told = told_of(job, spec=spec, cancel=(status,))
+    assert f"ends it when: stable {words}" in told
     assert "can never start:" not in told
-
-
-def test_a_running_job_says_its_node_and_partition() -> None:
-    job = first(Look.RUNNING)
-    attempt = replace(job.record.attempts[-1], node="n7", partition="gpu")
-    changed = with_job(SESSION.snapshot, job.name, attempts=(attempt,))
-    session = build_session(changed)
-    found = next(one for one in session.jobs if one.name == job.name)
-    told = text(explain_job(found, session, WORDS))
-    assert "(node n7; partition gpu)" in told
-    assert "on n7 in gpu" in told
-
-
-def test_a_job_asks_since_it_was_asked() -> None:
-    job = first(Look.ASKS)
-    assert job.record.ask is not None
-    asked = replace(job.record.ask, asked_at=T0 - 60)
-    later = build_session(
-        with_job(SESSION.snapshot, job.name, ask=asked, since=T0 - 5 * HOUR)
-    )
-    assert f"asks {clock_time(T0 - 60, T0)}: " in text(
-        explain_job(later.jobs[job.index], later, WORDS)
-    )
 
 
 @pytest.mark.parametrize("look", [Look.RUNNING, Look.FAILED, Look.WAITING])
@@ -303,12 +266,9 @@ def test_gpus_that_do_nothing_for_long_are_told_of(
 
 
 def test_why_says_what_the_gpus_of_a_run_do() -> None:
-    session = build_session(campaign(125))
-    job = next(one for one in session.jobs if one.look is Look.RUNNING)
-    gpu = GpuView((load(0.0),), session.now, 840.0)
-    session = build_session(with_live(session.snapshot, job.name, gpu=gpu))
-    words = PlanWords(session.snapshot.plan)
-    told = explain_job(session.jobs[job.index], session, words)
-    text = "\n".join(plain(line) for line in told.lines)
-    assert "Its GPU has done nothing for 14 min" in text
-    assert "1 GPU: 0 % busy" in text
+    job = first(Look.RUNNING)
+    gpu = GpuView((load(0.0),), SESSION.now, 840.0)
+    session = build_session(with_live(SESSION.snapshot, job.name, gpu=gpu))
+    told = text(explain_job(session.jobs[job.index], session, WORDS))
+    assert "Its GPU has done nothing for 14 min" in told
+    assert "1 GPU: 0 % busy" in told

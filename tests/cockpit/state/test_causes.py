@@ -21,7 +21,7 @@ from autoexp_tui.cockpit.state.status import NEEDS, Look
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import Cause, why
 from tests.support.campaigns import T0, campaign
-from tests.support.scripted_handle import HOSTILE, with_warnings
+from tests.support.scripted_handle import with_warnings
 
 SESSION = build_session(campaign(125))
 
@@ -112,11 +112,3 @@ def test_the_headline_counts_things_and_causes() -> None:
     assert all(width(render_cause(group, 33)) == 33 for group in GROUPS)
     assert describe_needs(GROUPS) == "14 need you, 7 causes"
     assert describe_needs(()) == ""
-
-
-def test_a_hostile_cause_is_one_clean_line() -> None:
-    session = build_session(campaign(31, names=HOSTILE))
-    for group in groups_of(session):
-        text = plain(render_cause(group, 60))
-        assert "\x1b" not in text
-        assert "\n" not in text

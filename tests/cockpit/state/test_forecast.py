@@ -23,7 +23,6 @@ from autoexp_tui.cockpit.state.forecast import (
     estimate_ends,
     find_cut,
     find_sure_cuts,
-    format_cut,
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -404,12 +403,6 @@ def finished(seconds: float, attempts: int = 1) -> dict[str, object]:
     }
 
 
-def test_a_job_too_slow_for_its_limit_is_cut_at_the_rate_of_its_stage() -> None:
-    cut = find_cut(view().jobs[0], T0, USUAL)
-    assert cut is not None
-    assert (cut.step, cut.total, cut.runs) == (7200, 10_000, 3)
-
-
 @pytest.mark.parametrize(
     ("changes", "known"),
     [({}, 3.0), ({}, None), (finished(5000.0), 0.1)],
@@ -434,18 +427,6 @@ def test_runs_that_go_on_tell_the_rate_of_their_stage() -> None:
     running = [one.live.rate for one in session.jobs if one.live and one.live.rate]
     assert running
     assert sum(one.runs for one in measure_rates(session).values()) == len(running)
-
-
-def test_a_running_job_is_cut_at_its_own_rate() -> None:
-    session = build_session(all_running())
-    one = next(job for job in session.jobs if job.live and job.live.rate)
-    spec = replace(one.record.spec, resources=Resources(time_limit_seconds=7300))
-    short = replace(one, record=replace(one.record, spec=spec))
-    cut = find_cut(short, session.now, {})
-    assert cut is not None
-    assert one.step is not None
-    assert one.step <= cut.step < cut.total
-    assert format_cut(cut).startswith("will be cut by its time limit at step ~")
 
 
 def test_why_says_so_of_a_job_that_has_not_begun() -> None:

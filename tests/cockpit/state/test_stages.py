@@ -27,7 +27,6 @@ from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import JobState, Result, why
 from tests.support.campaigns import T0, all_done, campaign, planned
-from tests.support.scripted_handle import HOSTILE
 
 SESSION = build_session(campaign(125))
 ENDS = estimate_ends(SESSION)
@@ -87,12 +86,6 @@ def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
     words = PlanWords(SESSION.snapshot.plan)
     first = build_families(STAGES[0], SESSION, words.parameters)[0]
     assert plain(render_family(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
-
-
-def test_hostile_stage_names_stay_one_line() -> None:
-    session = build_session(campaign(31, names=HOSTILE))
-    for stage in build_stages(session, Ends()):
-        assert "\x1b" not in plain(render_stage(stage, 40, 12, "▾"))
 
 
 @pytest.mark.parametrize(

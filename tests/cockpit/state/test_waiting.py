@@ -31,23 +31,16 @@ def waits_of(session: SessionView = SESSION) -> Waits:
     return waits
 
 
-def test_every_waiting_job_is_in_one_group() -> None:
-    found = [job.name for group in waits_of().groups for job in group.jobs]
+def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() -> None:
+    groups = waits_of().groups
+    found = [job.name for group in groups for job in group.jobs]
     expected = [job.name for job in SESSION.jobs if job.look in WAITING]
     assert sorted(found) == sorted(expected)
-
-
-def test_those_that_wait_for_the_same_kind_of_thing_stand_together() -> None:
-    for group in waits_of().groups:
-        assert len({(job.look, job.stage) for job in group.jobs}) == 1
-    assert len(waits_of().groups) < 8
-
-
-def test_the_longest_wait_comes_first() -> None:
-    groups = waits_of().groups
+    assert len(groups) < 8
     oldest = [group.oldest for group in groups]
     assert oldest == sorted(oldest)
     for group in groups:
+        assert len({(job.look, job.stage) for job in group.jobs}) == 1
         since = [find_wait_begin(job) for job in group.jobs]
         assert since == sorted(since)
 
