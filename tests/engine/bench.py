@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from autoexp_tui.engine.loop import Engine
+from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Command, Order, Submit
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Draft,
+    Roster,
+    SchedulingPolicy,
+)
 from autoexp_tui.model.event import Event
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.clock import ManualClock
+from tests.model.builders import at
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import Fault, PlannedFaults, RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.sim_world import Files, World
+
+OneEvent = TypeVar("OneEvent", bound=Event)
+OneEffect = TypeVar("OneEffect")
+
+
+def decide(
+    state: SessionState, t: float = 300.0, metrics: Telemetry | None = None
+) -> DecisionContext:
+    """A commit at `t` that knows nothing from outside."""
+    roster = Roster()
+    for record in state.jobs.values():
+        roster.note(record)
+    return DecisionContext(
+        draft=Draft(state, at(t), epoch=1),
+        watch=Watch(),
+        timers=Timers(),
+        roster=roster,
+        outside={},
+        metrics=metrics.metrics if metrics else {},
+        policy=SchedulingPolicy(),
+    )
 
 
 class Bench:
@@ -165,10 +196,25 @@ class Bench:
         """Every job's state."""
         return {n: job.state.value for n, job in self.engine.state.jobs.items()}
 
-    def happened(self, kind: type[Event]) -> list[Event]:
+    def happened(self, kind: type[OneEvent]) -> list[OneEvent]:
         """All events of a type, oldest first."""
         records = self.world.session.records
         return [r.event for r in records if isinstance(r.event, kind)]
+
+    def ordered(self, kind: type[OneEffect]) -> list[OneEffect]:
+        """All effects of a type that were ordered, oldest first."""
+        effects = (event.effect for event in self.happened(events.EffectOrdered))
+        return [effect for effect in effects if isinstance(effect, kind)]
+
+    def warned(self) -> list[str]:
+        """The codes of the warnings that stand."""
+        return [one.why.code for one in self.engine.state.warnings.values()]
+
+    def die_at(self, record: int, over: Callable[[], object]) -> None:
+        """Run until so many records are written or it is over; then a new engine."""
+        while len(self.world.session.records) < record and not over():
+            self.single_steps(1)
+        self.start()
 
     def fault(self, *faults: Fault) -> None:
         """What goes wrong with the next calls."""

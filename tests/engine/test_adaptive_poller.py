@@ -37,10 +37,6 @@ def watching(*keys: str, now: float = 0.0) -> AdaptivePoller[str]:
     return poller
 
 
-def test_what_is_new_is_looked_at_at_once() -> None:
-    assert list(watching("a", now=5.0).take_due(5.0)) == ["a"]
-
-
 def test_what_is_under_way_is_not_looked_at_again() -> None:
     poller = watching("a")
     assert list(poller.take_due(5.0)) == ["a"]
@@ -77,27 +73,10 @@ def test_a_hurry_makes_due_what_it_names() -> None:
     assert list(poller.take_due(0.1)) == ["a"]
 
 
-def test_what_is_hurried_often_is_due_once() -> None:
-    poller = watching("a", now=9.0)
-    for back in (3.0, 2.0, 1.0):
-        poller.hurry(back, "a")
-    assert list(poller.take_due(9.0)) == ["a"]
-    assert poller.next_at() is None
-
-
 def test_what_nobody_wants_is_forgotten_when_its_time_comes() -> None:
     poller = watching("a", "b")
     assert list(poller.take_due(0.0, lambda key: key == "b")) == ["b"]
     assert list(poller.entries) == ["b"]
-
-
-def test_what_is_forgotten_is_never_due() -> None:
-    poller = watching("a", "b")
-    poller.entries.pop("a", None)
-    assert list(poller.take_due(0.0)) == ["b"]
-    poller.entries.pop("b", None)
-    settle(poller, "b", "late", 1.0)
-    assert poller.next_at() is None
 
 
 def test_what_is_due_soon_after_the_first_is_looked_at_with_it() -> None:

@@ -208,7 +208,7 @@ def test_a_step_is_told_once_with_its_size(anew: bool) -> None:
     told = [
         event
         for event in bench.happened(events.WarningRaised)
-        if isinstance(event, events.WarningRaised) and event.why.code == "clock_set"
+        if event.why.code == "clock_set"
     ]
     (event,) = told
     assert event.why.arg("seconds") == pytest.approx(HOUR, abs=5)

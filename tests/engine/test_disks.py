@@ -207,8 +207,6 @@ def writes_of_a_campaign(root: Path) -> int:
 
 
 # -------------------------------------------------------------------- at every write
-def test_a_campaign_writes_often_enough_for_these_tests(tmp_path: Path) -> None:
-    assert writes_of_a_campaign(tmp_path) > 60
 
 
 def break_at_writes(root: Path, code: int, step: int) -> None:
@@ -391,21 +389,12 @@ def test_an_inbox_that_cannot_be_read_is_told_once(
     assert campaign.done()
 
 
-def test_an_engine_whose_session_directory_was_moved_away_says_so(
-    tmp_path: Path,
-) -> None:
-    campaign = Disks(tmp_path)
-    campaign.run(1.0)
-    campaign.session.path.rename(tmp_path / "away")
-    campaign.run(30.0)
-    assert "is gone" in campaign.shown.engine.holding
-
-
 def test_an_engine_goes_on_when_its_session_directory_is_back(tmp_path: Path) -> None:
     campaign = Disks(tmp_path)
     campaign.run(1.0)
     campaign.session.path.rename(tmp_path / "away")
     campaign.run(30.0)
+    assert "is gone" in campaign.shown.engine.holding
     (tmp_path / "away").rename(campaign.session.path)
     campaign.until_done()
     assert not campaign.shown.engine.holding

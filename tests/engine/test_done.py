@@ -15,7 +15,6 @@ from autoexp_tui.model.done import done_before
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
@@ -78,14 +77,6 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
 
 
-def test_a_log_with_steps_alone_leaves_word_of_its_last() -> None:
-    steps = tuple(Write(at=n, data=b"iteration %d/10\n" % n) for n in (1, 2, 3))
-    one = Bench(plan(made("a", 0)), {"a": [[RunScript(seconds=5.0, writes=steps)]]})
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.run(2)
-    assert [work.step for work in works(one)] == [3]
-
-
 def test_what_failed_leaves_no_word() -> None:
     one = Bench(plan(made("a", 0)), {"a": [[CRASH]]})
     one.run(10)
@@ -99,23 +90,10 @@ def test_a_job_without_a_fingerprint_leaves_no_word() -> None:
     assert one.job("a").state is JobState.COMPLETED
 
 
-def test_the_run_is_not_over_before_the_word_is_left() -> None:
-    one = Bench(plan(made("a", 0)))
-    one.until(one.is_("a", JobState.COMPLETED))
-    records = one.world.session.records
-    ended = next(r for r in records if isinstance(r.event, events.JobEnded))
-    assert ended.more, "the order is of the same commit as the end"
-
-
 @pytest.mark.parametrize("cut", range(5, 40, 2))
 def test_killed_at_any_event_every_completed_job_leaves_word(cut: int) -> None:
     one = Bench(chain(), SCRIPTS)
-    while len(one.world.session.records) < cut and not one.job("c").ended:
-        one.engine.commit()
-        if not one.pool.step():
-            one.clock.advance(0.5)
-            one.executor.settle()
-    one.start()
+    one.die_at(cut, lambda: one.job("c").ended)
     one.run(60)
     assert {work.job for work in works(one)} == {"a", "b", "c"}
     assert not one.engine.state.pending
@@ -136,16 +114,6 @@ def test_a_rule_s_overrides_are_other_work() -> None:
     one.until(one.is_("a", JobState.COMPLETED))
     one.run(2)
     assert one.job("a").spec.fingerprint == "other"
-    assert works(one)[0].fingerprint == "other"
-
-
-def test_a_person_s_overrides_are_other_work() -> None:
-    one = Bench(plan(made("a", 0)), {"a": [[CRASH], [SAVES]]})
-    _composes_to(one, made("a", 0, fingerprint="other"))
-    one.until(one.is_("a", JobState.FAILED))
-    one.order(commands.Resubmit(jobs=("a",), overrides=("lr=1",)))
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.run(2)
     assert works(one)[0].fingerprint == "other"
 
 
@@ -263,12 +231,3 @@ def test_what_completed_in_this_session_is_never_run_again() -> None:
     one.run(10)
     assert len(one.executor.begun) == 1
     assert one.happened(events.CommandRefused)
-
-
-def test_replay_finds_the_same() -> None:
-    one = Bench(chain(), SCRIPTS, done=done_all(chain()))
-    one.step()
-    one.order(commands.Resubmit(jobs=("b",)))
-    one.until(one.is_("c", JobState.COMPLETED))
-    folded: SessionState = one.world.session.load()
-    assert dict(folded.jobs) == dict(one.engine.state.jobs)

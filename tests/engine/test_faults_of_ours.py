@@ -47,7 +47,6 @@ def test_what_may_have_been_sent_is_asked_for_and_the_others_are_sent(
     buggy.bench.until(buggy.bench.is_("b", JobState.COMPLETED))
     assert buggy.sent == ["a", "b"]
     (fault,) = buggy.bench.happened(events.EngineFaulted)
-    assert isinstance(fault, events.EngineFaulted)
     assert "a bug" in fault.problem
 
 

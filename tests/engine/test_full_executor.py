@@ -50,7 +50,7 @@ def limited(monkeypatch: pytest.MonkeyPatch) -> Bench:
 def sent(one: Bench) -> list[int]:
     """The sizes of all submissions that were ordered."""
     ordered = one.happened(events.EffectOrdered)
-    effects = [e.effect for e in ordered if isinstance(e, events.EffectOrdered)]
+    effects = [e.effect for e in ordered]
     return [len(one.tasks) for one in effects if isinstance(one, SubmitTasks)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.kinds import FileExists, LogPattern
+from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.dispatcher import MOST_SENDING
 from autoexp_tui.events import events
@@ -121,19 +121,7 @@ def test_logs_elsewhere_are_read_beside_one_that_hangs() -> None:
     bench.run(40)
     assert bench.job("a").noted is None
     assert bench.job("b").noted is not None
-    assert [w.why.code for w in bench.engine.state.warnings.values()] == [
-        "place_silent"
-    ]
-
-
-def test_a_pattern_in_a_log_there_is_waited_for_with_the_reason() -> None:
-    spec = LogPattern(log_path="/scratch/x.log", pattern="ready")
-    bench = Bench(plan(job("j", start_conditions=(spec,))), place_of=place_of)
-    bench.pool.held = {"facts /scratch"}
-    bench.run(20)
-    status = bench.job("j").start[0]
-    assert status is not None
-    assert status.why.code == "no_answer"
+    assert bench.warned() == ["place_silent"]
 
 
 def test_submissions_that_hang_on_their_directories_hold_up_no_others() -> None:

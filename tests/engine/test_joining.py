@@ -10,8 +10,6 @@ import pytest
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.conditions.kinds import (
-    Approval,
-    Cooldown,
     FileExists,
     JobStateIs,
     MaxAttempts,
@@ -68,17 +66,6 @@ def test_a_plan_joins_with_the_log_s_values_in_it_and_its_jobs_run() -> None:
     assert bench.job("a").state is JobState.RUNNING
     spec = bench.job("a_eval10").spec
     assert "load=/ckpt/10" in spec.command
-
-
-def test_a_job_for_each_checkpoint_joins_once() -> None:
-    bench = acting(EVALUATE, script=saving(10, 20, 30, seconds=20.0))
-    bench.until(bench.is_("a", JobState.COMPLETED), 60)
-    bench.start()  # reads the log again
-    bench.run(60)
-    assert bench.states() == dict.fromkeys(
-        ("a", "a_eval10", "a_eval20", "a_eval30"), "COMPLETED"
-    )
-    assert len(bench.executor.begun) == 4
 
 
 def test_what_joins_stands_behind_the_others_in_the_trigger_s_family() -> None:
@@ -153,18 +140,6 @@ def test_a_log_s_words_are_only_text_in_overrides() -> None:
     assert dropped(bench) == ["value_refused"]
 
 
-def test_attempts_of_an_action_that_plans_are_counted_by_itself() -> None:
-    once = RunAutoexp(
-        config_ref="evaluate",
-        overrides=("project.name={name}_recovered",),
-        conditions=(MaxAttempts(max_attempts=1),),
-    )
-    bench = acting(once, script=saving(10, 20))
-    bench.run(20)
-    assert sorted(bench.states()) == ["a", "a_recovered"]
-    assert dropped(bench) == ["firings_spent"]
-
-
 RECOVER: Final = RunAutoexp(
     config_ref="train", overrides=("project.name={name}_recovered",)
 )
@@ -211,32 +186,6 @@ def test_a_stalled_job_is_recovered_by_a_rule_over_its_end() -> None:
     assert bench.job("a_recovered").spec.stage == ordered
 
 
-def test_a_plan_that_was_put_off_joins_although_its_job_and_engine_are_gone() -> None:
-    later = RunAutoexp(
-        config_ref="evaluate",
-        overrides=EVALUATE.overrides,
-        conditions=(FileExists(path="/ready"),),
-    )
-    bench = acting(later, script=saving(10, seconds=5.0))
-    bench.until(bench.is_("a", JobState.COMPLETED), 60)
-    bench.start()
-    bench.files.append("/ready", b"x")
-    bench.until(lambda: "a_eval10" in bench.states(), 30)
-
-
-def test_a_cooldown_holds_plans_back_and_lets_the_newest_through() -> None:
-    cooled = RunAutoexp(
-        config_ref="evaluate",
-        overrides=EVALUATE.overrides,
-        conditions=(Cooldown(cooldown_seconds=60.0),),
-    )
-    bench = acting(cooled, script=saving(10, 20, 30))
-    bench.run(30)
-    assert sorted(bench.states()) == ["a", "a_eval10"]
-    bench.run(60)
-    assert sorted(bench.states()) == ["a", "a_eval10", "a_eval30"]
-
-
 def full(mode: Literal["queue", "now"]) -> Bench:
     """One slot, a job that waits for it, and one that joins while it is taken."""
     action = RunAutoexp(
@@ -258,16 +207,6 @@ def test_a_queued_plan_goes_behind_and_one_now_before_what_waits() -> None:
     assert begun == {"queue": ["a", "b", "new"], "now": ["a", "new", "b"]}
 
 
-def test_a_paused_session_lets_plans_join_and_sends_nothing() -> None:
-    bench = acting(EVALUATE)
-    bench.until(bench.is_("a", JobState.RUNNING))
-    bench.order(commands.Pause())
-    bench.run(20)
-    assert bench.job("a_eval10").state is JobState.WAITING
-    bench.order(commands.Resume())
-    bench.until(bench.is_("a_eval10", JobState.COMPLETED), 60)
-
-
 def test_what_joined_is_killed_and_brought_back_like_any_job() -> None:
     bench = acting(EVALUATE)
     bench.until(lambda: "a_eval10" in bench.states(), 30)
@@ -284,7 +223,7 @@ def test_what_joined_is_killed_and_brought_back_like_any_job() -> None:
 def test_rules_of_the_session_stay_those_of_its_own_jobs() -> None:
     bench = acting(EVALUATE, Log(message="{iteration}"), script=saving(10, 20))
     bench.run(60)
-    logged = cast("list[events.MessageLogged]", bench.happened(events.MessageLogged))
+    logged = bench.happened(events.MessageLogged)
     assert [event.text for event in logged] == ["10", "20"]
     state = bench.engine.state
     assert state.plan is not None
@@ -400,17 +339,6 @@ def test_a_new_job_may_wait_for_what_a_log_will_say() -> None:
     bench.run(10)
     assert bench.job("a_saved").state is JobState.WAITING
     bench.files.append("/best/x7", b"x")
-    bench.until(bench.is_("a_saved", JobState.COMPLETED), 60)
-
-
-def test_a_new_job_may_ask_a_person_first() -> None:
-    asks = NewJob(command=("x",), start_conditions=(Approval(prompt="really?"),))
-    bench = acting(asks)
-    bench.until(lambda: "a_saved" in bench.states(), 30)
-    bench.run(5)
-    ask = bench.job("a_saved").ask
-    assert ask is not None
-    bench.order(commands.Answer(job="a_saved", digest=ask.digest, approved=True))
     bench.until(bench.is_("a_saved", JobState.COMPLETED), 60)
 
 

@@ -71,13 +71,6 @@ def test_a_plan_is_no_plan_any_more_once_it_was_submitted() -> None:
     assert (before, handle.role) == ("plan", "live")
 
 
-def test_a_submit_is_unanswered_while_its_session_is_being_made() -> None:
-    handle = Session().handle
-    assert not handle.is_unanswered
-    handle.send(Submit())
-    assert handle.is_unanswered
-
-
 def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
     session = Session()
     session.handle.send(Submit())
@@ -125,9 +118,3 @@ def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:
     assert isinstance(told.event, CommandRefused)
     assert told.event.why.code == "other_plan"
     assert not session.handle.is_unanswered
-
-
-def test_the_plan_that_was_shown_is_submitted() -> None:
-    handle = Session().handle
-    handle.send(Submit(jobs=("a",), plan_id=PLAN.plan_id))
-    assert handle.role == "live"

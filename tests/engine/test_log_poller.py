@@ -11,10 +11,7 @@ from autoexp_tui.engine import log_poller, telemetry
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observations import LogRead, LogsRead
 from autoexp_tui.engine.ports import LogChunk, LogCursor
-from autoexp_tui.engine.run_telemetry import RunTelemetry
-from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
@@ -87,20 +84,6 @@ def test_very_many_growing_logs_share_their_looks_but_each_is_read_often_enough(
     reads.clear()
     bench.run(20)
     assert {reads[name] for name in names} <= {9, 10, 11}
-
-
-def test_only_a_log_that_is_looked_at_seldom_wakes_the_engine() -> None:
-    writes = tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
-    scripts = {"j0": [[RunScript(seconds=1e6, writes=writes)]], "j1": [[quiet()]]}
-    bench = Bench(many(2), scripts)
-    bench.run(60)
-    logs = bench.engine._poller.logs
-    paths = [bench.job(name).attempts[-1].log_path for name in ("j0", "j1")]
-    assert [logs.wake([path]) for path in (*paths, "/elsewhere")] == [
-        False,
-        True,
-        False,
-    ]
 
 
 def test_what_runs_no_more_wakes_nobody() -> None:
@@ -187,20 +170,3 @@ def test_a_backlog_is_worked_off_without_waiting_for_polls(
     live = bench.snapshots[-1].live[0]
     assert live is not None
     assert live.step == 99
-
-
-def test_a_quiet_log_is_looked_at_twice_in_half_a_minute(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    bench = Bench(many(100), {f"j{n}": [[quiet()]] for n in range(100)})
-    bench.run(60)
-    asked: Counter[str] = Counter()
-    original = Telemetry.find_run
-
-    def find_run(self: Telemetry, job: JobRecord) -> RunTelemetry:
-        asked[job.name] += 1
-        return original(self, job)
-
-    monkeypatch.setattr(Telemetry, "find_run", find_run)
-    bench.run(30)
-    assert max(asked.values()) <= 4  # two looks, each with its answer

@@ -36,7 +36,7 @@ def started(seconds: float = 1e6, exit_code: int = 0) -> Bench:
 
 
 def warnings(one: Bench) -> list[str]:
-    return [w.why.code for w in one.engine.state.warnings.values()]
+    return one.warned()
 
 
 def test_a_log_that_is_forbidden_for_a_while_is_read_on_without_a_word(
@@ -62,20 +62,12 @@ def test_one_that_is_forbidden_for_long_is_warned_of_until_it_can_be_read(
     forbidden.add("a")
     one.run(100)
     assert warnings(one) == ["log_unreadable"]
+    (warned,) = one.engine.state.warnings.values()
+    log = one.job("a").attempts[-1].log_path
+    assert warned.why.arg("error") == f"{log}: Permission denied"
     forbidden.clear()
     one.run(20)
     assert warnings(one) == []
-
-
-def test_the_warning_says_which_file_and_why_in_plain_words(
-    forbidden: set[str],
-) -> None:
-    one = started()
-    forbidden.add("a")
-    one.run(100)
-    log = one.job("a").attempts[-1].log_path
-    (warned,) = one.engine.state.warnings.values()
-    assert warned.why.arg("error") == f"{log}: Permission denied"
 
 
 def test_the_next_engine_takes_the_warning_back(forbidden: set[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import pytest
 
@@ -124,7 +123,7 @@ NOTE = (Log(message="{line}"),)
 
 
 def matched(bench: Bench) -> list[str]:
-    return [event.line for event in bench.happened(events.LogMatched)]  # type: ignore[attr-defined]
+    return [event.line for event in bench.happened(events.LogMatched)]
 
 
 def test_a_match_at_the_same_place_of_another_log_is_another_match(
@@ -187,7 +186,7 @@ def test_a_log_with_many_matches_is_read_again_and_none_is_told_twice() -> None:
     bench = running(says(1.0, *lines), rules=BOTH)
     bench.run(5)
     again(bench)
-    matches = cast("list[events.LogMatched]", bench.happened(events.LogMatched))
+    matches = bench.happened(events.LogMatched)
     assert sum(match.count for match in matches) == 200 + 1
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 import pytest
 
@@ -43,47 +42,27 @@ def flooded(seconds: float = 60.0, *rules: LogEvent) -> Bench:
 
 
 def matches(bench: Bench) -> list[events.LogMatched]:
-    return cast("list[events.LogMatched]", bench.happened(events.LogMatched))
+    return bench.happened(events.LogMatched)
 
 
 def warned(bench: Bench, code: str) -> list[str]:
-    raised = cast("list[events.WarningRaised]", bench.happened(events.WarningRaised))
+    raised = bench.happened(events.WarningRaised)
     return [sentence(one.why, 0.0) for one in raised if one.why.code == code]
 
 
-def test_matches_beyond_a_few_a_second_are_recorded_together() -> None:
+def test_matches_beyond_a_few_a_second_are_recorded_together_and_told_once() -> None:
     bench = flooded()
     bench.run(30)
     found = matches(bench)
     assert len(found) < 200
     assert sum(match.count for match in found) == LINES
-
-
-def test_what_was_recorded_together_says_where_it_lies() -> None:
-    bench = flooded()
-    bench.run(30)
-    several = [match for match in matches(bench) if match.count > 1]
-    alone = [match for match in matches(bench) if match.count == 1]
+    several = [match for match in found if match.count > 1]
+    alone = [match for match in found if match.count == 1]
     assert several[0].first_offset == alone[-1].offset + len(b"hit number=49\n")
     assert several[-1].offset == len(FLOOD) - len(b"hit number=59999\n")
-
-
-def test_the_newest_value_counts() -> None:
-    bench = flooded()
-    bench.run(30)
     assert bench.job("j").metadata["number"] == str(LINES - 1)
-
-
-def test_a_rule_that_matches_too_often_is_told_once() -> None:
-    bench = flooded()
-    bench.run(30)
     (told,) = warned(bench, "matches_gathered")
     assert told.startswith("the rule every matches more than a few lines a second")
-
-
-def test_another_engine_records_none_of_them_again() -> None:
-    bench = flooded()
-    bench.run(30)
     bench.die(gone_for=5.0)
     bench.run(20)
     assert sum(match.count for match in matches(bench)) == LINES
@@ -124,7 +103,7 @@ def test_a_rule_that_joins_jobs_without_end_is_bounded_and_told() -> None:
         plan(job("j"), monitoring=Monitoring(log_events=(rule,))), {"j": [[script]]}
     )
     bench.run(90)
-    fired = cast("list[events.ActionFired]", bench.happened(events.ActionFired))
+    fired = bench.happened(events.ActionFired)
     assert len([one for one in fired if one.job == "j"]) == MOST_JOINS
     (told,) = warned(bench, "joins_spent")
     assert "has let other jobs join 100 times" in told
@@ -167,7 +146,7 @@ def test_a_tail_that_takes_too_long_is_left_out_as_well(
     monkeypatch.setattr(run_reports, "LAST_READ", 1_000)
     bench = long_log()
     bench.until(bench.is_("j", JobState.COMPLETED), 120)
-    raised = cast("list[events.WarningRaised]", bench.happened(events.WarningRaised))
+    raised = bench.happened(events.WarningRaised)
     (told,) = [one.why for one in raised if one.why.code == "log_unread"]
     assert told.arg("tail") == 1_000
     assert bench.job("j").metadata["number"] == "7"

@@ -108,23 +108,9 @@ def disk() -> Iterator[Disk]:
 @pytest.fixture
 def bench(disk: Disk) -> Iterator[Bench]:
     pool = ThreadPool("test", 32)
-    yield Bench(
-        disk,
-        MountWorkers(
-            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
-        ),
-    )
+    yield Bench(disk, disk.workers(pool))
     disk.back.set()
     pool.close()
-
-
-def test_what_is_sent_is_answered(bench: Bench) -> None:
-    bench.send(["/a/1", "/a/2"])
-    bench.pass_()
-    bench.disk.until("told", "/a/1", "/a/2")
-    bench.pass_()
-    assert not bench.workers.holds("/a/1")
-    assert bench.disk.places == [("/a", True)]
 
 
 def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
@@ -147,17 +133,6 @@ def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None
     assert bench.disk.silent == {}
     bench.silence()
     assert bench.disk.silent == {"/hung/a/b/c/1": 1_000.0, "/hung/a/b/c/2": 1_000.0}
-
-
-def test_silence_is_told_once(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
-    bench.send(["/hung/1"])
-    bench.pass_()
-    bench.disk.until("asked", "/hung/1")
-    bench.silence()
-    bench.disk.silent.clear()
-    bench.silence()
-    assert bench.disk.silent == {}
 
 
 def test_what_was_found_before_the_hang_is_told(bench: Bench) -> None:
@@ -241,12 +216,7 @@ def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
 def test_a_slow_look_that_moves_on_is_not_silent() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(
-        disk,
-        MountWorkers(
-            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
-        ),
-    )
+    bench = Bench(disk, disk.workers(pool))
     bench.send(["/slow/1"])
     bench.pass_()
     pool.call(pool.pending[0])
@@ -261,12 +231,7 @@ def test_a_slow_look_that_moves_on_is_not_silent() -> None:
 def test_what_is_under_way_is_not_sent_twice() -> None:
     disk = Disk()
     pool = InlinePool()
-    bench = Bench(
-        disk,
-        MountWorkers(
-            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
-        ),
-    )
+    bench = Bench(disk, disk.workers(pool))
     bench.send(["/a/1"])
     bench.pass_()
     bench.send(["/a/1"])
@@ -279,9 +244,7 @@ def test_what_is_under_way_is_not_sent_twice() -> None:
 
 def test_what_was_answered_may_be_sent_again_at_once() -> None:
     pool, disk = InlinePool(), Disk()
-    workers = MountWorkers(
-        "facts", pool, place_of, disk.read, disk.report, disk.post, disk.silence
-    )
+    workers = disk.workers(pool)
     for _ in range(3):
         workers.send([("/home/a", "/home/a", "/home/a")])
         workers.tend(0.0, 0.0)
@@ -300,12 +263,7 @@ def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> N
 
     disk = Broken()
     pool = InlinePool()
-    bench = Bench(
-        disk,
-        MountWorkers(
-            "t", pool, place_of, disk.read, disk.report, disk.post, disk.silence
-        ),
-    )
+    bench = Bench(disk, disk.workers(pool))
     bench.send(["/a/1", "/a/2", "/a/3"])
     for _ in range(3):
         bench.pass_(1.0)

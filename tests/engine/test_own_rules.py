@@ -9,12 +9,8 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import (
     DecisionContext,
-    Draft,
-    Roster,
-    SchedulingPolicy,
     rules_of,
 )
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
@@ -25,7 +21,8 @@ from autoexp_tui.model.rules import (
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.scheduling.circuit_breaker import end_attempt
-from tests.model.builders import at, ended, job, plan, run, started
+from tests.engine.bench import decide
+from tests.model.builders import ended, job, plan, run, started
 
 OWN = Monitoring(
     log_events=(LogEvent(name="own", pattern="shared"),),
@@ -46,15 +43,7 @@ def session() -> SessionState:
 
 
 def context(state: SessionState) -> DecisionContext:
-    return DecisionContext(
-        draft=Draft(state, at(300.0), epoch=1),
-        watch=Watch(),
-        timers=Timers(),
-        roster=Roster(),
-        outside={},
-        metrics={},
-        policy=SchedulingPolicy(),
-    )
+    return decide(state, 300.0)
 
 
 def read(state: SessionState, name: str, data: bytes) -> DecisionContext:
@@ -74,12 +63,6 @@ def feed(telemetry: Telemetry, made: DecisionContext, name: str, data: bytes) ->
 def matched(made: DecisionContext) -> list[str]:
     found = (record.event for record in made.draft.records)
     return [one.rule for one in found if isinstance(one, events.LogMatched)]
-
-
-def test_a_log_is_read_by_the_rules_of_its_job() -> None:
-    state = session()
-    assert matched(read(state, "a", b"shared\n")) == ["common"]
-    assert matched(read(state, "b", b"shared\n")) == ["own"]
 
 
 def test_jobs_with_different_rules_are_read_by_one_reader_of_logs() -> None:

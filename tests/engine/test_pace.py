@@ -11,13 +11,10 @@ from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.decision_context import (
     DecisionContext,
-    Draft,
-    Roster,
-    SchedulingPolicy,
 )
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import MetricFile, Monitoring
-from tests.model.builders import at, job, plan, run, started
+from tests.engine.bench import decide
+from tests.model.builders import job, plan, run, started
 
 ROWS = "/out/a/m.jsonl"
 RULES = Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),))
@@ -37,15 +34,7 @@ class Reader:
 
     @property
     def context(self) -> DecisionContext:
-        return DecisionContext(
-            draft=Draft(self.state, at(self.t), epoch=1),
-            watch=Watch(),
-            timers=Timers(),
-            roster=Roster(),
-            outside={},
-            metrics=self.telemetry.metrics,
-            policy=SchedulingPolicy(),
-        )
+        return decide(self.state, self.t, self.telemetry)
 
     @property
     def rate(self) -> float | None:
@@ -130,12 +119,3 @@ def test_a_file_of_metrics_that_lay_there_whole_is_no_speed() -> None:
     reader.look(0, 100, 46_000, of=ROWS)
     reader.look(1, 46_010, of=ROWS)
     assert reader.rate is None
-
-
-def test_a_file_of_metrics_that_was_looked_at_before_tells_at_its_second_step() -> None:
-    reader = Reader()
-    reader.find_file()
-    reader.look(0, of=ROWS)
-    reader.look(5, 10, of=ROWS)
-    reader.look(5, 20, of=ROWS)
-    assert reader.rate == pytest.approx(2.0)

@@ -19,7 +19,6 @@ from autoexp_tui.model.rules import (
     Storm,
 )
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import sentence
 from tests.engine.bench import Bench
@@ -149,12 +148,6 @@ def test_a_restart_from_the_beginning_looks_at_no_checkpoint() -> None:
     assert not one.happened(events.CheckpointSeen)
 
 
-def test_without_the_field_nobody_looks() -> None:
-    one = bench(restarting(0), CRASH, CRASH, OK, steps=(100,))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert not one.happened(events.CheckpointSeen)
-
-
 def test_no_checkpoint_at_all_holds_nobody_up() -> None:
     one = bench(restarting(1), CRASH, CRASH, OK, steps=())
     one.until(one.is_("a", JobState.COMPLETED))
@@ -203,11 +196,6 @@ def test_what_the_log_told_of_it_is_told_of_the_one_before() -> None:
 
 
 # ------------------------------------------------------------------------ as an action
-def test_a_rule_moves_the_newest_at_once() -> None:
-    one = bench(on_crash(QuarantineCheckpoint()), CRASH, steps=(100, 200))
-    one.until(one.is_("a", JobState.FAILED))
-    one.run(3)
-    assert left(one) == [100]
 
 
 def test_a_rule_moves_and_restarts_in_that_order() -> None:
@@ -252,19 +240,7 @@ def test_a_log_line_moves_it_when_the_run_has_ended() -> None:
 @pytest.mark.parametrize("cut", range(5, 60, 2))
 def test_killed_at_any_event_exactly_one_is_moved(cut: int) -> None:
     one = bench(restarting(2), CRASH, CRASH, CRASH, OK, steps=(100, 200, 300))
-    while len(one.world.session.records) < cut and not one.job("a").ended:
-        one.engine.commit()
-        if not one.pool.step():
-            one.clock.advance(0.5)
-            one.executor.settle()
-    one.start()
+    one.die_at(cut, lambda: one.job("a").ended)
     one.until(one.is_("a", JobState.COMPLETED))
     assert one.world.shelf.aside == [f"{OUT}/iter_300.quarantined-1"]
     assert begun(one) == 4
-
-
-def test_replay_finds_the_same() -> None:
-    one = bench(restarting(1), CRASH, CRASH, OK, steps=(100, 200))
-    one.until(one.is_("a", JobState.COMPLETED))
-    folded: SessionState = one.world.session.load()
-    assert folded.jobs["a"] == one.job("a")

@@ -30,10 +30,6 @@ def playback(shown: Snapshot) -> Playback:
     return shown.playback
 
 
-def test_it_begins_at_the_beginning() -> None:
-    assert playback(playing().snapshot()).at == small().records[0].t
-
-
 def test_time_passes_at_its_speed() -> None:
     machine = playing(60.0)
     machine.tick(10.0)
@@ -45,12 +41,6 @@ def test_ages_are_counted_against_the_time_that_is_shown() -> None:
     machine = playing(60.0)
     machine.tick(100.0)
     assert machine.snapshot().engine.committed_at == machine.at
-
-
-def test_while_it_stands_nothing_moves() -> None:
-    machine = playing(on=False)
-    assert not machine.tick(100.0)
-    assert machine.at == shared().begin
 
 
 def test_what_passed_while_it_stood_is_not_made_up_for() -> None:

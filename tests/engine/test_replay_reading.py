@@ -55,13 +55,6 @@ def read_all(buffer: ReplayBuffer, portion: int = 7) -> None:
         buffer.read_on(portion)
 
 
-def test_it_stands_where_it_stands_while_more_is_read() -> None:
-    buffer = begun()
-    buffer.seek(5)
-    read_all(buffer)
-    assert buffer.position == 5
-
-
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
 def test_what_was_read_behind_is_shown_as_what_was_read_at_once(share: float) -> None:
     buffer = begun()

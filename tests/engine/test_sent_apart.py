@@ -46,11 +46,7 @@ def test_the_others_run_as_first_attempts_and_the_bad_one_says_why(
     assert bench.job("b").cause is Cause.SUBMIT_ERROR
     assert "/full/b" in str(bench.job("b").why)
     assert [len(bench.job(name).attempts) for name in "abc"] == [1, 1, 1]
-    ordered = [
-        event.effect
-        for event in bench.happened(events.EffectOrdered)
-        if isinstance(event, events.EffectOrdered)
-    ]
+    ordered = [event.effect for event in bench.happened(events.EffectOrdered)]
     sizes = [len(one.tasks) for one in ordered if isinstance(one, SubmitTasks)]
     assert sizes == [3, 1, 1, 1]
 

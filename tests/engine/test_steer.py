@@ -8,15 +8,12 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order, Sender
 from autoexp_tui.model.decision_context import (
-    DecisionContext,
     Draft,
-    Roster,
-    SchedulingPolicy,
 )
 from autoexp_tui.model.event import Event, fold
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState, why
+from tests.engine.bench import decide
 from tests.model.builders import (
     at,
     ended,
@@ -32,18 +29,7 @@ from tests.model.builders import (
 def handle_ordered(
     state: SessionState, command: Command, command_id: str = "c1", **fields: object
 ) -> list[Event]:
-    roster = Roster()
-    for record in state.jobs.values():
-        roster.note(record)
-    context = DecisionContext(
-        draft=Draft(state, at(300.0), epoch=1),
-        watch=Watch(),
-        timers=Timers(),
-        roster=roster,
-        outside={},
-        metrics={},
-        policy=SchedulingPolicy(),
-    )
+    context = decide(state, 300.0)
     order = Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
     handle_order(context, order)
     assert all(record.command_id == command_id for record in context.draft.records)
@@ -219,14 +205,6 @@ def test_an_answer_is_recorded_with_the_process_that_gave_it() -> None:
     assert event.sender == sender
 
 
-def test_stopping_with_the_jobs_waits_for_their_end() -> None:
-    state = started(plan(job("a"), job("b", 1)))
-    run(state, "a")
-    happened = handle_ordered(state, commands.StopEngine(cancel_jobs=True))
-    assert not any(isinstance(e, events.EngineStopped) for e in happened)
-    assert any(isinstance(e, events.EffectOrdered) for e in happened)
-
-
 @pytest.mark.parametrize(
     ("hand_over", "reason"),
     [(True, "handed over"), (False, f"stopped by {commands.LEAVING}")],
@@ -239,13 +217,6 @@ def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
     (stopped,) = handle_ordered(started(plan(job("a"))), stop, by=commands.LEAVING)
     assert isinstance(stopped, events.EngineStopped)
     assert (stopped.reason, stopped.on_request) == (reason, False)
-
-
-def test_a_pause_says_since_when_to_the_jobs_that_it_keeps() -> None:
-    state = started(plan(job("a")))
-    (paused,) = handle_ordered(state, commands.Pause())
-    assert isinstance(paused, events.SubmissionPaused)
-    assert isinstance(paused.why.arg("at"), float)
 
 
 def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.rules import Monitoring, StateEvent, Storm
@@ -124,13 +124,6 @@ def test_restarts_count_and_are_held_back() -> None:
     assert held.why.arg("at") == one.engine.state.paused.arg("at") != ""
 
 
-def test_what_runs_goes_on_in_a_storm() -> None:
-    long = RunScript(seconds=40.0)
-    one = Bench(jobs(5), {"j0": [[long]], **{f"j{n}": [[CRASH]] for n in range(1, 5)}})
-    one.until(lambda: one.engine.state.paused is not None)
-    one.until(one.is_("j0", JobState.COMPLETED))
-
-
 def test_failures_that_follow_in_a_storm_pause_nothing_twice() -> None:
     crashes = {f"j{n}": [[RunScript(seconds=2.0 + n, exit_code=1)]] for n in range(6)}
     one = Bench(jobs(6), crashes)
@@ -177,32 +170,10 @@ def test_resume_clears_the_warning() -> None:
     assert not one.engine.state.warnings
 
 
-def test_a_row_goes_on_under_the_next_engine() -> None:
-    one = bench(jobs(5), *[CRASH] * 5)
-    one.until(lambda: one.job("j1").ended)
-    one.start()
-    one.run(60)
-    assert begun(one) == 3
-
-
-def test_a_pause_outlives_its_engine() -> None:
-    one = bench(jobs(5), *[CRASH] * 5)
-    one.run(30)
-    one.start()
-    one.run(60)
-    assert begun(one) == 3
-    assert one.world.session.load().streaks == dict(one.engine.state.streaks)
-
-
 @pytest.mark.parametrize("cut", range(5, 50, 3))
 def test_killed_at_any_event_the_row_ends_the_same(cut: int) -> None:
     one = bench(jobs(5), *[CRASH] * 5)
-    while len(one.world.session.records) < cut and not one.engine.state.paused:
-        one.engine.commit()
-        if not one.pool.step():
-            one.clock.advance(0.5)
-            one.executor.settle()
-    one.start()
+    one.die_at(cut, lambda: one.engine.state.paused)
     one.run(90)
     assert begun(one) == 3
     assert len(one.happened(events.SubmissionPaused)) == 1
@@ -263,15 +234,3 @@ def test_what_was_queued_on_a_node_left_out_counts_no_more() -> None:
     one.run(60)
     assert one.engine.state.excluded_nodes == ("n7",)
     assert one.engine.state.paused is None
-
-
-def test_dependants_wait_out_a_storm() -> None:
-    after = JobStateIs(jobs=("j3",), state="COMPLETED")
-    specs = [job(f"j{n}", n, stage="train") for n in range(4)]
-    last = job("j4", 4, depends_on=("j3",), start_conditions=(after,))
-    rules = Monitoring(storm=Storm(failures=3))
-    one = bench(plan(*specs, last, monitoring=rules), CRASH, CRASH, CRASH, OK, OK)
-    one.run(30)
-    assert one.job("j4").state is JobState.WAITING
-    one.order(commands.Resume())
-    one.until(one.is_("j4", JobState.COMPLETED))

@@ -12,14 +12,7 @@ from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import (
-    DecisionContext,
-    Draft,
-    Roster,
-    SchedulingPolicy,
-)
 from autoexp_tui.model.facts import MetricFact, MetricKey
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
@@ -29,7 +22,8 @@ from autoexp_tui.model.rules import (
     ResultSpec,
 )
 from autoexp_tui.text.patterns import MAX_LINE
-from tests.model.builders import at, job, plan, run, started
+from tests.engine.bench import decide
+from tests.model.builders import job, plan, run, started
 
 EPOCHS = Monitoring(progress=Progress(metric="epoch"))
 
@@ -48,15 +42,7 @@ class Reader:
 
     def go_on(self, t: float) -> None:
         """A commit at `t`."""
-        self.context = DecisionContext(
-            draft=Draft(self.state, at(t), epoch=1),
-            watch=Watch(),
-            timers=Timers(),
-            roster=Roster(),
-            outside={},
-            metrics=self.telemetry.metrics,
-            policy=SchedulingPolicy(),
-        )
+        self.context = decide(self.state, t, self.telemetry)
 
     def read(
         self, text: str, *, reset: bool = False, midline: bool = False, left: int = 0
@@ -84,20 +70,6 @@ class Reader:
     def emitted(self, kind: type) -> list[object]:
         found = (record.event for record in self.context.draft.records)
         return [event for event in found if isinstance(event, kind)]
-
-
-def test_a_metric_without_a_step_stands_at_the_last_step() -> None:
-    reader = Reader()
-    reader.read("step: 40 loss: 2.0\n")
-    reader.read("eval_loss: 1.5\n")
-    assert reader.fact("eval_loss") == MetricFact(1.5, 40)
-
-
-def test_metrics_of_a_log_without_steps_are_counted() -> None:
-    patterns = (MetricPattern(name="ppl", pattern=r"ppl (\d+)"),)
-    reader = Reader(Monitoring(metrics=patterns))
-    reader.read("ppl 9\nppl 8\nppl 7\n")
-    assert reader.fact("ppl") == MetricFact(7.0, 3)
 
 
 def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
@@ -293,14 +265,6 @@ def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | Non
     live = reader.telemetry.build_live("a").result
     assert noted.result == live
     return live
-
-
-def test_losses_of_an_evaluation_keep_their_names() -> None:
-    reader = Reader()
-    reader.read(EVALUATION)
-    assert reader.fact("heldout_loss") == MetricFact(1.576, 1)
-    assert reader.fact("baseline_loss") == MetricFact(1.621, 1)
-    assert reader.fact("loss") is None
 
 
 def test_a_stage_names_its_result() -> None:

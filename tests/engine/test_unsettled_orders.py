@@ -172,20 +172,6 @@ def test_a_cancel_that_nobody_confirms_is_shown_and_sent_again(
     assert one.engine.state.pending
 
 
-def test_it_is_settled_when_what_it_is_for_has_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    one = bench("a")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.RUNNING), 20)
-    cannot_confirm(one, monkeypatch)
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(lambda: one.job("a").ended, 100)
-    one.run(1)
-    assert not one.engine.state.pending
-    assert warned(one) == []
-
-
 def test_an_engine_that_is_to_stop_its_jobs_ends_when_their_ends_come_unconfirmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -115,17 +115,9 @@ def test_a_curve_is_the_same_object_until_a_point_comes() -> None:
     assert series.curve() is not before
 
 
-def test_an_empty_series_is_an_empty_curve() -> None:
-    assert rows(ThinnedCurve().curve()) == []
-
-
 def test_points_of_a_long_series_lie_evenly() -> None:
     steps = thinned([(n, math.sin(n)) for n in range(10_000)], 64).curve().steps
     assert max(after - before for before, after in pairwise(steps)) < 1200
-
-
-def test_a_short_trend_is_the_values() -> None:
-    assert compute_trend([3.0, 2.0, 1.0], 4) == (3.0, 2.0, 1.0)
 
 
 def test_a_trend_is_the_means_of_equal_stretches() -> None:

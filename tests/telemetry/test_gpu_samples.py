@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from autoexp_tui.telemetry.gpu_samples import BUSY, MEMORY, POWER, GpuTrack
+from autoexp_tui.telemetry.gpu_samples import BUSY, GpuTrack
 
 
 def sample(t: float, *busy: float | None, **fields: object) -> bytes:
@@ -17,12 +17,6 @@ def sample(t: float, *busy: float | None, **fields: object) -> bytes:
         for n, percent in enumerate(busy)
     ]
     return json.dumps({"t": t, "gpus": gpus}).encode() + b"\n"
-
-
-def test_a_sample_of_one_gpu_is_three_metrics() -> None:
-    track = GpuTrack()
-    assert track.add_lines(sample(100.0, 90.0))
-    assert track.newest == {BUSY: 90.0, MEMORY: 50.0, POWER: 300.0}
 
 
 def test_several_gpus_are_metrics_of_their_own_beside_their_mean() -> None:

@@ -56,7 +56,6 @@ def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     assert due(one, 70.0) == [QuietPeriod(SILENT, 6, 6, "no new output for 60 s")]
 
 
-PATIENT = LogEvent(name="patient", pattern_type="progress", after_seconds=90.0)
 STALLED = LogEvent(name="r", pattern_type="progress")
 """Waits as long as a stall: 300 s here."""
 PLAYS = {
@@ -116,18 +115,6 @@ def test_with_a_pattern_other_lines_are_no_sign_of_life() -> None:
     ]
 
 
-def test_each_state_of_a_progress_bar_is_a_line() -> None:
-    one = watch(HEART)
-    one.read_lines(b"1 beat\r2\r3 beat\r", 0, 10.0)
-    assert due(one, 70.0)[0].offset == 9
-
-
-def test_a_line_of_bad_utf8_is_output() -> None:
-    one = watch(SILENT, HEART)
-    one.read_lines(b"\xff\xfe beat\n", 0, 30.0)
-    assert due(one, 60.0) == []
-
-
 def test_a_counter_that_stopped_stands_still() -> None:
     one = watch(STEPS)
     one.report_step(10, 1.0, 0)
@@ -152,13 +139,6 @@ def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     ]
 
 
-def test_several_rules_share_the_runs_own_counter() -> None:
-    one = watch(STEPS, PATIENT, afresh=True)
-    one.report_step(10, 0.0, 0)
-    assert names(due(one, 60.0)) == ["steps"]
-    assert names(due(one, 90.0)) == ["patient"]
-
-
 def test_a_stall_lasts_until_the_counter_moves() -> None:
     one = watch(afresh=True)
     one.report_step(10, 1.0, 0)
@@ -170,12 +150,6 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
     assert one.is_stalled(60.0)
     one.report_step(11, 501.0, 9)
     assert not one.is_stalled(60.0)
-
-
-def test_nothing_is_due_before_the_first_look() -> None:
-    one = InactivityWatch([compile_quiet_rule(SILENT, 300.0)])
-    one.read_lines(b"hello\n", 0, 0.0)
-    assert list(one.find_due()) == []
 
 
 def test_time_in_which_no_look_succeeded_is_no_silence() -> None:

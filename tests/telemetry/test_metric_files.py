@@ -28,19 +28,18 @@ def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
     return [(point.step, dict(point.values)) for point in points]
 
 
-def test_a_path_lies_below_the_output_directory() -> None:
-    file = MetricFile(path="{stage}/metrics.jsonl", format="jsonl")
-    assert locate_file(file, job("a", stage="train")) == "/out/a/train/metrics.jsonl"
-
-
-def test_an_absolute_path_stays_what_it_is() -> None:
-    file = MetricFile(path="/m/{name}.csv", format="csv")
-    assert locate_file(file, job("a")) == "/m/a.csv"
-
-
-def test_values_in_a_pattern_are_no_patterns() -> None:
-    file = MetricFile(path="{name}/v*/m.csv", format="csv")
-    assert locate_file(file, job("a[1]")).endswith("/a[[]1]/v*/m.csv")
+@pytest.mark.parametrize(
+    ("path", "name", "lies"),
+    [
+        ("{stage}/metrics.jsonl", "a", "/out/a/train/metrics.jsonl"),
+        ("/m/{name}.csv", "a", "/m/a.csv"),
+        ("{name}/v*/m.csv", "a[1]", "/out/a[[]1]/a[[]1]/v*/m.csv"),
+    ],
+    ids=["below the output directory", "absolute", "values are no patterns"],
+)
+def test_a_file_lies_where_its_path_says(path: str, name: str, lies: str) -> None:
+    file = MetricFile(path=path, format="csv")
+    assert locate_file(file, job(name, stage="train")) == lies
 
 
 def test_what_no_job_has_is_named() -> None:
