@@ -95,14 +95,6 @@ def test_only_plain_defaults_are_kept(tmp_path: Path) -> None:
     assert found["defaults"] == {"b": [1, 2], "d": 7}
 
 
-def test_what_is_left_of_a_command_line_is_not_needed(tmp_path: Path) -> None:
-    found = schema(
-        tmp_path, "def f(p):\n    p.add_argument('r', nargs=argparse.REMAINDER)\n"
-    )
-
-    assert "required" not in str(found["arguments"])
-
-
 def test_what_a_program_prints_and_starts_is_not_in_the_way(tmp_path: Path) -> None:
     text = (
         "print('hello'); os.write(1, b'noise')\n"
@@ -194,19 +186,13 @@ def test_both_files_are_the_same_again() -> None:
     assert json.loads(format_schema(one)) == one
 
 
-def test_the_group_holds_every_argument_with_its_default() -> None:
+def test_the_group_tells_of_each_argument_what_it_is() -> None:
     found = fetch_schema(Source(target=f"{LIKE_MEGATRON}:get_parser"))
-    loaded = yaml.safe_load(format_group(found, "gpt"))
+    text = format_group(found, "gpt")
+    loaded = yaml.safe_load(text)
 
     assert {key: loaded[key] for key in found["defaults"]} == found["defaults"]
     assert set(loaded) == set(decode_schema(found).by_dest)
-
-
-def test_the_group_tells_of_each_argument_what_it_is() -> None:
-    text = format_group(
-        fetch_schema(Source(target=f"{LIKE_MEGATRON}:get_parser")), "gpt"
-    )
-
     assert (
         "# -------------------- training\n\n# The rate.\n# --lr FLOAT\nlr: null\n"
         in text

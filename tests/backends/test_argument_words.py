@@ -190,24 +190,6 @@ def test_a_value_that_the_program_would_read_as_a_file_is_joined() -> None:
     assert rendered({"name": "@me"}, schema_of(parser)).words == ("--name=@me",)
 
 
-class Counted(SchemaRenderer):
-    """Counts how often a value is worked out."""
-
-    asked = 0
-
-    def _render_new(self, key: str, value: object) -> Any:
-        self.asked += 1
-        return super()._render_new(key, value)
-
-
-def test_a_value_is_worked_out_once_however_many_jobs_have_it() -> None:
-    renderer = Counted(SCHEMA, "megatron")
-    for at in range(50):
-        renderer.render({"seq_length": 4096, "bf16": True, "betas": [0.9], "lr": at})
-
-    assert renderer.asked == 3 + 50
-
-
 def test_values_of_other_kinds_are_not_confused() -> None:
     renderer = SchemaRenderer(SCHEMA, "megatron")
 

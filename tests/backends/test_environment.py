@@ -13,7 +13,6 @@ import pytest
 
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.environment import BECOME
-from autoexp_tui.backends.launch import Backends
 from autoexp_tui.backends.torchrun import ON_A_NODE
 from tests.backends.backend_configs import found, launched, refused, slurm
 from tests.executors.wrapper_runs import Attempt
@@ -47,10 +46,13 @@ def test_everything_about_a_container_becomes_a_word() -> None:
     )  # fmt: skip
 
 
-def test_an_image_alone_is_enough() -> None:
-    command = launched({**RUN, "container": "t.sif"}).command
+def test_a_container_may_be_an_image_alone_bind_nothing_or_be_none() -> None:
+    alone = launched({**RUN, "container": "t.sif"}).command
+    unbound = launched(boxed(image="/i", bind_run=False)).command
 
-    assert (command[1], command[-3]) == ("exec", "/w/t.sif")
+    assert (alone[1], alone[-3]) == ("exec", "/w/t.sif")
+    assert "--bind" not in unbound
+    assert launched({**RUN, "container": False}).command == ("./train", "a b")
 
 
 def test_directories_of_the_run_are_bound_unless_an_outer_one_is() -> None:
@@ -67,16 +69,6 @@ def test_directories_of_the_run_are_bound_unless_an_outer_one_is() -> None:
     assert binds == [
         "/scratch:/scratch", "/logs/here", "/state/autoexp", "/home/me/proj",
     ]  # fmt: skip
-
-
-def test_false_is_no_container() -> None:
-    assert launched({**RUN, "container": False}).command == ("./train", "a b")
-
-
-def test_binding_the_run_may_be_left_out() -> None:
-    command = launched(boxed(image="/i", bind_run=False)).command
-
-    assert "--bind" not in command
 
 
 def test_variables_reach_the_inside_whatever_is_in_them() -> None:
@@ -125,25 +117,6 @@ def test_auto_takes_the_runtime_that_is_there(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert launched({**RUN, "container": "/i"}).command[0] == runtime
-
-
-def test_the_path_is_looked_through_once_for_all_jobs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def which(name: str, path: str) -> str:
-        asked.append(name)
-        return name
-
-    monkeypatch.setattr("shutil.which", which)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    backends = Backends(Places("/w", "/w/state"))
-
-    for lr in range(3):
-        backend = {**RUN, "container": "docker://i", "lr": lr}
-        backends.launch({"backend": backend})
-    assert asked == ["apptainer"]
 
 
 @pytest.mark.parametrize(
@@ -258,15 +231,6 @@ def ran(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_command_runs_in_the_venv(venv: Path) -> None:
-    code = "import os, sys; print(sys.prefix, os.environ['VIRTUAL_ENV'])"
-    backend = {"class_name": "Command", "command": ["python", "-c", code]}
-
-    found = ran(launched({**backend, "venv": str(venv)}).command)
-
-    assert found.stdout.split() == [str(venv), str(venv)]
-
-
 @pytest.mark.parametrize(
     ("words", "status"), [(["sh", "-c", "exit 7"], 7), (["no-such-program"], 127)]
 )
@@ -305,8 +269,8 @@ def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
     runtime = tmp_path / "apptainer"
     runtime.write_text(FAKE)
     runtime.chmod(0o755)
-    seen = "sys.prefix, os.getcwd(), os.environ['A'], sys.argv[1]"
-    code = f"import os, sys; print({seen}); sys.exit(6)"
+    seen = "sys.prefix, e['VIRTUAL_ENV'], os.getcwd(), e['A'], sys.argv[1]"
+    code = f"import os, sys; e = os.environ; print({seen}); sys.exit(6)"
     backend = {
         "class_name": "Command", "command": ["python", "-c", code, "$HOME; x"],
         "env": {"A": "x y"}, "venv": str(venv),
@@ -319,5 +283,5 @@ def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
 
     assert status == 6
     lines = attempt.log.read_text().splitlines()
-    assert lines[-1] == f"{venv} {tmp_path} x y $HOME; x"
+    assert lines[-1] == f"{venv} {venv} {tmp_path} x y $HOME; x"
     assert "option --nv" in lines

@@ -92,14 +92,6 @@ def test_fsdp_turns_its_own_kind_on(
     assert arguments(fsdp(kind, **args)) == words
 
 
-def test_what_arguments_ask_of_each_other_is_left_to_megatron() -> None:
-    args = {"fp16": True, "bf16": True, "tensor_model_parallel_size": 3}
-
-    assert arguments(megatron(**args)) == [
-        "--fp16", "--bf16", "--tensor-model-parallel-size", "3",
-    ]  # fmt: skip
-
-
 def test_a_wrong_kind_of_fsdp_is_told() -> None:
     (problem,) = refused(fsdp("deepspeed"))
 

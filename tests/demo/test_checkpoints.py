@@ -108,14 +108,6 @@ def test_the_newest_is_the_highest_complete_iteration(tmp_path: Path) -> None:
     assert checkpoints.locate(older) == older
 
 
-@pytest.mark.parametrize("iteration", [None, 8])
-def test_a_missing_checkpoint_is_an_error(
-    tmp_path: Path, iteration: int | None
-) -> None:
-    with pytest.raises(DemoError, match="no complete checkpoint"):
-        checkpoints.locate(tmp_path / "nowhere", iteration)
-
-
 def test_a_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     path = save(tmp_path)
     arrays = path / "model.npz"

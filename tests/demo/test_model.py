@@ -58,19 +58,6 @@ def test_the_loss_is_the_mean_negative_log_probability() -> None:
     assert loss == pytest.approx(expected)
 
 
-def test_random_weights_know_nothing_yet() -> None:
-    shape = Shape(context=24, hidden=64, vocabulary=128)
-    weights = model.split_weights(model.initialize_weights(shape, seed=0), shape)
-    text = np.arange(1000) % 128
-    assert model.text_loss(weights, text, 24) == pytest.approx(math.log(128), abs=0.1)
-
-
-def test_the_weights_are_views_of_the_flat_vector() -> None:
-    flat = double_weights()
-    model.split_weights(flat, SHAPE).output_bias[-1] = 42.0
-    assert flat[-1] == 42.0
-
-
 def test_the_same_seed_gives_the_same_weights() -> None:
     first = model.initialize_weights(SHAPE, seed=3)
     assert first.tobytes() == model.initialize_weights(SHAPE, seed=3).tobytes()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from autoexp_tui.demo import checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.demo.conftest import Outcome, Run
@@ -117,15 +114,6 @@ def test_its_own_checkpoint_goes_before_the_newest_of_the_directory_to_load(
     assert "own/iter_00000050 at iteration 50" in again.lines("successfully loaded")[0]
 
 
-def test_a_loaded_run_still_crashes_where_it_is_asked_to(
-    small_train: Run, tmp_path: Path
-) -> None:
-    small_train("--save", tmp_path / "stable")
-    load = ("--load", tmp_path / "stable" / "iter_00000020", "--save", tmp_path / "own")
-    with pytest.raises(RuntimeError, match="iteration 25"):
-        small_train(*load, "--crash-at", 25)
-
-
 def test_a_finished_run_started_again_does_nothing(
     small_train: Run, tmp_path: Path
 ) -> None:
@@ -135,14 +123,6 @@ def test_a_finished_run_started_again_does_nothing(
     assert outcome.status == 0
     assert outcome.lines("training complete at iteration 40")
     assert (tmp_path / FINAL / "model.npz").stat().st_mtime_ns == before
-
-
-def test_a_checkpoint_at_the_last_iteration_is_saved_under_the_new_run(
-    small_train: Run, tmp_path: Path
-) -> None:
-    small_train("--save", tmp_path / "one")
-    small_train("--load", tmp_path / "one", "--save", tmp_path / "two")
-    assert_same_state(tmp_path / "one" / FINAL, tmp_path / "two" / FINAL)
 
 
 def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) -> None:
@@ -186,22 +166,3 @@ def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
     assert (save / FINAL / "done.txt").exists()
     monkeypatch.setenv("AUTOEXP_RESUME", "1")
     assert small_train("--save", save).lines("successfully loaded checkpoint")
-
-
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(
-    small_process: Run,
-    small_process_command: Callable[..., list[str]],
-    tmp_path: Path,
-) -> None:
-    small_process("--save", tmp_path / "whole")
-    often = ("--save", tmp_path / "killed", "--save-interval", 1)
-    command = small_process_command(*often, "--log-interval", 1)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        next(line for line in process.stdout if "iteration       15/" in line)
-        process.send_signal(signal.SIGKILL)
-    newest = checkpoints.find_newest(tmp_path / "killed")
-    assert newest is not None
-    assert newest.name >= "iter_00000014"
-    small_process(*often)
-    assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)

@@ -145,11 +145,6 @@ def test_each_python_process_is_asked_for_its_stack(
     assert f"py-spy dump --pid {hung.pid}: py-spy.{hung.pid}.txt" in kept.summary
 
 
-def test_what_the_gpus_do_is_kept(tmp_path: Path, tools: Path) -> None:
-    tool(tools, "nvidia-smi", "#!/bin/sh\necho '100 %'\n")
-    assert text(look(tmp_path), "*/nvidia-smi.txt") == "100 %\n"
-
-
 def test_what_a_tool_prints_cannot_steer_a_terminal(
     tmp_path: Path, tools: Path
 ) -> None:

@@ -233,19 +233,14 @@ def doubts(tmp_path: Path, count: int) -> list[Submission]:
 
 
 def test_one_answer_is_for_all_that_is_in_doubt(tmp_path: Path) -> None:
-    slurm, commands = executor(tmp_path)
+    clock = ManualClock()
+    slurm, commands = executor(tmp_path, clock)
     for submission in doubts(tmp_path, 10):
         assert slurm.adopt([submission]).error == ""
     assert (commands.calls["squeue"], commands.calls["sacct"]) == (1, 1)
-
-
-def test_a_later_question_is_put_anew(tmp_path: Path) -> None:
-    clock = ManualClock()
-    slurm, commands = executor(tmp_path, clock)
-    for submission in doubts(tmp_path, 2):
-        slurm.adopt([submission])
-        clock.advance(4.0)
-    assert commands.calls["squeue"] == 2
+    clock.advance(4.0)
+    slurm.adopt(doubts(tmp_path, 1))
+    assert commands.calls["squeue"] == 2  # a later question is put anew
 
 
 def test_who_gave_no_answer_is_not_asked_for_each_doubt(tmp_path: Path) -> None:

@@ -162,17 +162,15 @@ def forgotten(world: World, *, restarted: bool = True, option: str = "") -> Task
 
 
 def test_a_run_that_a_restarted_controller_forgot_is_to_run_again(world: World) -> None:
-    report = told(world, forgotten(world))
+    """It is waited for like a lost one, and told to end if it lives yet."""
+    task = forgotten(world)
+    assert not Path(task.attempt_dir, "cancel").exists()
+    began = world.clock.monotonic()
+    report = told(world, task)
+    assert world.clock.monotonic() - began >= world.executor.lost_after_seconds
+    assert Path(task.attempt_dir, "cancel").exists()
     assert (report.cause, report.rerun, report.exited) == (Cause.NODE_FAIL, True, None)
     assert report.reason == "Slurm's controller was started again and does not know it"
-
-
-def test_a_forgotten_run_is_waited_for_like_a_lost_one(world: World) -> None:
-    task = forgotten(world)
-    began = world.clock.monotonic()
-    told(world, task)
-    waited = world.clock.monotonic() - began
-    assert waited >= world.executor.lost_after_seconds
 
 
 @pytest.mark.parametrize("option", ["no-requeue", "requeue"])
@@ -184,13 +182,6 @@ def test_what_slurm_was_told_not_to_run_again_is_not(world: World, option: str) 
 def test_a_run_that_vanished_under_a_living_controller_is_lost(world: World) -> None:
     report = told(world, forgotten(world, restarted=False))
     assert (report.cause, report.rerun) == (None, False)
-
-
-def test_a_forgotten_run_that_lives_yet_is_told_to_end(world: World) -> None:
-    task = forgotten(world)
-    assert not Path(task.attempt_dir, "cancel").exists()
-    told(world, task)
-    assert Path(task.attempt_dir, "cancel").exists()
 
 
 def lost(world: World, task: Task) -> bool:
@@ -205,6 +196,11 @@ def refuses(*_: object) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 
+def is_unwritable(report: TaskReport) -> bool:
+    told = report.reason.endswith("cannot be written: Read-only file system")
+    return told and report.phase is TaskPhase.UNKNOWN
+
+
 @pytest.mark.parametrize("restarted", [True, False])
 def test_no_run_is_lost_while_its_directory_takes_no_writes(
     world: World, monkeypatch: pytest.MonkeyPatch, restarted: bool
@@ -213,22 +209,8 @@ def test_no_run_is_lost_while_its_directory_takes_no_writes(
     with monkeypatch.context() as patched:
         patched.setattr(supervisors, "write_record", refuses)
         assert not world.until(lambda: lost(world, task))
+        assert world.until(lambda: is_unwritable(look(world, task)))
     assert world.until(lambda: lost(world, task))
-
-
-def test_a_directory_that_takes_no_writes_is_told_as_what_is_not_known(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = forgotten(world)
-    monkeypatch.setattr(supervisors, "write_record", refuses)
-    found: list[TaskReport] = []
-
-    def unknown() -> bool:
-        found.append(look(world, task))
-        return found[-1].phase is TaskPhase.UNKNOWN
-
-    assert world.until(unknown)
-    assert found[-1].reason.endswith("cannot be written: Read-only file system")
 
 
 def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) -> None:

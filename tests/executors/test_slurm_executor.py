@@ -215,18 +215,6 @@ def test_a_single_wrong_answer_makes_nothing_lost(
     assert max(gone) < 1.0
 
 
-def test_a_controller_that_comes_back_is_believed_again(world: World) -> None:
-    task = world.runs_as("a", RunScript(seconds=30))
-    submit(world, task)
-    wait_until_running(world, task)
-    world.slurm.away = True
-    world.clock.advance(10)
-    assert "Unable to contact" in world.executor.poll([task]).error
-    world.slurm.away = False
-    assert world.until(lambda: not world.executor.poll([task]).error)
-    assert wait_for_end(world, task).exited is not None
-
-
 def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=5, exit_code=3))
     submit(world, task)
@@ -241,15 +229,6 @@ def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> N
     assert world.until(over)
     assert seen[-1].exited is not None
     assert seen[-1].exited.exit_code == 3
-
-
-def test_accounting_that_is_down_ends_nothing(world: World) -> None:
-    task = world.runs_as("a", RUNS_LONG)
-    submit(world, task)
-    wait_until_running(world, task)
-    world.slurm.database_away = True
-    assert world.calls_in(60, task) > 0
-    assert look(world, task).phase is TaskPhase.RUNNING
 
 
 @pytest.mark.parametrize(
@@ -405,19 +384,6 @@ def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
     report = look(world, task)
     assert (report.phase, report.exited) == (TaskPhase.RUNNING, None)
     assert world.cluster.queue()[0].word == "COMPLETING"
-
-
-def test_a_lost_node_is_a_further_run_where_slurm_requeues(world: World) -> None:
-    task = world.runs_as("a", RUNS_LONG, RunScript(seconds=2))
-    submit(world, task)
-    node = wait_until_running(world, task).node
-    world.cluster.lose_node(node)
-    phases = world.phases(task, lambda report: report.exited is not None)
-    assert TaskPhase.QUEUED in phases
-    report = wait_for_end(world, task)
-    assert report.began is not None
-    assert (report.began.run, report.cause) == (1, None)
-    assert world.cluster.problems() == ()
 
 
 def test_a_lost_node_is_the_cause_where_slurm_does_not_requeue(world: World) -> None:

@@ -112,40 +112,6 @@ FAILED = "sbatch: error: Batch job submission failed: "
 @pytest.mark.parametrize(
     "stderr",
     [
-        "sbatch: error: invalid partition specified: nosuch\n"
-        f"{FAILED}Invalid partition name specified\n",
-        "sbatch: unrecognized option '--bogus=1'\n"
-        'Try "sbatch --help" for more information\n',
-        f"{FAILED}Requested node configuration is not available\n",
-        "sbatch: error: Invalid generic resource (gres) specification\n",
-        "sbatch: error: Memory specification can not be satisfied\n"
-        f"{FAILED}Requested node configuration is not available\n",
-        "sbatch: error: Invalid --time specification\n",
-        f"{FAILED}Job dependency problem\n",
-        f"{FAILED}Invalid job array specification\n",
-        "Invalid time specification (pos=0): nonsense\n"
-        "sbatch: error: Invalid --begin specification\n",
-        f"{FAILED}Invalid feature specification\n",
-        f"{FAILED}Invalid node name specified\n",
-        "sbatch: error: Unable to open file /nosuch/file\n",
-        "sbatch: error: Batch script is empty!\n",
-        f"{FAILED}Requested reservation is invalid\n",
-        f"{FAILED}Invalid license specification\n",
-        f"{FAILED}Node count specification invalid\n",
-        f"{FAILED}Invalid account or account/partition combination specified\n",
-        f"{FAILED}Invalid qos specification\n",
-        f"{FAILED}User's group not permitted to use this partition\n",
-        f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)\n",
-        f"{FAILED}Invalid Trackable RESource (TRES) specification\n",
-    ],
-)
-def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
-    assert detect_refusal(stderr) is Refusal.LASTING
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
         "sbatch: error: AssocMaxSubmitJobLimit\n"
         f"{FAILED}Job violates accounting/QOS policy (job submit limit, user's size "
         "and/or time limits)\n",
@@ -179,24 +145,41 @@ def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -
     assert is_count_limit(stderr) is fewer
 
 
-@pytest.mark.parametrize(
-    "stderr",
-    [
+MEANINGS = {
+    Refusal.LASTING: [
+        "sbatch: error: invalid partition specified: nosuch\n"
+        f"{FAILED}Invalid partition name specified\n",
+        "sbatch: unrecognized option '--bogus=1'\n"
+        'Try "sbatch --help" for more information\n',
+        f"{FAILED}Requested node configuration is not available\n",
+        "sbatch: error: Invalid generic resource (gres) specification\n",
+        "sbatch: error: Memory specification can not be satisfied\n"
+        f"{FAILED}Requested node configuration is not available\n",
+        "sbatch: error: Invalid --time specification\n",
+        f"{FAILED}Job dependency problem\n",
+        f"{FAILED}Invalid job array specification\n",
+        "Invalid time specification (pos=0): nonsense\n"
+        "sbatch: error: Invalid --begin specification\n",
+        f"{FAILED}Invalid feature specification\n",
+        f"{FAILED}Invalid node name specified\n",
+        "sbatch: error: Unable to open file /nosuch/file\n",
+        "sbatch: error: Batch script is empty!\n",
+        f"{FAILED}Requested reservation is invalid\n",
+        f"{FAILED}Invalid license specification\n",
+        f"{FAILED}Node count specification invalid\n",
+        f"{FAILED}Invalid account or account/partition combination specified\n",
+        f"{FAILED}Invalid qos specification\n",
+        f"{FAILED}User's group not permitted to use this partition\n",
+        f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)\n",
+        f"{FAILED}Invalid Trackable RESource (TRES) specification\n",
+    ],
+    Refusal.DOUBT: [
         f"{FAILED}Unable to contact slurm controller (receive failure)\n",
         f"{FAILED}Transport endpoint is not connected\n",
         f"{FAILED}Socket timed out on send/recv operation\n",
         f"{FAILED}Zero Bytes were transmitted or received\n",
     ],
-)
-def test_without_an_answer_of_the_controller_it_may_have_been_taken(
-    stderr: str,
-) -> None:
-    assert detect_refusal(stderr) is Refusal.DOUBT
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
+    Refusal.UNREACHABLE: [
         f"{FAILED}Unable to contact slurm controller (connect failure)\n",
         f"{FAILED}Connection refused\n",
         "sbatch: error: If munged is up, restart with --num-threads=10\n"
@@ -209,19 +192,19 @@ def test_without_an_answer_of_the_controller_it_may_have_been_taken(
         '"/run/munge/munge.socket.2": No such file or directory\n'
         f"{FAILED}Protocol authentication error\n",
     ],
-)
-def test_without_a_connection_or_a_credential_nothing_was_sent(stderr: str) -> None:
-    assert detect_refusal(stderr) is Refusal.UNREACHABLE
-
-
-@pytest.mark.parametrize(
-    "stderr",
-    [
+    Refusal.UNKNOWN: [
         "",
         f"{FAILED}Cluster is rebalancing its tranches\n",
         "sbatch: error: cli_filter: come back after lunch\n"
         f"{FAILED}Unspecified error\n",
     ],
+}
+"""What no retry mends; without an answer it may have been taken; without a
+connection or a credential nothing was sent; words that nobody knows."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "stderr"), [(kind, text) for kind in MEANINGS for text in MEANINGS[kind]]
 )
-def test_words_that_nobody_knows_are_no_verdict(stderr: str) -> None:
-    assert detect_refusal(stderr) is Refusal.UNKNOWN
+def test_what_a_failure_means(kind: Refusal, stderr: str) -> None:
+    assert detect_refusal(stderr) is kind

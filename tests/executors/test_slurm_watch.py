@@ -88,13 +88,6 @@ def test_questions_are_quick_again_after_something_has_moved() -> None:
     assert 138.0 in times
 
 
-def test_a_hurried_question_is_put_three_seconds_after_the_last() -> None:
-    rhythm = Rhythm()
-    rhythm.note_question(0.0, moved=True)
-    rhythm.hurried = True
-    assert (rhythm.is_due(2.9), rhythm.is_due(3.0)) == (False, True)
-
-
 def test_one_hurry_is_one_question() -> None:
     rhythm = Rhythm()
     rhythm.hurried = True

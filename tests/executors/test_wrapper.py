@@ -90,13 +90,6 @@ def working_python(major: int, minor: int) -> str | None:
     return None
 
 
-def test_without_a_task_it_says_how_it_is_used() -> None:
-    ran = subprocess.run(
-        [sys.executable, str(SOURCE)], capture_output=True, text=True, check=False
-    )
-    assert (ran.returncode, ran.stderr.startswith("usage:")) == (64, True)
-
-
 def test_a_task_file_that_cannot_be_read_is_reported(attempt: Attempt) -> None:
     path = attempt.root / "task.json"
     for text in ("", "[]", "{}", '{"attempt_dir": 1}'):
@@ -250,14 +243,6 @@ def test_a_run_names_itself_and_its_place_as_the_queue_does(
     assert (run.began.host, run.began.partition) == ("nid001893", "gpu")
     assert attempt.record("claim")["executor_id"] == run.began.executor_id == name
     assert os.readlink(attempt.log) == f"slurm-{name}.out"
-
-
-def test_a_second_start_does_nothing_and_says_so(attempt: Attempt) -> None:
-    attempt.run("echo once >> ran", nonce="n1")
-    assert attempt.run("echo twice >> ran", nonce="n2") == 0
-    assert (attempt.root / "out" / "ran").read_text() == "once\n"
-    assert attempt.record("duplicate.n2.json")["nonce"] == "n2"
-    assert attempt.record("claim")["nonce"] == "n1"
 
 
 def test_of_many_starts_at_once_exactly_one_runs(attempt: Attempt) -> None:
@@ -465,17 +450,6 @@ def hold(attempt: Attempt, name: str) -> int:
     return handle
 
 
-def test_a_run_waits_for_a_slot_and_begins_when_one_is_free(attempt: Attempt) -> None:
-    taken = hold(attempt, "slot.0")
-    process = attempt.start(attempt.task("exit 0", slots=slots_in(attempt)))
-    attempt.wait_for("claim")
-    time.sleep(0.15)
-    assert not attempt.has("begin.0.json")
-    os.close(taken)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.has("exit.0.json")
-
-
 def test_a_slot_is_held_until_the_last_process_of_the_run_is_gone(
     attempt: Attempt,
 ) -> None:
@@ -624,30 +598,6 @@ def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
     assert masks == [0, 0]
 
 
-def test_a_storm_of_signals_is_one_end(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("sleep 30", grace_seconds=5))
-    attempt.wait_for("begin.0.json")
-    for _ in range(300):
-        process.send_signal(signal.SIGTERM)
-        process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-def test_a_command_that_ignores_term_is_killed_after_the_grace(
-    attempt: Attempt,
-) -> None:
-    script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
-    process = attempt.start(attempt.task(script, grace_seconds=0.2))
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    started = time.monotonic()
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert time.monotonic() - started >= 0.2
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGKILL
-    assert attempt.living() == []
-
-
 def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
     process = attempt.start(attempt.task("exec sleep 30", grace_seconds=10))
     attempt.wait_for("begin.0.json")
@@ -669,56 +619,35 @@ def test_a_cancel_file_ends_a_run(attempt: Attempt) -> None:
     assert ended["asked"] is True
 
 
-_SIGNALLED_TOGETHER = """
-import os, signal, sys
+_SIGNALLED = """
+import os, signal, sys, threading
 from autoexp_tui.executors import wrapper
 listen = wrapper.Child.read_report
 
 def listen_and_be_signalled(child):
     told = "signal" in child.told
     heard = listen(child)
-    if "signal" in child.told and not told:
+    if sys.argv[1] == "with" and "signal" in child.told and not told:
         os.kill(os.getpid(), signal.SIGTERM)
+    if sys.argv[1] == "after" and "leftovers" in child.told:
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     return heard
 
 wrapper.Child.read_report = listen_and_be_signalled
-sys.exit(wrapper.main(sys.argv[1:]))
+sys.exit(wrapper.main(sys.argv[2:]))
 """
 
 
-def test_a_signal_that_comes_with_the_end_may_have_caused_it(attempt: Attempt) -> None:
-    task = attempt.task("exit 0")
-    together = [sys.executable, "-c", _SIGNALLED_TOGETHER, str(task)]
-    subprocess.run(together, check=False, timeout=PATIENCE)
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["asked"]) == (0, True)
-
-
-_SIGNALLED_AFTER_ITS_COMMAND = """
-import os, signal, sys, threading
-from autoexp_tui.executors import wrapper
-listen = wrapper.Child.read_report
-
-def listen_and_be_signalled(child):
-    heard = listen(child)
-    if "leftovers" in child.told:
-        signalled = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
-        signalled.start()
-    return heard
-
-wrapper.Child.read_report = listen_and_be_signalled
-sys.exit(wrapper.main(sys.argv[1:]))
-"""
-
-
-def test_slurm_may_signal_the_command_before_the_wrapper(attempt: Attempt) -> None:
-    task = attempt.task("exit 0")
-    subprocess.run(
-        [sys.executable, "-c", _SIGNALLED_AFTER_ITS_COMMAND, str(task)],
-        check=False,
-        timeout=PATIENCE,
-        env={**os.environ, "SLURM_JOB_ID": "77"},
-    )
+@pytest.mark.parametrize(
+    ("when", "env"), [("with", {}), ("after", {"SLURM_JOB_ID": "77"})]
+)
+def test_a_signal_that_comes_with_the_end_may_have_caused_it(
+    when: str, env: dict[str, str], attempt: Attempt
+) -> None:
+    """Slurm may signal the command before the wrapper."""
+    words = [sys.executable, "-c", _SIGNALLED, when, str(attempt.task("exit 0"))]
+    ran = {**os.environ, **env}
+    subprocess.run(words, check=False, timeout=PATIENCE, env=ran)
     ended = attempt.record("exit.0.json")
     assert (ended["exit_code"], ended["asked"]) == (0, True)
 
@@ -837,15 +766,6 @@ def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
     assert sorted(os.listdir(attempt.dir)) == ["exit.0.json", "task.n1.json"]
 
 
-def test_without_room_the_exit_record_waits_for_some(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0")))
-    FullDisk(monkeypatch, failures=3)
-    wrapper.write_exit(task, 0, ENDED)
-    assert attempt.record("exit.0.json")["exit_code"] == 0
-
-
 def test_a_task_that_sets_no_end_of_patience_waits_for_room_for_hours(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -866,17 +786,6 @@ def test_a_task_that_sets_no_end_of_patience_waits_for_room_for_hours(
     wrapper.write_exit(task, 0, ENDED)
     assert now > 3 * 3600
     assert attempt.record("exit.0.json")["exit_code"] == 0
-
-
-def test_in_the_end_the_exit_status_alone_tells(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0", record_patience=0)))
-    FullDisk(monkeypatch, failures=10_000)
-    child = wrapper.Child(0, -1, -1)
-    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
-    assert supervisor.record_end(child, {**ENDED, "exit_code": 7}) == 7
-    assert not attempt.has("exit.0.json")
 
 
 class Away:
@@ -1028,42 +937,12 @@ def test_records_are_put_right_while_the_command_runs(attempt: Attempt) -> None:
     process.communicate(timeout=PATIENCE)
 
 
-def test_records_that_are_removed_for_ever_are_given_up(attempt: Attempt) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0")))
-    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
-    path = attempt.dir / "begin.0.json"
-    supervisor.kept = [wrapper.Kept(str(path), {"v": 1})]
-    for _ in range(wrapper.MOST_RESTORED):
-        supervisor._restore_records()
-        path.unlink()
-    supervisor._restore_records()
-    assert not path.exists()
-
-
 def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
     process = begun(attempt, "exit 3", grace_seconds=60)
     os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
     process.terminate()
     process.communicate(timeout=PATIENCE)
     assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-def test_a_guard_that_a_debugger_holds_is_killed_with_its_command(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = wrapper.load_task(str(attempt.task("exit 0")))
-    guard = subprocess.Popen(["sleep", "60"])
-    guard.send_signal(signal.SIGSTOP)
-    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
-    child = wrapper.Child(guard.pid, -1, -1)
-    numbers = {signal.SIGCONT: signal.SIGSTOP, signal.SIGKILL: signal.SIGKILL}
-    kill = os.kill
-    monkeypatch.setattr(os, "kill", lambda pid, number: kill(pid, numbers[number]))
-    stat = Path(f"/proc/{guard.pid}/stat")
-    assert until(lambda: ") T " in stat.read_text())
-    supervisor._kill(child, 100.0)
-    supervisor._kill(child, 100.0 + wrapper.SWEEP_SECONDS)
-    assert guard.wait(PATIENCE) == -signal.SIGKILL
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, *counts: int | None) -> None:
@@ -1119,17 +998,6 @@ def test_where_the_kernel_does_not_count_nothing_is_known(
 
     monkeypatch.setattr(wrapper, "open", missing, raising=False)
     assert wrapper.oom_kills() is None
-
-
-@pytest.mark.parametrize(
-    ("path", "job"),
-    [
-        ("/sys/slurm/uid_0/job_12/step_batch/task_0", "/sys/slurm/uid_0/job_12"),
-        ("/sys/user.slice/session-2.scope", "/sys/user.slice/session-2.scope"),
-    ],
-)
-def test_of_a_slurm_job_all_steps_are_counted(path: str, job: str) -> None:
-    assert wrapper.job_cgroup(path) == job
 
 
 def tool(attempt: Attempt, script: str) -> str:
@@ -1209,30 +1077,6 @@ def detached(attempt: Attempt, task: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         arguments, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
-
-
-def test_a_detached_start_answers_when_it_has_claimed(attempt: Attempt) -> None:
-    task = attempt.task("exit 0")
-    with (attempt.root / "err").open("w") as errors:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        )
-        answer, _ = process.communicate(timeout=PATIENCE)
-    assert json.loads(answer) == {"state": "claimed"}
-    assert process.returncode == 0
-    owner = attempt.record("claim")["process"]
-    assert isinstance(owner, dict)
-    assert owner["pid"] != process.pid
-    attempt.wait_for("exit.0.json")
-
-
-def test_a_detached_start_that_comes_second_says_so(attempt: Attempt) -> None:
-    attempt.run("exit 0")
-    answer = detached(attempt, attempt.task("exit 0", nonce="n2"))
-    assert json.loads(answer.stdout) == {"state": "duplicate"}
 
 
 def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:

@@ -7,12 +7,6 @@ import pytest
 from autoexp_tui.testing.clock import ManualClock
 
 
-def test_time_passes_on_both_clocks() -> None:
-    clock = ManualClock(utc=100.0, monotonic=5.0)
-    clock.advance(2.5)
-    assert (clock.utc(), clock.monotonic()) == (102.5, 7.5)
-
-
 def test_setting_the_wall_clock_back_lets_no_time_pass() -> None:
     clock = ManualClock(utc=100.0, monotonic=5.0)
     clock.set_utc(40.0)

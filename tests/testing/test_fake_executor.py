@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.engine.executor_port import (
-    Accepted,
-    Busy,
-    Rejected,
     Submission,
     Task,
     TaskPhase,
@@ -114,46 +110,6 @@ def test_a_requeued_run_waits_again_and_runs_again() -> None:
     assert exited is not None
     assert exited.run == 1
     assert world.executor.problems() == ()
-
-
-def test_a_requeued_run_that_was_cancelled_does_not_run_again() -> None:
-    world = World({"a": [[RunScript(seconds=2, ends="requeue"), RunScript()]]})
-    world.submit(task())
-    world.after(1, task())
-    world.executor.cancel([task()])
-    assert world.after(10, task()).phase is TaskPhase.ENDED
-    assert len(world.executor.begun) == 1
-
-
-def test_a_submission_that_arrives_after_it_was_sent_again_begins_once() -> None:
-    world = World(late_seconds=30)
-    world.faults.add(Fault.ARRIVES_LATE)
-    world.submit(task())
-    world.executor.adopt([one(task())])
-    world.clock.advance(3)
-    assert world.executor.adopt([one(task())]).absent == ("tok",)
-    assert isinstance(world.submit(task()), Accepted)
-    world.clock.advance(60)
-    assert world.executor.problems() == ()
-    assert len(world.executor.copies) == 2
-    assert len(world.executor.begun) == 1
-
-
-def test_a_claim_lost_to_another_submission_is_reported() -> None:
-    world = World()
-    world.submit(task(), token="first")
-    world.submit(task(), token="second")
-    assert world.after(5, task()).duplicate
-
-
-@pytest.mark.parametrize(
-    ("fault", "kind"), [(Fault.BUSY, Busy), (Fault.REJECTED, Rejected)]
-)
-def test_a_refusal_takes_nothing(fault: Fault, kind: type) -> None:
-    world = World()
-    world.faults.add(fault)
-    assert isinstance(world.submit(task()), kind)
-    assert world.executor.copies == []
 
 
 def test_polls_may_fail_be_empty_or_lack_some() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_script import RunScript
 from tests.support.fake_slurm import FakeSlurm
-from tests.support.fake_slurm_faults import PlannedSlurmFaults
-from tests.support.fake_slurm_jobs import ClusterSettings
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
 FIELDS = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
@@ -25,16 +22,11 @@ NOW = 1_700_000_000
 class Site:
     """A made-up cluster, and scripts to submit to it."""
 
-    def __init__(
-        self, root: Path, settings: ClusterSettings | None = None, *runs: RunScript
-    ) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = ManualClock()
-        self.faults = PlannedSlurmFaults()
-        scripts = runs or (RunScript(seconds=10),)
-        self.slurm = FakeSlurm(
-            self.clock, Ran, lambda _: scripts, settings, faults=self.faults
-        )
+        scripts = (RunScript(seconds=10),)
+        self.slurm = FakeSlurm(self.clock, Ran, lambda _: scripts)
 
     def run(self, *words: str, timeout: float = 30.0) -> Ran:
         return self.slurm.run(words, timeout)
@@ -68,15 +60,6 @@ class Site:
             (self.root / f"{index}.json").write_text(json.dumps(fields))
         end = "/${SLURM_ARRAY_TASK_ID:-0}.json"
         return f"#!/bin/bash\nexec python3 w.py {self.root}{end}\n"
-
-    def record(self, name: str, index: int = 0) -> dict[str, Any]:
-        found = json.loads((self.root / "attempts" / str(index) / name).read_text())
-        assert isinstance(found, dict)
-        return found
-
-    def records(self, index: int = 0) -> set[str]:
-        found = (self.root / "attempts" / str(index)).iterdir()
-        return {path.name for path in found}
 
     def queue(self) -> str:
         return self.run(*SQUEUE, FIELDS).stdout
@@ -144,67 +127,6 @@ def test_a_started_task_has_an_id_of_its_own_and_the_last_the_array_s(
     assert raw == ["2", "3", "1"]
 
 
-def test_without_accounting_sacct_says_so(tmp_path: Path) -> None:
-    site = Site(tmp_path, ClusterSettings(accounting=False))
-    ran = site.run(*SACCT, ACCOUNT)
-    assert (ran.status, ran.stderr) == (1, "Slurm accounting storage is disabled\n")
-    assert "accounting_storage/none" in site.run("scontrol", "show", "config").stdout
-
-
-@pytest.mark.parametrize(
-    ("words", "status", "stderr"),
-    [
-        (
-            ("--partition=nosuch",),
-            1,
-            "sbatch: error: invalid partition specified: nosuch\n"
-            "sbatch: error: Batch job submission failed: "
-            "Invalid partition name specified\n",
-        ),
-        (
-            ("--bogus=1",),
-            255,
-            "sbatch: unrecognized option '--bogus=1'\n"
-            'Try "sbatch --help" for more information\n',
-        ),
-        (
-            ("--array=bogus",),
-            1,
-            "sbatch: error: Batch job submission failed: "
-            "Invalid job array specification\n",
-        ),
-        (
-            ("--array=0-99999",),
-            1,
-            "sbatch: error: Batch job submission failed: "
-            "Invalid job array specification\n",
-        ),
-    ],
-)
-def test_sbatch_refuses_in_the_real_one_s_words(
-    site: Site, words: tuple[str, ...], status: int, stderr: str
-) -> None:
-    ran = site.sbatch(*words)
-    assert (ran.status, ran.stderr, site.states()) == (status, stderr, {})
-
-
-@pytest.mark.parametrize(
-    ("words", "asking"),
-    [
-        (("squeue", "-h"), "slurm_load_jobs error"),
-        (("scontrol", "show", "config"), "slurm_load_ctl_conf error"),
-        (("scancel", "--batch", "--signal=TERM", "5"), "slurm_load_jobs error"),
-    ],
-)
-def test_a_controller_that_is_away_is_told_in_each_program_s_words(
-    site: Site, words: tuple[str, ...], asking: str
-) -> None:
-    site.slurm.away = True
-    text = "Unable to contact slurm controller (connect failure)"
-    assert site.run(*words).stderr == f"{asking}: {text}\n"
-    assert site.run(*SACCT, ACCOUNT).ok
-
-
 def test_scancel_by_name_alone_is_silent_about_what_is_over(site: Site) -> None:
     ran = site.run("scancel", "9999")
     assert (ran.status, ran.stderr) == (0, "")
@@ -216,14 +138,6 @@ def test_scancel_with_a_filter_tells_what_is_over(site: Site) -> None:
         1,
         "scancel: error: Kill job error on job id 9999: Invalid job id specified\n",
     )
-
-
-def test_a_cancelled_task_of_a_waiting_array_leaves_no_record(site: Site) -> None:
-    site.sbatch("--array=0-3", "--hold")
-    site.run("scancel", "1_[1-2]")
-    site.clock.advance(2)
-    assert list(site.states()) == ["1_0", "1_3"]
-    assert "CANCELLED" not in site.accounts()
 
 
 def test_the_last_of_a_cancelled_array_leaves_one_row_without_an_index(
@@ -256,12 +170,3 @@ def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -
     site.run("scontrol", "requeue", "1")
     site.clock.advance(1)
     assert "1|1|REQUEUED|0:0|" in site.accounts()
-
-
-def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None:
-    line = ("sbatch", "--parsable", "--output=/nosuch/dir/x", site.script())
-    site.run(*line)
-    site.clock.advance(1)
-    assert "1|1|FAILED|JobLaunchFailure|" in site.queue()
-    site.clock.advance(1)
-    assert "|FAILED|0:53|" in site.accounts()
