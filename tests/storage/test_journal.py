@@ -79,15 +79,13 @@ def append_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_part_is_private(store: DiskStore) -> None:
-    Writer(store).begin()
-    assert part(store, 1).stat().st_mode & 0o777 == 0o600
-
-
-def test_the_current_part_has_a_name_that_stays(store: DiskStore) -> None:
+def test_the_current_part_is_private_and_has_a_name_that_stays(
+    store: DiskStore,
+) -> None:
     Writer(store).begin()
     Writer(store).begin()
     assert store.session.journal.resolve() == part(store, 2).resolve()
+    assert part(store, 2).stat().st_mode & 0o777 == 0o600
 
 
 def test_opening_a_journal_writes_nothing(store: DiskStore) -> None:
@@ -165,58 +163,39 @@ def test_what_a_full_disk_cut_short_is_cut_back_and_written_when_there_is_room(
     assert counting(store) == before + records
 
 
-def test_a_cut_that_fails_too_is_made_up_before_the_next_append(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+def refuse(*_args: object) -> None:
+    raise FULL
+
+
+@pytest.mark.parametrize(
+    ("fails", "begun"),
+    [
+        ((SYNC, "os.ftruncate"), True),  # the cut is made up before the next append
+        (("tests.storage.disk_session.FixedLease.is_held",), True),
+        (("autoexp_tui.storage.journal_writer.sync_directory",), False),
+    ],
+    ids=["its cut fails too", "the lease cannot be asked", "no sync of the directory"],
+)
+def test_an_append_that_failed_is_written_when_it_is_tried_again(
+    store: DiskStore,
+    monkeypatch: pytest.MonkeyPatch,
+    fails: tuple[str, ...],
+    *,
+    begun: bool,
 ) -> None:
     writer = Writer(store)
-    before = writer.begin()
-
-    def refuse(*_args: object) -> None:
-        raise FULL
-
+    before = writer.begin() if begun else []
+    longer = [message("a much longer line")] if begun else writer.first_events()
+    records = writer.draft(*longer)
     with monkeypatch.context() as broken:
-        broken.setattr(SYNC, refuse)
-        broken.setattr(os, "ftruncate", refuse)
-        with pytest.raises(EnvironmentFailed):
-            writer.journal.append(writer.draft(message("a much longer line")))
-    records = writer.draft(message("short"))
-    writer.journal.append(records)
-    assert counting(store) == before + records
-
-
-def test_a_lease_that_cannot_be_asked_refuses_the_append(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = Writer(store)
-    before = writer.begin()
-    records = writer.draft(message("x"))
-
-    def unknown(_lease: FixedLease) -> bool:
-        raise FULL
-
-    with monkeypatch.context() as broken:
-        broken.setattr(FixedLease, "is_held", unknown)
+        for name in fails:
+            broken.setattr(name, refuse)
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
+    if begun:
+        records = writer.draft(message("short"))
     writer.journal.append(records)
     assert counting(store) == before + records
-
-
-def test_a_part_whose_directory_would_not_sync_is_tried_again(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writer = Writer(store)
-    records = writer.draft(*writer.first_events())
-
-    def refuse(_path: Path) -> None:
-        raise FULL
-
-    with monkeypatch.context() as broken:
-        broken.setattr("autoexp_tui.storage.journal_writer.sync_directory", refuse)
-        with pytest.raises(EnvironmentFailed):
-            writer.journal.append(records)
-    writer.journal.append(records)
-    assert counting(store) == records
 
 
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":3,', b"\0" * 4096])
@@ -243,42 +222,26 @@ def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
     assert any("no later part counts" in line for line in notices)
 
 
-def test_an_engine_deposed_between_its_sync_and_its_question_is_told(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_engine_deposed_amid_its_append_is_told_and_cuts_nothing(
+    store: DiskStore, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
     first = Writer(store)
     before = first.begin()
     after: list[Recorded] = []
 
-    def taken_over_after(descriptor: int) -> None:
-        sync_data(descriptor)
+    def taken_over(descriptor: int) -> None:
         monkeypatch.setattr(SYNC, sync_data)
+        sync_data(descriptor)
         after.extend(Writer(store).begin())
+        if fails:
+            raise FULL
 
     records = first.draft(message("x"))
-    monkeypatch.setattr(SYNC, taken_over_after)
+    monkeypatch.setattr(SYNC, taken_over)
     with pytest.raises(SessionOwned):
         first.journal.append(records)
     # It was on disk when the successor sealed the part: for that one it counts.
-    assert counting(store) == before + records + after
-
-
-def test_a_deposed_engine_does_not_cut_what_its_successor_sealed(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = Writer(store)
-    before = first.begin()
-    records = first.draft(message("x"))
-    after: list[Recorded] = []
-
-    def taken_over_then_failing(_descriptor: int) -> None:
-        monkeypatch.undo()
-        after.extend(Writer(store).begin())
-        raise FULL
-
-    monkeypatch.setattr(SYNC, taken_over_then_failing)
-    with pytest.raises(SessionOwned):
-        first.journal.append(records)
     assert counting(store) == before + records + after
 
 
@@ -389,22 +352,6 @@ def test_a_missing_line_is_refused(store: DiskStore) -> None:
     assert "record 4 of epoch 1 stands where record 3" in str(damaged(store))
 
 
-def test_a_missing_part_is_refused(store: DiskStore) -> None:
-    Writer(store).begin()
-    Writer(store).begin()
-    part(store, 1).unlink()
-    assert "journal.1.jsonl" in damaged(store).problem
-
-
-def test_missing_sealed_bytes_are_refused(store: DiskStore) -> None:
-    Writer(store).begin()
-    Writer(store).begin()
-    size = part(store, 1).stat().st_size
-    first = part(store, 1).read_bytes().splitlines(keepends=True)[0]
-    os.truncate(part(store, 1), len(first))
-    assert f"{size - len(first)} bytes are missing" in damaged(store).problem
-
-
 @pytest.mark.parametrize(
     "name", ["../journal.1.jsonl", "/etc/passwd", "journal.9.jsonl"]
 )
@@ -459,21 +406,8 @@ def test_only_the_newest_events_are_handed_out(store: DiskStore) -> None:
     assert list(load_state(store.session, tail=3).events) == newest
 
 
-def test_a_session_without_a_journal_is_empty(store: DiskStore) -> None:
-    assert load_state(store.session).state.seq == 0
-
-
 def follow(store: DiskStore) -> JournalFollower:
     return JournalFollower(store.session, load_state(store.session))
-
-
-def test_a_follower_sees_what_is_appended(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    follower = follow(store)
-    added = writer.write(message("1"), message("2"))
-    assert follower.poll() == added
-    assert follower.poll() == []
 
 
 def test_a_follower_from_before_the_first_event_sees_all(store: DiskStore) -> None:
@@ -483,27 +417,20 @@ def test_a_follower_from_before_the_first_event_sees_all(store: DiskStore) -> No
     assert follower.poll() == written
 
 
-def test_a_follower_waits_for_the_end_of_a_line(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    follower = follow(store)
-    (record,) = writer.draft(message("x"))
-    data = encode_record(record)
-    append_bytes(part(store, 1), data[:20])
-    assert follower.poll() == []
-    append_bytes(part(store, 1), data[20:])
-    assert follower.poll() == [record]
-
-
-def test_a_follower_waits_for_the_end_of_a_commit(store: DiskStore) -> None:
+def test_a_follower_waits_for_the_end_of_a_line_and_of_a_commit(
+    store: DiskStore,
+) -> None:
     writer = Writer(store)
     writer.begin()
     follower = follow(store)
     records = writer.draft(message("1"), message("2"))
-    append_bytes(part(store, 1), encode_record(records[0]))
-    assert follower.poll() == []
-    append_bytes(part(store, 1), encode_record(records[1]))
+    first, second = (encode_record(record) for record in records)
+    for data in (first[:20], first[20:], second[:20]):
+        append_bytes(part(store, 1), data)
+        assert follower.poll() == []
+    append_bytes(part(store, 1), second[20:])
     assert follower.poll() == records
+    assert follower.poll() == []
 
 
 def test_a_follower_goes_on_over_take_overs(store: DiskStore) -> None:
@@ -593,31 +520,17 @@ def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
 ) -> None:
     writer = Writer(store)
     writer.begin()
-    part = store.session.get_part(1)
-    whole = part.stat().st_size
-    first = load_state(store.session).state.seq + 1
-    lines = [
-        encode_record(
-            Recorded(
-                seq=first + n,
-                epoch=1,
-                t=1.0,
-                event_id=f"e{n}",
-                event=message("x"),
-                more=n < 2,
-            )
-        )
-        for n in range(3)
-    ]
-    with part.open("ab") as file:
-        file.write(b"".join(lines[:2]))
+    path = part(store, 1)
+    whole = path.stat().st_size
+    records = writer.draft(*(message("x") for _ in range(3)))
+    lines = [encode_record(record) for record in records]
+    append_bytes(path, b"".join(lines[:2]))
     loaded = load_state(store.session)
     assert loaded.position.offset == whole
     assert "2 records of an unfinished commit" in loaded.notices[0]
-    assert find_seal(Part(id=(1, 0), path=part)).bytes == whole
-    with part.open("ab") as file:
-        file.write(lines[2])
-    assert load_state(store.session).position.seq == first + 2
+    assert find_seal(Part(id=(1, 0), path=path)).bytes == whole
+    append_bytes(path, lines[2])
+    assert load_state(store.session).position.seq == records[-1].seq
 
 
 def replanned(env: dict[str, str]) -> JobReplanned:
@@ -648,33 +561,29 @@ def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
     )
 
 
-@pytest.fixture
-def emptied(tmp_path: Path) -> WholeSession:
+def emptied(made: WholeSession) -> SessionDir:
+    made.leave()
+    for part in made.session.path.glob("journal.*.jsonl"):
+        part.write_bytes(b"")
+    return made.session
+
+
+def test_an_empty_journal_of_jobs_that_ran_is_refused_and_not_removed(
+    tmp_path: Path,
+) -> None:
     made = WholeSession(tmp_path / "k7f2")
     made.submit()
     made.begin()
-    made.leave()
-    for part in made.session.path.glob("journal.*.jsonl"):
-        part.write_bytes(b"")
-    return made
-
-
-def test_it_is_refused_with_the_job_that_ran(emptied: WholeSession) -> None:
+    session = emptied(made)
     with pytest.raises(JournalDamaged, match="jobs have run: a"):
-        load_state(emptied.session)
-
-
-def test_it_is_not_removed_while_its_jobs_may_run(emptied: WholeSession) -> None:
+        load_state(session)
     with pytest.raises(AutoexpError):
-        require_removable(emptied.session)
+        require_removable(session)
 
 
 def test_a_session_in_which_nothing_ran_has_merely_not_begun(tmp_path: Path) -> None:
-    made = WholeSession(tmp_path / "k7f2")
-    made.leave()
-    for part in made.session.path.glob("journal.*.jsonl"):
-        part.write_bytes(b"")
-    assert load_state(made.session).state.plan is None
+    session = emptied(WholeSession(tmp_path / "k7f2"))
+    assert load_state(session).state.plan is None
 
 
 @pytest.fixture(scope="module")
@@ -695,10 +604,6 @@ def test_pages_lead_back_to_the_first_record(session: SessionDir) -> None:
         found = [*page, *found]
         seq = page[0].seq
     assert found == whole
-
-
-def test_before_the_first_record_there_is_nothing(session: SessionDir) -> None:
-    assert list_earlier(str(session.path), 1, 5) == []
     assert list_earlier("", 100, 5) == []
 
 
