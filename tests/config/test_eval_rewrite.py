@@ -40,17 +40,12 @@ PLAIN = st.text(
             "${oc.eval:'${mode}_s' == 'fast_s'}",
             """${oc.eval:"_0 == 'fast_s'",'${mode}_s'}""",
         ),
+        ("${oc.eval:'${m}' == 'x'}", """${oc.eval:"_0 == 'x'",${m}}"""),
         ("${oc.eval:${oc.env:'HOME'}}", "${oc.eval:'_0',${oc.env:'HOME'}}"),
     ],
 )
 def test_operands_become_typed_arguments(written: str, typed: str) -> None:
     assert rewrite(written) == typed
-
-
-def test_a_quoted_operand_becomes_its_placeholder() -> None:
-    typed = rewrite("${oc.eval:'${mode}' == 'fast'}")
-
-    assert typed == """${oc.eval:"_0 == 'fast'",${mode}}"""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.config.job_template import (
     JobKeys,
     Template,
@@ -53,25 +52,11 @@ def values_of(keys: JobKeys) -> Mapping[object, object]:
     return {one.path: one.value for one in keys.settings}
 
 
-def split(*texts: str, group: str = "") -> JobKeys:
-    return split_overrides(texts, {}, lambda key: () if key == group else None)
+def split(*texts: str) -> JobKeys:
+    return split_overrides(texts, {}, lambda _: None)
 
 
 PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", None, *PATHS),
-        *([], [1], ["a,b", None, [True, "]"]], ["${c}"], "/out/${e}-${c.d}"),
-    ],
-)
-def test_plain_values_are_a_job_s_own(value: object) -> None:
-    found = split(format_override("a.b", value), format_override("+c", value))
-    assert found.texts == ()
-    assert repr(values_of(found)) == repr({("a", "b"): value, ("c",): value})
-    assert [one.mark for one in found.settings] == ["", "+"]
 
 
 @pytest.mark.parametrize(
@@ -93,18 +78,6 @@ def test_plain_values_are_a_job_s_own(value: object) -> None:
 )
 def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
     assert list(split(text).texts) == [text]
-
-
-@pytest.mark.parametrize("value", [None, [1], {"a": 1}, "${b}", "???"])
-def test_a_mount_that_is_no_scalar_is_shared(value: object) -> None:
-    found = split_overrides([], {"key": value, "index": 3}, lambda key: None)
-    assert found.mounts == {"key": value}
-    assert values_of(found) == {("index",): 3}
-
-
-def test_the_choice_of_a_group_is_shared_and_meets_no_key_of_it() -> None:
-    found = split("a=b", "a.c=1", group="a")
-    assert (found.texts, values_of(found)) == (("a=b",), {("a", "c"): 1})
 
 
 @pytest.mark.parametrize("other", ["a.b=2", "a.b.c=2", "a={b:2}", "~a.b"])
@@ -279,28 +252,6 @@ def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
     wanted += ["b"] if "b=" in job else []
     for _ in range(2):
         assert list(made.compose([job], {}).to_dict()) == wanted
-
-
-def test_a_job_is_composed_without_the_sweep_which_may_be_large(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "exp.yaml").write_text(SWEPT)
-    made = HydraComposer("exp", tmp_path)
-    assert made.sweep() == {"params": {"size": [1, 2, 3]}}
-    given: list[bool] = []
-    load = AutoexpSource.load_config
-
-    def noted(source: AutoexpSource, config_path: str) -> Any:
-        found = load(source, config_path)
-        if config_path == "exp":
-            given.append("sweep" in found.config)
-        return found
-
-    made.group_options("b")  # loads the config for the groups that there are
-    monkeypatch.setattr(AutoexpSource, "load_config", noted)
-    made.compose_by_hydra(["++b=1"], {})
-    assert given
-    assert not any(given)
 
 
 @dataclass

@@ -49,62 +49,48 @@ def said(found: Sequence[Finding]) -> tuple[list[str], list[str]]:
     return stops, [str(problem) for problem, is_error in found if not is_error]
 
 
-def test_a_full_disk_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
-    disk["f_bavail"] = 100 << 20
-    assert said(check_output_places(tmp_path, JOBS)) == (
-        [
-            f"project.base_output_dir: 105 MB free at {tmp_path}, less than 210 MB\n"
-            "    make room, or choose another directory; checkpoints are large"
-        ],
-        [],
-    )
+OTHER = "choose another directory that you may write to"
+ROOM = "make room, or choose another directory; checkpoints are large"
+FILES = "\n    remove files that nobody needs, or choose another directory"
 
 
-def test_a_file_system_that_does_not_say_its_size_is_not_full(
-    disk: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "stops", "message"),
+    [
+        (
+            {"f_bavail": 100 << 20},
+            *(True, f"105 MB free at {{}}, less than 210 MB\n    {ROOM}"),
+        ),
+        ({"f_bavail": 1 << 30}, False, f"1.07 GB free at {{}}\n    {ROOM}"),
+        *(
+            (
+                {"f_favail": left},
+                left == 2,
+                f"{left} more files can be made at {{}}; 3 jobs make some 60{FILES}",
+            )
+            for left in (2, 40)
+        ),
+        (
+            {"f_flag": os.ST_RDONLY},
+            True,
+            f"{{}} is mounted read-only\n    {OTHER}",
+        ),
+        pytest.param({"f_blocks": 0, "f_bavail": 0}, False, "", id="no size told"),
+        pytest.param({"f_files": 0, "f_favail": 0}, False, "", id="no inodes told"),
+    ],
+)
+def test_what_the_file_system_says_is_told(
+    disk: dict[str, Any],
+    tmp_path: Path,
+    change: dict[str, int],
+    message: str,
+    *,
+    stops: bool,
 ) -> None:
-    disk |= {"f_blocks": 0, "f_bavail": 0}
-    assert said(check_output_places(tmp_path, JOBS)) == ([], [])
-
-
-def test_little_room_is_a_warning(disk: dict[str, Any], tmp_path: Path) -> None:
-    disk["f_bavail"] = 1 << 30
-    assert said(check_output_places(tmp_path, JOBS)) == (
-        [],
-        [
-            f"project.base_output_dir: 1.07 GB free at {tmp_path}\n"
-            "    make room, or choose another directory; checkpoints are large"
-        ],
-    )
-
-
-@pytest.mark.parametrize(("left", "stops"), [(2, True), (40, False)])
-def test_too_few_inodes_are_told(
-    disk: dict[str, Any], tmp_path: Path, left: int, *, stops: bool
-) -> None:
-    disk["f_favail"] = left
-    errors, warnings = said(check_output_places(tmp_path, JOBS))
-    assert (errors if stops else warnings) == [
-        f"project.base_output_dir: {left} more files can be made at {tmp_path}; "
-        "3 jobs make some 60\n"
-        "    remove files that nobody needs, or choose another directory"
-    ]
-    assert (warnings if stops else errors) == []
-
-
-def test_a_file_system_without_a_number_of_inodes_has_enough(
-    disk: dict[str, Any], tmp_path: Path
-) -> None:
-    disk |= {"f_files": 0, "f_favail": 0}
-    assert said(check_output_places(tmp_path, JOBS)) == ([], [])
-
-
-def test_a_read_only_mount_is_an_error(disk: dict[str, Any], tmp_path: Path) -> None:
-    disk["f_flag"] = os.ST_RDONLY
-    assert said(check_output_places(tmp_path, JOBS))[0] == [
-        f"project.base_output_dir: {tmp_path} is mounted read-only\n"
-        "    choose another directory that you may write to"
-    ]
+    disk |= change
+    told = [f"project.base_output_dir: {message}".format(tmp_path)] if message else []
+    wanted = (told, []) if stops else ([], told)
+    assert said(check_output_places(tmp_path, JOBS)) == wanted
 
 
 @pytest.mark.usefixtures("disk")

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -510,20 +509,3 @@ def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
     assert "does not compile" in answer.errors[0].message
     assert answer.errors[0].where == "monitoring.log_events.0.pattern"
     assert answer.errors[0].job == "1e-4_then"
-
-
-def test_a_plan_is_not_searched_for_rings_when_its_process_ends(tmp_path: Path) -> None:
-    script = (
-        "import atexit, gc, sys\n"
-        "atexit.register(lambda: print(gc.get_freeze_count() > 0, file=sys.stderr))\n"
-        + COMMAND[-1]
-    )
-    asked = PlanningRequest(config_ref="absent", config_dir=str(tmp_path))
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        input=encode_request(asked),
-        capture_output=True,
-        check=True,
-    )
-    assert decode_answer(done.stdout).failed == "config"
-    assert done.stderr.decode().split()[-1] == "True"

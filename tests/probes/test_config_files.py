@@ -57,22 +57,13 @@ def test_a_package_without_its_data_says_so(
         find_shipped("config")
 
 
-def test_the_users_own_config_directory_comes_before_the_shipped_one(
+def test_the_config_directory_is_the_chosen_the_own_or_the_shipped_one(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "config").mkdir()
-
-    assert find_config_dir(None, tmp_path) == tmp_path / "config"
-
-
-def test_without_an_own_directory_the_shipped_one_is_taken(tmp_path: Path) -> None:
     assert find_config_dir(None, tmp_path) == find_shipped("config")
-
-
-def test_a_chosen_directory_is_taken_relative_to_the_start(tmp_path: Path) -> None:
-    (tmp_path / "conf").mkdir()
-
-    assert find_config_dir("conf", tmp_path) == tmp_path / "conf"
+    for name, chosen in (("config", None), ("conf", "conf")):
+        (tmp_path / name).mkdir()
+        assert find_config_dir(chosen, tmp_path) == tmp_path / name
 
 
 @pytest.mark.parametrize(
@@ -111,10 +102,13 @@ def test_the_shipped_root_comes_last_and_only_once(tmp_path: Path) -> None:
     assert config_roots(last) == (last,)
 
 
-def test_a_shipped_choice_is_there_beside_an_own_directory(tmp_path: Path) -> None:
-    composer = compose(write_tree(tmp_path, own=OWN), "slurm=generic")
+def test_a_stage_may_choose_a_group_that_the_defaults_do_not_name(
+    tmp_path: Path,
+) -> None:
+    composer = compose(write_tree(tmp_path, own=BARE))
+    job = composer.compose(["backend=python", "backend.script=a.py"], {})
 
-    assert composer.base().select("slurm.client.class_name") == "SlurmClient"
+    assert job.select("backend.class_name") == "Python"
 
 
 @pytest.mark.parametrize(
@@ -134,15 +128,6 @@ def test_a_choice_of_ours_needs_no_entry_in_the_defaults(
     assert composer.base().select(key) == value
 
 
-def test_a_stage_may_choose_a_group_that_the_defaults_do_not_name(
-    tmp_path: Path,
-) -> None:
-    composer = compose(write_tree(tmp_path, own=BARE))
-    job = composer.compose(["backend=python", "backend.script=a.py"], {})
-
-    assert job.select("backend.class_name") == "Python"
-
-
 def test_a_group_of_the_users_own_is_added_with_a_plus_as_ever(tmp_path: Path) -> None:
     write_tree(tmp_path, own=BARE, optim__adam="lr: 1")
 
@@ -150,14 +135,10 @@ def test_a_group_of_the_users_own_is_added_with_a_plus_as_ever(tmp_path: Path) -
         compose(tmp_path, "optim=adam")
 
 
-def test_an_own_choice_wins_over_the_shipped_one(tmp_path: Path) -> None:
-    write_tree(tmp_path, own=OWN, slurm__generic="mine: true")
-
-    assert compose(tmp_path, "slurm=generic").base().select("slurm.mine") is True
-
-
-def test_a_place_of_hydra_searchpath_wins_over_the_shipped_one(tmp_path: Path) -> None:
-    write_tree(tmp_path / "more", slurm__generic="mine: true")
+@pytest.mark.parametrize("below", ["", "more"])
+def test_an_own_choice_wins_over_the_shipped_one(tmp_path: Path, below: str) -> None:
+    (tmp_path / "more").mkdir()
+    write_tree(tmp_path / below, slurm__generic="mine: true")
     write_tree(tmp_path, own=f"hydra: {{searchpath: [{tmp_path}/more]}}\n{OWN}")
 
     assert compose(tmp_path, "slurm=generic").base().select("slurm.mine") is True

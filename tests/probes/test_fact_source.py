@@ -93,21 +93,23 @@ def test_no_such_file_is_absence(facts: OutsideFacts, tmp_path: Path) -> None:
         assert value(facts, StatKey(str(path))) == FileStat(exists=False)
 
 
-@pytest.mark.parametrize("kind", [StatKey, TextKey])
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (StatKey, "Too many levels of symbolic links"),
+        (TextKey, "it is a symbolic link"),
+    ],
+)
 def test_what_cannot_be_looked_at_is_unknown_and_not_absent(
-    kind: type[StatKey | TextKey], facts: OutsideFacts, tmp_path: Path
+    kind: type[StatKey | TextKey], why: str, facts: OutsideFacts, tmp_path: Path
 ) -> None:
-    for path in (str(loop_in(tmp_path)), "/" + "x" * 300, "nul\0"):
+    loop = str(loop_in(tmp_path))
+    for path in (loop, "/" + "x" * 300, "nul\0"):
         fact = facts.observe(kind(path))
         assert fact.value is None
         assert fact.error != ""
-
-
-def test_the_error_names_the_path(facts: OutsideFacts, tmp_path: Path) -> None:
-    path = loop_in(tmp_path)
-    assert facts.observe(StatKey(str(path))).error == (
-        f"{path}: Too many levels of symbolic links"
-    )
+        if path == loop:
+            assert fact.error == f"{loop}: {why}"
 
 
 # ---------------------------------------------------------------------------- globs
@@ -393,15 +395,30 @@ def test_a_command_gives_its_exit_code_and_the_end_of_its_output(
     assert len(noisy.detail) <= 2000
 
 
-def test_a_command_is_not_given_to_a_shell(facts: OutsideFacts) -> None:
-    assert command(facts, "echo", "$HOME; `id`").detail == "$HOME; `id`"
+QUIET = "import os, time; os.close(1); os.close(2); time.sleep(0.1); os._exit(6)"
 
 
-def test_a_command_that_cannot_start_says_so(facts: OutsideFacts) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "detail"),
+    [
+        pytest.param(("echo", "$HOME; `id`"), 0, "$HOME; `id`", id="no shell"),
+        pytest.param(("sh", "-c", "kill -KILL $$"), 137, "", id="128 and the signal"),
+        pytest.param((sys.executable, "-c", QUIET), 6, "", id="waited for"),
+    ],
+)
+def test_a_command_ends_with_its_code(
+    facts: OutsideFacts, words: tuple[str, ...], code: int, detail: str
+) -> None:
+    assert command(facts, *words) == CommandResult(code, detail)
+
+
+def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> None:
     for words in (("/no/such/command",), ("/",), ()):
         result = command(facts, *words)
         assert result.exit_code is None
         assert result.detail.startswith("cannot start")
+    detail = command(facts, "/no/such/command").detail
+    assert detail == "cannot start: No such file or directory: /no/such/command"
 
 
 def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
@@ -421,15 +438,6 @@ def test_what_a_command_leaves_behind_does_not_hold_it_up(
     assert command(facts, "sh", "-c", script).exit_code == 4
     assert time.monotonic() - started < 10
     assert gone(int((tmp_path / "pid").read_text()))
-
-
-def test_a_command_without_output_is_waited_for(facts: OutsideFacts) -> None:
-    script = "import os, time; os.close(1); os.close(2); time.sleep(0.1); os._exit(6)"
-    assert command(facts, sys.executable, "-c", script).exit_code == 6
-
-
-def test_a_death_by_signal_is_128_and_the_signal(facts: OutsideFacts) -> None:
-    assert command(facts, "sh", "-c", "kill -KILL $$").exit_code == 137
 
 
 def gone(pid: int) -> bool:
@@ -466,8 +474,3 @@ def test_a_pattern_that_a_line_would_hold_up_is_found_behind_it(tmp_path: Path) 
         words, timeout=30, check=False, capture_output=True, text=True
     )
     assert done.stdout.strip() == "aaa", done.stderr
-
-
-def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> None:
-    detail = command(facts, "/no/such/command").detail
-    assert detail == "cannot start: No such file or directory: /no/such/command"

@@ -49,10 +49,6 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path / "job.out")
 
 
-def test_a_log_that_is_not_there_yet_gives_nothing(log: Log) -> None:
-    assert log.read() is None
-
-
 def test_only_new_bytes_are_read(log: Log) -> None:
     log.append(b"one\n")
     assert log.text() == b"one\n"
@@ -107,22 +103,23 @@ def test_one_read_is_bounded_whatever_was_asked_for(log: Log) -> None:
     assert MOST_BYTES - 5 <= len(data) <= MOST_BYTES
 
 
-def test_a_truncated_log_is_read_from_its_start(log: Log) -> None:
-    log.append(b"before it was cut\n")
+@pytest.mark.parametrize("is_replaced", [True, False])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"new\n", b"other file\n", b"other file\nmore\n"],
+    ids=["empty", "shorter", "as long", "longer"],
+)
+def test_a_log_with_another_content_is_read_from_its_start(
+    log: Log, data: bytes, *, is_replaced: bool
+) -> None:
+    log.append(b"first file\n")
     log.read()
-    log.path.write_bytes(b"new\n")
+    other = log.path.with_name("other") if is_replaced else log.path
+    other.write_bytes(data)
+    os.replace(other, log.path)
     chunk = log.read()
     assert chunk is not None
-    assert (chunk.offset, chunk.data, chunk.reset) == (0, b"new\n", True)
-
-
-def test_an_emptied_log_says_so(log: Log) -> None:
-    log.append(b"before it was cut\n")
-    log.read()
-    log.path.write_bytes(b"")
-    chunk = log.read()
-    assert chunk is not None
-    assert (chunk.offset, chunk.data, chunk.reset) == (0, b"", True)
+    assert (chunk.offset, chunk.data, chunk.reset) == (0, data, True)
     assert log.read() is None
 
 
@@ -149,27 +146,6 @@ def test_a_hole_at_the_end_of_a_log_ends_the_reading(log: Log) -> None:
     assert log.read() is None
 
 
-def test_a_replaced_log_of_the_same_length_is_read_from_its_start(log: Log) -> None:
-    log.append(b"first file\n")
-    log.read()
-    other = log.path.with_name("other")
-    other.write_bytes(b"other file\nmore\n")
-    os.replace(other, log.path)
-    chunk = log.read()
-    assert chunk is not None
-    assert (chunk.data, chunk.reset) == (b"other file\nmore\n", True)
-
-
-def test_a_log_that_was_cut_and_grew_past_the_cursor_is_noticed(log: Log) -> None:
-    log.append(b"the first contents\n")
-    log.read()
-    log.path.write_bytes(b"a")
-    log.append(b"nd then quite different ones\n")
-    chunk = log.read()
-    assert chunk is not None
-    assert chunk.reset
-
-
 def test_the_next_engine_goes_on_where_the_cursor_stands(log: Log) -> None:
     log.append(b"one\n")
     log.read()
@@ -178,33 +154,16 @@ def test_the_next_engine_goes_on_where_the_cursor_stands(log: Log) -> None:
     assert log.text() == b"two\n"
 
 
-def test_a_directory_is_an_error_and_not_an_empty_log(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="not a regular file"):
-        Log(tmp_path).read(100)
-
-
-def test_a_pipe_does_not_block_the_reader(tmp_path: Path) -> None:
+def test_what_is_no_file_is_an_error_and_blocks_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="not a regular file"):
-        Log(tmp_path / "pipe").read(100)
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OSError, match="not a regular file"):
+            Log(path).read(100)
 
 
-def test_bytes_that_are_no_text_are_passed_on_as_they_are(log: Log) -> None:
-    log.append(b"\xff\xfe\x00ok\n")
-    assert log.text() == b"\xff\xfe\x00ok\n"
-
-
-def test_a_tail_is_the_end_of_the_log(log: Log) -> None:
-    log.append(b"one\ntwo\nthree\n")
-    assert log.reader.tail(str(log.path), 10) == "two\nthree\n"
-    assert log.reader.tail(str(log.path), 1000) == "one\ntwo\nthree\n"
-
-
-def test_a_tail_does_not_begin_within_a_character(log: Log) -> None:
-    log.append("aé".encode())
-    assert log.reader.tail(str(log.path), 1) == ""
-    assert log.reader.tail(str(log.path), 2) == "é"
-
-
-def test_the_tail_of_no_log_is_empty(log: Log) -> None:
-    assert log.reader.tail(str(log.path), 10) == ""
+def test_a_tail_is_the_end_of_the_log_and_begins_with_a_character(log: Log) -> None:
+    path = str(log.path)
+    assert log.reader.tail(path, 10) == ""
+    log.append("one\ntwo\né".encode())
+    wanted = {1: "", 2: "é", 6: "two\né"[-5:], 1000: "one\ntwo\né"}
+    assert {size: log.reader.tail(path, size) for size in wanted} == wanted
