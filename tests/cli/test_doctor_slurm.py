@@ -43,7 +43,7 @@ def test_without_sbatch_jobs_run_here_and_nothing_is_missing(
     assert [one.grade for one in found.values()] == ["hint"]
 
 
-def test_a_cluster_that_answers_is_told_with_its_version_and_limits(
+def test_a_cluster_that_answers_is_told_with_its_version_limits_and_what_mends(
     programs: set[str], tmp_path: Path
 ) -> None:
     found = examined(tmp_path)
@@ -51,6 +51,8 @@ def test_a_cluster_that_answers_is_told_with_its_version_and_limits(
     assert found["arrays"].found == "up to 1000 jobs an array (MaxArraySize)"
     assert found["accounting"].grade == "ok"
     assert not [one for one in found.values() if one.grade == "missing"]
+    assert "USR1@120" in found["KillWait"].mend
+    assert "srun -N1" in found["shared state"].mend
 
 
 def test_commands_without_a_cluster_are_a_hint_with_the_next_step(
@@ -90,15 +92,3 @@ def test_an_accounting_that_is_down_is_a_hint(
     down = says(stderr="sacct: error: Connection refused\n", status=1)
     found = examined(tmp_path, sacct=down)["accounting"]
     assert (found.grade, "Connection refused" in found.found) == ("hint", True)
-
-
-def test_a_short_kill_wait_says_what_warns_jobs_earlier(
-    programs: set[str], tmp_path: Path
-) -> None:
-    assert "USR1@120" in examined(tmp_path)["KillWait"].mend
-
-
-def test_a_state_directory_is_held_against_what_nodes_see(
-    programs: set[str], tmp_path: Path
-) -> None:
-    assert "srun -N1" in examined(tmp_path)["shared state"].mend

@@ -72,11 +72,6 @@ def test_an_existing_file_is_left_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "train.yaml").read_text() == "mine"
 
 
-def test_without_a_command_it_says_how(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no command given"):
-        main([])
-
-
 def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(EnvironmentFailed, match="cannot be written"):
@@ -162,12 +157,16 @@ def test_a_program_of_dots_alone_makes_some_name() -> None:
     assert name_command(["..."]) == "experiment"
 
 
-@pytest.mark.parametrize("name", ["../up", "a/b", "two words", "-x", "a:b"])
-def test_a_name_that_could_be_no_file_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot name an experiment"):
-        main(["-C", str(tmp_path), f"--name={name}", "--", "t"])
-
-
-def test_a_word_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no UTF-8 text"):
-        main(["-C", str(tmp_path), "--", "t", "\udcff"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [((), "no command given"), (("--", "t", "\udcff"), "no UTF-8 text")]
+    + [
+        ((f"--name={name}", "--", "t"), "cannot name an experiment")
+        for name in ("../up", "a/b", "two words", "-x", "a:b")
+    ],
+)
+def test_what_could_be_no_command_or_file_is_refused(
+    tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        main(["-C", str(tmp_path), *words])

@@ -37,12 +37,6 @@ def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
     return replace(plan, session=session, engine=view)
 
 
-def test_an_engine_that_was_only_watched_goes_on() -> None:
-    assert "the engine goes on" in format_interrupted(
-        shown("viewer"), "autoexp-monitor"
-    )
-
-
 def test_a_watcher_of_a_dead_engine_says_that_nothing_more_is_submitted() -> None:
     told = format_interrupted(shown("viewer", alive=False), "autoexp-monitor")
     assert "nothing more is submitted" in told
@@ -100,29 +94,29 @@ class Busy(ScriptedHandle):
         return self.now
 
 
-def test_who_leaves_right_behind_an_order_waits_for_its_answer() -> None:
-    assert Busy(shown("live"), answer_after=0.5).answered() == pytest.approx(0.5)
+LIVE = shown("live")
+WRITING = "The last order is being written ...\n"
 
 
-def test_a_long_wait_for_an_answer_says_what_is_waited_for(
+@pytest.mark.parametrize(
+    ("snapshot", "answer_after", "waited", "said"),
+    [
+        (LIVE, 0.9, 0.9, ""),
+        (LIVE, 3.0, 3.0, WRITING),
+        (LIVE, 1e9, 20.0, WRITING),
+        (replace(LIVE, engine=replace(LIVE.engine, holding="disk full")), 5.0, 0, ""),
+    ],
+)
+def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
     capsys: pytest.CaptureFixture[str],
+    snapshot: Snapshot,
+    answer_after: float,
+    waited: float,
+    said: str,
 ) -> None:
-    Busy(shown("live"), answer_after=0.9).answered()
-    assert capsys.readouterr().err == ""
-    Busy(shown("live"), answer_after=3.0).answered()
-    assert capsys.readouterr().err == "The last order is being written ...\n"
-
-
-def test_an_answer_that_never_comes_is_not_waited_for_for_ever() -> None:
-    assert Busy(shown("live"), answer_after=1e9).answered() == pytest.approx(
-        20, abs=0.1
-    )
-
-
-def test_an_engine_that_cannot_write_is_not_waited_for() -> None:
-    held = shown("live")
-    held = replace(held, engine=replace(held.engine, holding="the disk is full"))
-    assert Busy(held, answer_after=5.0).answered() == 0.0
+    found = Busy(snapshot, answer_after).answered()
+    assert found == pytest.approx(waited, abs=0.1)
+    assert capsys.readouterr().err == said
 
 
 HANGING = """
@@ -190,7 +184,7 @@ def test_a_cockpit_says_how_things_stand_and_how_to_come_back(
     assert ("--state-dir /far/state" in told) == bool(snapshot.session)
 
 
-def test_a_replay_has_nothing_to_say(tmp_path: Path) -> None:
+def test_a_replay_has_nothing_to_say() -> None:
     assert format_farewell(shown("replay")) == ""
 
 

@@ -44,13 +44,6 @@ def test_what_changed_is_told_against_the_newest_plan_before(tmp_path: Path) -> 
     )
 
 
-def test_a_plan_made_again_does_not_differ(tmp_path: Path) -> None:
-    made(tmp_path, "p1", 1.0)
-    found = compare_to_last(made(tmp_path, "p2", 2.0))
-    assert found is not None
-    assert list_first_differences(found.difference) == ("nothing differs: 1 job",)
-
-
 def test_another_command_line_is_told_where_the_jobs_are_the_same(
     tmp_path: Path,
 ) -> None:

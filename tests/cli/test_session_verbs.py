@@ -50,6 +50,7 @@ REFUSED = [
     (("kill", "k7f2", "wait", "--all", "--yes"), 2, "either --all or names"),
     (("kill", "k7f2", "wait"), 3, "this would kill 1 job: wait"),
     (("kill", "k7f2"), 2, "kill: which jobs?"),
+    (("retry", "k7f2", "train", "--set", "lr"), 2, "--set: 'lr' is not of the form"),
     (("waive", "k7f2"), 2, "waive: a condition of which job?"),
     (("waive", "k7f2", "wait"), 2, "wait waits for several: 1, 2, 3"),
     (("waive", "k7f2", "wait", "4"), 2, "no start condition '4'"),
@@ -459,15 +460,6 @@ def test_show_does_not_tell_what_the_journal_has_left_behind(
     _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
     assert "queued       train" in out
     assert "waits for nodes" not in out
-
-
-def test_show_does_without_it_when_the_engine_is_silent(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session_request, "PROBE_SECONDS", 0.1)
-    place.session("k7f2", *in_queue(), released=False)
-    code, out, _ = place.say("show", "k7f2")
-    assert (code, "queued       train" in out) == (0, True)
 
 
 def test_a_command_after_an_engines_death_is_carried_out_here(place: Place) -> None:

@@ -102,21 +102,6 @@ def test_killing_and_retrying_a_job_goes_through_the_running_engine(
     wait_until(lambda: not running.living())
 
 
-def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(
-    sessions: Say, tmp_path: Path
-) -> None:
-    campaign = Campaign(tmp_path)
-    campaign.write(families=1, seconds=60.0)
-    run = campaign.start("--manifest", str(campaign.manifest))
-    wait_until(lambda: len(campaign.living()) > 0)
-    code, _, err = sessions("stop", campaign.session())
-    assert code == 0, err
-    run.communicate(timeout=20)
-    assert campaign.living()
-    sessions("stop", campaign.session(), "--jobs", "--yes")
-    wait_until(lambda: not campaign.living())
-
-
 def damaged(state_dir: Path) -> WholeSession:
     """A session with flipped bits in its last commit."""
     made = whole(state_dir / "k7f2")

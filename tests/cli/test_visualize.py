@@ -97,19 +97,14 @@ def test_a_terminal_gets_colours_unless_it_has_none(
     assert ("\x1b[1m" in on_a_terminal(manifest)) is colored
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_no_line_is_wider_than_asked(width: int, tmp_path: Path, say: Say) -> None:
-    path = str(write_manifest(tmp_path, ten_jobs()))
-    out = say(main, "--manifest", path, "--all", "--width", str(width))[1]
-    assert max(map(len, out.splitlines())) <= width
-
-
-def test_into_a_pipe_each_line_goes_at_its_full_length(
+def test_into_a_pipe_each_line_goes_at_its_full_length_unless_a_width_is_asked(
     tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     path = str(write_manifest(tmp_path, plan([job("x" * 300)])))
     assert "x" * 300 in say(main, "--manifest", path)[1]
+    narrow = say(main, "--manifest", path, "--all", "--width", "60")[1]
+    assert max(map(len, narrow.splitlines())) <= 60
 
 
 def test_mermaid_folds_what_is_large_and_all_unfolds_it(
@@ -141,10 +136,6 @@ def test_the_shipped_experiment_is_drawn_exactly_so(
     text = drawn(ten_jobs(), width)
     shown = to_ascii(text) if ascii_only else text
     assert shown == (GOLDEN / golden).read_text(encoding="utf-8").rstrip("\n")
-
-
-def test_a_width_too_small_is_drawn_as_the_smallest() -> None:
-    assert drawn(ten_jobs(), 3) == drawn(ten_jobs(), 24)
 
 
 def test_a_warning_is_coloured_by_its_mark_alone() -> None:

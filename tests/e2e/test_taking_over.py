@@ -101,6 +101,7 @@ def test_a_monitor_ends_with_an_engine_that_is_told_to_stop(
     assert f"Resume with:\n  autoexp-monitor --session {campaign.session()}" in err
     _, err = owner.communicate(timeout=30)
     assert "the engine was told to stop; what runs goes on" in err
+    assert campaign.living()
     ended = started("stop", campaign.session(), "--jobs", "--yes", command="sessions")
     ended.communicate(timeout=30)
     assert ended.returncode == 0
