@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.specs import parse_condition
 from autoexp_tui.model.kinds import is_ours
-from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, PlanFinding
+from autoexp_tui.model.specs import ExecutorSpec, Hole, PlanFinding
 from autoexp_tui.planning.as_json import (
     condition_to_json,
     json_safe,
@@ -74,24 +74,6 @@ def test_the_plan_has_the_documented_keys() -> None:
     assert (tree["version"], tree["name"], tree["errors"]) == (1, "exp", [])
 
 
-def test_a_job_has_the_documented_keys() -> None:
-    assert list(of_one_job()) == [
-        "index",
-        "name",
-        "stage",
-        "family",
-        "parameters",
-        "overrides",
-        "output_dir",
-        "log_path_current",
-        "script_path",
-        "fingerprint",
-        "depends_on",
-        "start_conditions",
-        "cancel_conditions",
-    ]
-
-
 def test_a_job_is_told_as_it_was_resolved() -> None:
     told = of_one_job(
         stage="train",
@@ -122,12 +104,6 @@ def test_scripts_lie_where_the_config_says() -> None:
     executor = ExecutorSpec(settings={"script_dir": "out/scripts/"})
     tree: Any = plan_to_json(plan([job("a")], executor=executor))
     assert tree["jobs"][0]["script_path"] == "out/scripts/a.sbatch"
-
-
-def test_edges_say_from_to_and_kind() -> None:
-    edges = (Edge(before="a", after="b", mode="reads"),)
-    tree = plan_to_json(plan([job("a"), job("b", 1)], edges=edges))
-    assert tree["edges"] == [{"from": "a", "to": "b", "kind": "reads"}]
 
 
 def test_holes_say_values_stage_and_the_filter_with_its_place() -> None:

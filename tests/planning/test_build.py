@@ -145,11 +145,6 @@ def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
     ]
 
 
-def test_a_job_keeps_its_parameters_as_written() -> None:
-    jobs = one(STABLE, COOLDOWN)
-    assert jobs[1].parameters == COOLDOWN
-
-
 def test_notes_are_shown_with_the_job() -> None:
     jobs = one({"_meta": {"stage": "a", "why": "first"}})
     assert (jobs[0].stage, dict(jobs[0].notes)) == ("a", {"why": "first"})
@@ -429,14 +424,6 @@ def test_far_siblings_are_composed_again() -> None:
     plan = build_execution_plan(composer=composer, parser=FakeParser())
     assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
     assert len(composer.asked) == 210
-
-
-def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
-    parser = FakeParser()
-    build_plan_outcome(
-        composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser
-    )
-    assert parser.checked == 1
 
 
 def test_of_many_references_that_find_nothing_each_is_told() -> None:

@@ -46,18 +46,11 @@ def extracted(plan: Plan, at: int) -> list[str]:
     return list(rules.log_events[0].extract_groups)
 
 
-def test_a_point_sets_rules_of_its_own() -> None:
-    plan = planned({"stage": "a"}, {"stage": "b", "monitoring.extracts": ["x"]})
-    assert [extracted(plan, at) for at in (0, 1)] == [["step"], ["x"]]
-
-
-def test_a_point_chooses_rules_by_their_group() -> None:
-    plan = planned({"stage": "a"}, {"stage": "b", "monitoring": "strict"})
-    assert [extracted(plan, at) for at in (0, 1)] == [["step"], ["loss"]]
-
-
-def test_rules_of_a_point_are_no_reason_for_a_warning() -> None:
-    assert outcome({"stage": "a", "monitoring.extracts": ["x"]}).warnings == ()
+def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
+    own = {"stage": "b", "monitoring.extracts": ["x"]}
+    plan = planned({"stage": "a"}, own, {"stage": "c", "monitoring": "strict"})
+    assert [extracted(plan, at) for at in (0, 1, 2)] == [["step"], ["x"], ["loss"]]
+    assert outcome(own).warnings == ()
 
 
 def test_equal_rules_are_kept_once() -> None:

@@ -208,12 +208,6 @@ def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> No
     assert world.view(0).selected == ["backend.lr"]
 
 
-def test_the_jobs_that_were_read_are_noted(world: FakeWorld) -> None:
-    values = Values(world, 1)
-    Substitution(values, Mounts()).value("{sibling.stable.name} {base.index} {stage}")
-    assert values.read == {0}
-
-
 def test_nested_references_are_resolved_innermost_first(world: FakeWorld) -> None:
     points = expand({"configs": [{"stage": "a"}, {"stage": "b", "from": "a"}]}).points
     world.families = Families(points)

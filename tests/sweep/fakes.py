@@ -212,9 +212,6 @@ def _leaves(value: object, prefix: str) -> Iterator[str]:
 class FakeParser:
     """Specs from mappings by field name alone; the command is in `backend.command`."""
 
-    def __init__(self) -> None:
-        self.checked = 0
-
     def condition(self, value: Mapping[str, object], where: str) -> Condition:
         kind = str(value.get("class_name", "")).removesuffix("Condition")
         fields: dict[str, Any] = {k: v for k, v in value.items() if k != "class_name"}
@@ -267,7 +264,6 @@ class FakeParser:
         return Launch(command=("train", *words))
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
-        self.checked += 1
         section: Any = config.get("slurm") or {}
         return (Problem("is unknown", "slurm.bad"),) if "bad" in section else ()
 

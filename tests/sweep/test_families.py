@@ -282,35 +282,29 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_a_sibling_by_a_key_is_compared_with_few_points(compared: list[int]) -> None:
-    entries = [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]
-    asked = families(
-        {"groups": [{"params": {"seed": list(range(50))}}, {"configs": entries}]}
-    )
-    for at in range(1, 100, 2):
-        assert asked.find("[kind=x]", at) == at - 1
-    assert len(compared) == 50
+FIFTY = {"params": {"lr": list(range(50))}}
+KINDS_APART = {"configs": [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]}
+OF_A_KIND = [{**FIFTY, "defaults": {"kind": kind}} for kind in ("x", "y")]
+SINGLE = [{"lr": at, "stage": "a"} for at in range(51)]
+ODD_TO_EVEN = {at + 1: at for at in range(0, 100, 2)}
+SECOND_TO_FIRST = {50 + at: at for at in range(50)}
 
 
-def test_a_sibling_by_a_value_of_its_own_is_compared_with_few_points(
-    compared: list[int],
+@pytest.mark.parametrize(
+    ("sweep", "pattern", "found"),
+    [
+        ({"groups": [FIFTY, KINDS_APART]}, "[kind=x]", ODD_TO_EVEN),
+        ({"configs": SINGLE}, "[lr={found}]", {at: at + 1 for at in range(50)}),
+        ({"type": "list", "groups": OF_A_KIND}, "[kind=x]", SECOND_TO_FIRST),
+    ],
+    ids=["by a key", "by a value of its own", "of another list"],
+)
+def test_a_sibling_is_compared_with_few_points(
+    sweep: Sweep, pattern: str, found: dict[int, int], compared: list[int]
 ) -> None:
-    asked = families({"configs": [{"lr": at, "stage": "a"} for at in range(100)]})
-    for at in range(99):
-        assert asked.find(f"[lr={at + 1}]", at) == at + 1
-    assert len(compared) == 99
-
-
-def test_a_sibling_of_another_list_with_the_same_values_is_compared_with_few_points(
-    compared: list[int],
-) -> None:
-    rates = list(range(50))
-    rows = [
-        {"params": {"lr": rates}, "defaults": {"kind": kind}} for kind in ("x", "y")
-    ]
-    asked = families({"type": "list", "groups": rows})
-    for at in range(50):
-        assert asked.find("[kind=x]", 50 + at) == at
+    asked = families(sweep)
+    for at, wanted in found.items():
+        assert asked.find(pattern.format(found=wanted), at) == wanted
     assert len(compared) == 50
 
 
@@ -410,9 +404,6 @@ def test_structures_of_the_same_stages_side_by_side_stay_apart(
             assert found.find(f"s{other}", part + one) == part + other
 
 
-# ------------------------------------------------------------------ paired values
-
-
 def test_a_parameter_that_a_later_group_sets_again_is_told_once() -> None:
     sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
     assert label_point(expand(sweep).points[0]) == "job 0 (lr=3)"
@@ -424,9 +415,6 @@ def test_stages_tried_as_notes_are_siblings() -> None:
     found = families({"params": {"lr": [1, 2], "_meta": notes}})
     assert [found.find("a", at) for at in (1, 3)] == [0, 2]
     assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
-
-
-# --------------------------------------------------------------------- failures
 
 
 # ------------------------------------------------------------------------- base
