@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.state.status import Look
@@ -29,13 +31,6 @@ def numbered(jobs: int, plan_id: str) -> Snapshot:
 
 
 # ------------------------------------------------------------------------------ plans
-async def test_s_submits_the_jobs_and_the_plan_that_it_showed() -> None:
-    async with cockpit(numbered(4, "first")) as seat:
-        names = tuple(job.name for job in seat.model.session.jobs)
-        await seat.ask("S")
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [Submit(jobs=names, plan_id="first")]
 
 
 async def test_a_plan_made_while_s_asks_is_not_submitted_in_its_place() -> None:
@@ -113,13 +108,21 @@ async def test_keys_say_what_is_still_being_made() -> None:
 
 
 # ------------------------------------------------------------------------------- jobs
-async def test_r_asks_again_when_somebody_else_brought_the_job_back() -> None:
-    async with asking("R", Look.FAILED) as (seat, name):
-        now = with_job(seat.handle.snapshot(), name, state=JobState.WAITING)
-        await seat.push(now)
+@pytest.mark.parametrize(
+    ("key", "look", "now", "said"),
+    [
+        ("R", Look.FAILED, JobState.WAITING, "ended in a way that R mends"),
+        ("X", Look.DOOMED, JobState.SKIPPED, ""),
+    ],
+)
+async def test_a_job_that_others_changed_meanwhile_is_asked_about_again(
+    key: str, look: Look, now: JobState, said: str
+) -> None:
+    async with asking(key, look) as (seat, name):
+        await seat.push(with_job(seat.handle.snapshot(), name, state=now))
         await seat.press("y")
         assert seat.handle.sent == []
-        assert "ended in a way that R mends" in seat.footer
+        seat.check(footer=said)
 
 
 async def test_r_goes_on_with_jobs_that_stayed_as_they_were() -> None:
@@ -128,14 +131,6 @@ async def test_r_goes_on_with_jobs_that_stayed_as_they_were() -> None:
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [Resubmit(jobs=(name,))]
-
-
-async def test_x_asks_again_when_the_job_has_ended_meanwhile() -> None:
-    async with asking("X", Look.DOOMED) as (seat, name):
-        now = with_job(seat.handle.snapshot(), name, state=JobState.SKIPPED)
-        await seat.push(now)
-        await seat.press("y")
-        assert seat.handle.sent == []
 
 
 # -------------------------------------------------------------------------- approvals
@@ -181,4 +176,7 @@ async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
         await seat.press("x")
         await seat.until(lambda: seat.handle.sent)
         await seat.pilot.pause()
+        assert seat.handle.commands == [
+            Answer(job=asked[0], digest="d1", approved=False)
+        ]
         assert not seat.dialog

@@ -115,23 +115,16 @@ async def test_words_are_looked_for_and_escape_shows_all_again() -> None:
         assert seat.app.full_screen is not seat.jobs
 
 
-async def test_o_goes_to_the_job_in_the_table() -> None:
+async def test_o_goes_to_the_job_in_the_table_or_says_that_there_is_none() -> None:
     base = campaign(31)
     name = base.jobs[4].name
-    async with cockpit(
-        with_events(base, [events.MessageLogged(text="x", job=name)])
-    ) as seat:
-        await seat.press("8", "full_stop", "o")
-        assert seat.app.full_screen is seat.jobs
-        assert seat.jobs.jobs.key == name
-
-
-async def test_o_on_an_event_of_no_job_says_so() -> None:
-    async with cockpit(
-        with_events(campaign(4), [events.MessageLogged(text="x")])
-    ) as seat:
+    said = [events.MessageLogged(text="x", job=at) for at in (name, "")]
+    async with cockpit(with_events(base, said)) as seat:
         await seat.press("8", "full_stop", "o")
         assert "about no job" in seat.footer
+        await seat.press("k", "o")
+        assert seat.app.full_screen is seat.jobs
+        assert seat.jobs.jobs.key == name
 
 
 def logged(tmp_path: Path) -> tuple[Snapshot, str, list[str]]:
@@ -177,22 +170,21 @@ async def test_enter_on_an_end_opens_the_log_at_its_last_words(tmp_path: Path) -
         assert "iteration   399" not in seat.pane("evidence")
 
 
-async def test_enter_on_kept_evidence_reads_it_out(tmp_path: Path) -> None:
-    (tmp_path / "stack.txt").write_text("Thread 0x7f: train()")
+async def test_enter_on_kept_evidence_reads_it_out_or_says_that_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    stack = tmp_path / "evidence" / "stack.txt"
+    stack.parent.mkdir()
+    stack.write_text("Thread 0x7f: train()")
     kept = events.EvidenceCaptured(
-        job="a", attempt=1, reason="stall", directory=str(tmp_path), summary="all"
+        job="a", attempt=1, reason="stall", directory=str(stack.parent), summary="all"
     )
     async with cockpit(with_events(campaign(4), [kept])) as seat:
         await seat.press("8", "enter")
         await seat.until(lambda: "train()" in seat.dialog)
-
-
-async def test_evidence_that_is_gone_is_said(tmp_path: Path) -> None:
-    kept = events.EvidenceCaptured(
-        job="a", attempt=1, reason="stall", directory=f"{tmp_path}/x", summary="all"
-    )
-    async with cockpit(with_events(campaign(4), [kept])) as seat:
-        await seat.press("8", "enter")
+        stack.unlink()
+        stack.parent.rmdir()
+        await seat.press("escape", "enter")
         await seat.until(lambda: "cannot be read" in seat.footer)
 
 

@@ -36,13 +36,6 @@ def faults(tmp_path: Path) -> tuple[Problem, ...]:
     )
 
 
-@pytest.fixture
-def long_lines(faults: tuple[Problem, ...]) -> None:
-    Path(faults[0].place.rpartition(":")[0]).write_text(
-        "\n".join(["x " * 60 + "tail"] * 50)
-    )
-
-
 async def faulty(seat: Seat, faults: tuple[Problem, ...]) -> None:
     """Show them over a plan that does not exist yet."""
     seat.app.show_faults(faults)
@@ -93,29 +86,6 @@ async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
         assert "> k0" in seat.dialog
         assert "no key k5" in seat.dialog
         assert len(laid_out) < 40
-
-
-async def test_the_line_in_question_is_shown_in_full(
-    faults: tuple[Problem, ...], long_lines: None
-) -> None:
-    async with cockpit(size=(80, 24)) as seat:
-        await faulty(seat, faults)
-        await seat.press("enter")
-        await seat.until(lambda: "41 │" in seat.dialog)
-        assert seat.dialog.count("tail") == 1
-
-
-async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
-    faults: tuple[Problem, ...],
-) -> None:
-    many = tuple(replace(faults[0], where=f"key{n}") for n in range(9))
-    async with cockpit(size=(120, 60)) as seat:
-        await faulty(seat, many)
-        for _ in range(8):
-            await seat.press("j")
-        await seat.pilot.resize_terminal(60, 16)
-        await seat.until(lambda: "key8" in seat.dialog)
-        assert "ctrl+r plan again " in seat.dialog
 
 
 async def test_a_file_that_is_gone_is_told(faults: tuple[Problem, ...]) -> None:

@@ -103,21 +103,6 @@ async def test_a_pattern_that_is_refused_is_told_and_stays_to_be_mended(
         assert "looks around itself" not in seat.everything
 
 
-async def test_the_keys_are_heard_while_a_hostile_log_is_searched(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "slurm-1.out"
-    path.write_bytes(b"a" * 60 + b"! a\n")
-    async with cockpit(with_log(path)) as seat:
-        await shows(seat, "aaaa")
-        await seat.press("0", "slash")
-        await seat.type("(a+)+$|(a+)+b")
-        await seat.press("enter")
-        await seat.until(lambda: "/(a+)+$" in seat.pane("log"))
-        await seat.press("2", "j")
-        assert seat.app.focused is seat.jobs.jobs
-
-
 async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         await shows(seat, "iteration 4999/5000")
@@ -169,24 +154,17 @@ async def test_a_search_ends_with_the_log_that_it_is_in(log: Path) -> None:
         assert seat.app.focused is not seat.jobs.logs
 
 
-async def test_a_search_goes_upwards_from_the_end_of_the_page(log: Path) -> None:
-    async with cockpit(with_log(log)) as seat:
-        await shows(seat, "iteration 4999/5000")
-        await seat.press("0", "g")
-        await shows(seat, "iteration 0/5000")
-        await seat.press("slash")
-        await seat.type("iteration 1")
-        await seat.press("enter")
-        await seat.until(lambda: seat.app.context.background.is_idle)
-        assert "iteration 1/5000" in seat.pane("log")
-
-
-async def test_a_match_among_wrapped_lines_is_in_view(tmp_path: Path) -> None:
+async def test_lines_wrap_on_request_and_a_match_among_them_is_in_view(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "a.log"
-    write(path, "".join(f"{n} {'word ' * 200}\n" for n in range(60)))
+    write(path, "".join(f"{n} {'word ' * 200}tail\n" for n in range(60)))
     async with cockpit(with_log(path)) as seat:
         await shows(seat, "59 word")
-        await seat.press("0", "w", "slash")
+        seat.check(log="!tail")
+        await seat.press("0", "w")
+        await shows(seat, "tail")
+        await seat.press("slash")
         await seat.type("30 word")
         await seat.press("enter")
         await shows(seat, "\n30 word")
@@ -222,16 +200,6 @@ async def test_a_replaced_log_is_read_anew_and_told(log: Path) -> None:
 async def test_a_log_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     async with cockpit(with_log(tmp_path)) as seat:
         await shows(seat, "cannot read")
-
-
-async def test_long_lines_wrap_on_request(tmp_path: Path) -> None:
-    path = tmp_path / "a.out"
-    path.write_text("start " + "word " * 100 + "finish\n")
-    async with cockpit(with_log(path)) as seat:
-        await shows(seat, "start")
-        assert "finish" not in seat.pane("log")
-        await seat.press("0", "plus", "w")
-        await shows(seat, "finish")
 
 
 async def test_times_can_be_hidden(tmp_path: Path) -> None:

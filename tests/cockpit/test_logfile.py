@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -23,8 +22,6 @@ from autoexp_tui.cockpit.logfile import (
     decode_line,
 )
 from autoexp_tui.text.patterns import PatternRefused
-
-LINES = st.binary(max_size=300).map(lambda data: data.replace(b"\n", b""))
 
 
 def opened(path: Path) -> LogFile:
@@ -68,22 +65,16 @@ def long_log(tmp_path: Path) -> Path:
         (10**9, -200_000, 2, 0, 1),
         (1_088_870, -20, 20, 99_978, 99_997),
         (0, 0, 2, 0, 1),
+        (500_000, 0, 1, 46_464, 46_464),
         (0, 10**6, 20, 99_980, 99_999),
     ],
-    ids=["the end", "up to the first", "a page up", "the beginning", "down to the end"],
+    ids=["end", "up to the first", "a page up", "beginning", "middle", "down"],
 )
 def test_a_page_is_read_around_any_place(
     long_log: Path, offset: int, lines: int, count: int, first: int, last: int
 ) -> None:
     found = texts(opened(long_log).move(offset, lines, count))
     assert found == [f"line {number}" for number in range(first, last + 1)]
-
-
-def test_an_offset_in_the_middle_of_a_line_finds_that_line(long_log: Path) -> None:
-    file = opened(long_log)
-    whole = file.at(500_000, 1)[0]
-    assert whole.offset <= 500_000
-    assert re.fullmatch(r"line \d+", whole.text)
 
 
 def test_a_file_that_grew_is_followed(tmp_path: Path) -> None:
@@ -148,36 +139,21 @@ def test_a_file_that_comes_later_is_read_and_missed_when_it_goes(
     assert file.poll() is Change.MISSING
 
 
-def test_a_truncated_file_begins_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["truncated", "rotated", "pointed elsewhere"])
+def test_another_file_at_the_place_begins_anew(tmp_path: Path, how: str) -> None:
     path = tmp_path / "a.log"
     path.write_text("old\n" * 100)
     file = opened(path)
     file.last(3)
-    path.write_text("new\n")
+    if how == "rotated":
+        path.rename(tmp_path / "a.log.1")
+    elif how == "pointed elsewhere":
+        path.unlink()
+        path.symlink_to("b.log")
+    path.write_text("new\n" if how == "truncated" else "and longer\n" * 100 + "new\n")
     assert file.poll() is Change.REPLACED
-    assert texts(file.last(3)) == ["new"]
-
-
-def test_a_rotated_file_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_text("old\n")
-    file = opened(path)
-    path.rename(tmp_path / "a.log.1")
-    path.write_text("new and longer\n")
-    assert file.poll() is Change.REPLACED
-    assert texts(file.last(3)) == ["new and longer"]
-
-
-def test_a_link_that_points_elsewhere_begins_anew(tmp_path: Path) -> None:
-    (tmp_path / "1").write_text("run one\n")
-    (tmp_path / "2").write_text("run two\n")
-    link = tmp_path / "current.log"
-    link.symlink_to("1")
-    file = opened(link)
-    link.unlink()
-    link.symlink_to("2")
-    file.poll()
-    assert texts(file.last(3)) == ["run two"]
+    assert texts(file.last(1)) == ["new"]
+    assert "old" not in texts(file.at(0, 200))
 
 
 def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
@@ -223,28 +199,6 @@ def test_a_progress_bar_of_any_length_is_one_line(tmp_path: Path, states: int) -
     assert found[1].startswith(f"step {states - 1:07d} ")
 
 
-def test_a_progress_bar_that_goes_on_stays_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(b"before\n" + a_bar(3_000))
-    file = opened(path)
-    file.last(10)
-    with path.open("ab") as more:
-        more.write(a_bar(20_000) + b"\r  ")
-    file.poll()
-    found = texts(file.last(10))
-    assert len(found) == 2
-    assert found[1].startswith("step 0019999 ")
-
-
-def test_a_bar_read_downwards_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "a.log"
-    path.write_bytes(b"before\n" + a_bar(20_000) + b"\nafter\n")
-    file = opened(path)
-    found = texts(file.at(0, 5))
-    assert [found[0], found[2]] == ["before", "after"]
-    assert found[1].startswith("step 0019999 ")
-
-
 STATE = st.text("abc", min_size=1, max_size=6)
 BAR = st.lists(STATE, min_size=1, max_size=12).map(lambda all_: "\r" + "\r".join(all_))
 SHORT = st.text("xyz", max_size=7)
@@ -269,6 +223,7 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
             file.poll()
             file.last(99)
         found = texts(file.last(99))
+        assert texts(file.at(0, 99)) == found
     assert found == [decode_line(line.encode()) for line in [*lines, "end"]]
 
 

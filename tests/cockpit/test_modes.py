@@ -20,7 +20,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
 from autoexp_tui.model.snapshot import SessionBrief, Snapshot
 from autoexp_tui.model.specs import Hole
-from autoexp_tui.model.states import Cause, JobState, why
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.render.test_small_views import brief
@@ -70,13 +70,6 @@ def hostile_plan() -> Snapshot:
     jobs = [job(f"j{n}", n, stage=BAD, parameters={BAD: f"{BAD}{n}"}) for n in range(2)]
     hole = Hole(parameters={BAD: f"{BAD}9"}, stage=BAD, filter=BAD, where=BAD)
     return opened(plan(jobs, holes=(hole,)))
-
-
-def ended_badly() -> Snapshot:
-    ended = events.JobEnded(
-        job="a_job", state=JobState.FAILED, cause=Cause.NAN, why=why("nan")
-    )
-    return with_events(campaign(4), [ended])
 
 
 ROOT = "lr0.0001_bsz"
@@ -352,11 +345,6 @@ async def test_thousands_of_rows_are_drawn_and_reached() -> None:
 
 
 # -------------------------------------------------------------------------- events
-async def test_an_event_line_names_its_job_before_what_happened() -> None:
-    async with cockpit(ended_badly()) as seat:
-        await seat.press("8")
-        row = seat.pane("events")
-        assert row.index("a_job") < row.index("job ended")
 
 
 @pytest.mark.parametrize(("keys", "told"), [("", "late"), ("g", "sbatch me")])
@@ -366,14 +354,6 @@ async def test_new_events_move_a_cursor_at_the_end_alone(keys: str, told: str) -
         later = with_events(seat.handle.snapshot(), [events.MessageLogged(text="late")])
         await seat.push(later)
         seat.check(effect=told)
-
-
-async def test_keys_typed_right_after_a_change_of_mode_are_not_lost() -> None:
-    async with cockpit(eventful()) as seat:
-        await seat.pilot.press("8", "2", "slash", "x")
-        await seat.pilot.pause()
-        assert seat.jobs.field is not None
-        assert seat.jobs.field.value == "x"
 
 
 @pytest.mark.parametrize("alive", [True, False])

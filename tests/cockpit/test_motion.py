@@ -43,14 +43,6 @@ async def test_an_idle_session_paints_nothing(monkeypatch: pytest.MonkeyPatch) -
     async with cockpit(base) as seat:
         with painted(monkeypatch) as cells:
             await ticks(seat, 20)
-        assert sum(cells) == 0
-
-
-async def test_a_snapshot_without_news_paints_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    async with cockpit(all_done(10)) as seat:
-        with painted(monkeypatch) as cells:
             await seat.push(replace(seat.handle.snapshot(), seq=9999))
         assert sum(cells) == 0
 

@@ -88,18 +88,6 @@ async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None
         await seat.until(lambda: "not submitted" in seat.pane("why"))
 
 
-async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
-    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
-        await seat.press("1")
-        left = seat.jobs.stages.find_jobs()[0].name
-        await seat.until(lambda: left in seat.pane("why"))
-        async with thoughtless(seat):
-            await seat.press("j", "j")
-            assert left not in seat.pane("why")
-        here = seat.jobs.stages.find_jobs()[0].name
-        await seat.until(lambda: here in seat.pane("why"))
-
-
 async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

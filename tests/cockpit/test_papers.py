@@ -6,7 +6,6 @@ import threading
 from typing import Any
 
 import pytest
-from textual import events
 
 from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
 from autoexp_tui.cockpit.spans import plain
@@ -106,15 +105,6 @@ async def test_how_jobs_are_made_is_read_by_pages(scene: str) -> None:
         await opened(seat, *keys.split())
         await seat.play(more)
         seat.check(dialog=shown)
-
-
-async def test_a_key_right_behind_it_is_for_the_page() -> None:
-    async with cockpit(planned(10), papers=papers) as seat:
-        for key in ("i", "q"):
-            seat.app.post_message(events.Key(key, key))
-        for _ in range(4):
-            await seat.pilot.pause()
-        assert seat.app.screen is seat.jobs
 
 
 @pytest.mark.parametrize(("key", "then"), [("n", "It is being read."), ("escape", "")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 import threading
 from dataclasses import replace
 from functools import partial
@@ -16,10 +15,8 @@ from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.themes import is_ascii
-from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
-from tests.cockpit.seat import cockpit
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import with_job
 
@@ -190,11 +187,3 @@ def test_the_environment_s_locale_decides_about_ascii(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert is_ascii() is ascii_only
-
-
-async def test_ascii_glyphs_stand_apart_from_numbers() -> None:
-    async with cockpit(ascii=True) as seat:
-        text = seat.pane("header") + seat.pane("stages") + seat.pane("needs")
-        drawn = to_ascii(text)
-        assert not re.search(r"(?<![\w.])[.0|:x+-]\d+ [a-z]", drawn)
-        assert "x 4  out of memory" in drawn

@@ -51,17 +51,14 @@ def leave(terminal: OnTerminal) -> None:
     assert terminal.wait() == 0
 
 
-def test_leaving_gives_the_terminal_back(moving: OnTerminal, result: Path) -> None:
-    leave(moving)
-    assert result.read_text().startswith("left None")
-    assert b"\x1b[?1049l" in moving.written
-
-
-def test_a_byte_that_is_no_text_ends_nothing(moving: OnTerminal, result: Path) -> None:
+def test_leaving_gives_the_terminal_back_and_a_byte_that_is_no_text_ends_nothing(
+    moving: OnTerminal, result: Path
+) -> None:
     os.write(moving.master, b"\xff")
     moving.read_for(0.5)
     leave(moving)
     assert result.read_text().startswith("left None")
+    assert b"\x1b[?1049l" in moving.written
 
 
 def stop_and_wake(terminal: OnTerminal) -> None:
@@ -75,8 +72,8 @@ def stop_and_wake(terminal: OnTerminal) -> None:
     process.send_signal(signal.SIGCONT)
 
 
-def test_who_was_stopped_and_woken_draws_the_whole_screen_again(
-    moving: OnTerminal,
+def test_who_was_stopped_and_woken_draws_the_screen_again_hears_keys_and_leaves(
+    moving: OnTerminal, result: Path
 ) -> None:
     stop_and_wake(moving)
     moving.read_until(b"\x1b[?1049h")
@@ -86,13 +83,6 @@ def test_who_was_stopped_and_woken_draws_the_whole_screen_again(
         moving.read_for(0.2)
     assert "dense300m" in shown
     assert "2 Jobs" in shown
-
-
-def test_who_was_stopped_and_woken_hears_keys_and_leaves(
-    moving: OnTerminal, result: Path
-) -> None:
-    stop_and_wake(moving)
-    moving.read_until(b"\x1b[?1049h")  # what was typed before is not for the screen
     leave(moving)
     assert result.read_text().startswith("left None")
 
@@ -113,6 +103,8 @@ def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
     assert "dense300m" in shown
     assert "2 Jobs" in shown
     assert "q leave" in shown
+    moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")  # the title
+    assert b"\x1b[?1003h" not in moving.written  # any motion of the mouse
 
 
 def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
@@ -126,10 +118,6 @@ def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
     assert b"owned" not in written
     assert b"\x1b[2J" not in written
     assert b"x[/red]dense300m" in written
-
-
-def test_the_title_tells_how_far_it_is(moving: OnTerminal) -> None:
-    moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")
 
 
 def test_an_idle_session_writes_nothing(result: Path) -> None:
@@ -146,7 +134,3 @@ def test_live_runs_cost_little(moving: OnTerminal) -> None:
     seconds = 4
     written = len(moving.read_for(seconds))
     assert 0 < written < 4096 * seconds
-
-
-def test_any_motion_of_the_mouse_is_not_asked_for(moving: OnTerminal) -> None:
-    assert b"\x1b[?1003h" not in moving.written

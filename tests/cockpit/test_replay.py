@@ -49,15 +49,11 @@ def shown(seat: Seat) -> Playback:
     return playback
 
 
-async def test_it_begins_where_the_journal_begins() -> None:
+async def test_it_begins_where_the_journal_begins_and_end_and_home_go_there() -> None:
     async with replaying() as seat:
         assert shown(seat).at == told().records[0].t
         assert seat.app.context.find_utc() == told().records[0].t
         seat.check(header="replay")
-
-
-async def test_end_and_home_go_there() -> None:
-    async with replaying() as seat:
         await seat.press("end")
         await seat.until(lambda: shown(seat).at == told().records[-1].t)
         assert "running" not in seat.pane("header")
@@ -118,14 +114,6 @@ async def test_keys_of_a_replay_are_in_its_footer_and_first_in_help() -> None:
         seat.check(footer="space play")
         await seat.press("question_mark")
         assert "replay: " in seat.dialog.partition("Act (")[0]
-
-
-async def test_vertical_moves_are_as_ever() -> None:
-    async with replaying() as seat:
-        await seat.press("G")
-        assert seat.jobs.jobs.cursor == len(seat.jobs.jobs.keys) - 1
-        await seat.press("g")
-        assert seat.jobs.jobs.cursor == 0
 
 
 @pytest.mark.parametrize(("size", "rows"), [((80, 24), 1), ((120, 40), 2)])

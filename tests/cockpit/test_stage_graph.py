@@ -35,30 +35,8 @@ async def test_lines_lead_to_each_stage_from_those_before_it() -> None:
         assert "after stable, average" in seat.pane("stages")
 
 
-async def test_the_strip_of_a_small_screen_has_the_lines_too() -> None:
-    async with cockpit(opened(branching()), size=(80, 24)) as seat:
-        assert "├cool_short" in seat.pane("stages")
-
-
-async def test_enlarged_every_stage_names_what_it_follows_from() -> None:
-    async with cockpit(opened(branching())) as seat:
-        await seat.press("1", "plus")
-        assert "after cool_short, cool_long" in seat.pane("stages")
-        assert "after stable\n" in "\n".join(rows(seat.pane("stages")))
-
-
 async def test_a_chain_too_deep_for_lines_is_told_in_words() -> None:
     jobs = [staged("s0", 0, "s00")]
     jobs += [staged(f"s{at}", at, f"s{at:02}", f"s{at - 1}") for at in range(1, 12)]
     async with cockpit(opened(plan(jobs)), size=(120, 60)) as seat:
         assert "after s08" in seat.pane("stages")
-
-
-async def test_in_ascii_the_lines_have_twins() -> None:
-    async with cockpit(opened(branching()), ascii=True) as seat:
-        strips = [
-            seat.jobs.stages.render_line(y).text
-            for y in range(seat.jobs.stages.size.height)
-        ]
-        assert all(text.isascii() for text in strips)
-        assert any("+> cool_" in text for text in strips)

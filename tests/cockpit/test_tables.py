@@ -239,6 +239,6 @@ def test_markup_is_text_and_what_is_too_long_is_cut() -> None:
 
 
 def test_ascii_mode_draws_only_ascii_by_as_many_cells() -> None:
-    glyphs = "".join(look.glyph for look in Look) + "─│┬█░▁▅…⠓漢é"
+    glyphs = "".join(look.glyph for look in Look) + "─│┬█░▁▅…⠓▴▾漢é"
     assert draw_strip(line(glyphs), skin(ascii_only=True), 60).text.isascii()
     assert to_ascii("漢é⧗") == "??e:"

@@ -37,7 +37,8 @@ async def burst(seat: Seat, text: str) -> None:
         ("", "/lr>1e-3", "lr>1e-3"),
         ("", "/stage:cooldown Kq j/G:", "stage:cooldown Kq j/G:"),
         ("", "/lr=\x7f>1", "lr>1"),
-        ("0", "/loss", "loss"),
+        ("", "0/loss", "loss"),
+        ("8", "2/x", "x"),
         ("8", "/kind:submit", "kind:submit"),
         ("w l j", "\r/ab", "ab"),
     ],
@@ -45,7 +46,8 @@ async def burst(seat: Seat, text: str) -> None:
         "a filter",
         "commands and moves in a filter",
         "a backspace",
-        "a search in the log",
+        "a search behind a change of pane",
+        "a filter behind a change of mode",
         "a filter of events",
         "behind a key that leads to a job",
     ],
@@ -79,12 +81,6 @@ async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
             await seat.pilot.pause()
         assert seat.jobs.field is not None
         assert seat.jobs.field.value == "lr>1e-3"
-
-
-async def test_a_key_behind_a_change_of_pane_is_heard_there() -> None:
-    async with cockpit() as seat:
-        await burst(seat, "0/loss")
-        assert seat.footer.strip() == "search"
 
 
 async def test_the_palette_takes_a_burst() -> None:
@@ -165,5 +161,7 @@ async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
     async with cockpit(campaign(40)) as seat:
         await seat.go_to(Look.RUNNING)
         await burst(seat, "Kyy")
-        assert "Kill" in seat.dialog
+        await seat.press("y")
+        assert "Kill 1 running job?" in seat.dialog
+        assert seat.app.job_actions.countdown is None
         assert seat.handle.sent == []
