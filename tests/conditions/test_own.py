@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,11 @@ def text(lines: str) -> Known:
     return known(facts)
 
 
-def test_its_facts_are_looked_for() -> None:
-    assert needs(LINES, "me") == {TextKey("/a"), JobKey("me")}
-
-
 @pytest.mark.parametrize(
     ("lines", "result"), [("1\n2\n", Result.PASS), ("1\n", Result.WAIT)]
 )
 def test_it_judges_what_it_asked_for(lines: str, result: Result) -> None:
+    assert needs(LINES, "me") == {TextKey("/a"), JobKey("me")}
     verdict = judged(LINES, text(lines))
     assert verdict.result is result
     assert sentence(verdict.why, NOW) == f"{len(lines) // 2} of 2 lines in /a"
@@ -57,7 +55,6 @@ def test_it_judges_what_it_asked_for(lines: str, result: Result) -> None:
 def test_it_is_not_asked_before_everything_is_known() -> None:
     assert judged(LINES).why.code == "not_looked"
     assert judged(LINES, failed_look(TextKey("/a"))).why.code == "look_failed"
-    assert judged(Not(condition=LINES)).result is Result.WAIT
 
 
 @pytest.mark.parametrize(
@@ -77,10 +74,12 @@ def test_a_class_that_is_wrong_makes_the_job_wait_with_the_reason(
     assert problem in sentence(verdict.why, NOW)
 
 
-def test_a_class_that_is_wrong_is_unknown_to_those_around_it() -> None:
-    bad = own("Raises", at=NOW)
-    assert judged(Not(condition=bad)).result is Result.WAIT
-    assert judged(Composite(mode="any", conditions=(bad,))).result is Result.WAIT
+@pytest.mark.parametrize("unknown", [LINES, own("Raises", at=NOW)])
+def test_what_is_not_known_or_wrong_is_unknown_to_those_around_it(
+    unknown: OwnCondition,
+) -> None:
+    assert judged(Not(condition=unknown)).result is Result.WAIT
+    assert judged(Composite(mode="any", conditions=(unknown,))).result is Result.WAIT
 
 
 def test_it_says_when_to_ask_again() -> None:
@@ -90,11 +89,7 @@ def test_it_says_when_to_ask_again() -> None:
 
 
 def test_its_timeout_runs_like_any_other() -> None:
-    spec = OwnCondition(
-        class_path="tests.conditions.own_classes:Later",
-        fields={"at": NOW * 2},
-        timeout_seconds=10.0,
-    )
+    spec = replace(own("Later", at=NOW * 2), timeout_seconds=10.0)
     assert judged(spec).why.code == "start_timeout"
 
 

@@ -99,26 +99,18 @@ def waiting(name: str, result: Result, on: str = "x", **more: Any) -> JobRecord:
     return JobRecord(spec=spec, state=S.WAITING, start=(status,), **more)
 
 
+BEHIND: Final = waiting("b", Result.WAIT, "a")
+ASKING: Final = [waiting("a", Result.WAIT, ask=ASK), BEHIND]
+
+
 @pytest.mark.parametrize(
     ("jobs", "no_answer", "found"),
     [
-        (
-            [HELD, waiting("b", Result.WAIT, "a"), waiting("c", Result.WAIT, "b")],
-            False,
-            "abc",
-        ),
+        ([HELD, BEHIND, waiting("c", Result.WAIT, "b")], False, "abc"),
         ([waiting("b", Result.FAIL), waiting("c", Result.WAIT)], False, "b"),
         ([HELD, waiting("b", Result.PASS, "a")], False, "a"),
-        (
-            [waiting("a", Result.WAIT, ask=ASK), waiting("b", Result.WAIT, "a")],
-            False,
-            "",
-        ),
-        (
-            [waiting("a", Result.WAIT, ask=ASK), waiting("b", Result.WAIT, "a")],
-            True,
-            "ab",
-        ),
+        (ASKING, False, ""),
+        (ASKING, True, "ab"),
     ],
 )
 def test_what_no_engine_will_start_is_stuck_and_so_is_what_waits_for_it(

@@ -50,6 +50,7 @@ def drawn(one: JobRecord, now: float = T0 + 12 * HOUR, window: Window = DAY) -> 
 
 
 BEGAN = attempt(began_at=T0 + 2 * HOUR)
+FAILED = replace(BEGAN, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED)
 ENDED = replace(BEGAN, ended_at=T0 + 4 * HOUR, outcome=Outcome.COMPLETED)
 DONE = record(ENDED, state=JobState.COMPLETED)
 
@@ -60,11 +61,7 @@ DONE = record(ENDED, state=JobState.COMPLETED)
         (DONE, DAY, "··░░████✓" + " " * 15 + "│" + " " * 23),
         (DONE, Window(T0 + 40 * HOUR, HOUR, 20), " " * 20),
         (DONE, Window(T0 + 2.5 * HOUR, HOUR, 20), "█" * 20),
-        (
-            record(BEGAN, state=JobState.RUNNING),
-            DAY,
-            "··░░" + "█" * 21 + " " * 23,
-        ),
+        (record(BEGAN, state=JobState.RUNNING), DAY, "··░░" + "█" * 21 + " " * 23),
         (
             record(state=JobState.SKIPPED, since=T0 + 2 * HOUR),
             DAY,
@@ -81,25 +78,16 @@ def test_a_strip_tells_what_a_job_did(
 
 
 def test_a_failure_that_is_run_again_is_told_from_the_run_that_went_well() -> None:
-    first = attempt(
-        began_at=T0 + 2 * HOUR, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED
-    )
     second = attempt(2, ordered_at=T0 + 5 * HOUR, began_at=T0 + 6 * HOUR)
-    told = drawn(record(first, second, state=JobState.RUNNING))
+    told = drawn(record(FAILED, second, state=JobState.RUNNING))
     assert told.startswith("··░░▒▒✗╌╌╌░░██")
 
 
 def test_a_bad_end_is_not_hidden_by_a_good_one_in_the_same_cell() -> None:
-    first = attempt(
-        began_at=T0 + 2 * HOUR, ended_at=T0 + 2.1 * HOUR, outcome=Outcome.FAILED
-    )
-    second = attempt(
-        2,
-        ordered_at=T0 + 2.2 * HOUR,
-        began_at=T0 + 2.2 * HOUR,
-        ended_at=T0 + 2.3 * HOUR,
-        outcome=Outcome.COMPLETED,
-    )
+    first = replace(FAILED, ended_at=T0 + 2.1 * HOUR)
+    begin, end = T0 + 2.2 * HOUR, T0 + 2.3 * HOUR
+    second = attempt(2, ordered_at=begin, began_at=begin, ended_at=end)
+    second = replace(second, outcome=Outcome.COMPLETED)
     assert drawn(record(first, second, state=JobState.COMPLETED))[4] == "✗"
 
 
@@ -127,13 +115,9 @@ def test_a_stage_is_as_high_as_many_ran() -> None:
 
 
 def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
-    ended = attempt(
-        began_at=T0 + 2 * HOUR, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED
-    )
-    base = build_session(campaign(4))
-    job = base.jobs[0]
-    failed = replace(job, record=record(ended, state=JobState.FAILED))
-    again = replace(job, record=record(ended, state=JobState.RETRYING))
+    job = build_session(campaign(4)).jobs[0]
+    failed = replace(job, record=record(FAILED, state=JobState.FAILED))
+    again = replace(job, record=record(FAILED, state=JobState.RETRYING))
     now = T0 + 12 * HOUR
     assert build_stage_strip([failed], T0, now, DAY)[6].text == "✗"
     assert all(cell.text != "✗" for cell in build_stage_strip([again], T0, now, DAY))

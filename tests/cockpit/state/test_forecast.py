@@ -288,13 +288,18 @@ def test_more_that_ended_never_changes_whether_others_are_known(
     assert set(of(*jobs, slots=slots).stages) <= set(of(*more, slots=slots).stages)
 
 
-def running(*, rate: float = 2.0, ran: float = 600.0, step: int = 1200) -> Snapshot:
-    """Two jobs of a stage that run; 10,000 steps, an hour."""
+def two() -> Snapshot:
+    """Two jobs of a stage; 10,000 steps in an hour."""
     jobs = [
         job(f"j{at}", at, stage="train", resources=LIMITED, progress_total=10_000)
         for at in range(2)
     ]
-    shown = opened(plan(jobs))
+    return opened(plan(jobs))
+
+
+def running(*, rate: float = 2.0, ran: float = 600.0, step: int = 1200) -> Snapshot:
+    """Both run."""
+    shown = two()
     one = Attempt(number=1, token="t", ordered_at=T0 - ran, began_at=T0 - ran)
     records = tuple(
         replace(record, state=JobState.RUNNING, attempts=(one,))
@@ -310,15 +315,12 @@ def cuts(shown: Snapshot, before: Cuts | None = None) -> Cuts:
 
 def test_jobs_too_slow_for_their_limit_are_one_cause_of_their_stage() -> None:
     session = build_session(running())
-    found = group_causes(
-        session, PlanWords(session.snapshot.plan), find_sure_cuts(session)
-    )
-    (group,) = found
+    words = PlanWords(session.snapshot.plan)
+    (group,) = group_causes(session, words, find_sure_cuts(session))
     assert (group.title, group.size) == ("limit too short", 2)
     (evidence,) = render_evidence(group)
-    assert plain(evidence).startswith(
-        "will be cut by its time limit at step ~7200 of 10k"
-    )
+    told = "will be cut by its time limit at step ~7200 of 10k"
+    assert plain(evidence).startswith(told)
 
 
 @pytest.mark.parametrize(
@@ -379,12 +381,8 @@ USUAL = {"train": StageRate(2.0, 3)}
 
 
 def view(**changes: object) -> SessionView:
-    """Two jobs of a stage, 10,000 steps in an hour; the second one changed."""
-    jobs = [
-        job(f"j{at}", at, stage="train", resources=LIMITED, progress_total=10_000)
-        for at in range(2)
-    ]
-    shown = opened(plan(jobs))
+    """The second one changed."""
+    shown = two()
     last = replace(shown.jobs[1], **changes)  # type: ignore[arg-type]
     return build_session(replace(shown, jobs=(shown.jobs[0], last)))
 

@@ -23,7 +23,7 @@ from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.stages import build_families, build_rails, build_stages
-from autoexp_tui.conditions import kinds as condition_kinds
+from autoexp_tui.conditions import kinds as k
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import JobState, Result, why
 from tests.support.campaigns import T0, all_done, campaign, planned
@@ -48,10 +48,7 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
     base = planned(10)
     first = base.jobs[-1]
     passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
-    conditions = (
-        condition_kinds.FileExists(path="/a/done.txt"),
-        condition_kinds.Approval(),
-    )
+    conditions = (k.FileExists(path="/a/done.txt"), k.Approval())
     job = replace(
         first,
         spec=replace(first.spec, start_conditions=conditions),
@@ -91,42 +88,23 @@ def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        (condition_kinds.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
-        (condition_kinds.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
-        (condition_kinds.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
+        (k.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
+        (k.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
+        (k.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
+        (k.LogPattern(log_path="/a/b/c.log", pattern="ok"), "ok in b/c.log"),
+        (k.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
+        (k.TimeReached(after_seconds=7200), "2 h of waiting"),
+        (k.Not(condition=k.FileExists(path="/a/b/c")), "not b/c"),
+        (k.Approval(description="the boss"), "the boss"),
         (
-            condition_kinds.LogPattern(log_path="/a/b/c.log", pattern="ok"),
-            "ok in b/c.log",
-        ),
-        (condition_kinds.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
-        (condition_kinds.TimeReached(after_seconds=7200), "2 h of waiting"),
-        (
-            condition_kinds.Not(condition=condition_kinds.FileExists(path="/a/b/c")),
-            "not b/c",
-        ),
-        (condition_kinds.Approval(description="the boss"), "the boss"),
-        (
-            condition_kinds.Composite(
-                mode="any",
-                conditions=(
-                    condition_kinds.FileExists(path="/a"),
-                    condition_kinds.Approval(),
-                ),
-            ),
+            k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval())),
             "/a or your approval",
         ),
-        (condition_kinds.MaxAttempts(max_attempts=3), ""),
-        (
-            condition_kinds.OwnCondition(
-                class_path="my.mod:EnoughLines", fields={"path": "/a"}
-            ),
-            "EnoughLines",
-        ),
+        (k.MaxAttempts(max_attempts=3), ""),
+        (k.OwnCondition(class_path="my.mod:Enough", fields={"path": "/a"}), "Enough"),
     ],
 )
-def test_every_condition_is_named_in_a_few_words(
-    spec: condition_kinds.Condition, text: str
-) -> None:
+def test_every_condition_is_named_in_a_few_words(spec: k.Condition, text: str) -> None:
     assert describe_condition(spec, SESSION) == text
 
 
