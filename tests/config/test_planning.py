@@ -432,9 +432,10 @@ def test_the_planner_makes_a_job_again_from_wherever_it_is(
 
 def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) -> None:
     plan = planned(place)
-    made = ChildPlanner(state_dir=str(place / "state")).compose(
-        plan, "2_then", [*plan.jobs[3].overrides, "lr=5"]
-    )
+    planner = ChildPlanner(state_dir=str(place / "state"))
+    assert planner.compose(plan, "2_then", []).config_record == ""
+    assert not (place / "state").exists()
+    made = planner.compose(plan, "2_then", [*plan.jobs[3].overrides, "lr=5"])
     assert made.overrides == (*plan.jobs[3].overrides, "lr=5")
     assert made.own_values["lr"] == 5
     place_of_record = Path(made.config_record)
@@ -443,13 +444,6 @@ def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) ->
     configs = record.get_configs("2_then") if record else None
     assert configs is not None
     assert "lr: 5\n" in configs.resolved
-
-
-def test_the_planner_keeps_no_config_of_a_job_as_planned(place: Path) -> None:
-    plan = planned(place)
-    made = ChildPlanner(state_dir=str(place / "state")).compose(plan, "2_then", [])
-    assert made.config_record == ""
-    assert not (place / "state").exists()
 
 
 def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:

@@ -46,31 +46,15 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 
 def test_a_file_is_parsed_once_until_it_changes(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("x: 1")
-    files = YamlFiles()
-    for _ in range(3):
-        files.load(str(path))
-    path.write_text("x: 22")
-    files.load(str(path))
+    path, files = tmp_path / "a.yaml", YamlFiles()
+    for text, tree in (("x: 1", {"x": 1}), ("x: 22", {"x": 22}), ("# no\n", {})):
+        path.write_text(text)
+        for _ in range(3):
+            made = files.load(str(path)).container()
+            assert made == tree
+            OmegaConf.update(made, "x", 5)  # each reader's container is its own
 
-    assert files.parsed == 2
-
-
-def test_each_reader_gets_a_container_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("x: 1")
-    loaded = YamlFiles().load(str(path))
-    OmegaConf.update(loaded.container(), "x", 5)
-
-    assert loaded.container() == {"x": 1}
-
-
-def test_an_empty_file_is_an_empty_config(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text("# nothing\n")
-
-    assert YamlFiles().load(str(path)).container() == {}
+    assert files.parsed == 3
 
 
 def test_an_unquoted_reference_says_quote_it_with_its_line() -> None:

@@ -209,6 +209,12 @@ def log_key(path: Path | str, pattern: str = "FATAL", **more: object) -> LogKey:
     return LogKey(str(path), pattern, **fields)  # type: ignore[arg-type]
 
 
+def searched(facts: OutsideFacts, key: LogKey) -> LogFound:
+    found = value(facts, key)
+    assert isinstance(found, LogFound)
+    return found
+
+
 def append(path: Path, text: str) -> None:
     with path.open("a") as file:
         file.write(text)
@@ -257,9 +263,7 @@ def test_of_an_old_log_only_the_tail_is_searched(
     key = log_key(log, tail_bytes=100)
     assert value(facts, key) == LogFound(files=1)
     append(log, "FATAL now\n")
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
-    assert found.line == "FATAL now"
+    assert searched(facts, key).line == "FATAL now"
 
 
 def test_a_log_that_came_after_the_first_look_is_searched_from_its_start(
@@ -268,9 +272,7 @@ def test_a_log_that_came_after_the_first_look_is_searched_from_its_start(
     key = log_key(tmp_path / "*.log", glob=True, tail_bytes=10)
     value(facts, key)
     append(tmp_path / "new.log", "FATAL\n" + "fine\n" * 100)
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
-    assert found.matched == 1
+    assert searched(facts, key).matched == 1
 
 
 @pytest.mark.parametrize("cut", range(1, 24, 3))
@@ -283,9 +285,7 @@ def test_a_pattern_is_found_wherever_a_look_fell(
     append(log, text[:cut])
     value(facts, key)
     append(log, text[cut:])
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
-    assert found.matched == 1
+    assert searched(facts, key).matched == 1
 
 
 def test_a_pattern_across_two_chunks_is_found(
@@ -294,9 +294,7 @@ def test_a_pattern_across_two_chunks_is_found(
     monkeypatch.setattr(fact_source, "_CHUNK", 64)
     log = tmp_path / "log"
     append(log, "x" * 40 + "\n" + "y" * 18 + "FATAL\n" + "z" * 30 + "\n")
-    found = value(facts, log_key(log))
-    assert isinstance(found, LogFound)
-    assert found.line == "y" * 18 + "FATAL"
+    assert searched(facts, log_key(log)).line == "y" * 18 + "FATAL"
 
 
 def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
@@ -306,11 +304,7 @@ def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
     monkeypatch.setattr(fact_source, "LOOK_BYTES", 128)
     log = tmp_path / "log"
     append(log, "0123456\n" * 40 + "FATAL\n")
-    matched = []
-    for _ in range(5):
-        found = value(facts, log_key(log))
-        assert isinstance(found, LogFound)
-        matched.append(found.matched)
+    matched = [searched(facts, log_key(log)).matched for _ in range(5)]
     assert matched[0] == 0
     assert matched[-1] == 1
 
@@ -321,11 +315,7 @@ def test_a_look_for_a_large_pattern_searches_less(
     log = tmp_path / "log"
     log.write_bytes(b"ab" * (1 << 20) + b"\nFATAL\n")
     large = log_key(log, "[ab]{900}#|FATAL", tail_bytes=4 << 20)
-    matched = []
-    for _ in range(40):
-        found = value(facts, large)
-        assert isinstance(found, LogFound)
-        matched.append(found.matched)
+    matched = [searched(facts, large).matched for _ in range(40)]
     assert matched.index(1) > 10
     assert matched[-1] == 1
 
@@ -348,12 +338,10 @@ def test_each_log_of_a_glob_counts(facts: OutsideFacts, tmp_path: Path) -> None:
     key = log_key(tmp_path / "*.log", glob=True, check_mode="all")
     append(tmp_path / "a.log", "FATAL\n")
     append(tmp_path / "b.log", "fine\n")
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
+    found = searched(facts, key)
     assert (found.files, found.matched) == (2, 1)
     append(tmp_path / "b.log", "FATAL\n")
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
+    found = searched(facts, key)
     assert (found.files, found.matched) == (2, 2)
 
 
