@@ -18,10 +18,10 @@ from autoexp_tui.model.decision_context import (
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.outputs import DoneWork
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, SessionState
+from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
 from tests.support.fake_executor import FakeExecutor
@@ -187,6 +187,30 @@ class Bench:
     def job(self, name: str) -> JobRecord:
         """A job as it is."""
         return self.engine.state.jobs[name]
+
+    def why(self, name: str) -> Why:
+        """Why a job is as it is."""
+        found = self.job(name).why
+        assert found is not None
+        return found
+
+    def ask(self, name: str) -> Ask:
+        """What a person is asked about a job."""
+        found = self.job(name).ask
+        assert found is not None
+        return found
+
+    def wait(self, name: str) -> ConditionStatus:
+        """How a job's first start condition stands."""
+        found = self.job(name).start[0]
+        assert found is not None
+        return found
+
+    def live(self) -> Live:
+        """What the newest snapshot shows of the first job's run."""
+        found = self.snapshots[-1].live[0]
+        assert found is not None
+        return found
 
     def is_(self, name: str, state: JobState) -> Callable[[], bool]:
         """Whether a job is in a state, to be asked later."""

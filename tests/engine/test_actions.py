@@ -101,9 +101,7 @@ def test_an_attempt_that_ended_badly_may_be_good_enough_by_rule() -> None:
         plan(job("a"), monitoring=Monitoring(state_events=(rule,))), {"a": [[crash]]}
     )
     bench.until(bench.is_("a", JobState.COMPLETED))
-    why = bench.job("a").why
-    assert why is not None
-    assert why.code == "finished_by_rule"
+    assert bench.why("a").code == "finished_by_rule"
 
 
 def test_of_a_restart_and_a_finish_the_first_rule_wins() -> None:
@@ -303,19 +301,6 @@ def test_a_value_of_another_job_is_waited_for() -> None:
     assert put_off(bench) == ["no_metadata"]
     bench.run(25)
     assert bench.world.errands.written == {"/n": "0.9\n"}
-
-
-def test_an_action_whose_rule_is_gone_is_dropped() -> None:
-    bench = acting(
-        Log(message="x", conditions=(FileExists(path="/ready"),)), script=saving(10)
-    )
-    bench.run(10)
-    state = bench.engine.state
-    spec = job("a", own_rules=Monitoring())
-    state.jobs["a"] = replace(state.jobs["a"], spec=spec)
-    bench.files.append("/ready", b"x")
-    bench.run(5)
-    assert dropped(bench) == ["rule_is_gone"]
 
 
 # ------------------------------------------------------------------- restarts on hold

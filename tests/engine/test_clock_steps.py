@@ -13,7 +13,6 @@ from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,
     FileExists,
-    Not,
     TimeReached,
 )
 from autoexp_tui.events import events
@@ -255,16 +254,3 @@ def test_records_keep_their_order_over_steps() -> None:
     lived = [record.lived or 0.0 for record in records]
     assert lived == sorted(lived)
     assert lived[-1] <= bench.clock.monotonic()
-
-
-def test_not_of_a_time_is_judged_anew_when_the_clock_is_set() -> None:
-    bench = Bench(plan(job("j")))
-    at = bench.clock.utc() + HOUR
-    started = Not(condition=TimeReached(at=at))
-    bench = Bench(
-        plan(job("j", start_conditions=(TimeReached(after_seconds=100.0), started)))
-    )
-    bench.run(5)
-    bench.clock.set_utc(at + 5)
-    bench.run(10)
-    assert bench.job("j").state is JobState.SKIPPED

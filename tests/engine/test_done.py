@@ -143,8 +143,7 @@ def test_they_complete_in_one_commit_and_say_why() -> None:
     ends = [n for n, r in enumerate(records) if isinstance(r.event, events.JobEnded)]
     assert len(ends) == 3
     assert all(records[n].more for n in range(ends[0], ends[-1]))
-    why = one.job("b").why
-    assert why is not None
+    why = one.why("b")
     assert (why.code, why.arg("session")) == ("done_before", "s")
 
 

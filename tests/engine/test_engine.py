@@ -22,9 +22,7 @@ from autoexp_tui.model import commands
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
-    MetricPattern,
     Monitoring,
-    Progress,
     StateEvent,
 )
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
@@ -107,9 +105,7 @@ def test_ready_jobs_wait_for_a_slot_and_say_so() -> None:
     bench = Bench(plan(*(job(f"j{n}", n) for n in range(3))), slots=2)
     bench.step()
     assert sorted(bench.states().values())[-1] == "WAITING"
-    why = bench.job("j2").why
-    assert why is not None
-    assert why.code == "held_by_slots"
+    assert bench.why("j2").code == "held_by_slots"
     bench.until(bench.is_("j2", JobState.COMPLETED))
 
 
@@ -151,9 +147,7 @@ def test_a_file_whose_writer_ended_without_it_is_doomed_after_a_grace() -> None:
     bench.run(50)
     assert bench.job("b").state is JobState.WAITING
     bench.until(bench.is_("b", JobState.SKIPPED), 20)
-    why = bench.job("b").why
-    assert why is not None
-    assert why.code == "doomed_file"
+    assert bench.why("b").code == "doomed_file"
 
 
 # ------------------------------------------------------------------------ reactions
@@ -249,19 +243,6 @@ def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
     bench.until(bench.is_("a", JobState.COMPLETED))
     last = bench.executor.copies[-1].task
     assert last.resources.options["exclude"] == "n1,n2"
-
-
-def test_progress_can_be_counted_in_a_metric_of_one_s_own() -> None:
-    rules = Monitoring(
-        progress=Progress(metric="tokens_seen"),
-        metrics=(MetricPattern(name="tokens_seen", pattern=r"tokens=(\d+)"),),
-    )
-    script = RunScript(seconds=9.0, writes=(says(1.0, "tokens=4096 loss: 2.5"),))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[script]]})
-    bench.run(6)
-    live = bench.snapshots[-1].live[0]
-    assert live is not None
-    assert live.step == 4096
 
 
 def test_a_job_killed_by_a_person_is_not_restarted() -> None:
@@ -428,14 +409,6 @@ def test_a_lost_run_is_fenced_before_the_job_runs_again() -> None:
     orders = [e.effect for e in happened]
     fence = CancelTasks(tasks=(("a", 1),))
     assert orders.index(fence) == len(orders) - 2
-
-
-def test_a_requeued_run_is_a_further_run_and_not_a_further_attempt() -> None:
-    first = RunScript(seconds=3.0, ends="requeue")
-    bench = Bench(plan(job("a")), {"a": [[first, OK]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    assert len(bench.job("a").attempts) == 1
-    assert bench.job("a").attempts[0].run == 1
 
 
 def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:

@@ -94,8 +94,7 @@ def again(one: Bench, **how: Any) -> None:
 
 
 def why_b_waits(one: Bench) -> str:
-    status = one.job("b").start[0]
-    assert status is not None
+    status = one.wait("b")
     return status.why.code
 
 
@@ -147,14 +146,13 @@ def test_followers_use_what_is_there_where_a_person_says_so() -> None:
     assert not one.happened(events.FilesSetAside)
 
 
-def test_a_condition_may_take_files_of_any_attempt() -> None:
-    one = killed(bench(saves(2), silent(), conditions=(replace(FILE, fresh=False),)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_files_without_a_writer_in_the_session_always_count() -> None:
-    one = killed(bench(saves(2), silent(), conditions=(FileExists(path=CKPT),)))
+@pytest.mark.parametrize(
+    "any_file", [replace(FILE, fresh=False), FileExists(path=CKPT)]
+)
+def test_files_of_any_attempt_count_where_it_is_said_or_nobody_writes_them(
+    any_file: FileExists,
+) -> None:
+    one = killed(bench(saves(2), silent(), conditions=(any_file,)))
     again(one, overrides=("lr=2e-4",))
     one.until(one.is_("b", JobState.COMPLETED))
 
@@ -220,15 +218,12 @@ def test_a_run_that_the_cluster_puts_back_lets_it_count() -> None:
     one.until(one.is_("b", JobState.COMPLETED))
 
 
-def test_r_from_the_checkpoint_lets_it_count() -> None:
+@pytest.mark.parametrize(
+    "how", [{}, {"exclude_nodes": ("n1",), "time_limit_seconds": 60.0}]
+)
+def test_r_from_the_checkpoint_or_elsewhere_lets_it_count(how: dict[str, Any]) -> None:
     one = killed(bench(saves(2), silent()))
-    again(one)
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_r_elsewhere_or_with_another_limit_lets_it_count() -> None:
-    one = killed(bench(saves(2), silent()))
-    again(one, exclude_nodes=("n1",), time_limit_seconds=60.0)
+    again(one, **how)
     one.until(one.is_("b", JobState.COMPLETED))
 
 
@@ -333,8 +328,7 @@ def test_what_other_work_left_there_is_called_an_earlier_session_s() -> None:
     one.order(commands.Submit())
     one.until(one.is_("a", JobState.COMPLETED))
     one.run(10)
-    status = one.job("b").start[0]
-    assert status is not None
+    status = one.wait("b")
     assert "is of an earlier session" in sentence(status.why, one.clock.utc())
 
 

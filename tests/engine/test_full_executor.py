@@ -59,9 +59,7 @@ def test_an_executor_that_is_full_fails_no_job() -> None:
     one.fault(*[Fault.BUSY] * 5)
     one.order(commands.Submit())
     one.run(20)
-    why = one.job("a").why
-    assert why is not None
-    assert why.code == "busy"
+    assert one.why("a").code == "busy"
     one.until(one.is_("a", JobState.COMPLETED))
     assert len(one.job("a").attempts) == 1
 

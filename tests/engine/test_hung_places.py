@@ -40,8 +40,7 @@ def bench() -> Bench:
 
 def test_the_wait_says_who_does_not_answer_and_for_how_long(bench: Bench) -> None:
     bench.run(42)
-    status = bench.job("h").start[0]
-    assert status is not None
+    status = bench.wait("h")
     assert status.why.code == "no_answer"
     now = bench.clock.utc()
     assert sentence(status.why, now).startswith("no answer from /scratch for 42 s")
@@ -99,8 +98,7 @@ def test_what_was_there_before_is_not_known_while_nobody_answers() -> None:
     assert [s.result for s in bench.job("h").start if s] == [Result.PASS, Result.WAIT]
     bench.pool.held = {"facts /scratch"}
     bench.run(20)
-    status = bench.job("h").start[0]
-    assert status is not None
+    status = bench.wait("h")
     assert (status.result, status.why.code) == (Result.WAIT, "no_answer")
 
 

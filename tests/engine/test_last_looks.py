@@ -126,12 +126,6 @@ def test_a_restart_by_a_log_line_looks_first_and_restarts_then() -> None:
     assert len(one.job("a").attempts) == 2
 
 
-def test_an_end_by_a_kill_criterion_looks_first() -> None:
-    one = bench(ends_on("lm loss", Cancel(cause="kill_criterion")), hangs())
-    one.until(one.is_("a", JobState.FAILED), 60)
-    assert len(captured(one)) == 1
-
-
 def test_an_end_that_means_cancelled_is_not_looked_at() -> None:
     one = bench(ends_on("lm loss", Cancel()), hangs())
     one.until(one.is_("a", JobState.CANCELLED), 60)

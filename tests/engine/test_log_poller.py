@@ -102,8 +102,7 @@ def test_a_line_in_a_quiet_log_is_read_at_once_where_it_is_seen_to_change() -> N
     bench.run(99)
     bench.until(lambda: bench.snapshots[-1].live[0] is not None)
     bench.run(2.5)
-    live = bench.snapshots[-1].live[0]
-    assert live is not None
+    live = bench.live()
     assert live.step == 20
 
 
@@ -167,6 +166,5 @@ def test_a_backlog_is_worked_off_without_waiting_for_polls(
     script = RunScript(seconds=1e6, writes=(Write(at=1.0, data=lines),))
     bench = Bench(many(1), {"j0": [[script]]})
     bench.run(4)
-    live = bench.snapshots[-1].live[0]
-    assert live is not None
+    live = bench.live()
     assert live.step == 99

@@ -49,8 +49,7 @@ def test_a_log_that_is_forbidden_for_a_while_is_read_on_without_a_word(
     assert warnings(one) == []
     forbidden.clear()
     one.run(20)
-    live = one.snapshots[-1].live[0]
-    assert live is not None
+    live = one.live()
     assert (live.step or 0) >= 55
     assert len(live.curves["loss"].steps) == live.step
 

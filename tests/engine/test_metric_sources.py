@@ -12,7 +12,6 @@ from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent
-from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from tests.engine.bench import Bench
@@ -41,12 +40,6 @@ def bench(the_plan: Plan, *writes: Write, seconds: float = 1e6) -> Bench:
     return Bench(the_plan, {"a": [[RunScript(seconds=seconds, writes=writes)]]})
 
 
-def live(one: Bench) -> Live:
-    found = one.snapshots[-1].live[0]
-    assert found is not None
-    return found
-
-
 def warned(one: Bench) -> list[str]:
     return [event.why.code for event in one.happened(events.WarningRaised)]
 
@@ -57,9 +50,9 @@ def test_a_file_is_read_as_it_grows() -> None:
         watched(), *(row(float(n), step=n, loss=4.0 / n, acc=0.5) for n in range(1, 9))
     )
     one.run(20)
-    assert (live(one).step, live(one).metrics) == (8, {"loss": 0.5, "acc": 0.5})
-    assert live(one).curves["loss"].steps == tuple(range(1, 9))
-    assert live(one).rate is not None
+    assert (one.live().step, one.live().metrics) == (8, {"loss": 0.5, "acc": 0.5})
+    assert one.live().curves["loss"].steps == tuple(range(1, 9))
+    assert one.live().rate is not None
 
 
 def test_files_that_match_a_pattern_are_read_as_they_come() -> None:
@@ -70,7 +63,7 @@ def test_files_that_match_a_pattern_are_read_as_they_come() -> None:
         Write(at=50.0, data=b"step,acc\n1,0.5\n", path="/out/a/v1/m.csv"),
     )
     one.run(80)
-    assert live(one).metrics == {"loss": 3.0, "acc": 0.5}
+    assert one.live().metrics == {"loss": 3.0, "acc": 0.5}
 
 
 def test_a_file_s_metric_wins_over_the_log_s() -> None:
@@ -80,8 +73,8 @@ def test_a_file_s_metric_wins_over_the_log_s() -> None:
         *(row(float(n), step=n, loss=2.0) for n in range(5, 30)),
     )
     one.run(40)
-    assert live(one).metrics == {"loss": 2.0, "learning_rate": 0.1}
-    assert set(live(one).curves["loss"].values) == {2.0}
+    assert one.live().metrics == {"loss": 2.0, "learning_rate": 0.1}
+    assert set(one.live().curves["loss"].values) == {2.0}
 
 
 def test_a_file_that_is_written_seldom_turns_nothing_back() -> None:
@@ -92,9 +85,9 @@ def test_a_file_that_is_written_seldom_turns_nothing_back() -> None:
         row(55.0, step=20, acc=0.2),
     )
     one.run(65)
-    assert live(one).step == 59
-    assert live(one).curves["acc"].steps == (10, 20)
-    assert live(one).rate == pytest.approx(1.0, rel=0.3)
+    assert one.live().step == 59
+    assert one.live().curves["acc"].steps == (10, 20)
+    assert one.live().rate == pytest.approx(1.0, rel=0.3)
 
 
 def test_a_condition_reads_a_metric_of_a_file() -> None:
@@ -124,7 +117,7 @@ def test_only_so_many_metrics_are_kept_and_that_is_said() -> None:
     values: dict[str, object] = {f"m{n}": float(n) for n in range(100)}
     one = bench(watched(), row(1.0, PATH, **values))
     one.run(10)
-    assert len(live(one).metrics) == 64
+    assert len(one.live().metrics) == 64
     (message,) = one.happened(events.MessageLogged)
     assert "64 metrics" in message.text
 
@@ -161,8 +154,8 @@ def test_what_an_earlier_session_left_in_the_file_is_not_this_one_s(
     one.files.data[PATH] = old
     one.run(20)
     assert one.job("a").state is JobState.RUNNING
-    assert (live(one).step, live(one).metrics) == (1, {"loss": 2.0})
-    assert live(one).curves["loss"].steps == (1,)
+    assert (one.live().step, one.live().metrics) == (1, {"loss": 2.0})
+    assert one.live().curves["loss"].steps == (1,)
 
 
 def test_a_logger_that_writes_its_file_anew_tells_nothing_twice(
@@ -189,8 +182,8 @@ def test_a_logger_that_writes_its_file_anew_tells_nothing_twice(
     monkeypatch.setattr(Logs, "read", read)
     one.run(30)
     assert not swapped
-    assert live(one).step == 13
-    assert live(one).curves["loss"].steps == tuple(range(1, 14))
+    assert one.live().step == 13
+    assert one.live().curves["loss"].steps == tuple(range(1, 14))
     assert before == len(one.happened(events.WarningRaised)) == 1
 
 
@@ -200,14 +193,14 @@ def test_the_next_engine_reads_files_again_and_tells_nothing_twice() -> None:
     falls = [row(5.0, step=n, loss=2.0 - n / 10) for n in range(9, 13)]
     one = bench(watched(anomalies=quick), *flat, *falls)
     one.run(10)
-    shown = live(one)
+    shown = one.live()
     for _ in range(2):
         one.start()
         one.run(10)
     assert warned(one) == ["plateau"]
     assert len(one.happened(events.WarningCleared)) == 1
-    assert live(one).metrics == shown.metrics
-    assert live(one).curves["loss"].values == shown.curves["loss"].values
+    assert one.live().metrics == shown.metrics
+    assert one.live().curves["loss"].values == shown.curves["loss"].values
 
 
 def test_files_of_ended_jobs_are_read_again_for_their_curves() -> None:
@@ -217,7 +210,7 @@ def test_files_of_ended_jobs_are_read_again_for_their_curves() -> None:
     one.until(one.is_("a", JobState.COMPLETED))
     one.start()
     one.run(10)
-    assert live(one).curves["acc"].values == (0.5, 0.6)
+    assert one.live().curves["acc"].values == (0.5, 0.6)
 
 
 # ------------------------------------------------------------------------------ GPUs
@@ -232,10 +225,10 @@ def sample(at: float, busy: float) -> Write:
 def test_samples_of_gpus_are_metrics() -> None:
     one = bench(plan(job("a")), sample(1.0, 90.0), sample(31.0, 80.0))
     one.run(60)
-    assert live(one).metrics == {"gpu_util": 80.0, "gpu_mem": 50.0, "gpu_power": 300.0}
-    assert live(one).curves["gpu_util"].values == (90.0, 80.0)
-    assert live(one).gpu is not None
-    assert live(one).gpu.seen_at >= 31.0  # type: ignore[union-attr]
+    assert one.live().metrics == {"gpu_util": 80.0, "gpu_mem": 50.0, "gpu_power": 300.0}
+    assert one.live().curves["gpu_util"].values == (90.0, 80.0)
+    assert one.live().gpu is not None
+    assert one.live().gpu.seen_at >= 31.0  # type: ignore[union-attr]
 
 
 def test_samples_of_gpus_cost_no_note_in_the_journal() -> None:
@@ -252,11 +245,11 @@ def test_a_new_attempt_has_samples_of_its_own() -> None:
     first = RunScript(seconds=40.0, exit_code=1, writes=(sample(1.0, 50.0),))
     one = Bench(the_plan, {"a": [[first], [RunScript(seconds=1e6)]]})
     one.run(35)
-    assert "gpu_util" in live(one).metrics
+    assert "gpu_util" in one.live().metrics
     one.until(
         lambda: (
             len(one.job("a").attempts) == 2 and one.job("a").state is JobState.RUNNING
         )
     )
     one.run(60)
-    assert live(one).gpu is None
+    assert one.live().gpu is None

@@ -198,13 +198,6 @@ def test_what_the_log_told_of_it_is_told_of_the_one_before() -> None:
 # ------------------------------------------------------------------------ as an action
 
 
-def test_a_rule_moves_and_restarts_in_that_order() -> None:
-    actions = (QuarantineCheckpoint(), Restart())
-    one = bench(on_crash(*actions), CRASH, OK, steps=(100, 200))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert left(one) == [100]
-
-
 def test_a_retry_that_waits_for_a_move_says_so() -> None:
     restart = Restart(conditions=(MaxAttempts(max_attempts=2),))
     one = bench(on_crash(QuarantineCheckpoint(), restart), CRASH, OK, steps=(100, 200))
@@ -213,6 +206,7 @@ def test_a_retry_that_waits_for_a_move_says_so() -> None:
     reasons = [e.why for e in told if isinstance(e, events.WaitExplained)]
     assert [reason.code for reason in reasons] == ["held_by_look"]
     assert "checkpoint" in sentence(reasons[0], 0.0)
+    assert left(one) == [100]
 
 
 def test_as_many_are_kept_as_asked() -> None:

@@ -87,13 +87,26 @@ def until(holds: Callable[[], object]) -> None:
         threading.Event().wait(0.005)
 
 
+def watched(
+    join: Callable[..., SessionHandle],
+) -> tuple[ScriptedHandle, SessionHandle, list[Snapshot]]:
+    """A session that is watched, its handle, and what that passes on."""
+    first, passed = ScriptedHandle(shown("viewer")), list[Snapshot]()
+    handle = join(first)
+    handle.subscribe(passed.append)
+    return first, handle, passed
+
+
+def stays_a_watcher(ways: Ways, handle: SessionHandle, passed: list[Snapshot]) -> None:
+    until(lambda: passed)
+    time.sleep(0.05)
+    assert (ways.owned, handle.role) == ([], "viewer")
+
+
 def test_a_watcher_goes_on_when_the_engine_died(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
-    seen: list[Snapshot] = []
-    handle.subscribe(seen.append)
+    first, handle, seen = watched(join)
     first.push(shown("viewer", alive=False))
     until(lambda: handle.role == "live")
     until(lambda: seen[-1].engine.role == "live")
@@ -106,8 +119,7 @@ def test_of_several_the_slower_watch_whoever_was_faster(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     ways.refusals = [SessionOwned("another was faster")]
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
+    first, handle, _ = watched(join)
     first.push(shown("viewer", alive=False))
     until(lambda: ways.viewed)
     until(lambda: handle.snapshot() is ways.viewed[0].snapshot())
@@ -119,22 +131,16 @@ def test_an_engine_that_was_told_to_stop_has_no_successor_by_itself(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     gone = shown("viewer", alive=False, stopped=True)
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
-    passed: list[Snapshot] = []
-    handle.subscribe(passed.append)
+    first, handle, passed = watched(join)
     first.push(told_to_stop(gone, on_request=True))
-    until(lambda: passed)
-    time.sleep(0.05)
-    assert (ways.owned, handle.role) == ([], "viewer")
+    stays_a_watcher(ways, handle, passed)
 
 
 def test_an_engine_that_left_without_an_heir_is_succeeded(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     gone = shown("viewer", alive=False, stopped=True)
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
+    first, handle, _ = watched(join)
     first.push(told_to_stop(gone, on_request=False))
     until(lambda: handle.role == "live")
     assert len(ways.owned) == 1
@@ -156,21 +162,15 @@ def test_an_heir_comes_before_those_who_watch(
 def test_a_finished_session_needs_no_engine(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
-    passed: list[Snapshot] = []
-    handle.subscribe(passed.append)
+    first, handle, passed = watched(join)
     first.push(shown("viewer", alive=False, over=True))
-    until(lambda: passed)
-    time.sleep(0.05)
-    assert (ways.owned, handle.role) == ([], "viewer")
+    stays_a_watcher(ways, handle, passed)
 
 
 def test_a_rule_s_plan_without_an_engine_is_taken_up_though_all_jobs_ended(
     join: Callable[..., SessionHandle],
 ) -> None:
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
+    first, handle, _ = watched(join)
     gone = shown("viewer", alive=False)
     ended = [replace(job, state=JobState.COMPLETED) for job in gone.jobs]
     first.push(replace(gone, jobs=tuple(ended), open=True))
@@ -198,17 +198,14 @@ def test_an_order_to_a_session_at_rest_is_taken_up_by_who_gave_it(
 def test_an_order_that_the_last_engine_carried_out_needs_no_other(
     ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
+    first, handle, _ = watched(join)
     sent = handle.send(Pause())
     passed: list[Snapshot] = []
     handle.subscribe(passed.append)
     ended = told_to_stop(resting(), on_request=True)
     (record,) = ended.events
     first.push(replace(ended, events=(replace(record, command_id=sent),)))
-    until(lambda: passed)
-    time.sleep(0.05)
-    assert (ways.owned, handle.role) == ([], "viewer")
+    stays_a_watcher(ways, handle, passed)
 
 
 def test_a_deposed_engine_becomes_a_watcher(
@@ -230,8 +227,7 @@ def test_what_hinders_the_take_over_is_shown_and_it_is_tried_again(
 ) -> None:
     full = EnvironmentFailed("cannot create: No space left on device", "/s/k7f2/lease")
     ways.refusals = [full]
-    first = ScriptedHandle(shown("viewer"))
-    handle = join(first)
+    first, handle, _ = watched(join)
     held: list[str] = []
     handle.subscribe(lambda snapshot: held.append(snapshot.engine.holding))
     first.push(shown("viewer", alive=False))

@@ -57,19 +57,32 @@ def chain() -> SessionState:
     return state
 
 
+def refused(
+    state: SessionState, command: Command, command_id: str = "c1", **fields: object
+) -> str:
+    """Why a command is refused."""
+    (event,) = handle_ordered(state, command, command_id, **fields)
+    assert isinstance(event, events.CommandRefused)
+    return event.why.code
+
+
+def test_what_cannot_be_carried_out_is_refused_with_its_reason() -> None:
+    state = started(plan(job("a")))
+    other = commands.Submit(jobs=("a",), plan_id="another")
+    assert refused(state, other) == "other_plan"
+    assert refused(state, commands.Kill(jobs=("x",))) == "no_such_job"
+    run(state, "a")
+    assert refused(state, commands.Kill(jobs=("a",)), expected={"a": 0}) == "stale"
+    happen(state, events.SubmissionPaused(why=why("paused_by")))
+    assert refused(state, commands.Pause()) == "nothing_to_do"
+
+
 def test_what_was_not_chosen_is_held() -> None:
     state = started(plan(job("a"), job("b", 1)))
     assert handle_ordered(state, commands.Submit(jobs=("a",))) == [
         events.JobsReleased(jobs=("a",)),
         events.JobsHeld(jobs=("b",)),
     ]
-
-
-def test_a_submit_of_another_plan_is_refused() -> None:
-    state = started(plan(job("a")))
-    (refused,) = handle_ordered(state, commands.Submit(jobs=("a",), plan_id="another"))
-    assert isinstance(refused, events.CommandRefused)
-    assert refused.why.code == "other_plan"
 
 
 def test_submitting_held_jobs_later_holds_nobody_else() -> None:
@@ -87,8 +100,7 @@ def test_killing_a_running_job_orders_its_end_once() -> None:
     assert isinstance(order, events.EffectOrdered)
     assert order.effect == CancelTasks(tasks=(("a", 1),))
     happen(state, order)
-    (second,) = handle_ordered(state, commands.Kill(jobs=("a",)), "c2")
-    assert isinstance(second, events.CommandRefused)
+    assert refused(state, commands.Kill(jobs=("a",)), "c2")
 
 
 def test_killing_a_waiting_job_ends_it_at_once() -> None:
@@ -97,20 +109,6 @@ def test_killing_a_waiting_job_ends_it_at_once() -> None:
     (end,) = handle_ordered(state, commands.Kill(jobs=("a",)))
     assert isinstance(end, events.JobEnded)
     assert (end.state, end.cause) == (JobState.CANCELLED, Cause.USER)
-
-
-def test_a_stale_command_is_refused_with_its_reason() -> None:
-    state = started(plan(job("a")))
-    run(state, "a")
-    (refused,) = handle_ordered(state, commands.Kill(jobs=("a",)), expected={"a": 0})
-    assert isinstance(refused, events.CommandRefused)
-    assert refused.why.code == "stale"
-
-
-def test_a_command_for_an_unknown_job_is_refused() -> None:
-    (refused,) = handle_ordered(started(plan(job("a"))), commands.Kill(jobs=("x",)))
-    assert isinstance(refused, events.CommandRefused)
-    assert refused.why.code == "no_such_job"
 
 
 def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
@@ -163,10 +161,7 @@ def test_other_nodes_and_limits_need_no_composition() -> None:
 def test_an_answer_must_carry_the_digest_that_was_asked() -> None:
     state = started(plan(job("a")))
     happen(state, events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="?"))
-    (refused,) = handle_ordered(
-        state, commands.Answer(job="a", digest="d0", approved=True)
-    )
-    assert isinstance(refused, events.CommandRefused)
+    assert refused(state, commands.Answer(job="a", digest="d0", approved=True))
     (given,) = handle_ordered(
         state, commands.Answer(job="a", digest="d1", approved=True), "c2"
     )
@@ -189,9 +184,7 @@ def test_only_a_person_answers_or_waives(sender: Sender, code: str) -> None:
         commands.Answer(job="a", digest="d1", approved=True),
         commands.Waive(job="a", condition=0),
     ):
-        (event,) = handle_ordered(state, command, sender=sender)
-        assert isinstance(event, events.CommandRefused)
-        assert event.why.code == code
+        assert refused(state, command, sender=sender) == code
 
 
 def test_an_answer_is_recorded_with_the_process_that_gave_it() -> None:
@@ -219,14 +212,6 @@ def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
     assert (stopped.reason, stopped.on_request) == (reason, False)
 
 
-def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:
-    state = started(plan(job("a")))
-    happen(state, events.SubmissionPaused(why=why("paused_by")))
-    (refused,) = handle_ordered(state, commands.Pause())
-    assert isinstance(refused, events.CommandRefused)
-    assert refused.why.code == "nothing_to_do"
-
-
 # ------------------------------------------------------------------- time limits known
 def test_a_time_limit_that_is_known_is_noted_of_the_attempt_that_runs() -> None:
     state = started(plan(job("a")))
@@ -245,9 +230,7 @@ def test_a_limit_of_another_run_or_known_already_is_not_noted(
     state = started(plan(job("a")))
     run(state, "a")
     happen(state, events.LimitAcknowledged(job="a", attempt=1))
-    (refused,) = handle_ordered(state, commands.Acknowledge(limits=(limit,)))
-    assert isinstance(refused, events.CommandRefused)
-    assert refused.why.code == "nothing_to_do"
+    assert refused(state, commands.Acknowledge(limits=(limit,))) == "nothing_to_do"
 
 
 def test_a_further_attempt_has_a_limit_that_nobody_knows_of() -> None:

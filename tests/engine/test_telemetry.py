@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 
@@ -25,6 +26,7 @@ from autoexp_tui.text.patterns import MAX_LINE
 from tests.engine.bench import decide
 from tests.model.builders import job, plan, run, started
 
+Emitted = TypeVar("Emitted")
 EPOCHS = Monitoring(progress=Progress(metric="epoch"))
 
 
@@ -67,7 +69,7 @@ class Reader:
         fact = self.context.get(MetricKey("a", name))
         return None if fact is None else fact.value
 
-    def emitted(self, kind: type) -> list[object]:
+    def emitted(self, kind: type[Emitted]) -> list[Emitted]:
         found = (record.event for record in self.context.draft.records)
         return [event for event in found if isinstance(event, kind)]
 
@@ -78,35 +80,30 @@ def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
     assert reader.fact("loss") == MetricFact(2.0, 40)
     reader.telemetry.finish_run(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
-    assert isinstance(noted, events.MetricsNoted)
     assert (noted.step, noted.values) == (40, {"loss": 2.0})
 
 
-def test_a_last_value_at_a_step_that_was_noted_is_noted_too() -> None:
+@pytest.mark.parametrize(
+    ("reads", "last"),
+    [
+        (
+            ["step: 40 loss: 2.0\n", "eval_loss: 1.5\n"],
+            [(40, {"loss": 2.0, "eval_loss": 1.5})],
+        ),
+        ([f"iteration {step}/10\n" for step in range(1, 4)], [(3, {})]),
+        (["hello\n"], []),
+    ],
+    ids=["a last value at a step that was noted", "steps alone", "no progress"],
+)
+def test_the_last_word_of_a_run_is_noted(
+    reads: list[str], last: list[tuple[int, dict[str, float]]]
+) -> None:
     reader = Reader()
-    reader.read("step: 40 loss: 2.0\n")
-    reader.read("eval_loss: 1.5\n")
+    for text in reads:
+        reader.read(text)
     reader.telemetry.finish_run(reader.context, "a")
-    noted = reader.emitted(events.MetricsNoted)[-1]
-    assert isinstance(noted, events.MetricsNoted)
-    assert noted.values == {"loss": 2.0, "eval_loss": 1.5}
-
-
-def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
-    reader = Reader()
-    for step in range(1, 4):
-        reader.read(f"iteration {step}/10\n")
-    reader.telemetry.finish_run(reader.context, "a")
-    noted = reader.emitted(events.MetricsNoted)[-1]
-    assert isinstance(noted, events.MetricsNoted)
-    assert (noted.step, noted.total, noted.values) == (3, 10, {})
-
-
-def test_a_log_without_a_word_of_progress_is_not_noted() -> None:
-    reader = Reader()
-    reader.read("hello\n")
-    reader.telemetry.finish_run(reader.context, "a")
-    assert reader.emitted(events.MetricsNoted) == []
+    noted = reader.emitted(events.MetricsNoted)[-1:]
+    assert [(one.step, one.values) for one in noted] == last
 
 
 def test_what_was_noted_is_not_noted_again() -> None:
@@ -122,7 +119,6 @@ def test_a_backlog_is_noted_once_it_is_read() -> None:
         reader.go_on(864_000.0)
         reader.read(f"step: {step} loss: 2.0\n", left=left)
     (noted,) = reader.emitted(events.MetricsNoted)
-    assert isinstance(noted, events.MetricsNoted)
     assert noted.step == 3
 
 
@@ -156,7 +152,6 @@ def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
     assert reader.emitted(events.LogMatched) == []
     reader.read("step: 41 loss: 3.0 FATAL\n")
     (matched,) = reader.emitted(events.LogMatched)
-    assert isinstance(matched, events.LogMatched)
     assert matched.offset == 100 + len("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n")
 
 
@@ -208,9 +203,7 @@ def test_stored_patterns_that_re2_lacks_are_off_and_the_others_go_on() -> None:
     reader = Reader(STORED)
     reader.read("ab\nodd 1\neven 2\n")
     matched = reader.emitted(events.LogMatched)
-    assert [
-        event.rule for event in matched if isinstance(event, events.LogMatched)
-    ] == ["good"]
+    assert [event.rule for event in matched] == ["good"]
     assert reader.fact("odd") is None
     even = reader.fact("even")
     assert isinstance(even, MetricFact)
@@ -223,9 +216,7 @@ def test_each_rule_that_is_off_is_warned_of_once_for_good() -> None:
         reader.read("ab\n")
         reader.telemetry.watch_stalls(reader.context)
     raised = [
-        event.why.arg("problem")
-        for event in reader.emitted(events.WarningRaised)
-        if isinstance(event, events.WarningRaised)
+        event.why.arg("problem") for event in reader.emitted(events.WarningRaised)
     ]
     assert [str(problem).split(":")[0] for problem in raised] == [
         "rule old",
@@ -261,7 +252,6 @@ def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | Non
     reader.read(text)
     reader.telemetry.finish_run(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
-    assert isinstance(noted, events.MetricsNoted)
     live = reader.telemetry.build_live("a").result
     assert noted.result == live
     return live

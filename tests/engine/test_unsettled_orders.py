@@ -37,6 +37,13 @@ def bench(*names: str) -> Bench:
     return Bench(plan(*jobs), dict.fromkeys(names, RUN), submit=False)
 
 
+def running() -> Bench:
+    one = bench("a")
+    one.order(commands.Submit())
+    one.until(one.is_("a", JobState.RUNNING), 20)
+    return one
+
+
 def answers(
     one: Bench, monkeypatch: pytest.MonkeyPatch, answer: SubmitAnswer
 ) -> list[float]:
@@ -64,9 +71,7 @@ def test_a_controller_that_is_away_is_asked_again_soon_then_ever_later(
     one.order(commands.Submit())
     one.run(150)
     assert waits(times)[:6] == [2, 4, 8, 16, 30, 30]
-    reason = one.job("a").why
-    assert reason is not None
-    assert reason.code == "unreachable"
+    assert one.why("a").code == "unreachable"
 
 
 def test_a_controller_that_is_back_has_the_job_at_once(
@@ -160,9 +165,7 @@ def warned(one: Bench) -> list[Warned]:
 def test_a_cancel_that_nobody_confirms_is_shown_and_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = bench("a")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.RUNNING), 20)
+    one = running()
     times = cannot_confirm(one, monkeypatch)
     one.order(commands.Kill(jobs=("a",)))
     one.run(20)
@@ -175,9 +178,7 @@ def test_a_cancel_that_nobody_confirms_is_shown_and_sent_again(
 def test_an_engine_that_is_to_stop_its_jobs_ends_when_their_ends_come_unconfirmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = bench("a")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.RUNNING), 20)
+    one = running()
     cannot_confirm(one, monkeypatch)
     one.order(commands.StopEngine(cancel_jobs=True))
     one.run(10)
@@ -204,9 +205,7 @@ def says(
 def test_a_suspended_run_is_a_state_of_its_own_until_it_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = bench("a")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.RUNNING), 20)
+    one = running()
     with monkeypatch.context() as patched:
         says(one, patched, lambda r: replace(r, phase=TaskPhase.SUSPENDED))
         one.until(one.is_("a", JobState.SUSPENDED), 10)
@@ -243,14 +242,11 @@ def test_no_rule_counts_the_time_in_which_a_run_is_suspended(
 def test_a_run_that_is_over_is_not_shown_as_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    one = bench("a")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.RUNNING), 20)
+    one = running()
     leaving = {"phase": TaskPhase.LEAVING, "reason": "ended with exit 143; waits"}
     says(one, monkeypatch, lambda r: replace(r, **leaving))  # type: ignore[arg-type]
     one.run(5)
-    live = one.snapshots[-1].live[0]
-    assert live is not None
+    live = one.live()
     assert live.queue is not None
     assert (live.queue.leaving, live.queue.reason) == (True, leaving["reason"])
 
