@@ -18,11 +18,7 @@ def test_lines_are_added_one_after_the_other(tmp_path: Path) -> None:
     for text in ("one", "two\n", "three"):
         LocalErrands().append(str(place), text)
     assert place.read_text() == "one\ntwo\nthree\n"
-
-
-def test_a_line_that_was_left_open_is_ended_first(tmp_path: Path) -> None:
-    place = tmp_path / "notes.txt"
-    place.write_text("half")
+    place.write_text("half")  # a line that was left open is ended first
     LocalErrands().append(str(place), "whole")
     assert place.read_text() == "half\nwhole\n"
 

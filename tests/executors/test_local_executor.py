@@ -55,7 +55,7 @@ from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.processes import Alive, Identity, read_start
 from autoexp_tui.testing.clock import ManualClock
-from tests.executors.wrapper_runs import environment_of, until
+from tests.executors.wrapper_runs import all_pids, environment_of, until
 
 TOKEN = "0123456789ab"
 
@@ -310,26 +310,22 @@ def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
 
 def _starters(task: Task) -> list[int]:
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                words = Path(f"/proc/{name}/cmdline").read_bytes()
-            except OSError:
-                continue
+    for pid in all_pids():
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
             if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
-                found.append(int(name))
+                found.append(pid)
     return found
 
 
 def _children() -> set[int]:
     """Our child processes, zombies too; a worker of the test run may have others."""
     found = set()
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with suppress(OSError):
-                fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2]
-                if int(fields.split()[1]) == os.getpid():
-                    found.add(int(name))
+    for pid in all_pids():
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
+            if int(fields.split()[1]) == os.getpid():
+                found.add(pid)
     return found
 
 
@@ -772,8 +768,7 @@ def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
 
 def _living(task: Task) -> list[int]:
     cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
-    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return [pid for pid in pids if cookie in environment_of(pid)]
+    return [pid for pid in all_pids() if cookie in environment_of(pid)]
 
 
 def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(

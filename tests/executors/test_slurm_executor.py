@@ -335,29 +335,12 @@ def test_an_end_by_a_code_is_told_as_soon_as_ever(tmp_path: Path, code: int) -> 
     assert seconds_to_end(world, task)[1] <= 4.0
 
 
-def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> None:
-    world.options = {**ONE_NODE, "time": 1}
-    task = world.runs_as("a", RUNS_LONG)
-    submit(world, task)
-    report = wait_for_end(world, task)
-    assert report.cause is Cause.TIMEOUT
-    assert report.exited is not None
-
-
 def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=1, exit_code=4, record_lag=8))
     submit(world, task)
     report = wait_for_end(world, task)
     assert report.exited is not None
     assert (report.exited.exit_code, report.exited.note) == (4, "")
-
-
-def test_a_job_that_leaves_no_record_is_as_accounting_says(world: World) -> None:
-    task = world.runs_as("a", RunScript(seconds=1, ends="vanish"))
-    submit(world, task)
-    report = wait_for_end(world, task)
-    assert report.exited is not None
-    assert (report.exited.signal, bool(report.exited.note)) == (9, True)
 
 
 def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
@@ -373,25 +356,6 @@ def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
     assert world.cluster.queue() == []
     assert report.exited is not None
     assert report.exited.exit_code == 6
-
-
-def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
-    task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
-    (name,) = submit(world, task)
-    wait_until_running(world, task)
-    world.slurm.run(("scancel", name), 10)
-    world.clock.advance(0.5)
-    report = look(world, task)
-    assert (report.phase, report.exited) == (TaskPhase.RUNNING, None)
-    assert world.cluster.queue()[0].word == "COMPLETING"
-
-
-def test_a_lost_node_is_the_cause_where_slurm_does_not_requeue(world: World) -> None:
-    world.options = {**ONE_NODE, "no-requeue": True}
-    task = world.runs_as("a", RUNS_LONG)
-    submit(world, task)
-    world.cluster.lose_node(wait_until_running(world, task).node)
-    assert wait_for_end(world, task).cause is Cause.NODE_FAIL
 
 
 def fill(world: World, partition: str) -> list[Task]:
@@ -451,18 +415,6 @@ def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
     world.cluster.forget(job)
     world.calls_in(120, task)
     assert look(world, task).cause is None
-
-
-def test_an_unknown_state_is_alive_for_as_long_as_it_is_said(world: World) -> None:
-    task = world.runs_as("a", RUNS_LONG)
-    (name,) = submit(world, task)
-    wait_until_running(world, task)
-    world.cluster.say(world.cluster.find(name)[0], "MELTING")
-    for _ in range(20):
-        report = look(world, task)
-        world.clock.advance(30)
-    assert report.phase is TaskPhase.UNKNOWN
-    assert "MELTING" in report.reason
 
 
 def test_an_output_that_slurm_cannot_open_is_a_job_that_could_not_start(

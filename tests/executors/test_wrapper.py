@@ -218,18 +218,14 @@ def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> Non
     assert Path(str(begun["log_path"])).read_text() == "still\n"
 
 
+OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3"}
+
+
 @pytest.mark.parametrize(
     ("env", "name"),
     [
         ({"SLURM_JOB_ID": "77"}, "77"),
-        (
-            {
-                "SLURM_JOB_ID": "78",
-                "SLURM_ARRAY_JOB_ID": "77",
-                "SLURM_ARRAY_TASK_ID": "3",
-            },
-            "77_3",
-        ),
+        ({**OF_AN_ARRAY, "SLURM_JOB_ID": "78"}, "77_3"),
     ],
 )
 def test_a_run_names_itself_and_its_place_as_the_queue_does(
