@@ -288,32 +288,23 @@ def test_a_failing_plan_is_raised_with_every_error() -> None:
     assert error.message == "is not in the config (and for 2 more jobs)"
 
 
+FILE: Final = {"class_name": "FileExists", "path": "x"}
+AFTER: Final = {"class_name": "Time", "after_seconds": 5}
+
+
 @pytest.mark.parametrize(
     ("entry", "warned"),
     [
-        ({"class_name": "FileExists", "path": "x"}, True),
-        ({"class_name": "FileExists", "path": "x", "timeout_seconds": 5}, False),
-        ({"class_name": "FileExists", "path": "x", "blocking": False}, False),
+        (FILE, True),
+        ({**FILE, "timeout_seconds": 5}, False),
+        ({**FILE, "blocking": False}, False),
         ({"class_name": "Approval"}, False),
-        ({"class_name": "Time", "after_seconds": 5}, False),
+        (AFTER, False),
         (
-            {
-                "class_name": "Composite",
-                "mode": "any",
-                "conditions": [
-                    {"class_name": "FileExists", "path": "x"},
-                    {"class_name": "Time", "after_seconds": 5},
-                ],
-            },
+            {"class_name": "Composite", "mode": "any", "conditions": [FILE, AFTER]},
             False,
         ),
-        (
-            {
-                "class_name": "Composite",
-                "conditions": [{"class_name": "FileExists", "path": "x"}],
-            },
-            True,
-        ),
+        ({"class_name": "Composite", "conditions": [FILE]}, True),
     ],
 )
 def test_waits_without_an_end_are_warned_about(

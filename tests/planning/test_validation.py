@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
 
 import pytest
@@ -127,22 +126,10 @@ def test_what_the_config_has_without_any_job_is_told_for_the_config() -> None:
     assert found == (Problem("1"),)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "SweepPoint",
-        "build_execution_plan",
-        "expand_sweep",
-        "find_sibling",
-        "validate_execution_plan",
-    ],
-)
-def test_the_package_gives_its_public_names(name: str) -> None:
+def test_the_package_gives_its_public_names_and_nothing_else() -> None:
     package = import_module("autoexp_tui.plan")
-    found: Callable[..., object] = getattr(package, name)
-    assert found.__name__ == name
-
-
-def test_the_package_gives_nothing_else() -> None:
+    names = "SweepPoint expand_sweep find_sibling build_execution_plan"
+    for name in f"{names} validate_execution_plan".split():
+        assert getattr(package, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        import_module("autoexp_tui.plan").__getattr__("nothing")
+        package.__getattr__("nothing")
