@@ -114,15 +114,6 @@ def test_an_owner_that_does_not_read_is_nobody(output: Path, data: bytes) -> Non
     assert read_owner(output) == owner("m3x9")
 
 
-def test_a_directory_that_cannot_be_written_is_an_error_of_the_environment(
-    output: Path,
-) -> None:
-    output.parent.mkdir()
-    output.touch()
-    with pytest.raises(EnvironmentFailed):
-        take_ownership(output, owner("k7f2"))
-
-
 def test_a_file_in_the_way_of_a_directory_has_no_owner(output: Path) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text("")

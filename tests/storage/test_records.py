@@ -98,30 +98,31 @@ def test_a_begun_run_has_no_end_yet(place: Path) -> None:
 
 
 def test_an_ended_run_has_its_exit(place: Path) -> None:
-    records = write(
-        place, begin_0=begin(), exit_0=ended(timed_out=True, ending="time limit")
+    noted = ended(timed_out=True, ending="time limit", note="command not found: x")
+    records = write(place, begin_0=begin(), exit_0=noted)
+    assert records.exited == ExitRecord(
+        run=0, ended_at=9.0, exit_code=0, signal=None, note="command not found: x"
     )
-    assert records.exited == ExitRecord(run=0, ended_at=9.0, exit_code=0, signal=None)
     assert records.run is not None
     assert (records.run.timed_out, records.run.ending) == (True, "time limit")
 
 
-@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({"asked": True}, True),
+        ({"asked": False}, False),
+        ({}, None),  # of an earlier wrapper
+        ({"asked": None}, None),
+        ({"asked": "no"}, None),
+    ],
+)
 def test_an_exit_tells_whether_the_command_was_asked_to_end(
-    place: Path, *, said: bool
-) -> None:
-    records = write(place, begin_0=begin(), exit_0=ended(asked=said))
-    assert records.exited is not None
-    assert records.exited.asked is said
-
-
-@pytest.mark.parametrize("more", [{}, {"asked": None}, {"asked": "no"}])
-def test_an_exit_of_an_earlier_wrapper_does_not_tell(
-    place: Path, more: dict[str, object]
+    place: Path, more: dict[str, object], *, asked: bool | None
 ) -> None:
     records = write(place, begin_0=begin(), exit_0={**ended(), **more})
     assert records.exited is not None
-    assert records.exited.asked is None
+    assert records.exited.asked is asked
 
 
 def test_the_newest_run_judges(place: Path) -> None:
@@ -250,13 +251,6 @@ def test_a_fresh_look_believes_no_age(cached: Cached) -> None:
     os.utime(cached.place, ns=(age, age))
     assert cached.read().run is None
     assert cached.read(fresh=True).run is not None
-
-
-def test_the_wrappers_note_is_read(place: Path) -> None:
-    noted = ended(exit_code=127, note="command not found: x")
-    exited = write(place, claim=CLAIM, begin_0=begin(), exit_0=noted).exited
-    assert exited is not None
-    assert exited.note == "command not found: x"
 
 
 def noncy(place: Path) -> dict[str, object]:
