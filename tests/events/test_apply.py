@@ -109,11 +109,8 @@ def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> No
         events.JobRevived(job="a", why=why("revived_by")),
     )
     revived = state.jobs["a"]
-    assert (revived.state, revived.start, revived.cause) == (
-        JobState.WAITING,
-        (None,),
-        None,
-    )
+    found = (revived.state, revived.start, revived.cause)
+    assert found == (JobState.WAITING, (None,), None)
 
 
 def test_every_end_but_completed_can_be_brought_back() -> None:
@@ -166,10 +163,8 @@ def test_records_that_were_shown_stay_as_they_were_when_more_is_folded() -> None
     state = fold(SessionState(plans={"sha": plan(job("a"), job("b"))}), records[:4])
     shown = state.jobs["a"]
     fold(state, records[4:])
-    assert (shown.state, state.jobs["a"].state) == (
-        JobState.SUBMITTING,
-        JobState.COMPLETED,
-    )
+    states = (shown.state, state.jobs["a"].state)
+    assert states == (JobState.SUBMITTING, JobState.COMPLETED)
 
 
 def test_a_time_without_an_engine_is_remembered() -> None:

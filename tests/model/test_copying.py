@@ -10,7 +10,9 @@ from autoexp_tui.model.state import changed
 from tests.model.builders import job, plan, run, started
 
 
-def test_a_copy_equals_what_the_standard_library_makes() -> None:
+def test_a_copy_is_the_standard_library_s_and_one_s_own_is_changed_where_it_is() -> (
+    None
+):
     session = started(plan(job("a")))
     run(session, "a")
     record = session.jobs["a"]
@@ -18,20 +20,13 @@ def test_a_copy_equals_what_the_standard_library_makes() -> None:
     assert changed(record, since=9.0) == replace(record, since=9.0)
     assert changed(record).attempts is record.attempts
     assert record.since == before
-
-
-def test_a_field_that_is_none_is_refused() -> None:
+    assert changed(record, in_place=True, since=9.0) is record
+    assert record.since == 9.0
     with pytest.raises(KeyError):
-        changed(started(plan(job("a"))).jobs["a"], sinse=1.0)
+        changed(record, sinse=1.0)
 
 
 @pytest.mark.parametrize("kind", [state.JobRecord, state.Attempt, state.Ask, Recorded])
 def test_the_records_it_copies_check_nothing_when_they_are_made(kind: type) -> None:
     assert not hasattr(kind, "__post_init__")
     assert all(field.init for field in fields(kind))
-
-
-def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
-    record = started(plan(job("a"))).jobs["a"]
-    assert changed(record, in_place=True, since=9.0) is record
-    assert record.since == 9.0

@@ -98,10 +98,7 @@ WATCHER = campaign(31, role="viewer")
     [
         (planned(10), "not submitted"),
         (engine(planned(10), doing="planning exp"), "planning exp"),
-        (
-            engine(campaign(31), holding="the disk is full"),
-            "HOLDING: the disk is full",
-        ),
+        (engine(campaign(31), holding="disk is full"), "HOLDING: disk is full"),
         (replace(campaign(31), paused=why("paused")), "submission paused, P resumes"),
         (
             replace(campaign(31), paused=why("storm", count=5)),
@@ -113,10 +110,7 @@ WATCHER = campaign(31, role="viewer")
             engine(WATCHER, user="user 61001", owner_alive=False),
             "session of user 61001, read only   no engine ",
         ),
-        (
-            engine(campaign(31), executor_error="sinfo: timed out"),
-            "slurm: sinfo: timed out",
-        ),
+        (engine(campaign(31), executor_error="sinfo: late"), "slurm: sinfo: late"),
     ],
 )
 def test_what_is_not_as_usual_is_said(snapshot: Snapshot, words: str) -> None:

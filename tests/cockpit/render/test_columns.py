@@ -66,12 +66,7 @@ def choose(screen: int, table: int | None = None) -> tuple[Column, ...]:
 
 @pytest.mark.parametrize(
     ("screen", "gone"),
-    [
-        (130, []),
-        (129, ["id"]),
-        (109, ["id", "trend"]),
-        (99, ["id", "trend", "time"]),
-    ],
+    [(130, []), (129, ["id"]), (109, ["id", "trend"]), (99, ["id", "trend", "time"])],
 )
 def test_columns_leave_in_order_as_the_screen_narrows(
     screen: int, gone: list[str]

@@ -78,18 +78,10 @@ def test_a_rate_has_three_digits(value: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [
-        (2.9144, "2.914"),
-        (12.345, "12.35"),
-        (812.34, "812.3"),
-        (1e-4, "1.0e-4"),
-        (0.0, "0.000"),
-        (math.nan, "nan"),
-        (math.inf, "inf"),
-        (-math.inf, "-inf"),
-        (None, "-"),
-    ],
-)
+    [(2.9144, "2.914"), (12.345, "12.35"), (812.34, "812.3"), (1e-4, "1.0e-4"),
+     (0.0, "0.000"), (math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"),
+     (None, "-")],
+)  # fmt: skip
 def test_a_measure_has_four_digits(value: float | None, text: str) -> None:
     assert spelling.format_metric(value) == text
 

@@ -23,6 +23,8 @@ from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_job
 
 SESSION = build_session(campaign(125))
+HELD = {"state": JobState.HELD, "why": why("held")}
+LATER = Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry"))
 PRIORITY = "lower priority than other jobs in partition gpu"
 STEPPING = "iteration 6700 | lm loss: 1.68"
 PREEMPTED = "over, Slurm says PREEMPTED; waits for Slurm to start it again"
@@ -77,39 +79,17 @@ def killed(evidence: str, note: str = "") -> dict[str, Any]:
             ended(Cause.EXIT_CODE, exit_code=1, evidence='KeyError: "rope"'),
             'exit 1, KeyError: "rope"',
         ),
-        (
-            Look.FAILED,
-            killed("Out of memory: Killed process 7"),
-            "signal 9, Out of memory: Killed process 7",
-        ),
+        (Look.FAILED, killed("Out of memory: 7"), "signal 9, Out of memory: 7"),
         (Look.FAILED, killed(STEPPING), "signal 9"),
+        (Look.FAILED, killed(STEPPING, "it died"), "signal 9, it died"),
         (
             Look.FAILED,
-            killed(STEPPING, "the supervisor died"),
-            "signal 9, the supervisor died",
-        ),
-        (
-            Look.FAILED,
-            {
-                "cause": Cause.REJECTED,
-                "why": why("rejected", message="wants 8 GPUs; this machine has 0"),
-            },
-            "refused: wants 8 GPUs; this m",
+            {"cause": Cause.REJECTED, "why": why("rejected", message="wants 8 GPUs")},
+            "refused: wants 8 GPUs",
         ),
         (Look.WAITING, {"state": JobState.PLANNED, "why": None}, "not submitted"),
-        (
-            Look.WAITING,
-            {"state": JobState.HELD, "why": why("held")},
-            "not chosen: S submits it",
-        ),
-        (
-            Look.RUNNING,
-            {
-                "state": JobState.RETRYING,
-                "retry": Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry")),
-            },
-            "again at 08:51",
-        ),
+        (Look.WAITING, HELD, "not chosen: S submits it"),
+        (Look.RUNNING, {"state": JobState.RETRYING, "retry": LATER}, "again at 08:51"),
         (
             Look.SKIPPED,
             {"why": why("upstream", job=SESSION.jobs[30].name, state="FAILED")},
@@ -129,10 +109,7 @@ def test_a_job_says_why_it_is_where_it_is(
         (Live(step=10, total=100), "since "),
         (Live(step=50_000, total=60_000, rate=10.0), "ends ~08:57"),
         (Live(step=10, total=60_000, rate=0.1), "limit hits"),
-        (
-            Live(queue=InQueue("Slurm says DREAMING: taken as alive")),
-            "Slurm says DREAMING",
-        ),
+        (Live(queue=InQueue("Slurm says DREAMING: alive")), "Slurm says DREAMING"),
         (Live(queue=InQueue(PREEMPTED, leaving=True)), PREEMPTED),
     ],
 )

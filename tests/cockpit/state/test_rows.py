@@ -218,9 +218,6 @@ def test_words_with_a_keyword_are_found_as_words() -> None:
 def test_a_name_that_no_job_has_is_refused_with_the_near_miss(text: str) -> None:
     with pytest.raises(FilterError, match="no job has `lrr`; did you mean `lr`"):
         check_names(compile_filter(text), SESSION.jobs)
-
-
-def test_a_name_like_no_other_is_told_what_there_is() -> None:
     with pytest.raises(FilterError, match=r"there are .*loss"):
         check_names(compile_filter("momentum>0"), SESSION.jobs)
 
