@@ -244,6 +244,7 @@ def test_what_may_not_be_meant_is_only_warned_about(
     assert any(said in one.message for one in made.warnings)
     if key == "backend.momentum":
         assert made.texts == {key: "++backend.momentum=0.9"}
+        assert [one.where for one in made.warnings] == [key]
 
 
 def warned(key: str, value: object) -> list[tuple[str, str]]:
