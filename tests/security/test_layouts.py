@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable, Iterator
@@ -22,8 +21,8 @@ from tests.security.two_users import (
     BOB,
     GROUP,
     User,
+    common_place,
     give,
-    require_two_users,
     user,
     write_config,
 )
@@ -47,13 +46,8 @@ class Layout:
 
 @pytest.fixture
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory that everybody may enter, as / is."""
-    require_two_users()
-    place = Path("/tmp") / f"autoexp-users-{os.getpid()}"
-    place.mkdir(mode=0o755)
-    place.chmod(0o755)
-    yield place
-    shutil.rmtree(place)
+    with common_place("users") as place:
+        yield place
 
 
 def bob(machine: Path, *groups: int) -> User:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pwd
 import shutil
 from collections.abc import Iterator
@@ -13,9 +12,9 @@ import pytest
 
 from tests.security.two_users import (
     User,
+    common_place,
     give,
     interpreter,
-    require_two_users,
     user,
     write_config,
 )
@@ -62,12 +61,8 @@ class Lab:
 
 @pytest.fixture
 def lab() -> Iterator[Lab]:
-    require_two_users()
-    place = Path("/tmp") / f"autoexp-shared-{os.getpid()}"
-    place.mkdir(mode=0o755)
-    place.chmod(0o755)
-    yield Lab(place)
-    shutil.rmtree(place)
+    with common_place("shared") as place:
+        yield Lab(place)
 
 
 WITH_SECRET = {
@@ -190,12 +185,8 @@ class Members(Lab):
 
 @pytest.fixture
 def members() -> Iterator[Members]:
-    require_two_users()
-    place = Path("/tmp") / f"autoexp-members-{os.getpid()}"
-    place.mkdir(mode=0o755)
-    place.chmod(0o755)
-    yield Members(place)
-    shutil.rmtree(place)
+    with common_place("members") as place:
+        yield Members(place)
 
 
 def test_what_a_member_has_done_is_done_for_the_group(members: Members) -> None:

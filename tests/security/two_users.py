@@ -8,7 +8,8 @@ import shutil
 import site
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -62,6 +63,17 @@ def require_two_users() -> None:
         pytest.skip("only root can be two users")
     if not interpreter():
         pytest.skip("no Python here that another user may run")
+
+
+@contextmanager
+def common_place(name: str) -> Iterator[Path]:
+    """A directory that everybody may enter, as / is."""
+    require_two_users()
+    place = Path("/tmp") / f"autoexp-{name}-{os.getpid()}"
+    place.mkdir(mode=0o755)
+    place.chmod(0o755)
+    yield place
+    shutil.rmtree(place)
 
 
 @dataclass(frozen=True)
