@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent, indent
+from unittest.mock import Mock
 
 import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.key_places import KeyPlaces
+from autoexp_tui.config.key_places import KeyPlaces, walk
 from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import Problem
@@ -440,3 +441,24 @@ def test_the_command_line_is_looked_at_too(
     key = override.partition("=")[0].lstrip("+")
 
     assert any(key in one for one in told) if is_error is not None else not told
+
+
+def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
+    levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
+    places = places_in(tmp_path, f"sweep:\n  a0: &a0 [1]\n{levels}\n")
+    assert line(places, "backend.lr", "job 0") is None
+
+
+def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "sweep:\n configs:\n" + "".join(f" - k{n}: 1\n" for n in range(1000))
+    points = expand_sweep(yaml.safe_load(text)["sweep"])
+    places = places_in(tmp_path, text)
+    walked = Mock(wraps=walk)
+    monkeypatch.setattr("autoexp_tui.config.key_places.walk", walked)
+
+    lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
+
+    assert lines == list(range(3, 1003))
+    assert walked.call_count <= 2 * len(points)

@@ -59,9 +59,21 @@ def small_process() -> Run:
     """Train a small model in a process of its own."""
 
     def run(*arguments: object) -> Outcome:
-        given = [str(argument) for argument in arguments]
-        command = [sys.executable, "-m", "autoexp_tui.demo", *SMALL, *given]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            small_command(*arguments), capture_output=True, text=True, check=False
+        )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return run
+
+
+@pytest.fixture
+def small_process_command() -> Callable[..., list[str]]:
+    """The command of such a process, for a test that starts it itself."""
+    return small_command
+
+
+def small_command(*arguments: object) -> list[str]:
+    """How a supervisor would start a small run."""
+    given = [str(argument) for argument in arguments]
+    return [sys.executable, "-m", "autoexp_tui.demo", *SMALL, *given]

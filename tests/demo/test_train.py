@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from autoexp_tui.demo import checkpoints
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.demo.conftest import Outcome, Run
@@ -166,3 +169,22 @@ def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
     assert (save / FINAL / "done.txt").exists()
     monkeypatch.setenv("AUTOEXP_RESUME", "1")
     assert small_train("--save", save).lines("successfully loaded checkpoint")
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(
+    small_process: Run,
+    small_process_command: Callable[..., list[str]],
+    tmp_path: Path,
+) -> None:
+    small_process("--save", tmp_path / "whole")
+    often = ("--save", tmp_path / "killed", "--save-interval", 1)
+    command = small_process_command(*often, "--log-interval", 1)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if "iteration       15/" in line)
+        process.send_signal(signal.SIGKILL)
+    newest = checkpoints.find_newest(tmp_path / "killed")
+    assert newest is not None
+    assert newest.name >= "iter_00000014"
+    small_process(*often)
+    assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)
