@@ -247,7 +247,7 @@ def test_what_no_config_holds_is_refused_by_line(
 
 @pytest.mark.parametrize(
     "text",
-    ["a: " + "[" * 2000, "".join(" " * at + f"k{at}:\n" for at in range(2000))],
+    ["a: " + "[" * 1000, "".join(" " * at + f"k{at}:\n" for at in range(2000))],
     ids=["brackets", "indented"],
 )
 def test_a_file_too_deep_for_the_parser_itself_is_refused(text: str) -> None:
