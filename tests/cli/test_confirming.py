@@ -124,9 +124,7 @@ def test_jobs_without_a_time_limit_are_told_with_the_rest(
     answering: Callable[[str], Terminal],
 ) -> None:
     endless = plan(
-        *LARGE.jobs,
-        job("e", 3, resources=Resources(gpus=1)),
-        executor=LARGE.executor,
+        *LARGE.jobs, job("e", 3, resources=Resources(gpus=1)), executor=LARGE.executor
     )
     shown = answering("y\n")
     confirm(endless, Options())

@@ -135,9 +135,7 @@ def test_a_run_that_failed_half_way_is_no_longer_done(again: Again) -> None:
             for job in made.jobs
         )
         return replace(
-            made,
-            jobs=tuple(jobs),
-            monitoring=replace(made.monitoring, state_events=()),
+            made, jobs=tuple(jobs), monitoring=replace(made.monitoring, state_events=())
         )
 
     written = again.campaign.manifest.read_bytes()

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.executors import (
-    find_launcher,
-    find_offer,
-    make_executor,
-)
+from autoexp_tui.cli.executors import find_launcher, find_offer, make_executor
 from autoexp_tui.executors.local import executor as local
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.storage.session_dir import SessionDir

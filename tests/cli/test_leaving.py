@@ -189,9 +189,7 @@ def test_a_replay_has_nothing_to_say() -> None:
 
 
 def test_an_interrupted_submit_says_how_to_go_on(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     campaign = Campaign(tmp_path)
     campaign.write(families=1, seconds=1.0)

@@ -114,10 +114,7 @@ def test_of_an_array_the_task_is_the_entry(
             ["--index", "3"],
             "error: --index: the plan has no entry 3\n  entries: 0 a, 7 b\n",
         ),
-        (
-            ["--job", "bb"],
-            "error: --job: the plan has no job 'bb'\n  jobs: a, b\n",
-        ),
+        (["--job", "bb"], "error: --job: the plan has no job 'bb'\n  jobs: a, b\n"),
         (
             ["--job", "b", "--index", "7"],
             "error: --index and --job name the entry twice\n  Leave one.\n",

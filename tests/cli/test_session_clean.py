@@ -52,12 +52,7 @@ ORDERED = (
             4,
             "may be run by host cn17",
         ),
-        (
-            lambda place: place.session("k7f2", *ORDERED),
-            (),
-            2,
-            "may still run: train",
-        ),
+        (lambda place: place.session("k7f2", *ORDERED), (), 2, "may still run: train"),
         (
             lambda place: place.session("k7f2", *all_ended()),
             ("--ended",),

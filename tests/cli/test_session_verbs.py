@@ -28,12 +28,7 @@ from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.live_sink import FileLiveSink, build_detail
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import note_place
-from tests.cli.session_places import (
-    Place,
-    all_ended,
-    held_by_the_dead,
-    held_elsewhere,
-)
+from tests.cli.session_places import Place, all_ended, held_by_the_dead, held_elsewhere
 
 RELEASED = events.JobsReleased(jobs=("wait",))
 
@@ -473,8 +468,7 @@ def test_a_command_after_an_engines_death_is_carried_out_here(place: Place) -> N
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("approve", "k7f2"), ("reject", "k7f2"), ("waive", "k7f2", "wait", "2")],
+    "words", [("approve", "k7f2"), ("reject", "k7f2"), ("waive", "k7f2", "wait", "2")]
 )
 def test_a_job_may_not_decide_what_a_person_is_asked(
     place: Place, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]

@@ -27,13 +27,7 @@ def twenty() -> Plan:
     """Jobs of one stage, more than a box shows."""
     return plan(
         [
-            job(
-                f"run{at}",
-                at,
-                stage="train",
-                family=f"f{at}",
-                parameters={"seed": at},
-            )
+            job(f"run{at}", at, stage="train", family=f"f{at}", parameters={"seed": at})
             for at in range(20)
         ]
     )

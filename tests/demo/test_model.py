@@ -1,26 +1,27 @@
-"""The mathematics of the model, of Adam and of the learning rate."""
+"""What a run is made of: the model, Adam, the rate, the text, checkpoints."""
 
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from autoexp_tui.demo import model
+from autoexp_tui.demo import checkpoints, model, training
+from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
 from autoexp_tui.demo.model import Adam, Floats, Schedule, Shape, Tokens, clip
+from autoexp_tui.demo.training import batch, read_corpus
 
 SHAPE = Shape(context=3, hidden=5, vocabulary=7, embedding=2)
 CONTEXTS: Tokens = np.array([[0, 1, 2], [1, 1, 6], [5, 0, 0], [4, 3, 2]])
 TARGETS: Tokens = np.array([3, 6, 0, 1])
 GRADIENTS = np.array([[1.0, -2.0, 0.5], [0.5, 1.0, 0.0], [-3.0, 0.1, 2.0]])
-WSD = Schedule(lr=1.0, train_iters=100, warmup_iters=10, decay_iters=20)
-
-
-def double_weights() -> Floats:
-    """Weights far from zero, in double precision for finite differences."""
-    random = np.random.default_rng(1)
-    return random.standard_normal(SHAPE.parameters)
+# Far from zero, in double precision for finite differences.
+FLAT: Floats = np.random.default_rng(1).standard_normal(SHAPE.parameters)
+WEIGHTS = model.split_weights(FLAT, SHAPE)
 
 
 def loss_at(flat: Floats) -> float:
@@ -28,54 +29,35 @@ def loss_at(flat: Floats) -> float:
     return float(model.softmax(logits, TARGETS)[1].mean())
 
 
-def slope_at(flat: Floats, index: int) -> float:
-    step = np.zeros_like(flat)
+def slope_at(index: int) -> float:
+    step = np.zeros_like(FLAT)
     step[index] = 1e-6
-    return (loss_at(flat + step) - loss_at(flat - step)) / 2e-6
+    return (loss_at(FLAT + step) - loss_at(FLAT - step)) / 2e-6
 
 
-def test_every_gradient_agrees_with_finite_differences() -> None:
-    flat = double_weights()
-    gradient = np.empty_like(flat)
-    model.loss_and_gradient(
-        model.split_weights(flat, SHAPE),
-        model.split_weights(gradient, SHAPE),
-        CONTEXTS,
-        TARGETS,
-    )
-    measured = [slope_at(flat, index) for index in range(flat.size)]
+def test_loss_and_every_gradient_agree_with_probabilities_and_differences() -> None:
+    gradient = np.empty_like(FLAT)
+    parts = model.split_weights(gradient, SHAPE)
+    loss = model.loss_and_gradient(WEIGHTS, parts, CONTEXTS, TARGETS)
+    measured = [slope_at(index) for index in range(FLAT.size)]
     np.testing.assert_allclose(gradient, measured, rtol=1e-5, atol=1e-8)
-
-
-def test_the_loss_is_the_mean_negative_log_probability() -> None:
-    flat = double_weights()
-    weights = model.split_weights(flat, SHAPE)
-    logits = model.forward(weights, CONTEXTS).logits
-    probabilities = model.softmax(logits, TARGETS)[0]
-    expected = -np.log(probabilities[np.arange(4), TARGETS]).mean()
-    gradient = model.split_weights(np.empty_like(flat), SHAPE)
-    loss = model.loss_and_gradient(weights, gradient, CONTEXTS, TARGETS)
-    assert loss == pytest.approx(expected)
+    chances = model.softmax(model.forward(WEIGHTS, CONTEXTS).logits, TARGETS)[0]
+    assert loss == pytest.approx(-np.log(chances[np.arange(4), TARGETS]).mean())
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    first = model.initialize_weights(SHAPE, seed=3)
-    assert first.tobytes() == model.initialize_weights(SHAPE, seed=3).tobytes()
-    assert first.tobytes() != model.initialize_weights(SHAPE, seed=4).tobytes()
+    first, same, other = (model.initialize_weights(SHAPE, seed=n) for n in (3, 3, 4))
+    assert first.tobytes() == same.tobytes() != other.tobytes()
 
 
-def test_the_text_loss_is_the_mean_over_every_position() -> None:
-    weights = model.split_weights(double_weights(), SHAPE)
-    text = np.array([0, 1, 2, 3, 4, 5, 6, 0])
-    single = [model.text_loss(weights, text[at : at + 4], 3) for at in range(5)]
-    assert model.text_loss(weights, text, 3) == pytest.approx(np.mean(single))
-
-
-def test_a_stride_measures_only_some_positions() -> None:
-    weights = model.split_weights(double_weights(), SHAPE)
-    text = np.array([0, 1, 2, 3, 4, 5, 6])
-    ends = [model.text_loss(weights, text[at : at + 4], 3) for at in (0, 3)]
-    assert model.text_loss(weights, text, 3, stride=3) == pytest.approx(np.mean(ends))
+@pytest.mark.parametrize(("stride", "ends"), [(1, range(5)), (3, (0, 3))])
+def test_the_text_loss_is_the_mean_over_the_positions(
+    stride: int, ends: range | tuple[int, ...]
+) -> None:
+    text = np.array([0, 1, 2, 3, 4, 5, 6, 0])[: max(ends) + 4]
+    single = [model.text_loss(WEIGHTS, text[at : at + 4], 3) for at in ends]
+    found = model.text_loss(WEIGHTS, text, 3, stride=stride)
+    assert found == pytest.approx(np.mean(single))
 
 
 def test_a_large_logit_overflows_single_precision() -> None:
@@ -86,53 +68,193 @@ def test_a_large_logit_overflows_single_precision() -> None:
     assert np.isnan(probabilities[0, 1])
 
 
-def test_several_steps_agree_with_the_textbook() -> None:
-    parameters, adam = np.zeros(3), Adam(np.zeros(3), np.zeros(3))
+@pytest.mark.parametrize(("kind", "near"), [(np.float64, 1e-9), (np.float32, 1e-5)])
+def test_steps_of_adam_agree_with_the_textbook_in_either_precision(
+    kind: type[np.floating], near: float
+) -> None:
+    parameters = np.zeros(3, dtype=kind)
+    adam = Adam(np.zeros(3, dtype=kind), np.zeros(3, dtype=kind))
     expected, mean, square = np.zeros(3), np.zeros(3), np.zeros(3)
     for step, gradient in enumerate(GRADIENTS, start=1):
-        adam.update(parameters, gradient.copy(), 0.01, step)
+        adam.update(parameters, gradient.astype(kind), 0.01, step)
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
-        unbiased_mean = mean / (1 - 0.9**step)
-        unbiased_square = square / (1 - 0.999**step)
-        expected -= 0.01 * unbiased_mean / (np.sqrt(unbiased_square) + 1e-8)
-    np.testing.assert_allclose(parameters, expected, rtol=1e-9)
+        root = np.sqrt(square / (1 - 0.999**step)) + 1e-8
+        expected -= 0.01 * mean / (1 - 0.9**step) / root
+    np.testing.assert_allclose(parameters, expected, rtol=near)
+    assert adam.mean.dtype == adam.square.dtype == parameters.dtype == kind
 
 
-def test_single_precision_stays_single() -> None:
-    parameters = np.zeros(3, dtype=np.float32)
-    adam = Adam(np.zeros_like(parameters), np.zeros_like(parameters))
-    adam.update(parameters, GRADIENTS[0].astype(np.float32), 0.1, 1)
-    assert adam.mean.dtype == adam.square.dtype == parameters.dtype == np.float32
-
-
-def test_a_long_gradient_is_cut_to_the_limit() -> None:
+@pytest.mark.parametrize(
+    ("limit", "left"), [(1.0, [0.6, 0.8]), (0.0, [3.0, 4.0]), (10.0, [3.0, 4.0])]
+)
+def test_a_gradient_is_cut_to_the_limit_if_there_is_one(
+    limit: float, left: list[float]
+) -> None:
     gradient = np.array([3.0, 4.0])
-    assert clip(gradient, 1.0) == 5.0
-    assert gradient == pytest.approx([0.6, 0.8])
+    assert clip(gradient, limit) == 5.0
+    assert gradient == pytest.approx(left)
 
 
-@pytest.mark.parametrize("limit", [0.0, 10.0])
-def test_a_gradient_within_the_limit_or_without_one_is_left(limit: float) -> None:
-    gradient = np.array([3.0, 4.0])
-    clip(gradient, limit)
-    assert gradient.tolist() == [3.0, 4.0]
-
-
-FALLING = Schedule(lr=1.0, train_iters=100, decay_iters=20, min_lr=0.2)
-STEEP = Schedule(lr=1.0, train_iters=100, decay_iters=20, decay_style="1-sqrt")
+END = {"lr": 1.0, "train_iters": 100, "decay_iters": 20}
 
 
 @pytest.mark.parametrize(
     ("schedule", "rates"),
     [
-        (WSD, {1: 0.1, 5: 0.5, 10: 1.0, 11: 1.0, 80: 1.0, 81: 0.95, 90: 0.5, 100: 0.0}),
+        (
+            Schedule(**END, warmup_iters=10),  # type: ignore[arg-type]
+            {1: 0.1, 5: 0.5, 10: 1, 11: 1, 80: 1, 81: 0.95, 90: 0.5, 100: 0},
+        ),
         (Schedule(lr=0.3, train_iters=100), {100: 0.3}),
-        (FALLING, {90: 0.6, 100: 0.2}),
-        (STEEP, {80: 1.0, 81: 1 - 0.05**0.5, 85: 0.5, 100: 0.0}),
+        (Schedule(**END, min_lr=0.2), {90: 0.6, 100: 0.2}),  # type: ignore[arg-type]
+        (
+            Schedule(**END, decay_style="1-sqrt"),  # type: ignore[arg-type]
+            {80: 1, 81: 1 - 0.05**0.5, 85: 0.5, 100: 0},
+        ),
     ],
 )
 def test_the_rate_rises_stays_and_falls(
     schedule: Schedule, rates: dict[int, float]
 ) -> None:
     assert {at: schedule.rate(at) for at in rates} == pytest.approx(rates)
+
+
+def test_the_standard_library_is_read_up_to_the_caps_as_ascii() -> None:
+    text = read_corpus()
+    sizes = len(text.train), len(text.heldout)
+    assert sizes == (training.TRAIN_BYTES, training.HELDOUT_BYTES)
+    assert max(text.train.max(), text.heldout.max()) < training.VOCABULARY
+
+
+def test_every_file_is_in_one_part_and_a_large_one_by_its_beginning(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(DemoError, match=str(tmp_path)):
+        read_corpus(tmp_path)
+    for number in range(60):
+        (tmp_path / f"module_{number}.py").write_text(f"name = {number:04d}\n")
+    text = read_corpus(tmp_path)
+    parts = [part.tobytes().split(b"\0") for part in (text.train, text.heldout)]
+    written = {path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(parts[0] + parts[1]) == sorted(written)
+    (tmp_path / "module_2.py").write_text("x" * 2 * training.FILE_BYTES)
+    changed = read_corpus(tmp_path)
+    whole = changed.train.tobytes() + changed.heldout.tobytes()
+    assert whole.count(b"x") == training.FILE_BYTES
+    assert changed.digest != text.digest
+
+
+def test_a_batch_is_windows_of_the_text_drawn_by_seed_and_iteration() -> None:
+    text = np.arange(100, dtype=np.uint8)
+    contexts, targets = batch(text, context=4, size=8, seed=5, iteration=9)
+    assert contexts.shape == (8, 4)
+    assert (contexts + 1 == np.column_stack([contexts[:, 1:], targets])).all()
+    for seed, iteration in ((5, 10), (6, 9)):
+        other = batch(text, 4, 8, seed, iteration)[0]
+        assert contexts.tobytes() != other.tobytes()
+
+
+def test_neighbouring_iterations_draw_from_streams_that_do_not_overlap() -> None:
+    text = np.frombuffer(np.arange(50_000, dtype=">u4").tobytes(), dtype=np.uint8)
+    batches = (batch(text, 16, 64, seed=5, iteration=n)[0] for n in (9, 10))
+    one, other = ({row.tobytes() for row in rows} for rows in batches)
+    assert len(one & other) < 4
+
+
+KILLED_SAVES = """
+import os, signal, sys
+from pathlib import Path
+from autoexp_tui.demo import checkpoints as checkpoint
+
+def die_in_time(event):
+    global left
+    if event in ("open", "fsync") or event.startswith(("os.", "shutil.")):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+def synced(descriptor, sync=os.fsync):
+    die_in_time("fsync")
+    sync(descriptor)
+
+made = checkpoint.load(Path(sys.argv[1]))
+for place in map(Path, sys.argv[2:]):
+    if os.fork() == 0:
+        left = int(place.name)
+        os.fsync = synced
+        sys.addaudithook(lambda event, _: die_in_time(event))
+        checkpoint.prepare(place)
+        checkpoint.save(place, made)
+        os._exit(0)
+    print(place.name, os.wait()[1])
+"""
+"""Saves into each directory, killed before the n-th step that touches the disk."""
+
+
+def made(iteration: int = 7) -> Checkpoint:
+    facts = RunFacts(iteration, samples=70, seed=1, lr=0.1, corpus="abc", shape=SHAPE)
+    numbers = np.arange(SHAPE.parameters, dtype=np.float32)
+    return Checkpoint(facts, numbers, numbers * 2, numbers * 3)
+
+
+def save(directory: Path, iteration: int = 7) -> Path:
+    checkpoints.prepare(directory)
+    return checkpoints.save(directory, made(iteration))
+
+
+def test_what_was_saved_is_loaded_and_named_the_latest(tmp_path: Path) -> None:
+    path = save(tmp_path, 8000)
+    loaded, saved = checkpoints.load(path), made(8000)
+    assert loaded.facts == saved.facts
+    for name in ("parameters", "mean", "square"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
+    assert path == tmp_path / "iter_00008000"
+    assert {file.name for file in path.iterdir()} == {"model.npz", "done.txt"}
+    latest = tmp_path / "latest_checkpointed_iteration.txt"
+    assert latest.read_text() == "8000\n"
+
+
+def test_a_kill_at_any_step_leaves_a_complete_checkpoint_or_none(
+    tmp_path: Path,
+) -> None:
+    source = save(tmp_path / "source")
+    places = [tmp_path / "killed" / str(step) for step in range(30)]
+    (tmp_path / "killed").mkdir()
+    command = [sys.executable, "-c", KILLED_SAVES, str(source), *map(str, places)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    kills = [line for line in done.stdout.splitlines() if not line.endswith(" 0")]
+    found = [checkpoints.find_newest(place) for place in places]
+    assert 10 <= len(kills) < len(places)
+    assert found[0] is None
+    assert found[len(kills) - 1] is not None
+    for path in filter(None, found):
+        assert checkpoints.load(path).facts.iteration == 7
+
+
+def test_what_a_killed_writer_left_is_removed_and_written_anew(tmp_path: Path) -> None:
+    left = tmp_path / ".iter_00000007.partial"
+    left.mkdir()
+    (left / "model.npz").write_bytes(b"half")
+    (tmp_path / "iter_00000007").mkdir()
+    path = save(tmp_path)
+    assert not left.exists()
+    assert checkpoints.load(path).facts.iteration == 7
+
+
+def test_the_newest_is_the_highest_complete_iteration(tmp_path: Path) -> None:
+    older, newer, last = (save(tmp_path, iteration) for iteration in (9, 10, 11))
+    (last / "done.txt").unlink()
+    assert checkpoints.find_newest(tmp_path) == checkpoints.locate(tmp_path) == newer
+    assert checkpoints.locate(tmp_path, 9) == checkpoints.locate(older) == older
+
+
+def test_a_damaged_checkpoint_or_one_of_another_text_is_an_error(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(DemoError, match="another text"):
+        checkpoints.require_corpus(tmp_path, made().facts, "def")
+    arrays = save(tmp_path) / "model.npz"
+    arrays.write_bytes(arrays.read_bytes()[:-200])
+    with pytest.raises(DemoError, match="cannot read the checkpoint"):
+        checkpoints.load(arrays.parent)

@@ -161,11 +161,7 @@ class Campaign:
         done = JobStateIs(jobs=names, state="COMPLETED")
         jobs.append(
             self._job(
-                "report",
-                len(jobs),
-                0.1,
-                start_conditions=(done,),
-                depends_on=names,
+                "report", len(jobs), 0.1, start_conditions=(done,), depends_on=names
             )
         )
         edges += [Edge(before=name, after="report", mode="waits") for name in names]

@@ -75,8 +75,7 @@ def test_interrupts_leave_the_jobs_running_and_a_session_that_can_be_resumed(
 
 
 @pytest.mark.parametrize(
-    ("same_session", "said"),
-    [(True, "is owned by"), (False, "session {} owns it")],
+    ("same_session", "said"), [(True, "is owned by"), (False, "session {} owns it")]
 )
 def test_a_second_engine_on_one_session_or_its_outputs_is_refused(
     campaign: Campaign, *, same_session: bool, said: str

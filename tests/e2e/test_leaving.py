@@ -150,9 +150,7 @@ def test_leaving_by_q_hands_the_session_to_a_detached_engine(
     "lose", [Terminal.hang_up, lambda terminal: terminal.signal(signal.SIGHUP)]
 )
 def test_a_closed_terminal_or_its_signal_leaves_the_same_process_running(
-    campaign: Campaign,
-    terminals: list[Terminal],
-    lose: Callable[[Terminal], None],
+    campaign: Campaign, terminals: list[Terminal], lose: Callable[[Terminal], None]
 ) -> None:
     terminal = submitted(campaign, terminals)
     lose(terminal)

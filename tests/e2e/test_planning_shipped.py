@@ -261,9 +261,7 @@ def test_each_backend_template_makes_its_command(
 def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> None:
     result = run_planning(
         PlanningRequest(
-            cwd=str(tmp_path),
-            config_dir=str(find_shipped("config")),
-            overrides=SMALL,
+            cwd=str(tmp_path), config_dir=str(find_shipped("config")), overrides=SMALL
         )
     )
     result.raise_errors()

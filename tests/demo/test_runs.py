@@ -1,0 +1,404 @@
+"""The trainer's three commands: runs, evaluations, reports, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autoexp_tui.demo import checkpoints
+from autoexp_tui.demo.checkpoints import Checkpoint
+from autoexp_tui.demo.command_line import main
+from autoexp_tui.demo.evaluation import format_summary
+
+SMALL = (
+    *("train", "--context", "4", "--hidden", "8", "--batch-size", "8"),
+    *("--train-iters", "40", "--warmup-iters", "5", "--lr", "0.01"),
+    *("--log-interval", "10", "--save-interval", "10", "--eval-interval", "0"),
+)
+COMMAND = [sys.executable, "-m", "autoexp_tui.demo", *SMALL]
+FINAL = "iter_00000040"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+    def lines(self, word: str) -> list[str]:
+        """The printed lines that hold a word."""
+        return [line for line in self.out.splitlines() if word in line]
+
+    @property
+    def losses(self) -> list[str]:
+        return re.findall(r"lm loss: (\S+)", self.out)
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def demo(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        return Outcome(main(list(map(str, arguments))), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def train(demo: Run) -> Run:
+    """Train a small model in this process; arguments are added to the small ones."""
+    return lambda *arguments: demo(*SMALL, *arguments)
+
+
+def train_apart(*arguments: object) -> Outcome:
+    """Train a small model in a process of its own."""
+    command = [*COMMAND, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def assert_same_state(one: Path, other: Path) -> None:
+    """The two checkpoints agree in every bit."""
+    first, second = checkpoints.load(one), checkpoints.load(other)
+    assert first.facts == second.facts
+    for name in ("parameters", "mean", "square"):
+        assert getattr(first, name).tobytes() == getattr(second, name).tobytes()
+
+
+def test_a_run_logs_and_saves_at_each_interval_and_is_not_done_again(
+    train: Run, tmp_path: Path
+) -> None:
+    outcome = train("--save", tmp_path, "--eval-interval", 20)
+    assert outcome.lines("starting from random weights")
+    iterations = re.findall(r"iteration +(\d+)/ +40 ", outcome.out)
+    assert iterations == ["10", "20", "30", "40"]
+    assert len(outcome.losses) == 4  # a training loss is told from a held-out one
+    held_out = r"validation loss at iteration (\d+) \| lm loss value: \d"
+    assert re.findall(held_out, outcome.out) == ["20", "40"]
+    saved = outcome.lines("successfully saved checkpoint")
+    last = f"successfully saved checkpoint from iteration      40 to {tmp_path / FINAL}"
+    assert (len(saved), saved[-1]) == (4, last)
+    before = (tmp_path / FINAL / "model.npz").stat().st_mtime_ns
+    again = train("--save", tmp_path)
+    assert again.status == 0
+    assert again.lines("training complete at iteration 40")
+    assert (tmp_path / FINAL / "model.npz").stat().st_mtime_ns == before
+
+
+def test_a_progress_line_has_the_megatron_form(train: Run) -> None:
+    (line,) = train("--log-interval", 40).lines("iteration  ")
+    number = r"\d\.\d{6}E[+-]\d\d"
+    assert re.fullmatch(
+        r" \[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration       40/      40 \| "
+        rf"lm loss: {number} \| learning rate: 1\.000E-02 \| tokens/s: \d+ \| "
+        r"grad norm: \d+\.\d{3} \| consumed samples: 320 \| "
+        r"elapsed time per iteration \(ms\): \d+\.\d \|",
+        line,
+    )
+
+
+def test_a_run_learns_and_its_last_iteration_is_saved_out_of_turn(
+    train: Run, tmp_path: Path
+) -> None:
+    outcome = train("--train-iters", 200, "--save", tmp_path, "--save-interval", 0)
+    values = [float(loss) for loss in outcome.losses]
+    assert values[-1] < values[0] - 0.5
+    assert [path.name for path in tmp_path.glob("iter_*")] == ["iter_00000200"]
+
+
+def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
+    tmp_path: Path,
+) -> None:
+    train_apart("--save", tmp_path / "whole")
+    flaky = ("--save", tmp_path / "flaky", "--crash-at", 26)
+    crashed, restarted = train_apart(*flaky), train_apart(*flaky)
+    assert crashed.status == 1
+    assert "RuntimeError: asked to crash at iteration 26" in crashed.err
+    assert restarted.status == 0
+    assert restarted.lines("successfully loaded")[0].endswith("at iteration 20")
+    assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "flaky" / FINAL)
+    often = ("--save", tmp_path / "killed", "--save-interval", "1")
+    command = [*COMMAND, *map(str, often), "--log-interval", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if "iteration       15/" in line)
+        process.send_signal(signal.SIGKILL)
+    newest = checkpoints.find_newest(tmp_path / "killed")
+    assert newest is not None
+    assert newest.name >= "iter_00000014"
+    train_apart(*often)
+    assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)
+
+
+def test_a_loaded_run_decays_and_goes_on_from_its_own_checkpoint_first(
+    train: Run, tmp_path: Path
+) -> None:
+    train("--save", tmp_path / "stable")
+    own = ("--save", tmp_path / "own", "--log-interval", 5)
+    load = ("--load", tmp_path / "stable" / "iter_00000030", "--decay-iters", 10)
+    cool = train(*load, *own)
+    assert cool.lines("successfully loaded")[0].endswith("at iteration 30")
+    rates = re.findall(r"iteration +(\d+)/.*learning rate: (\S+)", cool.out)
+    assert rates == [("35", "5.000E-03"), ("40", "0.000E+00")]
+    again = train("--load", tmp_path / "stable", *own, "--train-iters", 50)
+    loaded = again.lines("successfully loaded")[0]
+    assert f"own/{FINAL} at iteration 40" in loaded
+    for argument, message in (
+        (("--hidden", 16), "hidden=8"),
+        (("--train-iters", 30), "beyond --train-iters"),
+    ):
+        refused = train("--load", tmp_path / "stable", *argument)
+        assert (refused.status, message in refused.err) == (2, True)
+
+
+def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
+    train: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = tmp_path / "checkpoints"
+    train("--save", save)
+    monkeypatch.setenv("AUTOEXP_RESUME", "0")
+    again = train("--save", save)
+    assert again.lines("starting from random weights")
+    assert (tmp_path / "checkpoints.earlier-1" / FINAL / "done.txt").exists()
+    assert (save / FINAL / "done.txt").exists()
+    monkeypatch.setenv("AUTOEXP_RESUME", "1")
+    assert train("--save", save).lines("successfully loaded checkpoint")
+
+
+def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) -> None:
+    size = ("--hidden", 64, "--batch-size", 8, "--train-iters", 600)
+    arguments = (*size, "--lr", 0.3, "--clip-grad", 0)
+    outcome = demo("train", *arguments, "--log-interval", 10, "--eval-interval", 0)
+    assert outcome.status == 0
+    assert np.isfinite(float(outcome.losses[0]))
+    assert outcome.losses[-1] == "nan"
+    assert outcome.lines("lm loss: nan |")
+    assert outcome.lines("grad norm: nan |")
+
+
+Evaluate = Callable[..., tuple[Outcome, Any]]
+
+
+@pytest.fixture
+def evaluate(demo: Run, tmp_path: Path) -> Evaluate:
+    """What an evaluation says and writes."""
+
+    def run(*arguments: object) -> tuple[Outcome, Any]:
+        output = tmp_path / "deep" / "result.json"
+        outcome = demo("evaluate", *arguments, "--output", output)
+        return outcome, json.loads(output.read_text()) if output.exists() else None
+
+    return run
+
+
+def test_the_record_says_what_was_measured_beside_the_baseline_at_equal_tokens(
+    train: Run, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train("--save", run)
+    early = run / "iter_00000030"
+    refused, nothing = evaluate("--load", run, "--baseline", early)
+    assert (refused.status, "240 tokens" in refused.err, nothing) == (2, True, None)
+    found = evaluate("--load", run, "--name", "one")[1]
+    assert (found["name"], found["lr"], found["baseline"]) == ("one", 0.01, None)
+    assert (found["iteration"], found["tokens"]) == (40, 320)
+    assert found["bits_per_byte"] == pytest.approx(found["heldout_loss"] / math.log(2))
+    said, found = evaluate("--load", early, "--baseline", run)
+    assert len(said.lines("held-out loss: ")) == len(said.lines("baseline loss: ")) == 1
+    assert found["baseline"]["iteration"] == 30
+    assert found["baseline"]["heldout_loss"] == found["heldout_loss"]
+
+
+def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
+    demo: Run, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    model = ("--hidden", 64, "--context", 8, "--batch-size", 32, "--lr", 0.005)
+    run = ("train", *model, "--train-iters", 2000, "--eval-interval", 0)
+    demo(*run, "--save-interval", 1600, "--save", tmp_path / "stable")
+    start = ("--load", tmp_path / "stable" / "iter_00001600", "--decay-iters", 400)
+    demo(*run, *start, "--save", tmp_path / "cool")
+    found = evaluate("--load", tmp_path / "cool", "--baseline", tmp_path / "stable")[1]
+    assert found["tokens"] == found["baseline"]["tokens"] == 64000
+    assert found["heldout_loss"] < found["baseline"]["heldout_loss"] - 0.02
+
+
+def test_the_loss_of_a_diverged_run_is_nan_in_the_log_and_null_in_the_record(
+    train: Run, evaluate: Evaluate, tmp_path: Path
+) -> None:
+    train("--save", tmp_path)
+    found = checkpoints.load(tmp_path / FINAL)
+    bad = np.full_like(found.parameters, math.nan)
+    checkpoints.save(tmp_path, Checkpoint(found.facts, bad, found.mean, found.square))
+    outcome, record = evaluate("--load", tmp_path)
+    assert outcome.lines("held-out loss: nan")
+    assert record["heldout_loss"] is None
+
+
+@pytest.mark.parametrize(
+    ("after", "before", "line"),
+    [
+        (1.5, 1.625, "cooled down 1.5000   stable 1.6250   gain +0.1250"),
+        (math.nan, math.nan, "cooled down not a number   stable not a number"),
+    ],
+)
+def test_the_summary_says_both_losses_and_the_gain_in_one_line(
+    after: float, before: float, line: str
+) -> None:
+    record = {"name": "lr1e-3", "heldout_loss": after}
+    record["baseline"] = {"heldout_loss": before}
+    assert format_summary(record) == f"lr1e-3     {line}"
+
+
+def result(
+    before: float | None, after: float | None, lr: float = 0.001, **other: Any
+) -> dict[str, Any]:
+    """What an evaluation with a baseline writes."""
+    facts = {"iteration": 100, "tokens": 6400, "corpus": "abc"}
+    found = {"name": f"lr={lr:g}", "lr": lr, "heldout_loss": after, **facts}
+    return {**found, "baseline": {"heldout_loss": before}, **other}
+
+
+Report = Callable[..., tuple[Outcome, Any]]
+
+
+@pytest.fixture
+def report(demo: Run, tmp_path: Path) -> Report:
+    """Write results, report on them, and give back the outcome and the record."""
+
+    def run(*results: Any) -> tuple[Outcome, Any]:
+        paths = [tmp_path / f"{index}.json" for index in range(len(results))]
+        for path, content in zip(paths, results, strict=True):
+            path.write_text(json.dumps(content))
+        output = tmp_path / "report.json"
+        outcome = demo("report", "--results", *paths, "--output", output)
+        return outcome, json.loads(output.read_text()) if output.exists() else None
+
+    return run
+
+
+def test_runs_are_ranked_before_and_after_cooldown(
+    report: Report, tmp_path: Path
+) -> None:
+    outcome, record = report(result(1.6, 1.5), result(1.7, 1.4, lr=0.005))
+    assert [entry["lr"] for entry in record["before"]] == [0.001, 0.005]
+    gains = [(entry["lr"], round(entry["gain"], 9)) for entry in record["after"]]
+    assert gains == [(0.005, 0.3), (0.001, 0.1)]
+    assert record["winner_changed"] is True
+    assert outcome.lines("No: the winner changed. Best before cooldown: lr 0.001")
+    assert (tmp_path / "report.md").read_text() == outcome.out
+    assert "| 1    | 0.001     | 1.6000 | 0.005    | 1.4000 |" in outcome.out
+
+
+def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
+    report: Report,
+) -> None:
+    outcome, record = report(
+        result(None, None, lr=0.3), result(1.6, 1.5, name="a|b\nc")
+    )
+    assert record["after"][-1] == {
+        "name": "lr=0.3", "lr": 0.3, "heldout_loss": None, "gain": None,
+    }  # fmt: skip
+    assert outcome.lines("| lr=0.3 | 0.3   | inf    | inf         | nan    |")
+    assert outcome.lines(r"| a\|b c | 0.001 |")
+    assert record["winner_changed"] is False
+    assert outcome.lines("Yes: the same wins.")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (result(1.6, 1.5, tokens=1), "not at equal tokens"),
+        (result(1.6, 1.5, corpus="def"), "different texts"),
+        (result(1.6, 1.5, baseline=None), "is not the result of an evaluation"),
+        ({}, "is not the result of an evaluation"),
+        ([], "is not the result of an evaluation"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    report: Report, content: Any, message: str
+) -> None:
+    outcome, record = report(result(1.6, 1.5), content)
+    assert (outcome.status, record) == (2, None)
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "", "fly", "train --lr fast", "train --lr nan", "train --lr 0",
+        "train --train-iters 0", "train --train-iters 1.5", f"train --seed {'9' * 40}",
+        "train --clip-grad -1", "train --crash-at 0", "train --decay-style cosine",
+        "train --train-it 5", "evaluate --load x", "report --output x",
+        "report --results x --output .",
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_one_line_and_exit_2(
+    demo: Run, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        demo(*words.split())
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2
+    assert error.count("\n") == 1
+    assert "error: " in error
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "train --load {tmp}/no", "train --save {tmp}/file/below",
+        "train --train-iters 10 --decay-iters 11", "train --min-lr 1",
+        "train --context 2000000", "evaluate --load {tmp}/no --output {tmp}/o.json",
+        "report --results {tmp}/no --output {tmp}/o.json",
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_one_line_and_exit_2(
+    demo: Run, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "file").touch()
+    outcome = demo(*words.format(tmp=tmp_path).split())
+    assert outcome.status == 2
+    assert outcome.err.count("\n") == 1
+
+
+THREADS = """
+import os, sys
+from autoexp_tui.demo import __main__
+print("numpy" in sys.modules)
+from autoexp_tui.demo import command_line
+sys.argv = ["demo", "train", "--train-iters", "many"]
+try:
+    __main__.main()
+except SystemExit:
+    print(sorted((k, v) for k, v in os.environ.items() if k.endswith("NUM_THREADS")))
+"""
+
+
+def test_a_process_is_one_thread_set_before_the_arrays_load_and_exits_with_2(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("False\n")
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        assert f"('{name}', '1')" in done.stdout
+    outcome = train_apart("--load", tmp_path)
+    assert outcome.status == 2
+    assert outcome.err.startswith("autoexp_tui.demo train: error: no complete")
+    assert "Traceback" not in outcome.err
