@@ -6,14 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from autoexp_tui.conditions.custom_conditions import says
-from autoexp_tui.model.facts import (
-    FactKey,
-    Facts,
-    FileText,
-    JobKey,
-    StatKey,
-    TextKey,
-)
+from autoexp_tui.model.facts import FactKey, Facts, FileText, JobKey, StatKey, TextKey
 from autoexp_tui.model.states import Result, Verdict, why
 
 

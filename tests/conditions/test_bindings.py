@@ -36,11 +36,9 @@ from autoexp_tui.model.specs import JobSpec
 
 S = TypeVar("S")
 METADATA = {
-    ("up", "checkpoint_iteration"): "8000",
-    ("lr1.5", "path"): "/o/iter_8000",
-    ("up", "star"): "a*b",
-    ("up", "again"): "{runtime.up.checkpoint_iteration}",
-}
+    ("up", "checkpoint_iteration"): "8000", ("lr1.5", "path"): "/o/iter_8000",
+    ("up", "star"): "a*b", ("up", "again"): "{runtime.up.checkpoint_iteration}",
+}  # fmt: skip
 JOBS = {"up", "lr1", "lr1.5", "me"}
 
 
@@ -110,14 +108,11 @@ def test_references_of_a_condition_become_their_values(
     assert bound(spec) == expected
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        Composite(conditions=(FileExists(path="/o"), Not(condition=TimeReached()))),
-        FileContent(path="/f", pattern="{runtime.up.x}"),
-        CommandPasses(command=("awk", "{print $1}", "{name}", "{{x}}")),
-    ],
-)
+@pytest.mark.parametrize("spec", [
+    Composite(conditions=(FileExists(path="/o"), Not(condition=TimeReached()))),
+    FileContent(path="/f", pattern="{runtime.up.x}"),
+    CommandPasses(command=("awk", "{print $1}", "{name}", "{{x}}")),
+])  # fmt: skip
 def test_patterns_and_what_is_no_reference_stay(spec: Condition) -> None:
     assert bound(spec) is spec
 
@@ -162,58 +157,41 @@ def test_a_reference_is_found_however_the_same_spec_was_bound_before() -> None:
     assert bound(spec, say("now")) == FileExists(path="/o/now")
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("up.a", ("up", "a")),
-        ("lr1.5.path", ("lr1.5", "path")),
-        ("lr1.6.path", ("lr1", "6.path")),
-        ("unknown.a.b", ("unknown.a", "b")),
-    ],
-)
+@pytest.mark.parametrize(("path", "expected"), [
+    ("up.a", ("up", "a")), ("lr1.5.path", ("lr1.5", "path")),
+    ("lr1.6.path", ("lr1", "6.path")), ("unknown.a.b", ("unknown.a", "b")),
+])  # fmt: skip
 def test_the_longest_known_job_name_wins(path: str, expected: tuple[str, str]) -> None:
     assert split_reference(path, JOBS) == expected
 
 
-@pytest.mark.parametrize(
-    ("spec", "value"),
-    [
-        (CommandPasses(command=("check", "{k}")), "$(reboot)"),
-        (Restart(overrides=("x={k}",)), "it's"),
-        (FileExists(path="{k}"), "a\0b"),
-        (RunAutoexp(config_path="{k}"), "../a b"),
-        (RunAutoexp(config_ref="experiments/{k}"), "../a b"),
-        (NewJob(command=("x",), cwd="{k}"), "../a b"),
-        (NewJob(command=("x",), name="{k}"), "../a b"),
-        (NewJob(command=("x",), options={"account": "{k}"}), "../a b"),
-        (RunCommand(command=("sh", "-c", "echo {k}")), "a; b"),
-        (CommandPasses(command=("bash", "-c", "test -f {k}")), "/o"),
-        (CommandPasses(command=("/usr/bin/env", "sh", "-c", "{k}")), "/o"),
-        *(
-            (AppendToFile(path="notes/{k}.txt", text="x"), value)
-            for value in ("../../.ssh/authorized_keys", "/etc/x", "..", ".", "", "a\0b")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "value"), [
+    (CommandPasses(command=("check", "{k}")), "$(reboot)"),
+    (Restart(overrides=("x={k}",)), "it's"), (FileExists(path="{k}"), "a\0b"),
+    (RunAutoexp(config_path="{k}"), "../a b"),
+    (RunAutoexp(config_ref="experiments/{k}"), "../a b"),
+    (NewJob(command=("x",), cwd="{k}"), "../a b"),
+    (NewJob(command=("x",), name="{k}"), "../a b"),
+    (NewJob(command=("x",), options={"account": "{k}"}), "../a b"),
+    (RunCommand(command=("sh", "-c", "echo {k}")), "a; b"),
+    (CommandPasses(command=("bash", "-c", "test -f {k}")), "/o"),
+    (CommandPasses(command=("/usr/bin/env", "sh", "-c", "{k}")), "/o"),
+    *((AppendToFile(path="notes/{k}.txt", text="x"), value) for value in (
+        "../../.ssh/authorized_keys", "/etc/x", "..", ".", "", "a\0b")),
+])  # fmt: skip
 def test_a_value_is_refused_where_it_could_be_more_than_data(
     spec: Condition | Action, value: str
 ) -> None:
     assert refused(spec, say(value)) == ["k"]
 
 
-@pytest.mark.parametrize(
-    ("written", "value", "bound"),
-    [
-        ("load={v}", "/a/b-1", "load=/a/b-1"),
-        ("load={v}/x", "/lr=1,b=2", "load='/lr=1,b=2/x'"),
-        ("load='{v}'", "/lr=1,b=2", "load='/lr=1,b=2'"),
-        ('load="{v} x"', "a b", 'load="a b x"'),
-        ("load=[{v}]", "a", "load=[a]"),
-        ("load=a b{v}", "c", "load=a bc"),
-        ("{v}=1", "a.b", "a.b=1"),
-        ("~{v}", "a", "~a"),
-    ],
-)
+@pytest.mark.parametrize(("written", "value", "bound"), [
+    ("load={v}", "/a/b-1", "load=/a/b-1"),
+    ("load={v}/x", "/lr=1,b=2", "load='/lr=1,b=2/x'"),
+    ("load='{v}'", "/lr=1,b=2", "load='/lr=1,b=2'"),
+    ('load="{v} x"', "a b", 'load="a b x"'), ("load=[{v}]", "a", "load=[a]"),
+    ("load=a b{v}", "c", "load=a bc"), ("{v}=1", "a.b", "a.b=1"), ("~{v}", "a", "~a"),
+])  # fmt: skip
 def test_a_value_in_an_override_is_only_text(
     written: str, value: str, bound: str
 ) -> None:
@@ -221,21 +199,12 @@ def test_a_value_in_an_override_is_only_text(
     assert bind(spec, say(value), JOBS, OWN) == (RunAutoexp(overrides=(bound,)), ())
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("load={v}", "it's"),
-        ("load={v}", "${oc.env:HOME}"),
-        ("load={v}", "{sibling.x.name}"),
-        ("load={v}", "a\\"),
-        ("load={v}", "a\nb"),
-        ("load=[{v}]", "a,b"),
-        ("load=${oc.eval:{v}}", "1,2"),
-        ("load='a' + {v}", "b c"),
-        ("{v}=1", "a=b"),
-        ("~{v}", "a b"),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), [
+    ("load={v}", "it's"), ("load={v}", "${oc.env:HOME}"),
+    ("load={v}", "{sibling.x.name}"), ("load={v}", "a\\"), ("load={v}", "a\nb"),
+    ("load=[{v}]", "a,b"), ("load=${oc.eval:{v}}", "1,2"), ("load='a' + {v}", "b c"),
+    ("{v}=1", "a=b"), ("~{v}", "a b"),
+])  # fmt: skip
 def test_a_value_that_cannot_be_only_text_in_an_override_is_refused(
     written: str, value: str
 ) -> None:
@@ -243,37 +212,21 @@ def test_a_value_that_cannot_be_only_text_in_an_override_is_refused(
     assert refused(spec, say(value)) == ["v"]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("{name} {what} {runtime.up.x}", "me {what} {runtime.up.x}"),
-        ("{'a': 1} {} {1}", "{'a': 1} {} {1}"),
-    ],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    ("{name} {what} {runtime.up.x}", "me {what} {runtime.up.x}"),
+    ("{'a': 1} {} {1}", "{'a': 1} {} {1}"),
+])  # fmt: skip
 def test_text_for_people_keeps_what_is_not_known(text: str, told: str) -> None:
     assert Binder(lookup, JOBS, OWN).text(text) == told
 
 
 def test_a_jobs_own_fields_hold_its_parameters() -> None:
     spec = JobSpec(
-        name="me",
-        index=3,
-        stage="stable",
-        parameters={"optim.lr": 1e-4, "++n": 2},
-        command=("c",),
-        output_dir="/o/me",
-        log_dir="/l/me",
-    )
+        name="me", index=3, stage="stable", parameters={"optim.lr": 1e-4, "++n": 2},
+        command=("c",), output_dir="/o/me", log_dir="/l/me",
+    )  # fmt: skip
     assert list_own_fields(spec, 2) == {
-        "optim.lr": "1e-4",
-        "n": "2",
-        "name": "me",
-        "project.name": "me",
-        "stage": "stable",
-        "index": "3",
-        "family": "",
-        "output_dir": "/o/me",
-        "log_dir": "/l/me",
-        "log_path_current": "/l/me/current.log",
-        "attempt": "2",
-    }
+        "optim.lr": "1e-4", "n": "2", "name": "me", "project.name": "me",
+        "stage": "stable", "index": "3", "family": "", "output_dir": "/o/me",
+        "log_dir": "/l/me", "log_path_current": "/l/me/current.log", "attempt": "2",
+    }  # fmt: skip

@@ -34,89 +34,47 @@ WRITERS = st.sampled_from(["", "w"])
 OPS = st.sampled_from(["==", "!=", "<", "<=", ">", ">="])
 REGEXES = st.sampled_from(["a", "(", "[0-9]+", "(a+)+", ""])
 LOOKED_AT: st.SearchStrategy[Condition] = st.one_of(
-    st.builds(
-        k.FileExists,
-        path=PATHS,
-        glob=st.booleans(),
-        min_size=st.integers(0, 3),
-        writer=WRITERS,
-        **BASE,
-    ),
-    st.builds(
-        k.FileContent,
-        path=PATHS,
-        pattern=REGEXES,
-        mode=st.sampled_from(["contains", "regex"]),
-        writer=WRITERS,
-        **BASE,
-    ),
+    st.builds(k.FileExists, path=PATHS, glob=st.booleans(), min_size=st.integers(0, 3),
+              writer=WRITERS, **BASE),
+    st.builds(k.FileContent, path=PATHS, pattern=REGEXES,
+              mode=st.sampled_from(["contains", "regex"]), writer=WRITERS, **BASE),
     st.builds(k.CommandPasses, command=st.just(("c",)), **BASE),
-    st.builds(
-        k.LogPattern,
-        log_path=PATHS,
-        pattern=st.just("a"),
-        glob=st.booleans(),
-        check_mode=st.sampled_from(["any", "all"]),
-        **BASE,
-    ),
-)
+    st.builds(k.LogPattern, log_path=PATHS, pattern=st.just("a"), glob=st.booleans(),
+              check_mode=st.sampled_from(["any", "all"]), **BASE),
+)  # fmt: skip
 """Those that look at what is outside of the engine."""
 SINGLE: st.SearchStrategy[Condition] = st.one_of(
     LOOKED_AT,
-    st.builds(
-        k.MetadataIs,
-        key=st.just("k"),
-        job=JOBS,
-        op=OPS,
-        value=st.one_of(NUMBERS, st.text(max_size=3), st.booleans(), st.none()),
-        **BASE,
-    ),
-    st.builds(
-        k.MetricIs,
-        name=st.sampled_from(["loss", "lr"]),
-        job=JOBS,
-        op=OPS,
-        value=NUMBERS,
-        after_step=st.integers(0, 3),
-        **BASE,
-    ),
-    st.builds(
-        k.JobStateIs,
-        jobs=st.lists(JOBS, max_size=3).map(tuple),
-        state=st.sampled_from(["COMPLETED", "failed", "TIMEOUT", "RUNNING", "odd"]),
-        **BASE,
-    ),
+    st.builds(k.MetadataIs, key=st.just("k"), job=JOBS, op=OPS,
+              value=st.one_of(NUMBERS, st.text(max_size=3), st.booleans(), st.none()),
+              **BASE),
+    st.builds(k.MetricIs, name=st.sampled_from(["loss", "lr"]), job=JOBS, op=OPS,
+              value=NUMBERS, after_step=st.integers(0, 3), **BASE),
+    st.builds(k.JobStateIs, jobs=st.lists(JOBS, max_size=3).map(tuple),
+              state=st.sampled_from(["COMPLETED", "failed", "TIMEOUT", "RUNNING",
+                                     "odd"]), **BASE),
     st.builds(k.TimeReached, after_seconds=TIMEOUTS, at=TIMES, **BASE),
     st.builds(k.Approval, on_timeout=st.sampled_from(["hold", "reject"]), **BASE),
     st.builds(k.MaxAttempts, max_attempts=st.integers(0, 3), **BASE),
     st.builds(k.Cooldown, cooldown_seconds=st.floats(0, 300), **BASE),
-    st.builds(
-        k.OwnCondition,
-        class_path=st.just("tests.conditions.own_classes:EnoughLines"),
-        fields=st.just({"path": "/a", "lines": 1}),
-        **BASE,
-    ),
-    st.builds(
-        k.OwnCondition,
-        class_path=st.just("tests.conditions.own_classes:Later"),
-        fields=st.fixed_dictionaries({"at": st.floats(NOW - 100, NOW + 100)}),
-        **BASE,
-    ),
-)
+    st.builds(k.OwnCondition,
+              class_path=st.just("tests.conditions.own_classes:EnoughLines"),
+              fields=st.just({"path": "/a", "lines": 1}), **BASE),
+    st.builds(k.OwnCondition, class_path=st.just("tests.conditions.own_classes:Later"),
+              fields=st.fixed_dictionaries({"at": st.floats(NOW - 100, NOW + 100)}),
+              **BASE),
+)  # fmt: skip
 
 
 def _composed(
     parts: st.SearchStrategy[Condition], fewest: int = 0
 ) -> st.SearchStrategy[Condition]:
     return st.one_of(
-        st.builds(
-            Composite,
-            mode=st.sampled_from(["all", "any"]),
-            conditions=st.lists(parts, min_size=fewest, max_size=3).map(tuple),
-            **BASE,
-        ),
+        st.builds(Composite, mode=st.sampled_from(["all", "any"]),
+                  conditions=st.lists(parts, min_size=fewest, max_size=3).map(tuple),
+                  **BASE),
         st.builds(Not, condition=parts, **BASE),
-    )
+    )  # fmt: skip
 
 
 def _composed_of_some(
@@ -134,30 +92,23 @@ VALUES: dict[type, st.SearchStrategy[f.FactValue]] = {
     f.TextKey: st.builds(f.FileText, text=st.one_of(st.none(), TEXTS)),
     f.LogKey: st.builds(f.LogFound, files=SMALL, matched=SMALL, line=TEXTS, path=TEXTS),
     f.CommandKey: st.builds(f.CommandResult, exit_code=st.one_of(st.none(), SMALL)),
-    f.JobKey: st.builds(
-        f.JobFact,
-        state=st.sampled_from(JobState),
-        cause=st.one_of(st.none(), st.sampled_from(Cause)),
-        attempts=SMALL,
-        step=st.one_of(st.none(), SMALL),
-        ended_lived=st.one_of(st.none(), st.floats(NOW - 200, NOW)),
-    ),
+    f.JobKey: st.builds(f.JobFact, state=st.sampled_from(JobState),
+                        cause=st.one_of(st.none(), st.sampled_from(Cause)),
+                        attempts=SMALL, step=st.one_of(st.none(), SMALL),
+                        ended_lived=st.one_of(st.none(), st.floats(NOW - 200, NOW))),
     f.MetadataKey: st.one_of(st.none(), TEXTS, st.just("2")),
     f.MetricKey: st.builds(f.MetricFact, value=st.floats(), step=SMALL),
-    f.ApprovalKey: st.builds(
-        f.ApprovalFact, approved=st.sampled_from([None, True, False])
-    ),
+    f.ApprovalKey: st.builds(f.ApprovalFact,
+                             approved=st.sampled_from([None, True, False])),
     f.FiredKey: st.one_of(st.none(), st.floats(NOW - 200, NOW)),
-}
+}  # fmt: skip
 ANY_VALUE = st.one_of(*VALUES.values())
 CONTEXTS = st.builds(
-    EvalContext,
-    job=st.just("me"),
+    EvalContext, job=st.just("me"),
     waiting_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
-    action=st.just("rule/0"),
-    grace_seconds=st.floats(0, 100),
+    action=st.just("rule/0"), grace_seconds=st.floats(0, 100),
     asked_lived=st.one_of(st.none(), st.floats(NOW - 300, NOW)),
-)
+)  # fmt: skip
 
 
 def _fact(draw: st.DrawFn, key: f.FactKey, *, fitting: bool) -> f.Fact:
@@ -213,8 +164,7 @@ def test_only_what_is_needed_is_read(situation: Situation) -> None:
 
 @given(situations(), st.data())
 def test_more_facts_take_no_pass_back(
-    situation: Situation,
-    data: st.DataObject,
+    situation: Situation, data: st.DataObject
 ) -> None:
     spec, facts, ctx = situation
     assume(not has_not(spec))
@@ -239,13 +189,10 @@ def test_nothing_changes_by_itself_before_its_moment(
 
 
 OUTSIDE = (f.StatKey, f.GlobKey, f.TextKey, f.LogKey, f.CommandKey)
-UNKNOWN_FACTS = st.sampled_from(
-    [
-        None,
-        f.Fact(None, NOW, "Stale file handle"),
-        f.Fact(None, NOW, "no answer from /a", f.Silence("/a", NOW - 42)),
-    ]
-)
+UNKNOWN_FACTS = st.sampled_from([
+    None, f.Fact(None, NOW, "Stale file handle"),
+    f.Fact(None, NOW, "no answer from /a", f.Silence("/a", NOW - 42)),
+])  # fmt: skip
 
 
 @given(st.recursive(LOOKED_AT, _composed_of_some, max_leaves=4), CONTEXTS, st.data())

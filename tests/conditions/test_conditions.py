@@ -139,36 +139,25 @@ CASES: Final[dict[str, Case]] = {
     "text of no file": (content("x", "contains"), text(None), "wait file_missing"),
     "text that its writer left out": (
         k.FileContent(path="/f", pattern="8000", writer="w"),
-        {**text("7000"), f.JobKey("w"): ended(61, S.COMPLETED)},
-        "fail doomed_file",
-    ),
+        {**text("7000"), f.JobKey("w"): ended(61, S.COMPLETED)}, "fail doomed_file"),
     "metadata no log has shown": (METADATA, {META: None}, "wait no_metadata"),
-    "own metadata": (
-        k.MetadataIs(key="k", value=1),
-        {f.MetadataKey("me", "k"): "1"},
-        "pass metadata_ok",
-    ),
+    "own metadata": (k.MetadataIs(key="k", value=1), {f.MetadataKey("me", "k"): "1"},
+                     "pass metadata_ok"),
     "none to come": (METADATA, {META: "7000", UP: ended(60)}, "fail doomed_value"),
     "metric": (LOSS, SEEN, "pass metric_ok"),
-    "metric before its step": (
-        k.MetricIs(name="loss", job="up", op="<", value=2.0, after_step=11),
-        SEEN,
-        "wait metric_early",
-    ),
+    "metric before its step": (k.MetricIs(
+        name="loss", job="up", op="<", value=2.0, after_step=11), SEEN,
+                               "wait metric_early"),
     "metric nobody has seen": (LOSS, {}, "wait no_metric"),
     "metric to come no more": (LOSS, {UP: ended(60, S.COMPLETED)}, "fail doomed_value"),
     "metric that may come": (LOSS, {UP: ended(59, S.COMPLETED)}, "wait no_metric"),
-    "metric by another name": (
-        k.MetricIs(name="lr", op=">", value=0),
-        {f.MetricKey("me", "learning_rate"): f.MetricFact(1e-4, 1)},
-        "pass metric_ok",
-    ),
+    "metric by another name": (k.MetricIs(name="lr", op=">", value=0),
+                               {f.MetricKey("me", "learning_rate"): f.MetricFact(
+                                   1e-4, 1)}, "pass metric_ok"),
     "one of two": (BOTH, {A: job(S.COMPLETED), B: job(S.RUNNING)}, "wait job_waits"),
-    "one that ended otherwise": (
-        BOTH,
-        {A: job(S.RUNNING), B: job(S.CANCELLED, Cause.USER)},
-        "fail upstream",
-    ),
+    "one that ended otherwise": (BOTH,
+                                 {A: job(S.RUNNING), B: job(S.CANCELLED, Cause.USER)},
+                                 "fail upstream"),
     "unknown job": (UP_DONE, {}, "wait not_looked"),
     "exit 0": (CHECK, {CHECKED: f.CommandResult(0)}, "pass command_ok"),
     "exit 3": (CHECK, {CHECKED: f.CommandResult(3)}, "wait command_failed"),
@@ -183,11 +172,9 @@ CASES: Final[dict[str, Case]] = {
     "read before the end": (LOG, of_writer(LOG, 60, 61), "wait log_no_match"),
     "read a second early": (LOG, of_writer(LOG, 90, 31), "wait log_no_match"),
     "read in time": (LOG, of_writer(LOG, 90, 30), "fail doomed_log"),
-    "log of a job that failed": (
-        LOG,
-        {LOG.key: f.LogFound(1, 1, "done", LOG.log_path), UP: ended(60)},
-        "pass log_matched",
-    ),
+    "log of a job that failed": (LOG,
+                                 {LOG.key: f.LogFound(1, 1, "done", LOG.log_path),
+                                  UP: ended(60)}, "pass log_matched"),
     "now": (TimeReached(at=NOW), {}, "pass time_reached"),
     "soon": (TimeReached(at=NOW + 1), {}, "wait time_until"),
     "waited long": (TimeReached(after_seconds=100), {}, "pass time_reached"),
@@ -213,28 +200,17 @@ CASES: Final[dict[str, Case]] = {
     "no time-out of the unknown": (timed(1), {}, "wait not_looked"),
     "what came at last": (timed(1), THERE, "pass file_there"),
     "a part that does not block does not count": (
-        Composite(conditions=(YES, TimeReached(at=NOW + 10, blocking=False))),
-        OWN,
-        "pass all_hold",
-    ),
+        Composite(conditions=(YES, TimeReached(at=NOW + 10, blocking=False))), OWN,
+        "pass all_hold"),
     "nor does it make an alternative true": (
-        Composite(mode="any", conditions=(NOT_YET, SHOWN)),
-        OWN,
-        "wait time_until",
-    ),
+        Composite(mode="any", conditions=(NOT_YET, SHOWN)), OWN, "wait time_until"),
     "itself": (TimeReached(at=NOW + 1, blocking=False), {}, "wait time_until"),
     "a job's end stays": (Not(condition=UP_DONE), {UP: job(S.COMPLETED)}, "fail is_so"),
-    "what may cease is waited for": (
-        Not(condition=FileExists(path="/f"), timeout_seconds=1000),
-        THERE,
-        "wait is_so",
-    ),
-    "until its time is over": (
-        Not(condition=FileExists(path="/f"), timeout_seconds=1),
-        THERE,
-        "fail start_timeout",
-    ),
-}
+    "what may cease is waited for": (Not(condition=FileExists(path="/f"),
+                                         timeout_seconds=1000), THERE, "wait is_so"),
+    "until its time is over": (Not(condition=FileExists(path="/f"), timeout_seconds=1),
+                               THERE, "fail start_timeout"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -251,17 +227,14 @@ def test_a_file_is_doomed_only_when_its_writer_ended_for_good(state: JobState) -
 
 
 @pytest.mark.parametrize("state", [S.PLANNED, S.HELD])
-@pytest.mark.parametrize(
-    ("spec", "code"),
-    [
-        (FILE, "upstream_held"),
-        (k.JobStateIs(jobs=("w",), state="COMPLETED"), "upstream_held"),
-        (k.MetadataIs(key="k", job="w", value=1), "upstream_held"),
-        (k.LogPattern(log_path="/l", pattern="x", writer="w"), "upstream_held"),
-        (k.MetricIs(name="loss", job="w", value=1.0), "metric_held"),
-        (Not(condition=k.MetricIs(name="loss", job="w", value=1.0)), "metric_held"),
-    ],
-)
+@pytest.mark.parametrize(("spec", "code"), [
+    (FILE, "upstream_held"),
+    (k.JobStateIs(jobs=("w",), state="COMPLETED"), "upstream_held"),
+    (k.MetadataIs(key="k", job="w", value=1), "upstream_held"),
+    (k.LogPattern(log_path="/l", pattern="x", writer="w"), "upstream_held"),
+    (k.MetricIs(name="loss", job="w", value=1.0), "metric_held"),
+    (Not(condition=k.MetricIs(name="loss", job="w", value=1.0)), "metric_held"),
+])  # fmt: skip
 def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(
     spec: Condition, code: str, state: JobState
 ) -> None:
@@ -329,31 +302,16 @@ def test_a_wait_for_a_job_tells_no_state_that_goes_stale() -> None:
     assert dict(told.why.args) == {"job": "up", "wanted": "COMPLETED"}
 
 
-@pytest.mark.parametrize(
-    ("logged", "op", "wanted", "holds"),
-    [
-        ("8000", "==", 8000, True),
-        ("8000", "==", 8e3, True),
-        ("8e3", "==", "8000", True),
-        ("9000", ">=", "8000", True),
-        ("10000", ">", 9000, True),
-        ("7999", ">=", 8000, False),
-        ("abc", "==", "abc", True),
-        ("abc", "!=", "abd", True),
-        ("abc", "<", "abd", False),
-        ("abc", "==", 0, False),
-        ("True", "==", True, True),
-        ("1", "==", True, False),
-        ("nan", "==", "nan", False),
-        ("nan", "!=", 1, True),
-        ("1_000", "==", 1000, False),
-        ("0x10", "==", 16, False),
-        (" 5 ", "==", 5, True),
-        ("", "==", None, True),
-        ("9007199254740993", "==", 9007199254740992, False),
-        ("9" * 400, ">", 1, True),
-    ],
-)
+@pytest.mark.parametrize(("logged", "op", "wanted", "holds"), [
+    ("8000", "==", 8000, True), ("8000", "==", 8e3, True), ("8e3", "==", "8000", True),
+    ("9000", ">=", "8000", True), ("10000", ">", 9000, True),
+    ("7999", ">=", 8000, False), ("abc", "==", "abc", True), ("abc", "!=", "abd", True),
+    ("abc", "<", "abd", False), ("abc", "==", 0, False), ("True", "==", True, True),
+    ("1", "==", True, False), ("nan", "==", "nan", False), ("nan", "!=", 1, True),
+    ("1_000", "==", 1000, False), ("0x10", "==", 16, False), (" 5 ", "==", 5, True),
+    ("", "==", None, True), ("9007199254740993", "==", 9007199254740992, False),
+    ("9" * 400, ">", 1, True),
+])  # fmt: skip
 def test_metadata_compares_numbers_as_numbers(
     logged: str, op: k.Op, wanted: Scalar, holds: bool
 ) -> None:
@@ -362,30 +320,27 @@ def test_metadata_compares_numbers_as_numbers(
     assert says(spec, {META: logged}) == told
 
 
-@pytest.mark.parametrize(
-    ("asked", "state", "cause", "expected"),
-    [
-        ("COMPLETED", S.COMPLETED, None, "pass job_ok"),
-        ("completed", S.COMPLETED, None, "pass job_ok"),
-        ("COMPLETED", S.RUNNING, None, "wait job_waits"),
-        ("COMPLETED", S.RETRYING, None, "wait job_waits"),
-        ("COMPLETED", S.FAILED, Cause.TIMEOUT, "fail upstream"),
-        ("COMPLETED", S.LOST, Cause.LOST, "fail upstream"),
-        ("FAILED", S.FAILED, Cause.EXIT_CODE, "pass job_ok"),
-        ("FAILED", S.LOST, Cause.LOST, "pass job_ok"),
-        ("FAILED", S.COMPLETED, None, "fail upstream"),
-        ("FAILED", S.RUNNING, None, "wait job_waits"),
-        ("TIMEOUT", S.FAILED, Cause.TIMEOUT, "pass job_ok"),
-        ("timeout", S.FAILED, Cause.EXIT_CODE, "fail upstream"),
-        ("OUT_OF_MEMORY", S.FAILED, Cause.OUT_OF_MEMORY, "pass job_ok"),
-        ("NODE_FAIL", S.FAILED, Cause.NODE_FAIL, "pass job_ok"),
-        ("PREEMPTED", S.FAILED, Cause.PREEMPTED, "pass job_ok"),
-        ("PREEMPTED", S.RUNNING, None, "wait job_waits"),
-        ("RUNNING", S.RUNNING, None, "pass job_ok"),
-        ("RUNNING", S.COMPLETED, None, "fail upstream"),
-        ("DONE", S.COMPLETED, None, "wait bad_condition"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "state", "cause", "expected"), [
+    ("COMPLETED", S.COMPLETED, None, "pass job_ok"),
+    ("completed", S.COMPLETED, None, "pass job_ok"),
+    ("COMPLETED", S.RUNNING, None, "wait job_waits"),
+    ("COMPLETED", S.RETRYING, None, "wait job_waits"),
+    ("COMPLETED", S.FAILED, Cause.TIMEOUT, "fail upstream"),
+    ("COMPLETED", S.LOST, Cause.LOST, "fail upstream"),
+    ("FAILED", S.FAILED, Cause.EXIT_CODE, "pass job_ok"),
+    ("FAILED", S.LOST, Cause.LOST, "pass job_ok"),
+    ("FAILED", S.COMPLETED, None, "fail upstream"),
+    ("FAILED", S.RUNNING, None, "wait job_waits"),
+    ("TIMEOUT", S.FAILED, Cause.TIMEOUT, "pass job_ok"),
+    ("timeout", S.FAILED, Cause.EXIT_CODE, "fail upstream"),
+    ("OUT_OF_MEMORY", S.FAILED, Cause.OUT_OF_MEMORY, "pass job_ok"),
+    ("NODE_FAIL", S.FAILED, Cause.NODE_FAIL, "pass job_ok"),
+    ("PREEMPTED", S.FAILED, Cause.PREEMPTED, "pass job_ok"),
+    ("PREEMPTED", S.RUNNING, None, "wait job_waits"),
+    ("RUNNING", S.RUNNING, None, "pass job_ok"),
+    ("RUNNING", S.COMPLETED, None, "fail upstream"),
+    ("DONE", S.COMPLETED, None, "wait bad_condition"),
+])  # fmt: skip
 def test_a_jobs_state_is_judged(
     asked: str, state: JobState, cause: Cause | None, expected: str
 ) -> None:
@@ -393,89 +348,64 @@ def test_a_jobs_state_is_judged(
     assert says(spec, {UP: job(state, cause)}) == expected
 
 
-@pytest.mark.parametrize(
-    ("mode", "parts", "expected"),
-    [
-        ("all", (YES, YES), "pass all_hold"),
-        ("all", (), "pass all_hold"),
-        ("all", (YES, NOT_YET), "wait time_until"),
-        ("all", (UNSEEN, NOT_YET), "wait time_until"),
-        ("all", (NOT_YET, NEVER), "fail attempts_spent"),
-        ("all", (UNSEEN, NEVER), "fail attempts_spent"),
-        ("any", (NOT_YET, YES), "pass time_reached"),
-        ("any", (NEVER, YES), "pass time_reached"),
-        ("any", (NOT_YET, UNSEEN), "wait not_looked"),
-        ("any", (NEVER, NOT_YET), "wait time_until"),
-        ("any", (NEVER, NEVER), "fail attempts_spent"),
-        ("any", (), "fail none_holds"),
-    ],
-)
+@pytest.mark.parametrize(("mode", "parts", "expected"), [
+    ("all", (YES, YES), "pass all_hold"), ("all", (), "pass all_hold"),
+    ("all", (YES, NOT_YET), "wait time_until"),
+    ("all", (UNSEEN, NOT_YET), "wait time_until"),
+    ("all", (NOT_YET, NEVER), "fail attempts_spent"),
+    ("all", (UNSEEN, NEVER), "fail attempts_spent"),
+    ("any", (NOT_YET, YES), "pass time_reached"),
+    ("any", (NEVER, YES), "pass time_reached"),
+    ("any", (NOT_YET, UNSEEN), "wait not_looked"),
+    ("any", (NEVER, NOT_YET), "wait time_until"),
+    ("any", (NEVER, NEVER), "fail attempts_spent"), ("any", (), "fail none_holds"),
+])  # fmt: skip
 def test_conditions_compose(
     mode: Literal["all", "any"], parts: tuple[Condition, ...], expected: str
 ) -> None:
     assert says(Composite(mode=mode, conditions=parts), OWN) == expected
 
 
-@pytest.mark.parametrize(
-    ("inner", "expected"),
-    [
-        (YES, "fail is_so"),
-        (PASSING, "wait is_so"),
-        (Not(condition=PASSING), "pass not_so"),
-        (Not(condition=NOT_YET), "wait is_so"),
-        (Not(condition=NEVER), "fail is_so"),
-        (Composite(conditions=(YES, PASSING)), "wait is_so"),
-        (Composite(conditions=(YES, YES)), "fail is_so"),
-        (Composite(mode="any", conditions=(NOT_YET, YES, PASSING)), "fail is_so"),
-        (Composite(mode="any", conditions=(PASSING,)), "wait is_so"),
-        (k.JobStateIs(jobs=("me",), state="waiting"), "wait is_so"),
-        (NEVER, "pass not_so"),
-        (NOT_YET, "pass not_so"),
-        (UNSEEN, "wait not_looked"),
-        (k.MetricIs(name="loss", value=1.0), "wait no_metric"),
-        (Composite(conditions=(UNSEEN, NOT_YET)), "pass not_so"),
-    ],
-)
+@pytest.mark.parametrize(("inner", "expected"), [
+    (YES, "fail is_so"), (PASSING, "wait is_so"),
+    (Not(condition=PASSING), "pass not_so"), (Not(condition=NOT_YET), "wait is_so"),
+    (Not(condition=NEVER), "fail is_so"),
+    (Composite(conditions=(YES, PASSING)), "wait is_so"),
+    (Composite(conditions=(YES, YES)), "fail is_so"),
+    (Composite(mode="any", conditions=(NOT_YET, YES, PASSING)), "fail is_so"),
+    (Composite(mode="any", conditions=(PASSING,)), "wait is_so"),
+    (k.JobStateIs(jobs=("me",), state="waiting"), "wait is_so"), (NEVER, "pass not_so"),
+    (NOT_YET, "pass not_so"), (UNSEEN, "wait not_looked"),
+    (k.MetricIs(name="loss", value=1.0), "wait no_metric"),
+    (Composite(conditions=(UNSEEN, NOT_YET)), "pass not_so"),
+])  # fmt: skip
 def test_not_turns_answers_around_and_leaves_the_unknown(
     inner: Condition, expected: str
 ) -> None:
     assert says(Not(condition=inner), OWN) == expected
 
 
-@pytest.mark.parametrize(
-    ("spec", "keys"),
-    [
-        (FILE, {AT_DONE, f.JobKey("w")}),
-        (
-            Composite(conditions=(UNSEEN, Not(condition=TWICE))),
-            {f.StatKey("/unseen"), ME},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("spec", "keys"), [
+    (FILE, {AT_DONE, f.JobKey("w")}),
+    (Composite(conditions=(UNSEEN, Not(condition=TWICE))), {f.StatKey("/unseen"), ME}),
+])  # fmt: skip
 def test_a_condition_needs_what_it_and_its_parts_read(
     spec: Condition, keys: set[f.FactKey]
 ) -> None:
     assert needs(spec, "me") == keys
 
 
-@pytest.mark.parametrize(
-    ("spec", "facts", "expected"),
-    [
-        (YES, {}, None),
-        (NOT_YET, {}, NOW + 10),
-        (TimeReached(after_seconds=150), {}, NOW + 50),
-        (timed(130), {}, NOW + 30),
-        (timed(100), {}, None),
-        (COOL, {FIRED: NOW}, NOW + 60),
-        (FILE, path_and_writer(DONE, ended(10)), NOW + 50),
-        (FILE, known(LATE, at=NOW - 31), NOW + 5),
-        (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),
-        (Not(condition=NOT_YET), {}, NOW + 10),
-        (Not(condition=timed(130)), {}, NOW + 30),
-        (k.Approval(timeout_seconds=130), {}, None),
-        (k.Approval(timeout_seconds=130, on_timeout="reject"), {}, NOW + 30),
-    ],
-)
+@pytest.mark.parametrize(("spec", "facts", "expected"), [
+    (YES, {}, None), (NOT_YET, {}, NOW + 10),
+    (TimeReached(after_seconds=150), {}, NOW + 50), (timed(130), {}, NOW + 30),
+    (timed(100), {}, None), (COOL, {FIRED: NOW}, NOW + 60),
+    (FILE, path_and_writer(DONE, ended(10)), NOW + 50),
+    (FILE, known(LATE, at=NOW - 31), NOW + 5),
+    (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),
+    (Not(condition=NOT_YET), {}, NOW + 10), (Not(condition=timed(130)), {}, NOW + 30),
+    (k.Approval(timeout_seconds=130), {}, None),
+    (k.Approval(timeout_seconds=130, on_timeout="reject"), {}, NOW + 30),
+])  # fmt: skip
 def test_the_next_moment_of_change_is_known(
     spec: Condition, facts: Values, expected: float | None
 ) -> None:

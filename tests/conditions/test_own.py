@@ -57,15 +57,12 @@ def test_it_is_not_asked_before_everything_is_known() -> None:
     assert judged(LINES, failed_look(TextKey("/a"))).why.code == "look_failed"
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("Raises", "RuntimeError: out of cheese"),
-        ("ReadsMore", "AttributeError: 'NoneType' object has no attribute 'value'"),
-        ("SaysNonsense", "gave 'yes', which is no Verdict"),
-        ("NeedsNonsense", "names '/a/path', which is no key of a fact"),
-    ],
-)
+@pytest.mark.parametrize(("name", "problem"), [
+    ("Raises", "RuntimeError: out of cheese"),
+    ("ReadsMore", "AttributeError: 'NoneType' object has no attribute 'value'"),
+    ("SaysNonsense", "gave 'yes', which is no Verdict"),
+    ("NeedsNonsense", "names '/a/path', which is no key of a fact"),
+])  # fmt: skip
 def test_a_class_that_is_wrong_makes_the_job_wait_with_the_reason(
     name: str, problem: str
 ) -> None:
@@ -109,15 +106,12 @@ def test_references_in_its_fields_are_bound() -> None:
     assert bound.fields == {"path": "/out/7", "more": ["7"]}
 
 
-@pytest.mark.parametrize(
-    ("class_path", "fields", "problem"),
-    [
-        ("no_such_module:X", {}, "No module named"),
-        ("tests.conditions.own_classes:Gone", {}, "has no attribute"),
-        ("tests.conditions.own_classes:NoEvaluate", {}, "has no evaluate()"),
-        ("tests.conditions.own_classes:Later", {"when": 1}, "unexpected keyword"),
-    ],
-)
+@pytest.mark.parametrize(("class_path", "fields", "problem"), [
+    ("no_such_module:X", {}, "No module named"),
+    ("tests.conditions.own_classes:Gone", {}, "has no attribute"),
+    ("tests.conditions.own_classes:NoEvaluate", {}, "has no evaluate()"),
+    ("tests.conditions.own_classes:Later", {"when": 1}, "unexpected keyword"),
+])  # fmt: skip
 def test_what_cannot_be_made_says_why(
     class_path: str, fields: dict[str, object], problem: str
 ) -> None:

@@ -116,15 +116,12 @@ class Sets:
     def _scalar(self) -> Any:
         chosen = self._random.choice
         kinds: tuple[Value, ...] = (
-            lambda: self._random.randint(-5, 10**6),
-            self._random.random,
-            lambda: 1e-5 * self._random.random(),
-            lambda: chosen(TEXTS),
-            lambda: chosen([True, False]),
-            lambda: None,
+            lambda: self._random.randint(-5, 10**6), self._random.random,
+            lambda: 1e-5 * self._random.random(), lambda: chosen(TEXTS),
+            lambda: chosen([True, False]), lambda: None,
             lambda: 10.0 ** self._random.randint(-20, 20),
             lambda: float(self._random.randint(0, 9)),
-        )
+        )  # fmt: skip
         return chosen(kinds)()
 
     def _list(self) -> list[Any]:
@@ -132,29 +129,16 @@ class Sets:
 
     def _reference(self) -> str:
         one, other = self._random.choices(self._paths, k=2)
-        return self._random.choice(
-            [
-                f"${{{one}}}",
-                f"pre-${{{one}}}-${{{other}}}",
-                f"${{oc.select:{one},3}}",
-                "${oc.eval:'${train.steps}*2'}",
-                "${oc.eval:${train.steps}*2}",
-                "${table.${size}}",
-                "${table[${size}]}",
-                "${model}",
-                "${data.mix.0.weight}",
-                "${data.mix[0]}",
-                "${ax.down_to:${train.steps},2}",
-                f"${{ax.join:-,${{{one}}},${{size}}}}",
-                f"${{ax.lower:${{{one}}}}}-${{ax.pad:${{seed}},3}}",
-                "${ax.str:${data.mix}}",
-                "${.x}",
-                "${..seed}",
-                "${oc.env:AUTOEXP_NOBODY,x}",
-                "${oc.env:AUTOEXP_NOBODY}",
-                f"${{no.such{self._random.randint(0, 3)}}}",
-            ]
-        )
+        return self._random.choice([
+            f"${{{one}}}", f"pre-${{{one}}}-${{{other}}}", f"${{oc.select:{one},3}}",
+            "${oc.eval:'${train.steps}*2'}", "${oc.eval:${train.steps}*2}",
+            "${table.${size}}", "${table[${size}]}", "${model}", "${data.mix.0.weight}",
+            "${data.mix[0]}", "${ax.down_to:${train.steps},2}",
+            f"${{ax.join:-,${{{one}}},${{size}}}}",
+            f"${{ax.lower:${{{one}}}}}-${{ax.pad:${{seed}},3}}",
+            "${ax.str:${data.mix}}", "${.x}", "${..seed}", "${oc.env:AUTOEXP_NOBODY,x}",
+            "${oc.env:AUTOEXP_NOBODY}", f"${{no.such{self._random.randint(0, 3)}}}",
+        ])  # fmt: skip
 
 
 def compared(composer: HydraComposer, one: Set) -> Compared:

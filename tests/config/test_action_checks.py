@@ -106,11 +106,9 @@ def test_a_name_that_nothing_tells_is_a_warning_with_the_near_one(
         config_ref="experiments/evaluate", overrides=("load={checkpoint_pth}",)
     )
     rule = LogEvent(
-        name="saved",
-        pattern="to (.*)",
-        extract_groups={"checkpoint_path": "1"},
+        name="saved", pattern="to (.*)", extract_groups={"checkpoint_path": "1"},
         actions=(action,),
-    )
+    )  # fmt: skip
     checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     (found,) = checks.warnings
     assert "{checkpoint_pth} is told by nothing" in found.message
@@ -123,25 +121,20 @@ def test_a_name_that_nothing_tells_is_a_warning_with_the_near_one(
 )
 def test_what_something_tells_is_no_warning(checks: Checks, text: str) -> None:
     rule = LogEvent(
-        name="saved",
-        pattern="step (.*)",
-        extract_groups={"step": "1"},
+        name="saved", pattern="step (.*)", extract_groups={"step": "1"},
         actions=(Log(message=text),),
-    )
+    )  # fmt: skip
     checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     assert not checks.warnings
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
-        RunCommand(command=("ssh", "node", "echo {line}")),
-        RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
-        NewJob(command=("python3", "{loss}/x.py")),
-        Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
-    ],
-)
+@pytest.mark.parametrize("action", [
+    RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
+    RunCommand(command=("ssh", "node", "echo {line}")),
+    RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
+    NewJob(command=("python3", "{loss}/x.py")),
+    Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
+])  # fmt: skip
 def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
     checks: Checks, action: Action
 ) -> None:
@@ -155,9 +148,7 @@ def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
     assert """'ls "$1"', "--", "{""" in found.hint
 
 
-def test_a_start_condition_s_command_is_checked_as_a_rule_s(
-    checks: Checks,
-) -> None:
+def test_a_start_condition_s_command_is_checked_as_a_rule_s(checks: Checks) -> None:
     asks = CommandPasses(command=("sh", "-c", "test -f {runtime.a.path}"))
     checks.check_plan(plan(job("a"), job("b", 1, start_conditions=(asks,))))
     (found,) = checks.errors

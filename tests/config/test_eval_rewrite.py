@@ -21,70 +21,51 @@ PLAIN = st.text(
 )
 
 
-@pytest.mark.parametrize(
-    ("written", "typed"),
-    [
-        ("${oc.eval:int(${a}*0.2)}", "${oc.eval:'int(_0*0.2)',${a}}"),
-        ("${oc.eval:'int(${a}*0.2)'}", "${oc.eval:'int(_0*0.2)',${a}}"),
-        (
-            "${oc.eval:(${.aux.tokens}//${.seq}//${.batch})}",
-            "${oc.eval:'(_0//_1//_2)',${.aux.tokens},${.seq},${.batch}}",
-        ),
-        ("${oc.eval:${a} + ${a}}", "${oc.eval:'_0 + _0',${a}}"),
-        ("x ${oc.eval:1+2} y", "x ${oc.eval:'1+2'} y"),
-        (r"${oc.eval:\(${a}\ +\ 1\)*2}", "${oc.eval:'(_0 + 1)*2',${a}}"),
-        (r"${oc.eval:max\(1\,${a}\)}", "${oc.eval:'max(1,_0)',${a}}"),
-        ("${oc.eval:${oc.eval:${b}+1}*2}", "${oc.eval:'_0*2',${oc.eval:'_0+1',${b}}}"),
-        ("${oc.eval:2${k}}", "${oc.eval:'2 _0',${k}}"),
-        (
-            "${oc.eval:'${mode}_s' == 'fast_s'}",
-            """${oc.eval:"_0 == 'fast_s'",'${mode}_s'}""",
-        ),
-        ("${oc.eval:'${m}' == 'x'}", """${oc.eval:"_0 == 'x'",${m}}"""),
-        ("${oc.eval:${oc.env:'HOME'}}", "${oc.eval:'_0',${oc.env:'HOME'}}"),
-    ],
-)
+@pytest.mark.parametrize(("written", "typed"), [
+    ("${oc.eval:int(${a}*0.2)}", "${oc.eval:'int(_0*0.2)',${a}}"),
+    ("${oc.eval:'int(${a}*0.2)'}", "${oc.eval:'int(_0*0.2)',${a}}"),
+    ("${oc.eval:(${.aux.tokens}//${.seq}//${.batch})}",
+     "${oc.eval:'(_0//_1//_2)',${.aux.tokens},${.seq},${.batch}}"),
+    ("${oc.eval:${a} + ${a}}", "${oc.eval:'_0 + _0',${a}}"),
+    ("x ${oc.eval:1+2} y", "x ${oc.eval:'1+2'} y"),
+    (r"${oc.eval:\(${a}\ +\ 1\)*2}", "${oc.eval:'(_0 + 1)*2',${a}}"),
+    (r"${oc.eval:max\(1\,${a}\)}", "${oc.eval:'max(1,_0)',${a}}"),
+    ("${oc.eval:${oc.eval:${b}+1}*2}", "${oc.eval:'_0*2',${oc.eval:'_0+1',${b}}}"),
+    ("${oc.eval:2${k}}", "${oc.eval:'2 _0',${k}}"),
+    ("${oc.eval:'${mode}_s' == 'fast_s'}",
+     """${oc.eval:"_0 == 'fast_s'",'${mode}_s'}"""),
+    ("${oc.eval:'${m}' == 'x'}", """${oc.eval:"_0 == 'x'",${m}}"""),
+    ("${oc.eval:${oc.env:'HOME'}}", "${oc.eval:'_0',${oc.env:'HOME'}}"),
+])  # fmt: skip
 def test_operands_become_typed_arguments(written: str, typed: str) -> None:
     assert rewrite(written) == typed
 
 
-@pytest.mark.parametrize(
-    "mixed",
-    [
-        "${oc.eval:_0 + 1,${a}}",
-        "${oc.eval:(_0 + 1), ${a}, ${b}}",
-        "${oc.eval:${a} + _0}",
-        "${oc.eval:'${a} + _0'}",
-        "${oc.eval:'${a} + _0',${b}}",
-        "${oc.eval:True or _0 + ${a}}",
-        "${oc.eval:_0 * 2,${oc.eval:${a} + 1}}",
-        "${oc.eval:1 + ${oc.eval:_0 * 2,${a}}}",
-        "${oc.eval:${a} + 1} ${oc.eval:_0 * 2,${a}}",
-    ],
-)
+@pytest.mark.parametrize("mixed", [
+    "${oc.eval:_0 + 1,${a}}", "${oc.eval:(_0 + 1), ${a}, ${b}}", "${oc.eval:${a} + _0}",
+    "${oc.eval:'${a} + _0'}", "${oc.eval:'${a} + _0',${b}}",
+    "${oc.eval:True or _0 + ${a}}", "${oc.eval:_0 * 2,${oc.eval:${a} + 1}}",
+    "${oc.eval:1 + ${oc.eval:_0 * 2,${a}}}",
+    "${oc.eval:${a} + 1} ${oc.eval:_0 * 2,${a}}",
+])  # fmt: skip
 def test_an_argument_by_hand_beside_an_operand_is_refused(mixed: str) -> None:
     register_resolvers(Environment({}), 0.0)
     config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(mixed)})
-
     with pytest.raises(InterpolationResolutionError, match="quote the expression"):
         _ = config.k
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("${oc.eval:'_0 + 1',${a}}", 6),
-        ("${oc.eval:'_0 + _1',${a},${oc.eval:${b} + 1}}", 13),
-        ("${oc.eval:${oc.eval:'_0 * 2',${a}} + ${b}}", 17),
-        ("${oc.eval:str(${a}) + '_0'}", "5_0"),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), [
+    ("${oc.eval:'_0 + 1',${a}}", 6),
+    ("${oc.eval:'_0 + _1',${a},${oc.eval:${b} + 1}}", 13),
+    ("${oc.eval:${oc.eval:'_0 * 2',${a}} + ${b}}", 17),
+    ("${oc.eval:str(${a}) + '_0'}", "5_0"),
+])  # fmt: skip
 def test_arguments_by_hand_after_a_quoted_expression_are_told_apart(
     written: str, value: object
 ) -> None:
     register_resolvers(Environment({}), 0.0)
     config = OmegaConf.create({"a": 5, "b": 7, "k": rewrite(written)})
-
     assert config.k == value
 
 
@@ -101,7 +82,6 @@ def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
 @given(PLAIN)
 def test_rewriting_twice_changes_nothing_more(expression: str) -> None:
     once = rewrite("${oc.eval:" + expression + "*${a}}")
-
     assert rewrite(once) == once
 
 
@@ -111,52 +91,40 @@ def test_quoting_round_trips_through_both_grammars(text: str) -> None:
     seen: list[object] = []
     OmegaConf.register_new_resolver("test_quote", seen.append, replace=True)
     OmegaConf.select(OmegaConf.create({"x": f"${{test_quote:{quote(text)}}}"}), "x")
-
     assert seen == [text]
     assert OverridesParser.create().parse_override(f"k={quote(text)}").value() == text
     assert unquote(quote(text)) == text
 
 
-@pytest.mark.parametrize(
-    ("override", "value"),
-    [
-        ("a=${oc.eval:int(${x}*0.2)}", "${oc.eval:'int(_0*0.2)',${x}}"),
-        ("a='${oc.eval:int(${x}*0.2)}'", "${oc.eval:'int(_0*0.2)',${x}}"),
-        ("+a=foo_${oc.eval:1+2}", "foo_${oc.eval:'1+2'}"),
-        ("a=[1,${oc.eval:max(1, 2)}]", [1, "${oc.eval:'max(1, 2)'}"]),
-        ("++a={b: ${oc.eval:1+2}, c: x}", {"b": "${oc.eval:'1+2'}", "c": "x"}),
-        ("a=plain", "plain"),
-    ],
-)
+@pytest.mark.parametrize(("override", "value"), [
+    ("a=${oc.eval:int(${x}*0.2)}", "${oc.eval:'int(_0*0.2)',${x}}"),
+    ("a='${oc.eval:int(${x}*0.2)}'", "${oc.eval:'int(_0*0.2)',${x}}"),
+    ("+a=foo_${oc.eval:1+2}", "foo_${oc.eval:'1+2'}"),
+    ("a=[1,${oc.eval:max(1, 2)}]", [1, "${oc.eval:'max(1, 2)'}"]),
+    ("++a={b: ${oc.eval:1+2}, c: x}", {"b": "${oc.eval:'1+2'}", "c": "x"}),
+    ("a=plain", "plain"),
+])  # fmt: skip
 def test_an_override_reaches_hydra_in_typed_form(override: str, value: object) -> None:
     parsed = OverridesParser.create().parse_override(rewrite_override(override))
-
     assert parsed.value() == value
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("${oc.eval:'${note} == \"hi\"'}", True),
-        ('${oc.eval:(${note} == "hi")}', True),
-        ("${oc.eval:${note} == 'hi'}", True),
-        ('${oc.eval:${note} + "\'"}', "hi'"),
-        ("${oc.eval:${note} + '\"'}", 'hi"'),
-        ("${oc.eval:${note} + \"'\" + '\"{,}'}", "hi'\"{,}"),
-        (r"""${oc.eval:${note} + "\\" + '"'}""", 'hi\\"'),
-        ("""${oc.eval:${note}+"'"} ${oc.eval:${note}+'"'}""", "hi' hi\""),
-        ("""${oc.eval:"_0 == 'hi'",${oc.select:'note'}}""", True),
-        ("""${oc.eval:"_0 + 'a'",'${oc.select:"note"}s'}""", "hisa"),
-        ("""it's "${oc.eval:${note} + 'x'}\"""", """it's "hix\""""),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), [
+    ("${oc.eval:'${note} == \"hi\"'}", True), ('${oc.eval:(${note} == "hi")}', True),
+    ("${oc.eval:${note} == 'hi'}", True), ('${oc.eval:${note} + "\'"}', "hi'"),
+    ("${oc.eval:${note} + '\"'}", 'hi"'),
+    ("${oc.eval:${note} + \"'\" + '\"{,}'}", "hi'\"{,}"),
+    (r"""${oc.eval:${note} + "\\" + '"'}""", 'hi\\"'),
+    ("""${oc.eval:${note}+"'"} ${oc.eval:${note}+'"'}""", "hi' hi\""),
+    ("""${oc.eval:"_0 == 'hi'",${oc.select:'note'}}""", True),
+    ("""${oc.eval:"_0 + 'a'",'${oc.select:"note"}s'}""", "hisa"),
+    ("""it's "${oc.eval:${note} + 'x'}\"""", """it's "hix\""""),
+])  # fmt: skip
 def test_a_text_in_an_expression_can_stand_in_an_override(
     written: str, value: object
 ) -> None:
     given = rewrite_override(format_override("k", written))
     read = OverridesParser.create().parse_override(given).value()
     register_resolvers(Environment({}), 0.0)
-
     config = OmegaConf.create({"note": "hi", "k": read})
-
     assert config.k == value

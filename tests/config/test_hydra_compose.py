@@ -18,14 +18,9 @@ from tests.config.config_trees import BASE, LARGE, SMALL, write_tree
 from tests.support.refusals import read_refusals
 
 CHOICES = ", ".join(
-    sorted(
-        {
-            "large",
-            "small",
-            *(one.stem for one in (find_shipped("config") / "backend").iterdir()),
-        }
-    )
-)
+    sorted({"large", "small",
+            *(one.stem for one in (find_shipped("config") / "backend").iterdir())}),
+)  # fmt: skip
 """Of the tree, and of what is shipped."""
 
 
@@ -67,29 +62,23 @@ def problems(
     return caught.value.problems
 
 
-@pytest.mark.parametrize(
-    ("command_line", "overrides", "path", "value"),
-    [
-        ((), ["backend.lr=4"], "backend.iters", 14),
-        ((), ["backend.iters=${oc.eval:int(${backend.lr} * 2.5)}"], "backend.iters", 2),
-        ((), [r"++told=${oc.eval:\(${backend.lr}\ +\ 4\)*2}"], "told", 10),
-        ((), [format_override("++told", QUOTES)], "told", "False a"),
-        ((), [], "project.name", "run_s"),
-        ((), [], "aux", {"tokens": 100, "more": 101, "lr": 9}),
-        ((), ["backend.lr=${.tokens}"], "backend.lr", 100),
-        ((), ["backend.lr=${.aux.tokens}"], "backend.lr", 100),
-        ((), ["++backend.twice=${.lr}"], "backend.twice", 1),
-        (["+same=${backend}"], [], "same.lr", 1),
-        (["+broken=${nowhere}"], [], "doubled", 2),
-        (["+optim=adam"], ["optim=sgd"], "optim.name", "sgd"),
-        (["+day=${now:%Y-%m-%d}"], [], "day", "2001-09-09"),
-        *(
-            ([f"{mark}{key}=2"], [], key, 2)
-            for mark in ("", "+", "++")
-            for key in ("slurm.max_parallel", "slurm.client.slots")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("command_line", "overrides", "path", "value"), [
+    ((), ["backend.lr=4"], "backend.iters", 14),
+    ((), ["backend.iters=${oc.eval:int(${backend.lr} * 2.5)}"], "backend.iters", 2),
+    ((), [r"++told=${oc.eval:\(${backend.lr}\ +\ 4\)*2}"], "told", 10),
+    ((), [format_override("++told", QUOTES)], "told", "False a"),
+    ((), [], "project.name", "run_s"),
+    ((), [], "aux", {"tokens": 100, "more": 101, "lr": 9}),
+    ((), ["backend.lr=${.tokens}"], "backend.lr", 100),
+    ((), ["backend.lr=${.aux.tokens}"], "backend.lr", 100),
+    ((), ["++backend.twice=${.lr}"], "backend.twice", 1),
+    (["+same=${backend}"], [], "same.lr", 1),
+    (["+broken=${nowhere}"], [], "doubled", 2),
+    (["+optim=adam"], ["optim=sgd"], "optim.name", "sgd"),
+    (["+day=${now:%Y-%m-%d}"], [], "day", "2001-09-09"),
+    *(([f"{mark}{key}=2"], [], key, 2) for mark in ("", "+", "++") for key in (
+        "slurm.max_parallel", "slurm.client.slots")),
+])  # fmt: skip
 def test_a_job_has_the_value(
     command_line: Sequence[str],
     overrides: Sequence[str],
@@ -101,7 +90,6 @@ def test_a_job_has_the_value(
     made = HydraComposer("exp", tree, command_line, now=1e9)
     aux = {"more": "${oc.eval:${.tokens} + 1}", "lr": 9}
     view = made.compose(overrides, {"stage": "s", "index": 3, "aux": aux})
-
     assert view.select(path) == value
     assert view.has(path)
     assert view.select("index") == 3
@@ -116,20 +104,15 @@ def test_places_to_search_are_read_by_our_source(
     if not given:
         searched = f"hydra: {{searchpath: [file://{tmp_path}/more]}}\n{BASE}"
         (tree / "exp.yaml").write_text(searched)
-
     assert composer(tree, *given, "+optim=adam").base().select("optim.beta") == 0.9
 
 
-@pytest.mark.parametrize(
-    ("value", "at", "found"),
-    [
-        ("${project.base_output_dir}/${stage}", "", "out/s"),
-        ({"min_size": "${oc.eval:${.tokens} // 10}"}, "", {"min_size": 10}),
-        ([r"\d+ {x}", "${backend.name}"], "", [r"\d+ {x}", "small"]),
-        ("${.lr}", "backend.new", 1),
-        (r"\${x}", "", "${x}"),
-    ],
-)
+@pytest.mark.parametrize(("value", "at", "found"), [
+    ("${project.base_output_dir}/${stage}", "", "out/s"),
+    ({"min_size": "${oc.eval:${.tokens} // 10}"}, "", {"min_size": 10}),
+    ([r"\d+ {x}", "${backend.name}"], "", [r"\d+ {x}", "small"]),
+    ("${.lr}", "backend.new", 1), (r"\${x}", "", "${x}"),
+])  # fmt: skip
 def test_a_value_from_elsewhere_is_resolved_in_the_jobs_config(
     value: object, at: str, found: object, tree: Path
 ) -> None:
@@ -137,16 +120,11 @@ def test_a_value_from_elsewhere_is_resolved_in_the_jobs_config(
     assert view.interpolate(value, at) == found
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        [],
-        ["backend=large"],
-        ["backend.lr=7", "++backend.new={a: [1, {b: '${..lr}'}]}"],
-        ["~backend.name", "+extra=[1,2]", "project.name='x y'"],
-        ["+backend@other=large", "backend.lr=${other.lr}"],
-    ],
-)
+@pytest.mark.parametrize("overrides", [
+    [], ["backend=large"], ["backend.lr=7", "++backend.new={a: [1, {b: '${..lr}'}]}"],
+    ["~backend.name", "+extra=[1,2]", "project.name='x y'"],
+    ["+backend@other=large", "backend.lr=${other.lr}"],
+])  # fmt: skip
 def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     tmp_path: Path, overrides: list[str]
 ) -> None:
@@ -157,7 +135,6 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     GlobalHydra.instance().clear()
     with hydra.initialize_config_dir(str(tmp_path), version_base="1.3"):
         theirs = hydra.compose("exp", overrides)
-
     expected = OmegaConf.to_container(theirs, resolve=False)
     assert isinstance(expected, dict)
     del expected["sweep"]
@@ -173,7 +150,6 @@ def test_a_config_file_is_read_once_for_any_number_of_jobs(
     made = composer(tree)
     for rate in range(5):
         made.compose([f"backend.lr={rate}"], {})
-
     assert AutoexpSource.files.parsed - before == 2
     assert made.composed == 1  # the base, which all jobs share
 
@@ -185,7 +161,6 @@ def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     environ["WHO"] = "b"
     config = made.base().to_dict()
     digests = made.environment.digests()
-
     assert config == {"who": "a", "other": "fallback"}
     assert list(digests) == ["NOT_SET", "WHO"]
     assert digests["NOT_SET"] == ""
@@ -194,7 +169,6 @@ def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
 
 def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None:
     view = composer(tree, "+gone=${nowhere}", "+nothing=null").base()
-
     assert view.select("nothing") is None
     assert view.has("gone")
     assert view.raw("gone") == "${nowhere}"
@@ -209,26 +183,16 @@ def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None
 
 def test_leaves_come_in_order_and_a_list_is_one(tree: Path) -> None:
     view = composer(tree, "+xs=[1,2]", "+empty={}").base()
-
     assert list(view.leaf_paths()) == [
-        "backend.class_name",
-        "backend.lr",
-        "backend.iters",
-        "backend.name",
-        "project.name",
-        "project.base_output_dir",
-        "aux.tokens",
-        "doubled",
-        "xs",
+        "backend.class_name", "backend.lr", "backend.iters", "backend.name",
+        "project.name", "project.base_output_dir", "aux.tokens", "doubled", "xs",
         "empty",
-    ]
+    ]  # fmt: skip
 
 
 def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
     made = composer(tree)
-
     write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2")
-
     assert made.group_options("optim") == ("adam", "sgd")
     assert made.group_options("backend.lr") is None
     assert made.group_options("") is None
@@ -236,7 +200,6 @@ def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
 
 def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
     made = composer(tree)
-
     assert made.sweep() == {
         "type": "product",
         "groups": [{"params": {"backend.lr": [1, 2], "optim.lr": [3]}}],
@@ -249,48 +212,35 @@ def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
 def test_expressions_in_the_sweep_stay_as_written(tree: Path) -> None:
     expression = "${oc.eval:int(${backend.lr} * 2)}"
     (tree / "exp.yaml").write_text(f"sweep: {{configs: [{{k: '{expression}'}}]}}")
-
     assert composer(tree).sweep() == {"configs": [{"k": expression}]}
 
 
-@pytest.mark.parametrize(
-    ("override", "params"),
-    [
-        (
-            "sweep.groups.0.params.optim.lr=[1e-4,2e-4]",
-            {"backend.lr": [1, 2], "optim.lr": [1e-4, 2e-4]},
-        ),
-        (
-            "+sweep.groups.0.params.a.b=[1]",
-            {"backend.lr": [1, 2], "optim.lr": [3], "a.b": [1]},
-        ),
-        ("~sweep.groups.0.params.optim.lr", {"backend.lr": [1, 2]}),
-        ("sweep.groups.0.params={x: [7]}", {"x": [7]}),
-    ],
-)
+@pytest.mark.parametrize(("override", "params"), [
+    ("sweep.groups.0.params.optim.lr=[1e-4,2e-4]",
+     {"backend.lr": [1, 2], "optim.lr": [1e-4, 2e-4]}),
+    ("+sweep.groups.0.params.a.b=[1]",
+     {"backend.lr": [1, 2], "optim.lr": [3], "a.b": [1]}),
+    ("~sweep.groups.0.params.optim.lr", {"backend.lr": [1, 2]}),
+    ("sweep.groups.0.params={x: [7]}", {"x": [7]}),
+])  # fmt: skip
 def test_an_override_reaches_into_the_sweep_by_literal_keys(
     tree: Path, override: str, params: Mapping[str, object]
 ) -> None:
     sweep = composer(tree, override).sweep()
-
     assert sweep is not None
     assert sweep["groups"] == [{"params": params}]
 
 
-@pytest.mark.parametrize(
-    ("override", "meant"),
-    [
-        ("sweep.groups.0.parms=1", "groups.0.params"),
-        ("sweep.groups.0.params.optim.l=1", "groups.0.params.optim.lr"),
-    ],
-)
+@pytest.mark.parametrize(("override", "meant"), [
+    ("sweep.groups.0.parms=1", "groups.0.params"),
+    ("sweep.groups.0.params.optim.l=1", "groups.0.params.optim.lr"),
+])  # fmt: skip
 def test_an_override_of_the_sweep_that_reaches_nothing_is_an_error(
     tree: Path, override: str, meant: str
 ) -> None:
     with pytest.raises(CannotCompose) as caught:
         composer(tree, override).sweep()
     problem = caught.value.problems[0]
-
     assert problem.where == f"override {override}"
     assert problem.hint == f"did you mean `{meant}`?; + adds"
 
@@ -310,52 +260,34 @@ def test_the_command_line_gets_the_same_words(tree: Path, override: str) -> None
     assert problems(tree, command_line=[override]) == problems(tree, override)
 
 
-@pytest.mark.parametrize(
-    ("command_line", "where", "message", "hint"),
-    [
-        ("slurm.max_paralel=2", "override slurm.max_paralel", "there is no such", ""),
-        (
-            "hydra.searchpath=[/nowhere/at/all]",
-            "hydra.searchpath",
-            "/nowhere/at/all is not there",
-            "correct the path, or take the entry out",
-        ),
-        ("backend.name=${oc.env:NOT_SET}", "backend.name", "export NOT_SET=", ""),
-        (
-            "++backend.iters=${oc.eval:int('1 + ${backend.name}')}",
-            *("backend.iters", "invalid literal", ""),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("command_line", "where", "message", "hint"), [
+    ("slurm.max_paralel=2", "override slurm.max_paralel", "there is no such", ""),
+    ("hydra.searchpath=[/nowhere/at/all]", "hydra.searchpath",
+     "/nowhere/at/all is not there", "correct the path, or take the entry out"),
+    ("backend.name=${oc.env:NOT_SET}", "backend.name", "export NOT_SET=", ""),
+    ("++backend.iters=${oc.eval:int('1 + ${backend.name}')}",
+     *("backend.iters", "invalid literal", "")),
+])  # fmt: skip
 def test_what_the_command_line_has_wrong_is_told(
     command_line: str, where: str, message: str, hint: str, tree: Path
 ) -> None:
     found = problems(tree, command_line=[command_line])[0]
-
     assert found.where == where
     assert message in found.message
     assert found.hint.startswith(hint)
 
 
-@pytest.mark.parametrize(
-    ("ref", "message", "hint"),
-    [
-        ("exq", "there is no config `exq`", "did you mean `exp`?"),
-        *(
-            (
-                f"{place}/exp.yaml",
-                f"`{place}/exp` is a path; --config-ref takes a config's name",
-                f"--config-dir {place} --config-ref exp",
-            )
-            for place in ("/etc/autoexp", "..", "sub/../..")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("ref", "message", "hint"), [
+    ("exq", "there is no config `exq`", "did you mean `exp`?"),
+    *((f"{place}/exp.yaml",
+       f"`{place}/exp` is a path; --config-ref takes a config's name",
+       f"--config-dir {place} --config-ref exp") for place in (
+           "/etc/autoexp", "..", "sub/../..")),
+])  # fmt: skip
 def test_a_primary_config_that_is_not_there_gets_the_way(
     ref: str, message: str, hint: str, tree: Path
 ) -> None:
     found = problems(tree, ref=ref)[0]
-
     assert found.message == message
     assert hint in found.hint
 
@@ -363,72 +295,39 @@ def test_a_primary_config_that_is_not_there_gets_the_way(
 NO_KEYS = "names no key: `{}` is a value, with none below it"
 
 
-@pytest.mark.parametrize(
-    ("written", "where", "message", "hint"),
-    [
-        (
-            "defaults: [{backend: '???'}]\na: 1",
-            "group backend",
-            "has no choice: it is ??? in the defaults",
-            f"add backend=CHOICE; choices: {CHOICES}",
-        ),
-        (
-            "defaults: [{backend: small}, {backend: large}]",
-            "group backend",
-            "is chosen more than once",
-            "in a defaults list write `override backend: CHOICE` for the second",
-        ),
-        (
-            "optim: 3\nrate: ${optim.lr}\n",
-            "rate",
-            f"${{optim.lr}} {NO_KEYS.format('optim')}",
-            "set `optim.lr`, not `optim` as a whole",
-        ),
-        (
-            "a: {b: {optim: 3}, rate: '${.b.optim.lr}'}\n",
-            "a.rate",
-            f"${{b.optim.lr}} {NO_KEYS.format('b.optim')}",
-            "set `b.optim.lr`, not `b.optim` as a whole",
-        ),
-        *(
-            (
-                f"early: '{reader}'\niters: '${{oc.evla:1}}'\n",
-                "iters",
-                "there is no resolver `oc.evla` (also: early)",
-                "did you mean `oc.eval`?",
-            )
-            for reader in ("${iters}", "${.iters}", "${ax.floor:${.iters}}")
-        ),
-        *(
-            (
-                missing,
-                key,
-                "has no value: it is ??? in the config",
-                f"set it: {key}=VALUE",
-            )
-            for missing, key in (
-                ("lr: 5\nsub: {lr: '???'}\nreader: ${sub}\n", "sub.lr"),
-                ("lr: '???'\nsub: {lr: '${lr}'}\nreader: ${sub}\n", "lr"),
-                (
-                    "sub: {lr: '???', low: '${.lr}'}\nreader: {of: '${sub.low}'}\n",
-                    "sub.lr",
-                ),
-                ("sub: {rates: [1, '???']}\nreader: ${sub}\n", "sub.rates.1"),
-            )
-        ),
-    ],
-)
+@pytest.mark.parametrize(("written", "where", "message", "hint"), [
+    ("defaults: [{backend: '???'}]\na: 1", "group backend",
+     "has no choice: it is ??? in the defaults",
+     f"add backend=CHOICE; choices: {CHOICES}"),
+    ("defaults: [{backend: small}, {backend: large}]", "group backend",
+     "is chosen more than once",
+     "in a defaults list write `override backend: CHOICE` for the second"),
+    ("optim: 3\nrate: ${optim.lr}\n", "rate",
+     f"${{optim.lr}} {NO_KEYS.format('optim')}",
+     "set `optim.lr`, not `optim` as a whole"),
+    ("a: {b: {optim: 3}, rate: '${.b.optim.lr}'}\n", "a.rate",
+     f"${{b.optim.lr}} {NO_KEYS.format('b.optim')}",
+     "set `b.optim.lr`, not `b.optim` as a whole"),
+    *((f"early: '{reader}'\niters: '${{oc.evla:1}}'\n", "iters",
+       "there is no resolver `oc.evla` (also: early)", "did you mean `oc.eval`?") for
+      reader in ("${iters}", "${.iters}", "${ax.floor:${.iters}}")),
+    *((missing, key, "has no value: it is ??? in the config", f"set it: {key}=VALUE")
+      for missing,
+      key in (("lr: 5\nsub: {lr: '???'}\nreader: ${sub}\n", "sub.lr"),
+              ("lr: '???'\nsub: {lr: '${lr}'}\nreader: ${sub}\n", "lr"),
+              ("sub: {lr: '???', low: '${.lr}'}\nreader: {of: '${sub.low}'}\n",
+               "sub.lr"),
+              ("sub: {rates: [1, '???']}\nreader: ${sub}\n", "sub.rates.1"))),
+])  # fmt: skip
 def test_what_a_config_has_wrong_is_told_at_its_cause(
     written: str, where: str, message: str, hint: str, tree: Path
 ) -> None:
     (tree / "exp.yaml").write_text(written)
-
     assert problems(tree) == (Problem(message, where=where, hint=hint),)
 
 
 def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
     found = problems(tree, "backend.name=${a1}", "project.base_output_dir=${a2}")
-
     assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
 
 

@@ -16,57 +16,26 @@ from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
 TREE: dict[str, Any] = {
-    "size": "small",
-    "table": {"small": 1, "large": 4},
-    "n": 3,
-    "x": 0.5,
-    "flag": True,
-    "none": None,
-    "words": ["a", "${size}"],
+    "size": "small", "table": {"small": 1, "large": 4}, "n": 3, "x": 0.5, "flag": True,
+    "none": None, "words": ["a", "${size}"],
     "model": {"width": 8, "ffn": "${oc.eval:'4*_0',${.width}}", "up": "${..n}"},
-    "alias": "${model}",
-    "far": "${alias.width}",
-    "missing": "???",
-    "ring": "${gnir}",
+    "alias": "${model}", "far": "${alias.width}", "missing": "???", "ring": "${gnir}",
     "gnir": "${ring}",
-}
+}  # fmt: skip
 
 SURE = (
-    "${n}",
-    "${x}",
-    "${flag}",
-    "${none}",
-    "${size}",
-    "${table.${size}}",
-    "pre-${n}-${x}-${flag}-${none}",
-    "${model.ffn}",
-    "${model.up}",
-    "${far}",
-    "${alias.ffn}",
-    "${words.0}",
-    "${words[1]}",
-    "${oc.eval:'_0*2',${n}}",
-    "${oc.eval:'_0+_1',${n},${x}}",
-    "${oc.env:AUTOEXP_HERE}",
-    "${oc.env:NOWHERE,${size}}",
-    "${oc.select:n}",
-    "${oc.select:no.where,7}",
+    "${n}", "${x}", "${flag}", "${none}", "${size}", "${table.${size}}",
+    "pre-${n}-${x}-${flag}-${none}", "${model.ffn}", "${model.up}", "${far}",
+    "${alias.ffn}", "${words.0}", "${words[1]}", "${oc.eval:'_0*2',${n}}",
+    "${oc.eval:'_0+_1',${n},${x}}", "${oc.env:AUTOEXP_HERE}",
+    "${oc.env:NOWHERE,${size}}", "${oc.select:n}", "${oc.select:no.where,7}",
     "a: ${n}, 'quoted' \"${size}\" $5",
-)
+)  # fmt: skip
 UNSURE = (
-    "${missing}",
-    "${no.where}",
-    "${ring}",
-    "${model} in a text",
-    "${oc.select:no.where}",
-    "${unknown:1}",
-    "${oc.create:{a: 1}}",
-    "${oc.eval:'_0/0',${n}}",
-    "${n",
-    r"\${n}",
-    r"\${n} and ${n}",
-    "${..n}",
-)
+    "${missing}", "${no.where}", "${ring}", "${model} in a text",
+    "${oc.select:no.where}", "${unknown:1}", "${oc.create:{a: 1}}",
+    "${oc.eval:'_0/0',${n}}", "${n", r"\${n}", r"\${n} and ${n}", "${..n}",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -116,17 +85,11 @@ def test_a_node_s_own_parents_are_refused_as_omegaconf_refuses_them() -> None:
         Values(tree).get_value(("a", "b"))
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("${oc.eval:'_0*2',${n}}", ("n",)),
-        ("${table.${size}}", ("size",)),
-        ("${table.${size}}", ("table", "small")),
-        ("${oc.select:late,7}", ("late",)),
-        ("${alias.width}", ("alias",)),
-        ("${far}", ("model", "width")),
-    ],
-)
+@pytest.mark.parametrize(("text", "read"), [
+    ("${oc.eval:'_0*2',${n}}", ("n",)), ("${table.${size}}", ("size",)),
+    ("${table.${size}}", ("table", "small")), ("${oc.select:late,7}", ("late",)),
+    ("${alias.width}", ("alias",)), ("${far}", ("model", "width")),
+])  # fmt: skip
 def test_what_a_value_was_made_of_is_noted(text: str, read: Path) -> None:
     values = Values(TREE)
     values.evaluate("${far}")  # noted though it is known by now
@@ -150,19 +113,10 @@ def test_what_is_certain_is_what_omegaconf_says(text: str) -> None:
 
 
 CHANGES = st.dictionaries(
-    st.sampled_from(
-        [
-            ("n",),
-            ("x",),
-            ("size",),
-            ("model", "width"),
-            ("words", 0),
-            ("table", "small"),
-        ]
-    ),
-    st.sampled_from(["small", "large", 1, 2.5, True]),
-    max_size=4,
-)
+    st.sampled_from([("n",), ("x",), ("size",), ("model", "width"), ("words", 0),
+                     ("table", "small")]),
+    st.sampled_from(["small", "large", 1, 2.5, True]), max_size=4,
+)  # fmt: skip
 SOUND = {k: v for k, v in TREE.items() if k not in {"missing", "ring", "gnir"}}
 
 

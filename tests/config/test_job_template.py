@@ -59,23 +59,10 @@ def split(*texts: str) -> JobKeys:
 PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a.b=[{c:1}]",
-        "a.b=[1,]",
-        "a.b=[1][2]",
-        "a.b=['${.c}']",
-        "a.b={c:1}",
-        "a.b='${.c}'",
-        "a.b='???'",
-        "~a.b",
-        "a.b=1,2",
-        "a.b=nan",
-        "a@b=1",
-        "a.0=1",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "a.b=[{c:1}]", "a.b=[1,]", "a.b=[1][2]", "a.b=['${.c}']", "a.b={c:1}",
+    "a.b='${.c}'", "a.b='???'", "~a.b", "a.b=1,2", "a.b=nan", "a@b=1", "a.0=1",
+])  # fmt: skip
 def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
     assert list(split(text).texts) == [text]
 
@@ -86,16 +73,13 @@ def test_keys_that_meet_are_left_in_their_order(other: str) -> None:
     assert (found.texts, values_of(found)) == (("a.b=1", other), {("d",): 1})
 
 
-@pytest.mark.parametrize(
-    ("text", "is_taken"),
-    [
-        *(("lr=2", True), ("++lr=2", True), ("+lr=2", False), ("new=1", False)),
-        *(("+new.er=1", True), ("lr.x=1", False), ("inner=1", False)),
-        *(("inner=null", False), ("items=[2]", True), ("items=2", False)),
-        *(("read=1", True), ("read.x=1", False), ("++sweep.x=1", False)),
-        *(("++hydra.x=1", False), ("slurm.max_parallel=1", True)),
-    ],
-)
+@pytest.mark.parametrize(("text", "is_taken"), [
+    *(("lr=2", True), ("++lr=2", True), ("+lr=2", False), ("new=1", False)),
+    *(("+new.er=1", True), ("lr.x=1", False), ("inner=1", False)),
+    *(("inner=null", False), ("items=[2]", True), ("items=2", False)),
+    *(("read=1", True), ("read.x=1", False), ("++sweep.x=1", False)),
+    *(("++hydra.x=1", False), ("slurm.max_parallel=1", True)),
+])  # fmt: skip
 def test_a_value_is_put_in_where_hydra_would_do_no_more(
     text: str, *, is_taken: bool
 ) -> None:
@@ -105,13 +89,9 @@ def test_a_value_is_put_in_where_hydra_would_do_no_more(
 
 
 @given(
-    st.one_of(
-        st.integers(),
-        st.floats(allow_nan=False, allow_infinity=False),
-        st.booleans(),
-        st.text(max_size=8),
-    )
-)
+    st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False),
+              st.booleans(), st.text(max_size=8)),
+)  # fmt: skip
 def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
     try:
         found = parse_value(format_value(value))
@@ -122,45 +102,21 @@ def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
 
 
 SCALARS = st.one_of(
-    st.integers(-5, 10**6),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.booleans(),
-    st.none(),
-    st.sampled_from(PATHS),
-    st.sampled_from(
-        ["a", "x y", "it's", "a,b", "{x}", "[1", "~", "null", "1.0", "ü", "\\", "???"]
-    ),
-)
-KEYS = st.sampled_from(
-    [
-        "optim.lr",
-        "train.steps",
-        "train.batch",
-        "model.kind",
-        "model.width",
-        "size",
-        "seed",
-        "table.small",
-        "table",
-        "model.part0.key3",
-        "data.mix",
-        "project.base_output_dir",
-        "machine_room.nodes",
-    ]
-)
-TEXTS = st.sampled_from(
-    [
-        "${optim.lr}",
-        "n${seed}-${size}",
-        "${oc.eval:${train.steps}*2}",
-        "${table.${size}}",
-        "${oc.select:nowhere.at,3}",
-        "${model}",
-        "${.batch}",
-        "${oc.env:AUTOEXP_NOBODY,x}",
-        "${no.such.key}",
-    ]
-)
+    st.integers(-5, 10**6), st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(), st.none(), st.sampled_from(PATHS),
+    st.sampled_from(["a", "x y", "it's", "a,b", "{x}", "[1", "~", "null", "1.0", "ü",
+                     "\\", "???"]),
+)  # fmt: skip
+KEYS = st.sampled_from([
+    "optim.lr", "train.steps", "train.batch", "model.kind", "model.width", "size",
+    "seed", "table.small", "table", "model.part0.key3", "data.mix",
+    "project.base_output_dir", "machine_room.nodes",
+])  # fmt: skip
+TEXTS = st.sampled_from([
+    "${optim.lr}", "n${seed}-${size}", "${oc.eval:${train.steps}*2}",
+    "${table.${size}}", "${oc.select:nowhere.at,3}", "${model}", "${.batch}",
+    "${oc.env:AUTOEXP_NOBODY,x}", "${no.such.key}",
+])  # fmt: skip
 HEADS = st.one_of(
     KEYS, KEYS.map("++{}".format), st.just("+fresh"), st.just("++optim.new")
 )
@@ -233,16 +189,10 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
 SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
 
 
-@pytest.mark.parametrize(
-    ("command_line", "job"),
-    [
-        ("++a=1", "size=2"),
-        ("~sweep", "++b=1"),
-        ("sweep={params:{size:[4]}}", "++b=1"),
-        ("++a=1", "sweep.params.size=[4]"),
-        ("++a=1", "~sweep"),
-    ],
-)
+@pytest.mark.parametrize(("command_line", "job"), [
+    ("++a=1", "size=2"), ("~sweep", "++b=1"), ("sweep={params:{size:[4]}}", "++b=1"),
+    ("++a=1", "sweep.params.size=[4]"), ("++a=1", "~sweep"),
+])  # fmt: skip
 def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
     command_line: str, job: str, tmp_path: Path
 ) -> None:

@@ -63,27 +63,23 @@ def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None
     return None if found is None else (Path(found[0]).name, found[1])
 
 
-@pytest.mark.parametrize(
-    ("where", "job", "expected"),
-    [
-        ("project.name", "", ("exp.yaml", 6)),
-        ("sweep.filter", "", ("exp.yaml", 22)),
-        ("sweep.groups.1.configs.0", "", ("exp.yaml", 16)),
-        ("sweep.groups[1].configs[1].backend.load", "", ("exp.yaml", 19)),
-        ("sweep.groups.0.params.optim.lr", "", ("exp.yaml", 13)),
-        pytest.param("backend.lrr", "job 0", ("exp.yaml", 12), id="added by the sweep"),
-        pytest.param("++backend.lrr", "job 0", ("exp.yaml", 12), id="with its marks"),
-        ("start_conditions.0.path", "x_cooldown", ("exp.yaml", 21)),
-        pytest.param("project.name", "x", ("exp.yaml", 6), id="choices unknown"),
-        ("backend.load", "x_cooldown", ("exp.yaml", 17)),
-        pytest.param("optim.beta", "", ("adam.yaml", 2), id="in the group's file"),
-        pytest.param("backend.nope", "", ("exp.yaml", 7), id="what it belongs to"),
-        pytest.param("other.yaml:41: sweep", "", ("other.yaml", 41), id="told"),
-        ("my configs/exp.yaml:7", "", ("exp.yaml", 7)),
-        *((where, "", None) for where in ("", "nope", "-C conf")),
-        pytest.param("override backend.lr=x", "", None, id="the command line's"),
-    ],
-)
+@pytest.mark.parametrize(("where", "job", "expected"), [
+    ("project.name", "", ("exp.yaml", 6)), ("sweep.filter", "", ("exp.yaml", 22)),
+    ("sweep.groups.1.configs.0", "", ("exp.yaml", 16)),
+    ("sweep.groups[1].configs[1].backend.load", "", ("exp.yaml", 19)),
+    ("sweep.groups.0.params.optim.lr", "", ("exp.yaml", 13)),
+    pytest.param("backend.lrr", "job 0", ("exp.yaml", 12), id="added by the sweep"),
+    pytest.param("++backend.lrr", "job 0", ("exp.yaml", 12), id="with its marks"),
+    ("start_conditions.0.path", "x_cooldown", ("exp.yaml", 21)),
+    pytest.param("project.name", "x", ("exp.yaml", 6), id="choices unknown"),
+    ("backend.load", "x_cooldown", ("exp.yaml", 17)),
+    pytest.param("optim.beta", "", ("adam.yaml", 2), id="in the group's file"),
+    pytest.param("backend.nope", "", ("exp.yaml", 7), id="what it belongs to"),
+    pytest.param("other.yaml:41: sweep", "", ("other.yaml", 41), id="told"),
+    ("my configs/exp.yaml:7", "", ("exp.yaml", 7)),
+    *((where, "", None) for where in ("", "nope", "-C conf")),
+    pytest.param("override backend.lr=x", "", None, id="the command line's"),
+])  # fmt: skip
 def test_a_key_has_its_file_and_line(
     where: str, job: str, expected: tuple[str, int] | None, tmp_path: Path
 ) -> None:
@@ -92,14 +88,10 @@ def test_a_key_has_its_file_and_line(
     assert line(KeyPlaces(files), where, job) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        *((text, "b.c") for text in ("a: [", "a: &x [*x]\n", "\x00", "- 1\n")),
-        *((f"a: {'[' * levels}{']' * levels}\n", "a") for levels in (100, 60_000)),
-    ],
-    ids=["open", "ring", "null", "list", "deep", "deeper"],
-)
+@pytest.mark.parametrize(("text", "where"), [
+    *((text, "b.c") for text in ("a: [", "a: &x [*x]\n", "\x00", "- 1\n")),
+    *((f"a: {'[' * levels}{']' * levels}\n", "a") for levels in (100, 60_000)),
+], ids=["open", "ring", "null", "list", "deep", "deeper"])  # fmt: skip
 def test_a_config_that_does_not_read_has_no_places(
     text: str, where: str, tmp_path: Path
 ) -> None:
@@ -250,39 +242,23 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
     write_tree(tmp_path, exp=exp, sweep__sizes=text)
     point = expand_sweep(yaml.safe_load(text))[1]
     files = [(tmp_path / "exp.yaml", ()), (tmp_path / "sweep/sizes.yaml", ("sweep",))]
-
     found = KeyPlaces(files).find(Problem("wrong", "lr", "job 1"), point.entries)
-
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
 
-@pytest.mark.parametrize(
-    ("sweep", "key", "jobs", "at", "hint"),
-    [
-        pytest.param(
-            "configs: [\n {lrr: 1},\n {lrr: 2},\n {lrr: 3}]",
-            *("lrr", (0, 1, 2), 2, "write it; the same at line 3, line 4"),
-            id="several entries",
-        ),
-        pytest.param(
-            "configs: [" + "\n {lrr: 1}," * 10 + "]",
-            *("lrr", tuple(range(10)), 2),
-            "write it; the same at line 3, line 4, line 5, line 6, line 7, line 8, "
-            "3 places more",
-            id="many entries",
-        ),
-        pytest.param(
-            "params: {\n lrr: [\n 1,\n 2]}",
-            *("lrr", (0, 1), 3, "write it; the same at line 4"),
-            id="values",
-        ),
-        pytest.param(
-            "params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}",
-            *("lr", (2, 3), 4, "write it"),
-            id="several jobs of one value",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sweep", "key", "jobs", "at", "hint"), [
+    pytest.param("configs: [\n {lrr: 1},\n {lrr: 2},\n {lrr: 3}]",
+                 *("lrr", (0, 1, 2), 2, "write it; the same at line 3, line 4"),
+                 id="several entries"),
+    pytest.param(
+        "configs: [" + "\n {lrr: 1}," * 10 + "]", *("lrr", tuple(range(10)), 2),
+        "write it; the same at line 3, line 4, line 5, line 6, line 7, line 8, "
+        "3 places more", id="many entries"),
+    pytest.param("params: {\n lrr: [\n 1,\n 2]}",
+                 *("lrr", (0, 1), 3, "write it; the same at line 4"), id="values"),
+    pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}",
+                 *("lr", (2, 3), 4, "write it"), id="several jobs of one value"),
+])  # fmt: skip
 def test_a_finding_of_several_jobs_tells_all_their_lines(
     sweep: str, key: str, jobs: tuple[int, ...], at: int, hint: str, tmp_path: Path
 ) -> None:
@@ -291,9 +267,7 @@ def test_a_finding_of_several_jobs_tells_all_their_lines(
     origins = {str(point.index): [point.entries] for point in points}
     first, *others = map(str, jobs)
     problem = Problem("is wrong", key, first, "write it", others=tuple(others))
-
     (found,) = places_in(tmp_path, text).add_places([problem], origins)
-
     assert int(found.place.rpartition(":")[2]) == at
     assert found.hint == hint
 
@@ -303,9 +277,7 @@ def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> N
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     origins = {"x": [point.entries for point in points]}
     problem = Problem("2 jobs have the name x", "project.name", "x")
-
     (found,) = places_in(tmp_path, text).add_places([problem], origins)
-
     assert found.place.endswith(":3")
     assert found.hint == "the same at line 4"
 
@@ -321,38 +293,28 @@ TREE = {
     "exp": "defaults: [optim: adam, /data/mix@data: web, base, _self_]",
     "base": "defaults:\n  - _self_\n  - model/size@net: small\nown: 1",
     "optim__adam": "defaults:\n  - schedule: cosine\n  - common\nlr: 1",
-    "optim__common": "eps: 1",
-    "optim__sgd": "lr: 2",
-    "optim__schedule__cosine": "steps: 1",
-    "data__mix__web": "share: 1",
+    "optim__common": "eps: 1", "optim__sgd": "lr: 2",
+    "optim__schedule__cosine": "steps: 1", "data__mix__web": "share: 1",
     "model__size__small": "# @package _global_\nwidth: 1",
     "model__size__deep": "# @package net.deep\nwidth: 1",
     "more": "# @package _global_\ndefaults:\n  - exp\n  - override optim: sgd",
     "broken": "defaults: [optim: lost, _self_]\nlr: 1",
-}
+}  # fmt: skip
 ALL = {
-    "exp.yaml": "",
-    "base.yaml": "",
-    "optim/adam.yaml": "optim",
-    "optim/common.yaml": "optim",
-    "optim/schedule/cosine.yaml": "optim.schedule",
-    "data/mix/web.yaml": "data",
-    "model/size/small.yaml": "net",
-}
+    "exp.yaml": "", "base.yaml": "", "optim/adam.yaml": "optim",
+    "optim/common.yaml": "optim", "optim/schedule/cosine.yaml": "optim.schedule",
+    "data/mix/web.yaml": "data", "model/size/small.yaml": "net",
+}  # fmt: skip
 DEEP = {k: v for k, v in ALL.items() if "small" not in k}
 OF_SGD = {k: v for k, v in ALL.items() if not k.startswith("optim")}
 
 
-@pytest.mark.parametrize(
-    ("primary", "override", "expected"),
-    [
-        ("exp", "++a=1", ALL),
-        ("exp", "optim=sgd", OF_SGD | {"optim/sgd.yaml": "optim"}),
-        ("exp", "model/size@net=deep", DEEP | {"model/size/deep.yaml": "net"}),
-        ("more", "++a=1", OF_SGD | {"optim/sgd.yaml": "optim", "more.yaml": ""}),
-        pytest.param("broken", "++a=1", {"broken.yaml": ""}, id="does not compose"),
-    ],
-)
+@pytest.mark.parametrize(("primary", "override", "expected"), [
+    ("exp", "++a=1", ALL), ("exp", "optim=sgd", OF_SGD | {"optim/sgd.yaml": "optim"}),
+    ("exp", "model/size@net=deep", DEEP | {"model/size/deep.yaml": "net"}),
+    ("more", "++a=1", OF_SGD | {"optim/sgd.yaml": "optim", "more.yaml": ""}),
+    pytest.param("broken", "++a=1", {"broken.yaml": ""}, id="does not compose"),
+])  # fmt: skip
 def test_files_are_those_that_hydra_takes_with_the_keys_they_go_below(
     primary: str, override: str, expected: dict[str, str], tmp_path: Path
 ) -> None:
@@ -386,24 +348,16 @@ def test_sweeper_and_launcher_are_found_wherever_a_file_sets_them(
         backend__one="# @package _global_\nhydra: {run: {dir: x}}",
     )
     files = [(tmp_path / "exp.yaml", ()), (tmp_path / "backend/one.yaml", ())]
-
     found = [*KeyPlaces(files).list_hydra_keys()]
-
     assert found == ["hydra.sweeper", "hydra.searchpath", "hydra/launcher", "hydra.run"]
 
 
-@pytest.mark.parametrize(
-    ("entry", "found"),
-    [
-        ("m: hydra/tiny", []),
-        ("override hydra/launcher@x: y", ["hydra/launcher"]),
-        ("hydra/launcher/basic", ["hydra/launcher"]),
-        ("/hydra/launcher/basic@x", ["hydra/launcher"]),
-        ("hydra/x", ["hydra"]),
-        ("m: [hydra/tiny, a]", []),
-        ("''", []),
-    ],
-)
+@pytest.mark.parametrize(("entry", "found"), [
+    ("m: hydra/tiny", []), ("override hydra/launcher@x: y", ["hydra/launcher"]),
+    ("hydra/launcher/basic", ["hydra/launcher"]),
+    ("/hydra/launcher/basic@x", ["hydra/launcher"]), ("hydra/x", ["hydra"]),
+    ("m: [hydra/tiny, a]", []), ("''", []),
+])  # fmt: skip
 def test_an_entry_is_told_by_its_group(
     entry: str, found: list[str], tmp_path: Path
 ) -> None:
@@ -411,17 +365,12 @@ def test_an_entry_is_told_by_its_group(
     assert [*places_in(tmp_path, text).list_hydra_keys()] == found
 
 
-@pytest.mark.parametrize(
-    ("override", "is_error"),
-    [
-        ("+hydra.sweeper.size=3", True),
-        ("hydra/launcher=joblib", True),
-        ("+hydra.launcher.n_jobs=3", True),
-        ("hydra.job.chdir=true", False),
-        ("hydra.run.dir=x", False),
-        pytest.param("++a=1", None, id="a choice of an own group is none"),
-    ],
-)
+@pytest.mark.parametrize(("override", "is_error"), [
+    ("+hydra.sweeper.size=3", True), ("hydra/launcher=joblib", True),
+    ("+hydra.launcher.n_jobs=3", True), ("hydra.job.chdir=true", False),
+    ("hydra.run.dir=x", False),
+    pytest.param("++a=1", None, id="a choice of an own group is none"),
+])  # fmt: skip
 def test_the_command_line_is_looked_at_too(
     tmp_path: Path, override: str, is_error: bool | None
 ) -> None:
@@ -439,7 +388,6 @@ def test_the_command_line_is_looked_at_too(
     found = answer.errors if is_error else answer.warnings
     told = [one.where for one in found if "hydra" in one.where]
     key = override.partition("=")[0].lstrip("+")
-
     assert any(key in one for one in told) if is_error is not None else not told
 
 
@@ -457,8 +405,6 @@ def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
     places = places_in(tmp_path, text)
     walked = Mock(wraps=walk)
     monkeypatch.setattr("autoexp_tui.config.key_places.walk", walked)
-
     lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
-
     assert lines == list(range(3, 1003))
     assert walked.call_count <= 2 * len(points)

@@ -31,13 +31,9 @@ JOBS = [job(f"j{n}", n) for n in range(3)]
 def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What statvfs says; changes of the dict change it. No quota."""
     told = {
-        "f_blocks": 1 << 42,
-        "f_bavail": 1 << 40,
-        "f_frsize": 1,
-        "f_files": 10_000,
-        "f_favail": 9_000,
-        "f_flag": 0,
-    }
+        "f_blocks": 1 << 42, "f_bavail": 1 << 40, "f_frsize": 1, "f_files": 10_000,
+        "f_favail": 9_000, "f_flag": 0,
+    }  # fmt: skip
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**told))
     monkeypatch.setattr(output_checks, "read_quotas", lambda _: ())
     return told
@@ -54,31 +50,18 @@ ROOM = "make room, or choose another directory; checkpoints are large"
 FILES = "\n    remove files that nobody needs, or choose another directory"
 
 
-@pytest.mark.parametrize(
-    ("change", "stops", "message"),
-    [
-        (
-            {"f_bavail": 100 << 20},
-            *(True, f"105 MB free at {{}}, less than 210 MB\n    {ROOM}"),
-        ),
-        ({"f_bavail": 1 << 30}, False, f"1.07 GB free at {{}}\n    {ROOM}"),
-        *(
-            (
-                {"f_favail": left},
-                left == 2,
-                f"{left} more files can be made at {{}}; 3 jobs make some 60{FILES}",
-            )
-            for left in (2, 40)
-        ),
-        (
-            {"f_flag": os.ST_RDONLY},
-            True,
-            f"{{}} is mounted read-only\n    {OTHER}",
-        ),
-        pytest.param({"f_blocks": 0, "f_bavail": 0}, False, "", id="no size told"),
-        pytest.param({"f_files": 0, "f_favail": 0}, False, "", id="no inodes told"),
-    ],
-)
+@pytest.mark.parametrize(("change", "stops", "message"), [
+    ({"f_bavail": 100 << 20},
+     *(True, f"105 MB free at {{}}, less than 210 MB\n    {ROOM}")),
+    ({"f_bavail": 1 << 30}, False, f"1.07 GB free at {{}}\n    {ROOM}"),
+    *(
+        ({"f_favail": left}, left == 2,
+         f"{left} more files can be made at {{}}; 3 jobs make some 60{FILES}") for left
+        in (2, 40)),
+    ({"f_flag": os.ST_RDONLY}, True, f"{{}} is mounted read-only\n    {OTHER}"),
+    pytest.param({"f_blocks": 0, "f_bavail": 0}, False, "", id="no size told"),
+    pytest.param({"f_files": 0, "f_favail": 0}, False, "", id="no inodes told"),
+])  # fmt: skip
 def test_what_the_file_system_says_is_told(
     disk: dict[str, Any],
     tmp_path: Path,
@@ -113,15 +96,11 @@ def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("quota", "stops", "told"),
-    [
-        ((100_000 * 1024, "bytes"), True, "102 MB"),
-        ((1_000_000 * 1024, "bytes"), False, "1.02 GB"),
-        ((0, "files"), True, "0 files"),
-        ((390, "files"), False, "390 files"),
-    ],
-)
+@pytest.mark.parametrize(("quota", "stops", "told"), [
+    ((100_000 * 1024, "bytes"), True, "102 MB"),
+    ((1_000_000 * 1024, "bytes"), False, "1.02 GB"), ((0, "files"), True, "0 files"),
+    ((390, "files"), False, "390 files"),
+])  # fmt: skip
 @pytest.mark.usefixtures("disk")
 def test_a_quota_that_leaves_little_is_told(
     tmp_path: Path,
@@ -139,34 +118,23 @@ def test_a_quota_that_leaves_little_is_told(
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            "/scratch 250* 200 300 6d 10 0 20 -",
-            ((50 * 1024, "bytes"), (10, "files")),
-        ),
-        ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
-        ("/dev/sda1 5 9 0 0 1 0 0 0", ((4 * 1024, "bytes"),)),
-        ("", ()),
-        ("Cannot resolve", ()),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("/scratch 250* 200 300 6d 10 0 20 -", ((50 * 1024, "bytes"), (10, "files"))),
+    ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
+    ("/dev/sda1 5 9 0 0 1 0 0 0", ((4 * 1024, "bytes"),)), ("", ()),
+    ("Cannot resolve", ()),
+])  # fmt: skip
 def test_a_quota_is_read_as_the_tools_write_it(
     text: str, expected: tuple[Quota, ...]
 ) -> None:
     assert tuple(parse_quota(text)) == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "printed", "expected"),
-    [
-        ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
-        ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
-        ("ext4", {}, []),
-        ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
-    ],
-)
+@pytest.mark.parametrize(("kind", "printed", "expected"), [
+    ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
+    ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
+    ("ext4", {}, []), ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
+])  # fmt: skip
 def test_the_quota_is_asked_of_the_file_systems_own_tool(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -208,13 +176,10 @@ def test_a_place_that_hangs_is_told_and_not_waited_for(
     monkeypatch.setattr(output_checks, "find_problems", hang)
     found = check_output_places(tmp_path, JOBS, seconds=0.05)
     over.set()
-    assert said(found) == (
-        [],
-        [
-            f"project.base_output_dir: {tmp_path} did not answer within 0.05 s\n"
-            "    look at it with `df`; jobs that write there would hang as well"
-        ],
-    )
+    assert said(found) == ([], [
+        f"project.base_output_dir: {tmp_path} did not answer within 0.05 s\n"
+        "    look at it with `df`; jobs that write there would hang as well",
+    ])  # fmt: skip
 
 
 @pytest.mark.usefixtures("disk")

@@ -87,13 +87,9 @@ def planned(place: Path, *overrides: str, **words: object) -> Plan:
 def test_a_plan_means_the_same_from_anywhere(place: Path) -> None:
     plan = planned(place)
     job = plan.jobs[1]
-
     assert [job.name for job in plan.jobs] == [
-        "1e-4_first",
-        "1e-4_then",
-        "2_first",
-        "2_then",
-    ]
+        "1e-4_first", "1e-4_then", "2_first", "2_then",
+    ]  # fmt: skip
     assert job.output_dir == f"{place}/out/1e-4_then"
     assert job.log_dir == f"{place}/out/logs/1e-4_then"
     assert job.cwd == str(place)
@@ -107,7 +103,6 @@ def test_what_the_config_read_of_the_environment_is_in_the_plan(
 ) -> None:
     monkeypatch.setenv("MY_DATA", "/d")
     plan = planned(place, "+data=${oc.env:MY_DATA}")
-
     assert list(plan.environment) == ["MY_DATA"]
     assert "/d" not in plan.environment.values()
 
@@ -116,7 +111,6 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
     answer = asked(place, keep=True, state_dir="state")
     plan = read_manifest(Path(answer.manifest))
     record = load_record(place / "state", plan.plan_id)
-
     assert plan == answer.plan
     assert record is not None
     configs = record.get_configs("2_then")
@@ -132,35 +126,30 @@ def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
     write_tree(place / "config", exp=text)
     (added,) = [one for one in planned(place).warnings if one.where == key]
     path, _, line = added.place.rpartition(":")
-
     assert key in Path(path).read_text().splitlines()[int(line) - 1]
     assert added.below == f"{added.place}: {added.hint}"
 
 
 def test_what_is_an_error_already_is_no_warning_besides(place: Path) -> None:
     answer = asked(place, "sweep.groups.0.params={slurm.tiem: 3}")
-
     assert [one.where for one in answer.errors] == ["slurm.tiem"]
     assert [one for one in answer.warnings if one.where == "slurm.tiem"] == []
 
 
 def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
     planned(place)
-
     assert sorted(path.name for path in place.iterdir()) == ["config"]
 
 
 def test_a_report_is_the_plan_as_the_command_writes_it(place: Path) -> None:
     told = asked(place, report=True)
     plan = planned(place)
-
     assert json.loads(told.report) == report_of(plan)
     assert told.plan is None
 
 
 def test_points_stop_after_the_expansion(place: Path) -> None:
     answer = asked(place, "backend.class_name=Nonsense", want="points")
-
     assert answer.errors == ()
     assert answer.points[2] == {"index": 2, "parameters": {"lr": 2, "stage": "first"}}
 
@@ -168,7 +157,6 @@ def test_points_stop_after_the_expansion(place: Path) -> None:
 def test_points_of_a_file_need_no_other_config(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("type: zip\nparams: {a: [1, 2], b: [3, 4]}")
     answer = asked(tmp_path, want="points", sweep_file="mine.yaml", config_dir="none")
-
     assert [point["parameters"] for point in answer.points] == [
         {"a": 1, "b": 3},
         {"a": 2, "b": 4},
@@ -177,7 +165,6 @@ def test_points_of_a_file_need_no_other_config(tmp_path: Path) -> None:
 
 def test_the_primary_config_resolves_as_far_as_it_can(place: Path) -> None:
     answer = asked(place, "+shown=${stage}", want="config")
-
     assert answer.config is not None
     assert answer.config["shown"] == "${stage}"
     assert answer.config["lr"] == 1
@@ -186,66 +173,45 @@ def test_the_primary_config_resolves_as_far_as_it_can(place: Path) -> None:
 def test_one_jobs_config_is_wholly_resolved(place: Path) -> None:
     asks = asked(place, "+shown=${stage}", want="config", job="2_then")
     answer = decode_answer(encode_answer(asks))  # as it comes from the process
-
     assert answer.config is not None
     assert answer.config["shown"] == "then"
     assert answer.config["lr"] == 2
 
 
-@pytest.mark.parametrize(
-    ("overrides", "failed", "where", "message"),
-    [
-        (["lrr=1"], "config", "override lrr", "there is no such key"),
-        (
-            ["backend.class_name=Commnd"],
-            "plan",
-            "backend.class_name",
-            "there is no backend `Commnd`",
-        ),
-        (["+monitoring.los=1"], "plan", "monitoring.los", "is no key here"),
-        (
-            ["sweep.groups.0.params.lr='${nowhere}'"],
-            "plan",
-            "lr",
-            "${nowhere} names no key of the config",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("overrides", "failed", "where", "message"), [
+    (["lrr=1"], "config", "override lrr", "there is no such key"),
+    (["backend.class_name=Commnd"], "plan", "backend.class_name",
+     "there is no backend `Commnd`"),
+    (["+monitoring.los=1"], "plan", "monitoring.los", "is no key here"),
+    (["sweep.groups.0.params.lr='${nowhere}'"], "plan", "lr",
+     "${nowhere} names no key of the config"),
+])  # fmt: skip
 def test_findings_are_in_the_answer(
     place: Path, overrides: list[str], failed: str, where: str, message: str
 ) -> None:
     answer = asked(place, *overrides)
-
     assert answer.failed == failed
     assert answer.plan is None
     found = [(one.where, one.message.partition(" (")[0]) for one in answer.errors]
     assert (where, message) in found
 
 
-def test_a_state_dir_that_cannot_be_made_is_the_environments_fault(
-    place: Path,
-) -> None:
+def test_a_state_dir_that_cannot_be_made_is_the_environments_fault(place: Path) -> None:
     (place / "state").write_text("a file")
     answer = asked(place, keep=True, state_dir="state")
-
     assert answer.failed == "environment"
 
 
 def test_a_broken_sweep_file_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("type: zip\nparams: {a: [1\n")
     answer = asked(tmp_path, want="points", sweep_file="mine.yaml")
-
     assert answer.errors[0].where.endswith("mine.yaml:3")
 
 
-@pytest.mark.parametrize(
-    ("failed", "error", "exit_code"),
-    [
-        ("config", UsageError, 2),
-        ("plan", ValidationFailed, 3),
-        ("environment", EnvironmentFailed, 5),
-    ],
-)
+@pytest.mark.parametrize(("failed", "error", "exit_code"), [
+    ("config", UsageError, 2), ("plan", ValidationFailed, 3),
+    ("environment", EnvironmentFailed, 5),
+])  # fmt: skip
 def test_each_kind_of_failure_has_its_exit_code(
     failed: str, error: type[AutoexpError], exit_code: int
 ) -> None:
@@ -253,7 +219,6 @@ def test_each_kind_of_failure_has_its_exit_code(
     result = PlanningAnswer(errors=(problem,), failed=failed)  # type: ignore[arg-type]
     with pytest.raises(error, match=r"(?s)here.*is wrong.*mend it") as caught:
         result.raise_errors()
-
     assert caught.value.exit_code == exit_code
 
 
@@ -272,7 +237,6 @@ def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
         PlanningRequest(cwd=str(place), overrides=("backend.class_name=mine:Backend",))
     )
     result.raise_errors()
-
     assert result.plan is not None
     assert result.plan.jobs[0].command == ("run", "0.0001")
 
@@ -289,7 +253,6 @@ def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
         cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
     )
     errors = run_planning(request).errors
-
     assert {error.where for error in errors} == {"backend.class_name"}
     assert {error.hint for error in errors} == {f"raised at {place}/mine.py:2"}
     said = "`mine:Backend` failed in problems: RuntimeError: boom"
@@ -310,7 +273,6 @@ def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> Non
     ) as c:
         run_planning(request)
     log = Path(c.value.hint.rpartition(" ")[2])
-
     assert log.parent == place / "s" / "crashes"
     assert "boom" in log.read_text()
 
@@ -359,7 +321,6 @@ def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) ->
 def test_a_file_called_like_a_module_of_ours_does_no_harm(place: Path) -> None:
     for name in ("yaml.py", "hydra.py", "json.py"):
         (place / name).write_text("raise ImportError('the wrong module')\n")
-
     assert run_planning(PlanningRequest(cwd=str(place), want="points")).points
 
 
@@ -367,7 +328,6 @@ def test_the_child_has_a_process_group_of_its_own(place: Path) -> None:
     child = PlanningChild(PlanningRequest(cwd=str(place)))
     group = os.getpgid(child.pid)
     child.close()
-
     assert group == child.pid
     with pytest.raises(ProcessLookupError):
         os.killpg(group, 0)
@@ -384,7 +344,6 @@ def again(
 def test_a_job_made_again_is_the_job_that_was(place: Path) -> None:
     plan = planned(place)
     answer = again(place, plan)
-
     assert answer.errors == ()
     assert answer.job == plan.jobs[3]
 
@@ -393,7 +352,6 @@ def test_further_overrides_change_the_command_and_no_name(place: Path) -> None:
     plan = planned(place)
     job = again(place, plan, "lr=5").job
     assert job is not None
-
     assert job.command == ("./train", "5", "{{x}}")
     assert job.name == "2_then"
     assert job.output_dir == plan.jobs[3].output_dir
@@ -406,13 +364,11 @@ def test_a_config_that_changed_since_refuses_to_make_a_job_again(place: Path) ->
     plan = planned(place)
     (place / "config" / "exp.yaml").write_text(EXPERIMENT.replace("A: b", "A: c"))
     answer = again(place, plan, "lr=5")
-
     assert answer.errors[0].message == "the config has changed since the plan was made"
 
 
 def test_a_job_that_is_not_in_the_plan_names_those_that_are(place: Path) -> None:
     answer = again(place, planned(place), job="nobody")
-
     assert answer.errors[0].hint == "jobs: 1e-4_first, 1e-4_then, 2_first, 2_then"
 
 
@@ -424,7 +380,6 @@ def test_the_planner_makes_a_job_again_from_wherever_it_is(
     plan = planned(place)
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     planner = ChildPlanner()
-
     assert planner.compose(plan, "2_then", ["lr=5"]).command[1] == "5"
     with pytest.raises(UsageError, match="2_then cannot be made anew"):
         planner.compose(plan, "2_then", ["lrr=5"])
@@ -451,7 +406,6 @@ def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:
     elsewhere.mkdir()
     plan = planned(place, "++backend.cwd=elsewhere")
     made = ChildPlanner().compose(plan, "2_then", ["lr=5"])
-
     assert plan.cwd == str(place)
     assert made.cwd == plan.jobs[3].cwd == str(elsewhere)
 
@@ -460,13 +414,11 @@ def test_a_plan_whose_directory_is_gone_composes_nothing_anew(place: Path) -> No
     plan = replace(planned(place), cwd=str(place / "gone"))
     with pytest.raises(UsageError, match="the plan was made is not there") as raised:
         ChildPlanner().compose(plan, "2_then", ["lr=5"])
-
     assert raised.value.where == str(place / "gone")
 
 
 def test_a_manifest_of_old_composes_where_its_jobs_run(place: Path) -> None:
     plan = replace(planned(place), cwd="")
-
     assert ChildPlanner().compose(plan, "2_then", ["lr=5"]).cwd == str(place)
 
 
@@ -488,7 +440,6 @@ def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
     write_tree(place / "config", exp=RULED)
     plan = planned(place)
     rules = plan.rules_of(plan.jobs[3])
-
     assert plan.warnings == ()
     assert plan.jobs[2].rules == ""
     assert (rules.anomalies.nan, rules.stall_after_seconds) == ("warn", 60)
@@ -499,7 +450,6 @@ def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
 def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
     write_tree(place / "config", exp=RULED.replace("it{2} ", "it("))
     answer = asked(place)
-
     assert "does not compile" in answer.errors[0].message
     assert answer.errors[0].where == "monitoring.log_events.0.pattern"
     assert answer.errors[0].job == "1e-4_then"

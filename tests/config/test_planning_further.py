@@ -45,12 +45,9 @@ sweep:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("further")
     write_tree(
-        place / "config",
-        train=TRAIN,
-        evaluate=EVALUATE,
-        monitoring__plain="poll_seconds: 1\n",
-        monitoring__other="loss: perplexity\n",
-    )
+        place / "config", train=TRAIN, evaluate=EVALUATE,
+        monitoring__plain="poll_seconds: 1\n", monitoring__other="loss: perplexity\n",
+    )  # fmt: skip
     return place
 
 
@@ -94,7 +91,6 @@ def test_a_further_plan_may_wait_for_jobs_of_the_session(
     planner = ChildPlanner(state_dir=str(place / "state"))
     plan = planner.plan(evaluation(base))
     (job,) = plan.jobs
-
     state, there = job.start_conditions
     assert isinstance(state, JobStateIs)
     assert state.jobs == ("train3",)
@@ -125,14 +121,10 @@ def test_the_config_of_a_job_is_planned_again_with_what_differs(
     record = load_record(place / "state", base.plan_id)
     own = write_provenance(base, base.jobs[0], record) / "unresolved_config.yaml"
     plan = ChildPlanner(state_dir=base.state_dir).plan(
-        asked(
-            base,
-            config_path=str(own),
-            overrides=("lr=4", "project.name=train3_recovered", "+monitoring=other"),
-        )
-    )
+        asked(base, config_path=str(own),
+              overrides=("lr=4", "project.name=train3_recovered", "+monitoring=other")),
+    )  # fmt: skip
     (job,) = plan.jobs
-
     assert job.name == "train3_recovered"
     assert job.command == ("./train", "4")
     assert job.stage == "train"
@@ -147,7 +139,6 @@ def test_a_job_that_joined_is_made_again_as_it_was(place: Path, base: Plan) -> N
     plan = planner.plan(
         asked(base, config_path=str(own), overrides=("project.name=again",))
     )
-
     made = planner.compose(plan, "again", ["lr=7", "+monitoring=other"])
     assert made.command == ("./train", "7")
 

@@ -20,28 +20,16 @@ from tests.support.refusals import read_refusals
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("ax.floor:-1.5", -2),
-        ("ax.ceil:1.2", 2),
-        ("ax.down_to:22888,2000", 22000),
-        ("ax.if:${large},a,b", "a"),
-        ("ax.str:1e-4", "1e-4"),
-        ("ax.lower:AbC", "abc"),
-        ("ax.upper:AbC", "ABC"),
-        ("ax.strip:'  a '", "a"),
-        ("ax.join:_,lr,1e-4,${list}", "lr_1e-4_1_2_3"),
-        ("ax.split:'a,b',','", ["a", "b"]),
-        ("ax.split:'a  b'", ["a", "b"]),
-        ("ax.replace:a/b/c,/,-", "a-b-c"),
-        ("ax.basename:/data/wiki.bin", "wiki.bin"),
-        ("ax.dirname:/data/wiki.bin", "/data"),
-        ("ax.stem:/data/wiki.bin", "wiki"),
-        ("ax.pad:8000,8", "00008000"),
-        ("ax.format:0.12345,.3f", "0.123"),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), [
+    ("ax.floor:-1.5", -2), ("ax.ceil:1.2", 2), ("ax.down_to:22888,2000", 22000),
+    ("ax.if:${large},a,b", "a"), ("ax.str:1e-4", "1e-4"), ("ax.lower:AbC", "abc"),
+    ("ax.upper:AbC", "ABC"), ("ax.strip:'  a '", "a"),
+    ("ax.join:_,lr,1e-4,${list}", "lr_1e-4_1_2_3"), ("ax.split:'a,b',','", ["a", "b"]),
+    ("ax.split:'a  b'", ["a", "b"]), ("ax.replace:a/b/c,/,-", "a-b-c"),
+    ("ax.basename:/data/wiki.bin", "wiki.bin"), ("ax.dirname:/data/wiki.bin", "/data"),
+    ("ax.stem:/data/wiki.bin", "wiki"), ("ax.pad:8000,8", "00008000"),
+    ("ax.format:0.12345,.3f", "0.123"),
+])  # fmt: skip
 def test_a_helper_gives(trees: HydraComposer, written: str, value: object) -> None:
     found = trees.compose((override(written),), {}).select("x")
     assert (found, type(found)) == (value, type(value))

@@ -5,10 +5,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.executors.slurm.sbatch_options import (
-    OURS_ALONE,
-    parse_seconds,
-)
+from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
@@ -32,7 +29,6 @@ def test_an_empty_config_has_defaults_and_no_findings() -> None:
 @pytest.mark.parametrize("section", ["tree", "research"])
 def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
     (found,) = checked(**{section: {"beam_width": 3}})
-
     assert found.where == section
     assert "is not available in this version" in found.message
     assert checked(**{section: None}) == ()
@@ -50,21 +46,13 @@ def test_a_bad_setting_says_where_what_and_the_next_step(
 
 def test_everything_wrong_is_found_at_once() -> None:
     found = checked(
-        project={"nam": 1},
-        monitoring={"los": 1, "doomed": "never"},
-        slurm={"sbatch": {"tim": 1}},
-        ui={"them": 1},
-        backend={"class_name": "Pyton"},
-    )
-
+        project={"nam": 1}, monitoring={"los": 1, "doomed": "never"},
+        slurm={"sbatch": {"tim": 1}}, ui={"them": 1}, backend={"class_name": "Pyton"},
+    )  # fmt: skip
     assert sorted(one.where for one in found) == [
-        "backend.class_name",
-        "monitoring.doomed",
-        "monitoring.los",
-        "project.nam",
-        "slurm.sbatch.tim",
-        "ui.them",
-    ]
+        "backend.class_name", "monitoring.doomed", "monitoring.los", "project.nam",
+        "slurm.sbatch.tim", "ui.them",
+    ]  # fmt: skip
 
 
 def test_a_value_at_the_top_is_no_slip_of_a_section() -> None:
@@ -74,8 +62,7 @@ def test_a_value_at_the_top_is_no_slip_of_a_section() -> None:
 def test_monitoring_becomes_core_values() -> None:
     config = {
         "monitoring": {
-            "state_dir": "s",
-            "poll_seconds": 2,
+            "state_dir": "s", "poll_seconds": 2,
             "log_events": [{"name": "a", "pattern": "x", "pattern_type": "substring"}],
             "state_events": [{"name": "b", "state": "crash"}],
             "metrics": [{"name": "acc", "pattern": r"acc (\d+)"}],
@@ -83,50 +70,32 @@ def test_monitoring_becomes_core_values() -> None:
             "anomalies": {"nan": "warn", "divergence": False},
             "warnings": {"flat": {"share": 0.2}},
             "result": {"metric": "acc", "mode": "max"},
-            "notify": {"command": ["mail", "me"]},
-            "lock_stale_seconds": 120,
-        }
-    }
-
+            "notify": {"command": ["mail", "me"]}, "lock_stale_seconds": 120},
+    }  # fmt: skip
     assert HouseParser("/w").monitoring(config) == rule_kinds.Monitoring(
-        poll_seconds=2.0,
-        log_events=(rule_kinds.LogEvent(name="a", pattern="x"),),
+        poll_seconds=2.0, log_events=(rule_kinds.LogEvent(name="a", pattern="x"),),
         state_events=(rule_kinds.StateEvent(name="b", state="crash"),),
         metrics=(rule_kinds.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
         progress=rule_kinds.Progress(metric="step", total="train.steps"),
         anomalies=rule_kinds.Anomalies(nan="warn", divergence="off", flat_share=0.2),
         result=rule_kinds.ResultSpec(metric="acc", mode="max"),
-        notify_command=("mail", "me"),
-        lock_stale_seconds=120.0,
-    )
+        notify_command=("mail", "me"), lock_stale_seconds=120.0,
+    )  # fmt: skip
 
 
 def test_slurm_becomes_an_executor_and_resources() -> None:
     config = {
-        "slurm": {
-            "client": {"class_name": "Slurm", "grace_seconds": 5},
-            "log_dir": "logs",
-            "launcher_cmd": ["srun", "a b"],
-            "max_parallel": 4,
-            "sbatch": {
-                "time": "1-02:00:00",
-                "gpus_per_node": 4,
-                "nodes": 2,
-                "qos": None,
-            },
-        }
-    }
+        "slurm": {"client": {"class_name": "Slurm", "grace_seconds": 5},
+                  "log_dir": "logs", "launcher_cmd": ["srun", "a b"], "max_parallel": 4,
+                  "sbatch": {"time": "1-02:00:00", "gpus_per_node": 4, "nodes": 2,
+                             "qos": None}},
+    }  # fmt: skip
     parser = HouseParser("/w")
-
     assert parser.executor(config) == specs.ExecutorSpec(
-        class_name="SlurmClient",
-        max_parallel=4,
-        settings={
-            "log_dir": "logs",
-            "launcher_cmd": "srun 'a b'",
-            "grace_seconds": 5.0,
-        },
-    )
+        class_name="SlurmClient", max_parallel=4,
+        settings={"log_dir": "logs", "launcher_cmd": "srun 'a b'",
+                  "grace_seconds": 5.0},
+    )  # fmt: skip
     assert parser.resources(config) == specs.Resources(
         time_limit_seconds=93600.0,
         gpus=8,
@@ -134,38 +103,22 @@ def test_slurm_becomes_an_executor_and_resources() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("time", "expected"),
-    [
-        (30, 1800.0),
-        ("30", 1800.0),
-        ("01:30", 90.0),
-        ("01:30:00", 5400.0),
-        ("2-0", 172800.0),
-        ("1-02:03", 93780.0),
-        ("1-02:03:04", 93784.0),
-        ("UNLIMITED", None),
-        (None, None),
-        (True, None),
-    ],
-)
+@pytest.mark.parametrize(("time", "expected"), [
+    (30, 1800.0), ("30", 1800.0), ("01:30", 90.0), ("01:30:00", 5400.0),
+    ("2-0", 172800.0), ("1-02:03", 93780.0), ("1-02:03:04", 93784.0),
+    ("UNLIMITED", None), (None, None), (True, None),
+])  # fmt: skip
 def test_a_time_limit_is_read_as_slurm_does(
     time: str | int | None, expected: float | None
 ) -> None:
     assert parse_seconds(time) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, 0),
-        ({"gpus": "a100:4"}, 4),
-        ({"gres": "gpu:h100:2,nvme:1", "nodes": 3}, 6),
-        ({"gres": "gpu"}, 1),
-        ({"gpus-per-task": 1, "ntasks": 8}, 8),
-        ({"gpus-per-task": 2, "ntasks-per-node": 4, "nodes": 2}, 16),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), [
+    ({}, 0), ({"gpus": "a100:4"}, 4), ({"gres": "gpu:h100:2,nvme:1", "nodes": 3}, 6),
+    ({"gres": "gpu"}, 1), ({"gpus-per-task": 1, "ntasks": 8}, 8),
+    ({"gpus-per-task": 2, "ntasks-per-node": 4, "nodes": 2}, 16),
+])  # fmt: skip
 def test_gpus_are_counted_over_all_nodes(
     options: dict[str, str | int | float | bool | None], expected: int
 ) -> None:
@@ -191,23 +144,17 @@ def test_an_option_that_hides_a_job_is_refused_and_null_or_false_is_not(
         HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (b"#!/bin/sh\ntrue\n", "has no {command}: nothing would start"),
-        (b"{command}\n", "is no script"),
-        (b"#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
-        (b"#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
-        (b"#!/bin/sh\n# {command}\n", "has no {command}"),
-        (b"#!/bin/sh\nsrun {command}\n", "keeps a shell above {command}"),
-        (b"\xff\xfe", "it is no text"),
-        pytest.param(
-            b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\nexec {command}\n",
-            *("",),
-            id="name and log lines are overruled and so harmless",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    (b"#!/bin/sh\ntrue\n", "has no {command}: nothing would start"),
+    (b"{command}\n", "is no script"),
+    (b"#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
+    (b"#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
+    (b"#!/bin/sh\n# {command}\n", "has no {command}"),
+    (b"#!/bin/sh\nsrun {command}\n", "keeps a shell above {command}"),
+    (b"\xff\xfe", "it is no text"),
+    pytest.param(b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\nexec {command}\n", *("",),
+                 id="name and log lines are overruled and so harmless"),
+])  # fmt: skip
 def test_a_template_that_would_not_start_the_job_is_refused(
     text: bytes, told: str, tmp_path: Path
 ) -> None:
@@ -226,7 +173,6 @@ def test_a_template_that_would_not_start_the_job_is_refused(
 
 def test_a_storm_is_read_with_its_defaults() -> None:
     told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
-
     assert HouseParser("/w").monitoring(told).storm == rule_kinds.Storm(
         failures=0, per=("node",)
     )
@@ -234,26 +180,20 @@ def test_a_storm_is_read_with_its_defaults() -> None:
 
 def test_a_storm_counts_somewhere() -> None:
     (problem,) = checked(monitoring={"storm": {"per": []}})
-
     assert problem.where == "monitoring.storm.per"
 
 
-@pytest.mark.parametrize(
-    ("action", "known"),
-    [
-        ({"class_name": "RestartAction", "quarantine_after": 2}, False),
-        ({"class_name": "RestartAction"}, True),
-        ({"class_name": "QuarantineCheckpointAction"}, False),
-        ({"class_name": "QuarantineCheckpoint", "path": "{checkpoint_path}"}, True),
-    ],
-)
+@pytest.mark.parametrize(("action", "known"), [
+    ({"class_name": "RestartAction", "quarantine_after": 2}, False),
+    ({"class_name": "RestartAction"}, True),
+    ({"class_name": "QuarantineCheckpointAction"}, False),
+    ({"class_name": "QuarantineCheckpoint", "path": "{checkpoint_path}"}, True),
+])  # fmt: skip
 def test_who_moves_checkpoints_says_where_they_are(
     action: dict[str, object], known: bool
 ) -> None:
     rules = {"state_events": [{"name": "c", "state": "crash", "actions": [action]}]}
-
     found = checked(monitoring=rules)
-
     assert (not found) == known
     assert not checked(monitoring={**rules, "checkpoints": {"glob": "iter_*"}})
     for problem in found:

@@ -31,11 +31,9 @@ from tests.support.refusals import read_refusals
 Parse = Callable[[object, str], object]
 OWN = "autoexp_tui.testing.own_condition:EnoughLines"
 PARSERS: Mapping[str, Parse] = {
-    "log_event": RULES["log_events"],
-    "state_event": RULES["state_events"],
-    "metric_pattern": RULES["metrics"],
-    "metric_file": parse_metric_file,
-}
+    "log_event": RULES["log_events"], "state_event": RULES["state_events"],
+    "metric_pattern": RULES["metrics"], "metric_file": parse_metric_file,
+}  # fmt: skip
 REFUSED: Mapping[str, tuple[Parse, Mapping[str, object]]] = {
     "a_bad_condition_says_where_what_and_the_next_step": (parse_condition, {}),
     "a_condition_that_could_never_hold_as_written_is_refused": (parse_condition, {}),
@@ -69,317 +67,157 @@ def test_what_is_wrong_says_where_what_and_the_next_step(
     parse: Parse, value: object, where: str, message: str, hint: str
 ) -> None:
     found = refused(parse, value)[0]
-
     assert (found.where, found.message) == (where, message)
     assert found.hint.startswith(hint)
 
 
-@pytest.mark.parametrize(
-    ("value", "spec"),
-    [
-        (
-            {"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
-            kinds.FileExists(path="a", timeout_seconds=10),
-        ),
-        (
-            {"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
-            kinds.FileExists(path="a/*", glob=True, min_size=5),
-        ),
-        (
-            {"class_name": "FileExists", "path": "a/*", "glob": True},
-            kinds.FileExists(path="a/*", glob=True),
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "fresh": False},
-            kinds.FileExists(path="a", fresh=False),
-        ),
-        (
-            {"class_name": "FileContent", "path": "a", "pattern": "x", "fresh": False},
-            kinds.FileContent(path="a", pattern="x", fresh=False),
-        ),
-        (
-            {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
-            kinds.FileContent(path="a", pattern="x", mode="regex"),
-        ),
-        (
-            {"class_name": "MetadataCondition", "key": "k", "equals": 8000},
-            kinds.MetadataIs(key="k", value=8000),
-        ),
-        (
-            {"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
-            kinds.MetadataIs(key="k", op=">=", value=1, job="j"),
-        ),
-        (
-            {"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
-            kinds.MetricIs(name="loss", op="<", value=3.0),
-        ),
-        (
-            {"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
-            kinds.JobStateIs(jobs=("j",), state="FAILED"),
-        ),
-        (
-            {"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
-            kinds.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
-        ),
-        (
-            {"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
-            kinds.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
-        ),
-        (
-            {"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
-            kinds.LogPattern(log_path="l", pattern="a|b"),
-        ),
-        (
-            {
-                "class_name": "LogPattern",
-                "log_pattern": "*.log",
-                "pattern": "a",
-                "check_mode": "all",
-            },
-            kinds.LogPattern(
-                log_path="*.log", glob=True, pattern="a", check_mode="all"
-            ),
-        ),
-        (
-            {"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
-            kinds.TimeReached(at=1903852800.0),
-        ),
-        (
-            {"class_name": "Time", "after_seconds": 5},
-            kinds.TimeReached(after_seconds=5.0),
-        ),
-        (
-            {"class_name": "Approval", "prompt": "?", "show_files": "a"},
-            kinds.Approval(prompt="?", show_files=("a",)),
-        ),
-        (
-            {"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
-            kinds.Approval(show_files=("a", "b"), blocking=False),
-        ),
-        (
-            {"class_name": "MaxAttempts", "max_attempts": 3},
-            kinds.MaxAttempts(max_attempts=3),
-        ),
-        (
-            {"class_name": "Cooldown", "cooldown_seconds": 2.5},
-            kinds.Cooldown(cooldown_seconds=2.5),
-        ),
-        (
-            {
-                "class_name": "Composite",
-                "mode": "any",
-                "conditions": [
-                    {
-                        "class_name": "Not",
-                        "condition": {"class_name": "FileExists", "path": "stop"},
-                    }
-                ],
-            },
-            kinds.Composite(
-                mode="any",
-                conditions=(kinds.Not(condition=kinds.FileExists(path="stop")),),
-            ),
-        ),
-        (
-            {"class_name": "Time", "after_seconds": 0},
-            kinds.TimeReached(after_seconds=0.0),
-        ),
-        (
-            {
-                "class_name": "tests.conditions.own_classes:EnoughLines",
-                "path": "/a",
-                "lines": 2,
-                "timeout_seconds": 60,
-                "description": "enough",
-            },
-            kinds.OwnCondition(
-                class_path="tests.conditions.own_classes:EnoughLines",
-                fields={"path": "/a", "lines": 2},
-                timeout_seconds=60,
-                description="enough",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("value", "spec"), [
+    ({"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
+     kinds.FileExists(path="a", timeout_seconds=10)),
+    ({"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
+     kinds.FileExists(path="a/*", glob=True, min_size=5)),
+    ({"class_name": "FileExists", "path": "a/*", "glob": True},
+     kinds.FileExists(path="a/*", glob=True)),
+    ({"class_name": "FileExists", "path": "a", "fresh": False},
+     kinds.FileExists(path="a", fresh=False)),
+    ({"class_name": "FileContent", "path": "a", "pattern": "x", "fresh": False},
+     kinds.FileContent(path="a", pattern="x", fresh=False)),
+    ({"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
+     kinds.FileContent(path="a", pattern="x", mode="regex")),
+    ({"class_name": "MetadataCondition", "key": "k", "equals": 8000},
+     kinds.MetadataIs(key="k", value=8000)),
+    ({"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
+     kinds.MetadataIs(key="k", op=">=", value=1, job="j")),
+    ({"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
+     kinds.MetricIs(name="loss", op="<", value=3.0)),
+    ({"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
+     kinds.JobStateIs(jobs=("j",), state="FAILED")),
+    ({"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
+     kinds.JobStateIs(jobs=("a", "b"), state="TIMEOUT")),
+    ({"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
+     kinds.CommandPasses(command=("test", "-f", "x"), timeout=3.0)),
+    ({"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
+     kinds.LogPattern(log_path="l", pattern="a|b")),
+    ({"class_name": "LogPattern", "log_pattern": "*.log", "pattern": "a",
+      "check_mode": "all"},
+     kinds.LogPattern(log_path="*.log", glob=True, pattern="a", check_mode="all")),
+    ({"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
+     kinds.TimeReached(at=1903852800.0)),
+    ({"class_name": "Time", "after_seconds": 5}, kinds.TimeReached(after_seconds=5.0)),
+    ({"class_name": "Approval", "prompt": "?", "show_files": "a"},
+     kinds.Approval(prompt="?", show_files=("a",))),
+    ({"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
+     kinds.Approval(show_files=("a", "b"), blocking=False)),
+    ({"class_name": "MaxAttempts", "max_attempts": 3},
+     kinds.MaxAttempts(max_attempts=3)),
+    ({"class_name": "Cooldown", "cooldown_seconds": 2.5},
+     kinds.Cooldown(cooldown_seconds=2.5)),
+    ({"class_name": "Composite", "mode": "any",
+      "conditions": [{"class_name": "Not",
+                      "condition": {"class_name": "FileExists", "path": "stop"}}]},
+     kinds.Composite(mode="any",
+                     conditions=(kinds.Not(condition=kinds.FileExists(path="stop")),))),
+    ({"class_name": "Time", "after_seconds": 0}, kinds.TimeReached(after_seconds=0.0)),
+    ({"class_name": "tests.conditions.own_classes:EnoughLines", "path": "/a",
+      "lines": 2, "timeout_seconds": 60, "description": "enough"},
+     kinds.OwnCondition(class_path="tests.conditions.own_classes:EnoughLines",
+                        fields={"path": "/a", "lines": 2}, timeout_seconds=60,
+                        description="enough")),
+])  # fmt: skip
 def test_a_mapping_becomes_its_condition(
     value: Mapping[str, Any], spec: Condition
 ) -> None:
     assert parse_condition(value, "w") == spec
 
 
-@pytest.mark.parametrize(
-    ("value", "spec"),
-    [
-        (
-            {"class_name": "Restart", "reason": "again", "followers": "use"},
-            Restart(reason="again", followers="use"),
-        ),
-        (
-            {"class_name": "FinishAction", "reason": "good enough"},
-            Finish(reason="good enough"),
-        ),
-        (
-            {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
-            AppendToFile(path="n.txt", text="{iteration}"),
-        ),
-        (
-            {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
-            AppendToFile(path="n.txt", text="x"),
-        ),
-        (
-            {
-                "class_name": "CommandAction",
-                "command": ["convert", "{checkpoint_path}"],
-                "timeout": 600,
-                "env": {"N": 3, "ON": True},
-            },
-            RunCommand(
-                command=("convert", "{checkpoint_path}"),
-                timeout=600,
-                env={"N": "3", "ON": "true"},
-            ),
-        ),
-        (
-            {
-                "class_name": "RestartAction",
-                "reason": "crash",
-                "overrides": ["backend.args.lr=1e-4", "~backend.args.x"],
-                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 3}],
-            },
-            Restart(
-                reason="crash",
-                overrides=("backend.args.lr=1e-4", "~backend.args.x"),
-                conditions=(kinds.MaxAttempts(max_attempts=3),),
-            ),
-        ),
-        (
-            {
-                "class_name": "RunAutoexpAction",
-                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
-                "action": {
-                    "script": "scripts/run_autoexp_container.py",
-                    "config_path": "{output_dir}/provenance/unresolved_config.yaml",
-                    "overrides": ["project.name={project.name}_recovered"],
-                },
-            },
-            RunAutoexp(
-                mode="queue",
-                conditions=(kinds.MaxAttempts(max_attempts=1),),
+@pytest.mark.parametrize(("value", "spec"), [
+    ({"class_name": "Restart", "reason": "again", "followers": "use"},
+     Restart(reason="again", followers="use")),
+    ({"class_name": "FinishAction", "reason": "good enough"},
+     Finish(reason="good enough")),
+    ({"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
+     AppendToFile(path="n.txt", text="{iteration}")),
+    ({"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
+     AppendToFile(path="n.txt", text="x")),
+    ({"class_name": "CommandAction", "command": ["convert", "{checkpoint_path}"],
+      "timeout": 600, "env": {"N": 3, "ON": True}},
+     RunCommand(command=("convert", "{checkpoint_path}"), timeout=600,
+                env={"N": "3", "ON": "true"})),
+    ({"class_name": "RestartAction", "reason": "crash",
+      "overrides": ["backend.args.lr=1e-4", "~backend.args.x"],
+      "conditions": [{"class_name": "MaxAttempts", "max_attempts": 3}]},
+     Restart(reason="crash", overrides=("backend.args.lr=1e-4", "~backend.args.x"),
+             conditions=(kinds.MaxAttempts(max_attempts=3),))),
+    ({"class_name": "RunAutoexpAction",
+      "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
+      "action": {"script": "scripts/run_autoexp_container.py",
+                 "config_path": "{output_dir}/provenance/unresolved_config.yaml",
+                 "overrides": ["project.name={project.name}_recovered"]}},
+     RunAutoexp(mode="queue", conditions=(kinds.MaxAttempts(max_attempts=1),),
                 script="scripts/run_autoexp_container.py",
                 config_path="{output_dir}/provenance/unresolved_config.yaml",
-                overrides=("project.name={project.name}_recovered",),
-            ),
-        ),
-        (
-            {"class_name": "RunAutoexp", "config_ref": "e", "mode": "now"},
-            RunAutoexp(config_ref="e", mode="now"),
-        ),
-        (
-            {
-                "class_name": "NewJobAction",
-                "command": ["convert", "{checkpoint_path}"],
-                "env": {"N": 1},
-                "sbatch": {"time": "00:30:00", "gpus_per_node": 2, "partition": "p"},
-                "start_conditions": [
-                    {"class_name": "JobState", "job_name": "{name}", "state": "failed"}
-                ],
-            },
-            NewJob(
-                command=("convert", "{checkpoint_path}"),
-                env={"N": "1"},
-                options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
-                time_limit_seconds=1800.0,
-                gpus=2,
-                start_conditions=(kinds.JobStateIs(jobs=("{name}",), state="FAILED"),),
-            ),
-        ),
-        (
-            {"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}},
-            NewJob(command=("x",), options={"qos": "low"}),
-        ),
-    ],
-)
+                overrides=("project.name={project.name}_recovered",))),
+    ({"class_name": "RunAutoexp", "config_ref": "e", "mode": "now"},
+     RunAutoexp(config_ref="e", mode="now")),
+    ({"class_name": "NewJobAction", "command": ["convert", "{checkpoint_path}"],
+      "env": {"N": 1},
+      "sbatch": {"time": "00:30:00", "gpus_per_node": 2, "partition": "p"},
+      "start_conditions": [{"class_name": "JobState", "job_name": "{name}",
+                            "state": "failed"}]},
+     NewJob(command=("convert", "{checkpoint_path}"), env={"N": "1"},
+            options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
+            time_limit_seconds=1800.0, gpus=2,
+            start_conditions=(kinds.JobStateIs(jobs=("{name}",), state="FAILED"),))),
+    ({"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}},
+     NewJob(command=("x",), options={"qos": "low"})),
+])  # fmt: skip
 def test_a_mapping_becomes_its_action(value: Mapping[str, Any], spec: Action) -> None:
     assert parse_action(value, "w") == spec
 
 
 def test_every_condition_and_action_of_core_can_be_written() -> None:
     made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
-
     assert made | {kinds.OwnCondition} == {
         *Condition.kinds.values(),
         *Action.kinds.values(),
     }
 
 
-@pytest.mark.parametrize(
-    ("parse", "value", "found"),
-    [
-        pytest.param(
-            parse_condition,
-            {
-                "class_name": "Composite",
-                "conditions": [
-                    {"class_name": "FileExists"},
-                    {"class_name": "MaxAttempts", "x": 1},
-                ],
-            },
-            {
-                "w.conditions.0.path": "is missing",
-                "w.conditions.1.x": "is no field here",
-                "w.conditions.1.max_attempts": "is missing",
-            },
-            id="everything at once",
-        ),
-        pytest.param(
-            parse_condition,
-            {"class_name": OWN, "path": "a", "lines": float("nan")},
-            {"w": "has a field that cannot be kept"},
-            id="what no journal can hold",
-        ),
-        pytest.param(
-            parse_condition,
-            {"class_name": "tests.conditions.own_classes:Later", "when": 1},
-            {"w.class_name": "unexpected keyword argument 'when'"},
-            id="a class that does not take its fields",
-        ),
-        *(
-            pytest.param(
-                parse_condition,
-                {"class_name": "FileExists", "path": "a", field: flag},
-                {f"w.{field}": f"is {str(flag).lower()}, which is no number"},
-                id=f"{field} is {flag}",
-            )
-            for field in ("timeout_seconds", "min_size")
-            for flag in (True, False)
-        ),
-        pytest.param(
-            parse_condition,
-            {"class_name": "MaxAttempts", "max_attempts": True},
-            {"w.max_attempts": "is true, which is no number"},
-            id="a needed number is told once",
-        ),
-        pytest.param(
-            parse_condition,
-            {"class_name": "Metadata", "key": "k", "equals": 1, "job_name": None},
-            {"w.job": "is None"},
-            id="null under another name is not the job itself",
-        ),
-        (parse_metric_file, "metrics.txt", {"w.path": "does not tell the format"}),
-        (parse_metric_file, {"path": "{nmae}.csv"}, {"w.path": "no field `nmae`"}),
-        (parse_metric_file, {"path": " ", "format": "csv"}, {"w.path": "is empty"}),
-        (
-            parse_metric_file,
-            {"path": "a.csv", "stepp": "x"},
-            {"w.stepp": "is no field here"},
-        ),
-        (
-            parse_metric_file,
-            {"path": "a.csv", "format": "parquet"},
-            {"w.format": "it may be"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("parse", "value", "found"), [
+    pytest.param(
+        parse_condition,
+        {"class_name": "Composite",
+         "conditions": [{"class_name": "FileExists"},
+                        {"class_name": "MaxAttempts", "x": 1}]},
+        {"w.conditions.0.path": "is missing", "w.conditions.1.x": "is no field here",
+         "w.conditions.1.max_attempts": "is missing"}, id="everything at once"),
+    pytest.param(
+        parse_condition, {"class_name": OWN, "path": "a", "lines": float("nan")},
+        {"w": "has a field that cannot be kept"}, id="what no journal can hold"),
+    pytest.param(parse_condition,
+                 {"class_name": "tests.conditions.own_classes:Later", "when": 1},
+                 {"w.class_name": "unexpected keyword argument 'when'"},
+                 id="a class that does not take its fields"),
+    *(pytest.param(parse_condition,
+                   {"class_name": "FileExists", "path": "a", field: flag},
+                   {f"w.{field}": f"is {str(flag).lower()}, which is no number"},
+                   id=f"{field} is {flag}") for field in ("timeout_seconds", "min_size")
+      for flag in (True, False)),
+    pytest.param(parse_condition, {"class_name": "MaxAttempts", "max_attempts": True},
+                 {"w.max_attempts": "is true, which is no number"},
+                 id="a needed number is told once"),
+    pytest.param(parse_condition,
+                 {"class_name": "Metadata", "key": "k", "equals": 1, "job_name": None},
+                 {"w.job": "is None"},
+                 id="null under another name is not the job itself"),
+    (parse_metric_file, "metrics.txt", {"w.path": "does not tell the format"}),
+    (parse_metric_file, {"path": "{nmae}.csv"}, {"w.path": "no field `nmae`"}),
+    (parse_metric_file, {"path": " ", "format": "csv"}, {"w.path": "is empty"}),
+    (parse_metric_file, {"path": "a.csv", "stepp": "x"},
+     {"w.stepp": "is no field here"}),
+    (parse_metric_file, {"path": "a.csv", "format": "parquet"},
+     {"w.format": "it may be"}),
+])  # fmt: skip
 def test_every_finding_is_told(
     parse: Parse, value: object, found: Mapping[str, str]
 ) -> None:
@@ -390,23 +228,16 @@ def test_every_finding_is_told(
 
 
 def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
-    made = RULES["log_events"](
-        {
-            "name": "saved",
-            "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
-            "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
-            "stages": "stable",
-        },
-        "w",
-    )
-
+    made = RULES["log_events"]({
+        "name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
+        "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
+        "stages": "stable",
+    }, "w")  # fmt: skip
     assert made == rule_kinds.LogEvent(
-        name="saved",
-        pattern=r"iteration\s+(?P<n>\d+) to (\S+)",
-        pattern_type="regex",
+        name="saved", pattern=r"iteration\s+(?P<n>\d+) to (\S+)", pattern_type="regex",
         extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
         stages=("stable",),
-    )
+    )  # fmt: skip
 
 
 STILL = {"name": "still", "pattern_type": "inactivity"}
@@ -414,29 +245,20 @@ ACC = {"name": "acc", "pattern": r"(train|eval) acc (?P<value>\d+)"}
 TRAIN = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
 
 
-@pytest.mark.parametrize(
-    ("parse", "value", "field", "found"),
-    [
-        (RULES["log_events"], {**STILL, "after_seconds": 60}, "pattern", ""),
-        (RULES["log_events"], {**STILL, "pattern_type": "progress"}, "pattern", ""),
-        (RULES["log_events"], {**STILL, "after_seconds": 60}, "after_seconds", 60.0),
-        (
-            RULES["log_events"],
-            {**STILL, "inactivity_timeout_s": 90},
-            *("after_seconds", 90.0),
-        ),
-        (RULES["state_events"], {"name": "a", "state": "crash"}, "state", "crash"),
-        (
-            RULES["state_events"],
-            {"name": "b", "transition": [None, "failed"]},
-            *("transition", (None, "FAILED")),
-        ),
-        pytest.param(RULES["metrics"], ACC, "name", "acc", id="a group named value"),
-        (parse_metric_file, "m/*.jsonl", "path", "m/*.jsonl"),
-        (parse_metric_file, "m/*.jsonl", "format", "jsonl"),
-        (parse_metric_file, TRAIN, "metrics", {"loss": "train loss"}),
-    ],
-)
+@pytest.mark.parametrize(("parse", "value", "field", "found"), [
+    (RULES["log_events"], {**STILL, "after_seconds": 60}, "pattern", ""),
+    (RULES["log_events"], {**STILL, "pattern_type": "progress"}, "pattern", ""),
+    (RULES["log_events"], {**STILL, "after_seconds": 60}, "after_seconds", 60.0),
+    (RULES["log_events"], {**STILL, "inactivity_timeout_s": 90},
+     *("after_seconds", 90.0)),
+    (RULES["state_events"], {"name": "a", "state": "crash"}, "state", "crash"),
+    (RULES["state_events"], {"name": "b", "transition": [None, "failed"]},
+     *("transition", (None, "FAILED"))),
+    pytest.param(RULES["metrics"], ACC, "name", "acc", id="a group named value"),
+    (parse_metric_file, "m/*.jsonl", "path", "m/*.jsonl"),
+    (parse_metric_file, "m/*.jsonl", "format", "jsonl"),
+    (parse_metric_file, TRAIN, "metrics", {"loss": "train loss"}),
+])  # fmt: skip
 def test_a_rule_has_the_field(
     parse: Parse, value: object, field: str, found: object
 ) -> None:
@@ -451,21 +273,13 @@ def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
 
 
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
-    made = RULES["log_events"](
-        {
-            "name": "nan",
-            "pattern": "loss is NaN",
-            "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
-            "actions": [
-                {
-                    "class_name": "Restart",
-                    "conditions": [{"class_name": "Cooldown", "cooldown_seconds": 1}],
-                }
-            ],
-        },
-        "w",
-    )
-
+    made = RULES["log_events"]({
+        "name": "nan", "pattern": "loss is NaN",
+        "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
+        "actions": [{"class_name": "Restart",
+                     "conditions": [{"class_name": "Cooldown",
+                                     "cooldown_seconds": 1}]}],
+    }, "w")  # fmt: skip
     assert made.actions[0].conditions == (
         kinds.MaxAttempts(max_attempts=2),
         kinds.Cooldown(cooldown_seconds=1.0),

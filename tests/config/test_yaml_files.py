@@ -53,13 +53,11 @@ def test_a_file_is_parsed_once_until_it_changes(tmp_path: Path) -> None:
             made = files.load(str(path)).container()
             assert made == tree
             OmegaConf.update(made, "x", 5)  # each reader's container is its own
-
     assert files.parsed == 3
 
 
 def test_an_unquoted_reference_says_quote_it_with_its_line() -> None:
     (problem,) = problems_of("a: 1\nload: {sibling.stable.output_dir}\n")
-
     assert problem.where == "exp.yaml:2"
     assert problem.message == (
         "{sibling.stable.output_dir} is a YAML mapping, not a reference"
@@ -67,40 +65,31 @@ def test_an_unquoted_reference_says_quote_it_with_its_line() -> None:
     assert problem.hint == 'quote it: "{sibling.stable.output_dir}"'
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "load: {sibling.stable.output_dir}/x",
-        "load: {sibling[_stage=stable].output_dir}",
-        "- {all.evaluate.name}, b",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "load: {sibling.stable.output_dir}/x", "load: {sibling[_stage=stable].output_dir}",
+    "- {all.evaluate.name}, b",
+])  # fmt: skip
 def test_an_unquoted_reference_that_does_not_parse_says_quote_it(line: str) -> None:
     (problem,) = problems_of(f"{line}\n")
-
     assert problem.where == "exp.yaml:1"
     assert problem.hint.startswith("quote it")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words", "hint"),
-    [
-        ("a: 1\n\tb: 2\n", 2, "'\\t'", "spaces"),
-        ("a: 1\na: 2\n", 2, "duplicate key a", "keep one"),
-        ("a: [1, 2\nb: 3\n", 2, "that begins in line 1", "close the [ of line 1"),
-        ("a: {b: 1\nc: 3\n", 2, "that begins in line 1", "close the { of line 1"),
-        ("a: [1\nb: ${c}\n", 2, "is not YAML", "close the [ of line 1"),
-        ("a: b\n c: d\n", 2, "is not YAML", "check indentation"),
-        ("a: x: y\n", 1, "mapping values are not allowed", "quote text"),
-        ("a: [${b}]\n", 1, "is not YAML", "quote the value"),
-        ("time: 1:30:00\n", 1, "base 60", 'quote it: "1:30:00"'),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "words", "hint"), [
+    ("a: 1\n\tb: 2\n", 2, "'\\t'", "spaces"),
+    ("a: 1\na: 2\n", 2, "duplicate key a", "keep one"),
+    ("a: [1, 2\nb: 3\n", 2, "that begins in line 1", "close the [ of line 1"),
+    ("a: {b: 1\nc: 3\n", 2, "that begins in line 1", "close the { of line 1"),
+    ("a: [1\nb: ${c}\n", 2, "is not YAML", "close the [ of line 1"),
+    ("a: b\n c: d\n", 2, "is not YAML", "check indentation"),
+    ("a: x: y\n", 1, "mapping values are not allowed", "quote text"),
+    ("a: [${b}]\n", 1, "is not YAML", "quote the value"),
+    ("time: 1:30:00\n", 1, "base 60", 'quote it: "1:30:00"'),
+])  # fmt: skip
 def test_broken_yaml_names_line_reason_and_next_step(
     text: str, line: int, words: str, hint: str
 ) -> None:
     (problem,) = problems_of(text)
-
     assert problem.where == f"exp.yaml:{line}"
     assert words in problem.message
     assert hint in problem.hint
@@ -112,22 +101,16 @@ def loading(path: Path) -> Problem:
     return caught.value.problems[0]
 
 
-@pytest.mark.parametrize(
-    ("written", "at", "message"),
-    [
-        (b'a: 1\nb: ["${c", 2]\n', ":2", "'${c' does not parse"),
-        (b"a: \xff", "", "not UTF-8"),
-        (b"hello", "", "holds only 'hello'"),
-    ],
-    ids=["interpolation", "bytes", "a word"],
-)
+@pytest.mark.parametrize(("written", "at", "message"), [
+    (b'a: 1\nb: ["${c", 2]\n', ":2", "'${c' does not parse"),
+    (b"a: \xff", "", "not UTF-8"), (b"hello", "", "holds only 'hello'"),
+], ids=["interpolation", "bytes", "a word"])  # fmt: skip
 def test_a_file_that_is_no_config_says_so(
     written: bytes, at: str, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "exp.yaml"
     path.write_bytes(written)
     problem = loading(path)
-
     assert problem.where.endswith(f"exp.yaml{at}")
     assert message in problem.message
 
@@ -137,23 +120,15 @@ def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
     path = tmp_path / "exp.yaml"
     path.write_text("a: 1")
     path.chmod(0)
-
     assert "Permission denied" in loading(path).message
 
 
-@pytest.mark.parametrize(
-    ("text", "tree"),
-    [
-        ("x: 1e-4", {"x": 1e-4}),
-        ("x: {a.b: 1, c: null}", {"x": {"a.b": 1, "c": None}}),
-        (
-            "a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n",
-            {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}},
-        ),
-        ("a: '" + "${b}" * 500 + "'", {"a": "${b}" * 500}),
-    ],
-    ids=["exponent", "flow mapping", "aliases", "interpolations"],
-)
+@pytest.mark.parametrize(("text", "tree"), [
+    ("x: 1e-4", {"x": 1e-4}), ("x: {a.b: 1, c: null}", {"x": {"a.b": 1, "c": None}}),
+    ("a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n",
+     {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}),
+    ("a: '" + "${b}" * 500 + "'", {"a": "${b}" * 500}),
+], ids=["exponent", "flow mapping", "aliases", "interpolations"])  # fmt: skip
 def test_yaml_means_what_omegaconf_takes_it_for(text: str, tree: object) -> None:
     assert parse_nodes(text, "exp.yaml")[1] == tree
 
@@ -245,11 +220,9 @@ def test_what_no_config_holds_is_refused_by_line(
     assert problems_of(text)[0] == Problem(message, f"exp.yaml:{line}", hint=hint)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["a: " + "[" * 1000, "".join(" " * at + f"k{at}:\n" for at in range(2000))],
-    ids=["brackets", "indented"],
-)
+@pytest.mark.parametrize("text", [
+    "a: " + "[" * 1000, "".join(" " * at + f"k{at}:\n" for at in range(2000)),
+], ids=["brackets", "indented"])  # fmt: skip
 def test_a_file_too_deep_for_the_parser_itself_is_refused(text: str) -> None:
     (problem,) = problems_of(text)
     assert (problem.message, problem.hint) == DEEP

@@ -27,10 +27,8 @@ BROKEN = (
     ("condition.absent", "tests.extending.disk_free:Absent"),
     ("condition.alien", f"{HERE}:Alien"),
     ("condition.renamed", "tests.extending.disk_free:DiskFree"),
-    ("condition.odd", f"{HERE}:Odd"),
-    ("effect.bad", "nope:X"),
-    ("event.Bad", "nope:X"),
-)
+    ("condition.odd", f"{HERE}:Odd"), ("effect.bad", "nope:X"), ("event.Bad", "nope:X"),
+)  # fmt: skip
 
 
 class Alien:
@@ -79,15 +77,11 @@ def test_broken_packages_leave_plans_journals_and_configs_readable() -> None:
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("bad", "ModuleNotFoundError: No module named 'nope'"),
-        ("absent", "AttributeError"),
-        ("alien", "no"),
-        ("renamed", "is stored as 'disk_free', not as 'renamed'"),
-    ],
-)
+@pytest.mark.parametrize(("name", "problem"), [
+    ("bad", "ModuleNotFoundError: No module named 'nope'"),
+    ("absent", "AttributeError"), ("alien", "no"),
+    ("renamed", "is stored as 'disk_free', not as 'renamed'"),
+])  # fmt: skip
 def test_a_broken_kind_that_is_asked_for_is_named(name: str, problem: str) -> None:
     assert Condition.kinds.find(name) is None
     with pytest.raises(AutoexpError) as refused:

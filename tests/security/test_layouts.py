@@ -138,19 +138,11 @@ def setgid_of_ones_own(machine: Path) -> Layout:
 
 
 LAYOUTS = [
-    project_of_another_owner,
-    default_acl,
-    below_a_link_of_roots,
-    below_a_link_of_ones_own,
-    umask_002,
-    umask_077,
-    two_peoples_sessions,
-    below_a_sticky_directory,
-    in_a_sticky_directory,
-    root_over_another_uid,
-    root_of_a_home,
-    setgid_of_ones_own,
-]
+    project_of_another_owner, default_acl, below_a_link_of_roots,
+    below_a_link_of_ones_own, umask_002, umask_077, two_peoples_sessions,
+    below_a_sticky_directory, in_a_sticky_directory, root_over_another_uid,
+    root_of_a_home, setgid_of_ones_own,
+]  # fmt: skip
 
 
 def set_acl(place: Path, uid: int) -> None:
@@ -174,27 +166,18 @@ def configure(layout: Layout, machine: Path) -> None:
     jobs.chmod(0o777)
     base = layout.base if os.path.isabs(layout.base) else layout.cwd / layout.base
     write_config(
-        layout.cwd,
-        project={"name": "{stage}", "base_output_dir": str(base)},
+        layout.cwd, project={"name": "{stage}", "base_output_dir": str(base)},
         backend={"class_name": "Bash", "script": f"echo ${{stage}} >> {jobs}/ran"},
-        slurm={
-            "client": {"class_name": "LocalClient", "slots": 2},
-            **({"log_dir": layout.log_dir} if layout.log_dir else {}),
-        },
+        slurm={"client": {"class_name": "LocalClient", "slots": 2},
+               **({"log_dir": layout.log_dir} if layout.log_dir else {})},
         stage="first",
-        sweep={
-            "type": "list",
-            "configs": [
-                {"stage": "first"},
-                {
-                    "stage": "second",
-                    "start_conditions": [
-                        {"class_name": "FileExists", "path": f"{machine}/go"}
-                    ],
-                },
-            ],
-        },
-    )
+        sweep={"type": "list",
+               "configs": [{"stage": "first"},
+                           {"stage": "second",
+                            "start_conditions": [
+                                {"class_name": "FileExists",
+                                 "path": f"{machine}/go"}]}]},
+    )  # fmt: skip
     for one in (layout.cwd / "config", *(layout.cwd / "config").iterdir()):
         os.chown(one, layout.user.uid, layout.user.uid)
 
@@ -271,15 +254,12 @@ def state_dir_open_to_all(machine: Path) -> Layout:
     return layout
 
 
-@pytest.mark.parametrize(
-    ("arrange", "reason"),
-    [
-        (base_of_another, f"it belongs to user {ALICE}"),
-        (logs_of_another, f"it belongs to user {ALICE}"),
-        (state_dir_of_another, f"it belongs to user {ALICE}"),
-        (state_dir_open_to_all, "everybody may write to it"),
-    ],
-)
+@pytest.mark.parametrize(("arrange", "reason"), [
+    (base_of_another, f"it belongs to user {ALICE}"),
+    (logs_of_another, f"it belongs to user {ALICE}"),
+    (state_dir_of_another, f"it belongs to user {ALICE}"),
+    (state_dir_open_to_all, "everybody may write to it"),
+])  # fmt: skip
 def test_where_others_may_meddle_nothing_is_submitted(
     machine: Path, arrange: Callable[[Path], Layout], reason: str
 ) -> None:

@@ -17,11 +17,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import background, monitor, run, run_sweep_entry, submit
-from autoexp_tui.cli.assemble import (
-    FaultLog,
-    resume_session,
-    start_session,
-)
+from autoexp_tui.cli.assemble import FaultLog, resume_session, start_session
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import Options
@@ -113,19 +109,11 @@ def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lab:
     return Lab(tmp_path, capsys)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("restart", "k7f2"),
-        ("kill", "k7f2", "train", "--yes"),
-        ("skip", "k7f2", "train"),
-        ("pause", "k7f2"),
-        ("resume", "k7f2"),
-        ("stop", "k7f2", "--jobs", "--yes"),
-        ("clean", "k7f2", "--yes"),
-        ("check", "k7f2", "--repair", "--yes"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("restart", "k7f2"), ("kill", "k7f2", "train", "--yes"), ("skip", "k7f2", "train"),
+    ("pause", "k7f2"), ("resume", "k7f2"), ("stop", "k7f2", "--jobs", "--yes"),
+    ("clean", "k7f2", "--yes"), ("check", "k7f2", "--repair", "--yes"),
+])  # fmt: skip
 def test_no_verb_acts_on_the_session_of_somebody_else(
     lab: Lab, words: tuple[str, ...]
 ) -> None:
@@ -139,16 +127,10 @@ def test_no_verb_acts_on_the_session_of_somebody_else(
     assert not lab.mark.exists()
 
 
-@pytest.mark.parametrize(
-    ("main", "words"),
-    [
-        (monitor.main, ()),
-        (background.main, ()),
-        (monitor.main, ("--quiet",)),
-        (run.main, ()),
-        (run.main, ("--rest",)),
-    ],
-)
+@pytest.mark.parametrize(("main", "words"), [
+    (monitor.main, ()), (background.main, ()), (monitor.main, ("--quiet",)),
+    (run.main, ()), (run.main, ("--rest",)),
+])  # fmt: skip
 def test_no_command_runs_the_session_of_somebody_else(
     lab: Lab, main: Callable[[Sequence[str]], int], words: tuple[str, ...]
 ) -> None:
@@ -446,21 +428,12 @@ def logs_of_alice(lab: Lab) -> Path:
     return give(lab.root / "logs" / "train", ALICE, mode=0o777)
 
 
-@pytest.mark.parametrize(
-    "plant",
-    [
-        job_dir_of_alice,
-        link_into_ssh,
-        home_of_alice,
-        open_to_all,
-        open_base,
-        logs_of_alice,
-    ],
-)
+@pytest.mark.parametrize("plant", [
+    job_dir_of_alice, link_into_ssh, home_of_alice, open_to_all, open_base,
+    logs_of_alice,
+])  # fmt: skip
 def test_where_others_may_meddle_nothing_is_written(
-    lab: Lab,
-    plant: Callable[[Lab], Path],
-    monkeypatch: pytest.MonkeyPatch,
+    lab: Lab, plant: Callable[[Lab], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
     path = plant(lab)

@@ -67,12 +67,9 @@ def lab() -> Iterator[Lab]:
 
 WITH_SECRET = {
     "hub": {"token": SECRET},
-    "backend": {
-        "class_name": "Bash",
-        "script": "echo watched",
-        "env": {"HUB_TOKEN": "${hub.token}"},
-    },
-}
+    "backend": {"class_name": "Bash", "script": "echo watched",
+                "env": {"HUB_TOKEN": "${hub.token}"}},
+}  # fmt: skip
 OPEN = """
 import sys
 from pathlib import Path
@@ -166,13 +163,10 @@ class Members(Lab):
         shutil.rmtree(self.project / "config", ignore_errors=True)
         write_config(
             self.project,
-            project={
-                "name": "exp",
-                "base_output_dir": str(self.project / "outputs"),
-                "share": share,
-            },
+            project={"name": "exp", "base_output_dir": str(self.project / "outputs"),
+                     "share": share},
             backend={"class_name": "Bash", "script": f"id -u >> {self.ran}"},
-        )
+        )  # fmt: skip
         give(self.project / "config", who.uid, self.group)
         words = ("-C", "config", "--config-ref", "exp", "slurm=local")
         done = who.run("run", *words, cwd=self.project)

@@ -33,15 +33,10 @@ def interpreter() -> str:
 def _runs(path: str) -> bool:
     try:
         ran = subprocess.run(
-            [path, "-c", "import autoexp_tui, hydra, yaml, textual"],
-            user=BOB,
-            group=BOB,
-            extra_groups=[],
-            env=_environment(Path("/nonexistent")),
-            cwd="/",
-            capture_output=True,
-            check=False,
-        )
+            [path, "-c", "import autoexp_tui, hydra, yaml, textual"], user=BOB,
+            group=BOB, extra_groups=[], env=_environment(Path("/nonexistent")), cwd="/",
+            capture_output=True, check=False,
+        )  # fmt: skip
     except OSError:
         return False
     return ran.returncode == 0
@@ -49,12 +44,10 @@ def _runs(path: str) -> bool:
 
 def _environment(home: Path) -> dict[str, str]:
     return {
-        "PATH": "/usr/bin:/bin",
-        "HOME": str(home),
-        "LC_ALL": "C.UTF-8",
+        "PATH": "/usr/bin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONPATH": os.pathsep.join([str(SOURCES), *site.getsitepackages()]),
-    }
+    }  # fmt: skip
 
 
 def require_two_users() -> None:
@@ -97,19 +90,11 @@ class User:
     ) -> subprocess.CompletedProcess[str]:
         """Run any program."""
         return subprocess.run(
-            argv,
-            user=self.uid,
-            group=self.uid,
-            extra_groups=list(self.groups),
-            env={**_environment(self.home), **self.environment},
-            cwd=cwd,
-            umask=umask,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
+            argv, user=self.uid, group=self.uid, extra_groups=list(self.groups),
+            env={**_environment(self.home), **self.environment}, cwd=cwd, umask=umask,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=240,
             check=False,
-        )
+        )  # fmt: skip
 
 
 def user(uid: int, home: Path, *groups: int) -> User:
@@ -130,11 +115,9 @@ def give(path: Path, uid: int, gid: int = -1, mode: int | None = None) -> Path:
 
 CONFIG = {
     "project": {"name": "exp", "base_output_dir": "outputs"},
-    "backend": {
-        "class_name": "CommandBackend",
-        "command": ["sh", "-c", "id -u >> ran"],
-    },
-}
+    "backend": {"class_name": "CommandBackend",
+                "command": ["sh", "-c", "id -u >> ran"]},
+}  # fmt: skip
 
 
 def write_config(directory: Path, **changes: object) -> None:

@@ -49,19 +49,16 @@ def test_the_lowest_the_highest_and_the_last_loss_remain() -> None:
     assert kept[-1] == round(some[-1], 6)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"iteration     1000/ 9999 | lm loss: nan | nan iterations: 1 |",
-        b"iteration     1000/ 9999 | lm loss: inf | nan iterations: 0 |",
-        b"iteration     1000/ 9999 | lm loss: 1e999 | nan iterations: 0 |",
-        b"iteration     1000/ 9999 | lm loss: 9.0E+00 | nan iterations: 0 |",
-        b"iteration     1000/ 9999 | lm loss: 0.5E+00 | nan iterations: 0 |",
-        b"iteration     1000/ 9999 | val loss: 2.0 | nan iterations: 0 |",
-        b"validation loss at iteration 1000 | lm loss value: 2.0E+00 |",
-        b"{'eval_loss': 2.0}",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    b"iteration     1000/ 9999 | lm loss: nan | nan iterations: 1 |",
+    b"iteration     1000/ 9999 | lm loss: inf | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 1e999 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 9.0E+00 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 0.5E+00 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | val loss: 2.0 | nan iterations: 0 |",
+    b"validation loss at iteration 1000 | lm loss value: 2.0E+00 |",
+    b"{'eval_loss': 2.0}",
+])  # fmt: skip
 @pytest.mark.parametrize("talk", [b"", b"some text\n"])
 def test_what_must_be_seen_is_never_passed_over(line: bytes, talk: bytes) -> None:
     (alone,) = MetricReader().read(line + b"\n")

@@ -22,11 +22,9 @@ HEART = LogEvent(
 )
 STEPS = LogEvent(name="steps", pattern_type="progress", after_seconds=60.0)
 SAMPLES = LogEvent(
-    name="samples",
-    pattern=r"samples: (\S+)",
-    pattern_type="progress",
+    name="samples", pattern=r"samples: (\S+)", pattern_type="progress",
     after_seconds=60.0,
-)
+)  # fmt: skip
 
 
 def watch(*rules: LogEvent, afresh: bool = False) -> InactivityWatch:
@@ -61,35 +59,23 @@ STALLED = LogEvent(name="r", pattern_type="progress")
 PLAYS = {
     "a run that never says anything is silent": (SILENT, "59 due | 60 due silent"),
     "silence is told once until something is said": (
-        SILENT,
-        "60 due silent | 600 due | 601 says hello | 660 due | 661 due silent",
-    ),
+        SILENT, "60 due silent | 600 due | 601 says hello | 660 due | 661 due silent"),
     "a log that grows is no progress": (
         STEPS,
-        "1 step 10 | 20 says noise | 40 says noise | 60 says noise | 70 due steps",
-    ),
+        "1 step 10 | 20 says noise | 40 says noise | 60 says noise | 70 due steps"),
     "a counter that moves on may stop again": (
         STEPS,
-        "1 step 10 | 61 due steps | 100 due | 101 step 11 | 160 due | 161 due steps",
-    ),
+        "1 step 10 | 61 due steps | 100 due | 101 step 11 | 160 due | 161 due steps"),
     "step zero is no movement": (STEPS, "1 step 0 | 600 due"),
     "a rule without a time waits as a stall": (
-        STALLED,
-        "0 step 10 | 299 due | 300 due r",
-    ),
+        STALLED, "0 step 10 | 299 due | 300 due r"),
     "words are no movement": (
-        SAMPLES,
-        "1 says samples: 5 | 50 says samples: many | 61 due samples",
-    ),
-    "nan is no movement": (
-        SAMPLES,
-        "1 says samples: 5 | 50 says samples: nan | 61 due samples",
-    ),
+        SAMPLES, "1 says samples: 5 | 50 says samples: many | 61 due samples"),
+    "nan is no movement": (SAMPLES,
+                           "1 says samples: 5 | 50 says samples: nan | 61 due samples"),
     "what is beyond all numbers is no movement": (
-        SAMPLES,
-        "1 says samples: 5 | 50 says samples: 1e999 | 61 due samples",
-    ),
-}
+        SAMPLES, "1 says samples: 5 | 50 says samples: 1e999 | 61 due samples"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", PLAYS)
@@ -135,7 +121,7 @@ def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     one.read_lines(b"samples: 1,000\nsamples: 2,500.5\n", 0, 2.0)
     one.read_lines(b"samples: 2,500.5\nloss: 3\n", 32, 50.0)
     assert due(one, 62.0) == [
-        QuietPeriod(SAMPLES, 16, 15, "no step after 2500.5 for 60 s"),
+        QuietPeriod(SAMPLES, 16, 15, "no step after 2500.5 for 60 s")
     ]
 
 

@@ -36,42 +36,24 @@ OPTIONAL = LogEvent(
     name="r", pattern="a(b)?c", pattern_type="regex", extract_groups={"k": "1"}
 )
 FOUND: dict[str, tuple[LogEvent, bytes, list[Match]]] = {
-    "a text, with its line and place": (
-        substring("oom"),
-        b"fine\nan oom kill\n",
-        [Match("r", 105, "an oom kill")],
-    ),
+    "a text, with its line and place": (substring("oom"), b"fine\nan oom kill\n",
+                                        [Match("r", 105, "an oom kill")]),
     "a text is no regular expression": (substring("o.m"), b"oom\n", []),
     "a group that took no part": (OPTIONAL, b"ac\n", [Match("r", 100, "ac", {})]),
-    "once a line": (
-        regex("a"),
-        b"aaa\na\n",
-        [Match("r", 100, "aaa"), Match("r", 104, "a")],
-    ),
+    "once a line": (regex("a"), b"aaa\na\n",
+                    [Match("r", 100, "aaa"), Match("r", 104, "a")]),
     "each state of a progress bar is a line": (
-        regex("^2.%$"),
-        b"10%\r20%\r30%\n",
-        [Match("r", 104, "20%")],
-    ),
+        regex("^2.%$"), b"10%\r20%\r30%\n", [Match("r", 104, "20%")]),
     "offsets are bytes, and bad UTF-8 is replaced": (
-        substring("error"),
-        b"\xff\xfe\xc3\xa4\nrank \xff error\n",
-        [Match("r", 105, "rank ? error")],
-    ),
+        substring("error"), b"\xff\xfe\xc3\xa4\nrank \xff error\n",
+        [Match("r", 105, "rank ? error")]),
     "a last line without its end": (substring("a"), b"b\na", [Match("r", 102, "a")]),
     "groups by name and number": (
-        SAVED,
-        b"successfully saved checkpoint from iteration    8000 to /o/8\n",
-        [
-            Match(
-                "saved",
-                100,
-                "successfully saved checkpoint from iteration    8000 to /o/8",
-                {"checkpoint_iteration": "8000", "checkpoint_path": "/o/8"},
-            )
-        ],
-    ),
-}
+        SAVED, b"successfully saved checkpoint from iteration    8000 to /o/8\n",
+        [Match("saved", 100,
+               "successfully saved checkpoint from iteration    8000 to /o/8",
+               {"checkpoint_iteration": "8000", "checkpoint_path": "/o/8"})]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FOUND)
@@ -116,14 +98,10 @@ def test_rules_hold_for_their_stages() -> None:
     assert not is_for_stage(some, "stable")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "groups", "problem"),
-    [
-        ("(", {}, "rule r: '(' does not compile"),
-        ("a", {"k": "1"}, "no group '1'"),
-        ("(?P<x>a)", {"k": "y"}, "no group 'y'"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "groups", "problem"), [
+    ("(", {}, "rule r: '(' does not compile"), ("a", {"k": "1"}, "no group '1'"),
+    ("(?P<x>a)", {"k": "y"}, "no group 'y'"),
+])  # fmt: skip
 def test_a_rule_that_cannot_work_is_refused(
     pattern: str, groups: dict[str, str], problem: str
 ) -> None:
@@ -135,21 +113,10 @@ def test_a_rule_that_cannot_work_is_refused(
 
 
 LINES = st.lists(
-    st.sampled_from(
-        [
-            b"",
-            b"a",
-            b"ab error",
-            b"step 5",
-            b"\xffbad",
-            "größe".encode(),
-            b"10%\r20% error\r30%",
-            b"error\r",
-            b"FATAL: x",
-        ]
-    ),
+    st.sampled_from([b"", b"a", b"ab error", b"step 5", b"\xffbad", "größe".encode(),
+                     b"10%\r20% error\r30%", b"error\r", b"FATAL: x"]),
     max_size=12,
-)
+)  # fmt: skip
 RULES = (
     LogEvent(name="error", pattern="error"),
     regex(r"FATAL|step (\d)"),

@@ -30,13 +30,11 @@ def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
 
 @pytest.mark.parametrize(
     ("path", "name", "lies"),
-    [
-        ("{stage}/metrics.jsonl", "a", "/out/a/train/metrics.jsonl"),
-        ("/m/{name}.csv", "a", "/m/a.csv"),
-        ("{name}/v*/m.csv", "a[1]", "/out/a[[]1]/a[[]1]/v*/m.csv"),
-    ],
+    [("{stage}/metrics.jsonl", "a", "/out/a/train/metrics.jsonl"),
+     ("/m/{name}.csv", "a", "/m/a.csv"),
+     ("{name}/v*/m.csv", "a[1]", "/out/a[[]1]/a[[]1]/v*/m.csv")],
     ids=["below the output directory", "absolute", "values are no patterns"],
-)
+)  # fmt: skip
 def test_a_file_lies_where_its_path_says(path: str, name: str, lies: str) -> None:
     file = MetricFile(path=path, format="csv")
     assert locate_file(file, job(name, stage="train")) == lies
@@ -51,89 +49,47 @@ NUMBERED = {"step": "column 1", "metrics": {"loss": "column 2"}}
 Told = list[tuple[int, dict[str, float]]]
 READ: dict[str, tuple[str, str, dict[str, object], Told]] = {
     "every number of an object is a metric": (
-        "jsonl",
-        '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}',
-        {},
-        [(5, {"loss": 2.5, "learning_rate": 1e-3})],
-    ),
+        "jsonl", '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}',
+        {}, [(5, {"loss": 2.5, "learning_rate": 1e-3})]),
     "nested keys are joined by dots": (
-        "jsonl",
-        '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}',
-        {},
-        [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})],
-    ),
+        "jsonl", '{"global_step": 3, "eval": {"ppl": 9.0, "by": {"de": 8}}}', {},
+        [(3, {"eval_ppl": 9.0, "eval_by_de": 8.0})]),
     "metrics and step may be named": (
-        "jsonl",
-        '{"t": {"n": "7"}, "train": {"nll": "2.5", "x": 1}, "opt": {"lr": 1}}',
-        {**NAMED},
-        [(7, {"loss": 2.5, "learning_rate": 1.0})],
-    ),
+        "jsonl", '{"t": {"n": "7"}, "train": {"nll": "2.5", "x": 1}, "opt": {"lr": 1}}',
+        {**NAMED}, [(7, {"loss": 2.5, "learning_rate": 1.0})]),
     "what is no number says nothing": (
-        "jsonl",
-        '{"step": 1, "host": "10", "gone": null, "all": [1, 2], "loss": 1}',
-        {},
-        [(1, {"loss": 1.0})],
-    ),
+        "jsonl", '{"step": 1, "host": "10", "gone": null, "all": [1, 2], "loss": 1}',
+        {}, [(1, {"loss": 1.0})]),
     "private keys are no metrics, but may be the step": (
-        "jsonl",
-        '{"_step": 4, "_runtime": 12.5, "train/loss": 2.0}',
-        {},
-        [(4, {"loss": 2.0})],
-    ),
+        "jsonl", '{"_step": 4, "_runtime": 12.5, "train/loss": 2.0}', {},
+        [(4, {"loss": 2.0})]),
     "new keys may come at any time": (
-        "jsonl",
-        '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2, "acc": 0.5}',
-        {},
-        [(1, {"loss": 3.0}), (2, {"loss": 2.0, "acc": 0.5})],
-    ),
-    "columns are named by the header": (
-        "csv",
-        "step,loss,lr\n1,2.5,0.1\n2,2.25,0.1",
-        {},
-        [
-            (1, {"loss": 2.5, "learning_rate": 0.1}),
-            (2, {"loss": 2.25, "learning_rate": 0.1}),
-        ],
-    ),
+        "jsonl", '{"step": 1, "loss": 3}\n{"step": 2, "loss": 2, "acc": 0.5}', {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0, "acc": 0.5})]),
+    "columns are named by the header": ("csv", "step,loss,lr\n1,2.5,0.1\n2,2.25,0.1",
+                                        {},
+                                        [(1, {"loss": 2.5, "learning_rate": 0.1}),
+                                         (2, {"loss": 2.25, "learning_rate": 0.1})]),
     "empty cells say nothing": (
-        "csv",
-        "epoch,step,train_loss,val_loss\n0,10,2.5,\n0,20,,2.25",
-        {},
-        [(10, {"epoch": 0.0, "loss": 2.5}), (20, {"epoch": 0.0, "eval_loss": 2.25})],
-    ),
+        "csv", "epoch,step,train_loss,val_loss\n0,10,2.5,\n0,20,,2.25", {},
+        [(10, {"epoch": 0.0, "loss": 2.5}), (20, {"epoch": 0.0, "eval_loss": 2.25})]),
     "tabs part cells": ("csv", "step\tloss\n1\t2.5", {}, [(1, {"loss": 2.5})]),
     "semicolons part cells": ("csv", "step;loss\n1;2.5", {}, [(1, {"loss": 2.5})]),
     "a header that comes again is no row": (
-        "csv",
-        "step,loss\n1,3\nstep,loss\n2,2",
-        {},
-        [(1, {"loss": 3.0}), (2, {"loss": 2.0})],
-    ),
+        "csv", "step,loss\n1,3\nstep,loss\n2,2", {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0})]),
     "another header holds for what follows": (
-        "csv",
-        "step,loss\n1,3\nstep,acc,loss\n2,0.5,2",
-        {},
-        [(1, {"loss": 3.0}), (2, {"acc": 0.5, "loss": 2.0})],
-    ),
-    "rows have more or fewer cells": (
-        "csv",
-        "step,loss,lr\n1,3\n2,2,0.1,99",
-        {},
-        [(1, {"loss": 3.0}), (2, {"loss": 2.0, "learning_rate": 0.1})],
-    ),
+        "csv", "step,loss\n1,3\nstep,acc,loss\n2,0.5,2", {},
+        [(1, {"loss": 3.0}), (2, {"acc": 0.5, "loss": 2.0})]),
+    "rows have more or fewer cells": ("csv", "step,loss,lr\n1,3\n2,2,0.1,99", {},
+                                      [(1, {"loss": 3.0}),
+                                       (2, {"loss": 2.0, "learning_rate": 0.1})]),
     "without a header columns are numbered": (
-        "csv",
-        "1,2.5\n2,2.0",
-        {**NUMBERED},
-        [(1, {"loss": 2.5}), (2, {"loss": 2.0})],
-    ),
+        "csv", "1,2.5\n2,2.0", {**NUMBERED}, [(1, {"loss": 2.5}), (2, {"loss": 2.0})]),
     "a mark before the header and carriage returns are no part of names": (
-        "csv",
-        "\ufeff# step,loss\r\n1,3\r\n2,2\r",
-        {},
-        [(1, {"loss": 3.0}), (2, {"loss": 2.0})],
-    ),
-}
+        "csv", "\ufeff# step,loss\r\n1,3\r\n2,2\r", {},
+        [(1, {"loss": 3.0}), (2, {"loss": 2.0})]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", READ)
@@ -185,21 +141,11 @@ def test_a_quote_that_is_never_closed_costs_a_bounded_part() -> None:
 
 
 LINES = st.lists(
-    st.sampled_from(
-        [
-            "step,loss",
-            "step,acc,loss",
-            "1,2.5",
-            "2,nan,3",
-            '3,"x\ny",4',
-            '"',
-            "",
-            '{"step": 4, "loss": 1}',
-            '{"step": 5, "a": {"b": -Infinity}}',
-        ]
-    ),
+    st.sampled_from(["step,loss", "step,acc,loss", "1,2.5", "2,nan,3", '3,"x\ny",4',
+                     '"', "", '{"step": 4, "loss": 1}',
+                     '{"step": 5, "a": {"b": -Infinity}}']),
     max_size=12,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
