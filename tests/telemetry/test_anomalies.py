@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
@@ -17,11 +18,10 @@ from autoexp_tui.telemetry.anomalies import AnomalyWatch
 
 QUICK = Anomalies(min_points=3, flat_share=0.1)
 TOTAL = 1000
+Dots: TypeAlias = list[tuple[int, float]]
 
 
-def said(
-    dots: list[tuple[int, float]], settings: Anomalies = QUICK
-) -> list[tuple[int, str]]:
+def said(dots: Dots, settings: Anomalies = QUICK) -> list[tuple[int, str]]:
     """(step, code) of every finding; a cleared one has a `-`."""
     watch = AnomalyWatch(settings)
     return [
@@ -31,84 +31,66 @@ def said(
     ]
 
 
-def falling(end: int) -> list[tuple[int, float]]:
+def falling(end: int) -> Dots:
     return [(step, 10.0 * 0.9 ** (step / 10)) for step in range(0, end, 10)]
 
 
-def flat(begin: int, end: int) -> list[tuple[int, float]]:
+def flat(begin: int, end: int) -> Dots:
     return [(step, 2.0) for step in range(begin, end, 10)]
 
 
-def swap_pairs(dots: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def swap_pairs(dots: Dots) -> Dots:
     pairs = zip(dots[1::2], dots[::2], strict=True)
     return [dot for pair in pairs for dot in pair]
 
 
-def number(*values: float) -> list[tuple[int, float]]:
+def number(*values: float) -> Dots:
     """Values at steps 1, 2, 3 ..."""
     return list(enumerate(values, 1))
 
 
-@pytest.mark.parametrize(
-    ("dots", "found"),
-    [(falling(500), []), (number(2.0, math.nan, math.nan), [(2, "nan")]),
-     (number(2.0, math.inf, math.inf), [(2, "nan")]),
-     (number(2.0, -math.inf, -math.inf), [(2, "nan")]),
-     (number(math.nan, 2.0, math.nan), [(1, "nan"), (2, "-nan"), (3, "nan")]),
-     ([(9, 2.0), (8, math.nan)], [(8, "nan")]),
-     ([*flat(0, 150), (150, 1.97)], [(100, "plateau"), (150, "-plateau")]),
-     ([(n, 2.0 * 0.985 ** (n / 90)) for n in range(0, 1000, 10)], []),
-     ([(n, -1.0 - n / 100) for n in range(0, 1000, 10)], []),
-     ([*flat(0, 160), *flat(50, 160)],
-      [(100, "plateau"), (60, "-plateau"), (150, "plateau")]),
-     (swap_pairs(flat(0, 300)), [(110, "plateau")]),
-     (number(2.0, 2.0, 2.9, 3.1, 3.2), [(4, "divergence")]),
-     (number(2.0, 2.0, 3.1, 2.6, 2.4), [(3, "divergence"), (5, "-divergence")]),
-     (number(1.0, 9.0), []),
-     ([*((n, 1.0) for n in range(50)), *((n, 1.6) for n in range(10, 14))], []),
-     ([*((n, 1.0) for n in range(100, 104)),
-       *((50, 3.0), (51, 3.0), (52, 3.0), (53, 5.0))], [(53, "divergence")])],
-    ids=["a healthy loss", "nan is found once", "inf is found once",
-         "-inf is found once", "a loss that is a number again clears",
-         "a late line that is no number",
-         "a flat loss is found once and clears when it falls",
-         "a loss that falls just enough", "a negative loss that falls",
-         "a flat loss is measured from the step that a run returns to",
-         "lines that come late begin nothing anew",
-         "a loss far above its minimum is found once",
-         "a divergence clears half way down", "few observations",
-         "a resumed run is measured by itself",
-         "a rise is measured from the minimum since a return"],
-)  # fmt: skip
-def test_what_is_ill_is_found(
-    dots: list[tuple[int, float]], found: list[tuple[int, str]]
-) -> None:
+@pytest.mark.parametrize(("dots", "found"), [
+    (falling(500), []), ([(n, -1.0 - n / 100) for n in range(0, 1000, 10)], []),
+    *((number(2.0, value, value), [(2, "nan")])
+      for value in (math.nan, math.inf, -math.inf)),
+    (number(math.nan, 2.0, math.nan), [(1, "nan"), (2, "-nan"), (3, "nan")]),
+    ([(9, 2.0), (8, math.nan)], [(8, "nan")]),  # a late line
+    # a flat loss clears when it falls; one that falls just enough is none
+    ([*flat(0, 150), (150, 1.97)], [(100, "plateau"), (150, "-plateau")]),
+    ([(n, 2.0 * 0.985 ** (n / 90)) for n in range(0, 1000, 10)], []),
+    # it is measured from the step that a run returns to; late lines begin nothing anew
+    ([*flat(0, 160), *flat(50, 160)],
+     [(100, "plateau"), (60, "-plateau"), (150, "plateau")]),
+    (swap_pairs(flat(0, 300)), [(110, "plateau")]),
+    # a loss far above its minimum is found once, and clears half way down
+    (number(2.0, 2.0, 2.9, 3.1, 3.2), [(4, "divergence")]),
+    (number(2.0, 2.0, 3.1, 2.6, 2.4), [(3, "divergence"), (5, "-divergence")]),
+    (number(1.0, 9.0), []),  # few observations
+    # a resumed run is measured by itself, from the minimum since its return
+    ([*((n, 1.0) for n in range(50)), *((n, 1.6) for n in range(10, 14))], []),
+    ([*((n, 1.0) for n in range(100, 104)),
+      *((50, 3.0), (51, 3.0), (52, 3.0), (53, 5.0))], [(53, "divergence")]),
+])  # fmt: skip
+def test_what_is_ill_is_found(dots: Dots, found: list[tuple[int, str]]) -> None:
     assert said(dots) == found
 
 
-@pytest.mark.parametrize(("dots", "settings", "found"), [
-    (number(math.nan), Anomalies(min_points=99), [(1, "nan")]),
-    (number(math.nan, 2.0, 2.0), Anomalies(nan="off", min_points=1), []),
-    (number(2.0, 9.0), Anomalies(divergence="off", min_points=1), []),
-    (flat(0, 500), Anomalies(flat_share=None, min_points=1), []),
-])  # fmt: skip
-def test_settings_say_what_is_ill(
-    dots: list[tuple[int, float]], settings: Anomalies, found: list[tuple[int, str]]
-) -> None:
-    assert said(dots, settings) == found
+def test_settings_say_what_is_ill() -> None:
+    assert said(number(math.nan), Anomalies(min_points=99)) == [(1, "nan")]
+    off = Anomalies(nan="off", divergence="off", flat_share=None, min_points=1)
+    assert said([*number(math.nan, 2.0, 9.0), *flat(0, 500)], off) == []
 
 
 def test_a_finding_tells_its_numbers() -> None:
     watch = AnomalyWatch(QUICK, "objective")
     watch.observe(9, 2.5)
     (finding,) = watch.observe(10, math.nan)
-    assert dict(finding.args) == {
-        "metric": "objective", "step": 10, "value": "nan", "last": 2.5,
-    }  # fmt: skip
+    told = {"metric": "objective", "step": 10, "value": "nan", "last": 2.5}
+    assert dict(finding.args) == told
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.floats()), max_size=60))
-def test_findings_alternate_and_can_be_told(dots: list[tuple[int, float]]) -> None:
+def test_findings_alternate_and_can_be_told(dots: Dots) -> None:
     watch = AnomalyWatch(Anomalies(min_points=1, flat_share=0.02))
     active: set[str] = set()
     for step, value in dots:

@@ -10,12 +10,8 @@ from autoexp_tui.telemetry.gpu_samples import BUSY, GpuTrack
 
 
 def sample(t: float, *busy: float | None, **fields: object) -> bytes:
-    gpus = [
-        {"index": n, "util_percent": percent, "used_mib": 40.0, "total_mib": 80.0}
-        | {"watts": 300.0}
-        | fields
-        for n, percent in enumerate(busy)
-    ]
+    usual = {"used_mib": 40.0, "total_mib": 80.0, "watts": 300.0, **fields}
+    gpus = [{"index": n, "util_percent": one, **usual} for n, one in enumerate(busy)]
     return json.dumps({"t": t, "gpus": gpus}).encode() + b"\n"
 
 
@@ -23,31 +19,21 @@ def test_several_gpus_are_metrics_of_their_own_beside_their_mean() -> None:
     track = GpuTrack()
     track.add_lines(sample(100.0, 90.0, 70.0))
     assert (track.newest[BUSY], track.newest["gpu1_util"]) == (80.0, 70.0)
-
-
-def test_what_a_gpu_does_not_tell_is_no_metric() -> None:
-    track = GpuTrack()
+    track = GpuTrack()  # what a GPU does not tell is no metric
     track.add_lines(sample(100.0, None, watts=None, used_mib=None))
-    assert track.newest == {}
-    assert track.loads[0].busy_percent is None
+    assert (track.newest, track.loads[0].busy_percent) == ({}, None)
 
 
-def test_curves_are_over_seconds_since_the_first_sample() -> None:
+def test_curves_are_over_seconds_small_and_keep_their_extremes() -> None:
     track = GpuTrack()
     track.add_lines(sample(1000.0, 10.0) + sample(1030.0, 20.0))
     curve = track.curves[BUSY].curve()
     assert (curve.steps, curve.values) == ((0, 30), (10.0, 20.0))
-
-
-def test_a_week_of_samples_stays_small_and_keeps_its_extremes() -> None:
-    track = GpuTrack()
-    week = 7 * 24 * 120
-    for n in range(week):
+    for n in range(2, 7 * 24 * 120):
         busy = 0.0 if n == 5000 else 100.0 if n == 9000 else 50.0 + n % 7
-        track.add_lines(sample(n * 30.0, busy))
+        track.add_lines(sample(1000.0 + n * 30.0, busy))
     values = track.curves[BUSY].curve().values
-    assert len(values) <= 128
-    assert (min(values), max(values)) == (0.0, 100.0)
+    assert (min(values), max(values), len(values) <= 128) == (0.0, 100.0, True)
 
 
 def test_idle_time_counts_from_the_first_sample_without_work() -> None:

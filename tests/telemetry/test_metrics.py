@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
+import random
 import time
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import MetricPattern
-from autoexp_tui.telemetry.metrics import (
-    MetricReader,
-    OwnMetrics,
-    Point,
-    compile_metric,
-)
+from autoexp_tui.telemetry import metrics as m
+from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
+from tests.telemetry.cuts import cut
 
 MEGATRON = (
     " [2026-01-01 12:00:00] iteration     8000/   10000 | consumed samples: 512000 |"
@@ -31,16 +27,11 @@ BAR = "50%|█████     | 500/1000 [00:10<00:10, 50.0it/s, loss=2.91]"
 
 
 def reader_of(*patterns: MetricPattern) -> MetricReader:
-    return MetricReader(OwnMetrics([compile_metric(one) for one in patterns]))
+    return MetricReader(m.OwnMetrics([m.compile_metric(one) for one in patterns]))
 
 
 def points(text: str, *patterns: MetricPattern) -> list[Point]:
     return reader_of(*patterns).read(text.encode() + b"\n")
-
-
-def only(text: str, *patterns: MetricPattern) -> Point:
-    (point,) = points(text, *patterns)
-    return point
 
 
 @pytest.mark.parametrize(("line", "values"), [
@@ -65,12 +56,6 @@ def only(text: str, *patterns: MetricPattern) -> Point:
      {"loss": 2.9, "load_balancing_loss": 0.01}),
     ("loss: 3.0, interval: 10", {"loss": 3.0}),
     ("[/home/u/eval/run.py] step 1 loss 2.0", {"loss": 2.0}), (BAR, {"loss": 2.91}),
-])  # fmt: skip
-def test_values_are_read(line: str, values: dict[str, float]) -> None:
-    assert only(line).values == values
-
-
-@pytest.mark.parametrize(("line", "values"), [
     ("eval_loss: 2.1", {"eval_loss": 2.1}),
     ("{'eval_loss': 2.1, 'eval_runtime': 3.0}", {"eval_loss": 2.1}),
     ("val loss: 2.1", {"eval_loss": 2.1}), ("val/loss=2.1", {"eval_loss": 2.1}),
@@ -84,14 +69,6 @@ def test_values_are_read(line: str, values: dict[str, float]) -> None:
     ("step 250: val loss 2.1, train loss 1.9", {"loss": 1.9, "eval_loss": 2.1}),
     ("train_loss=1.9, val_loss=2.1", {"loss": 1.9, "eval_loss": 2.1}),
     ("step 250 | val loss 2.1 | loss 1.9", {"loss": 1.9, "eval_loss": 2.1}),
-])  # fmt: skip
-def test_a_loss_of_an_evaluation_is_never_the_loss(
-    line: str, values: dict[str, float]
-) -> None:
-    assert only(line).values == values
-
-
-@pytest.mark.parametrize(("line", "values"), [
     ("held-out loss: 1.576 | bits per byte: 2.2", {"heldout_loss": 1.576}),
     ("held out loss: 1.576", {"heldout_loss": 1.576}),
     ("Heldout_Loss=1.576", {"heldout_loss": 1.576}),
@@ -100,83 +77,52 @@ def test_a_loss_of_an_evaluation_is_never_the_loss(
     ("aux loss: 3.0", {"aux_loss": 3.0}), ("z-loss: 0.1", {"zloss": 0.1}),
     ("moe/aux_loss=0.01", {"moe_aux_loss": 0.01}), ("best loss: 5", {"best_loss": 5.0}),
     ("the loss: 2.0", {"loss": 2.0}), ("INFO loss 2.0", {"loss": 2.0}),
-    ("cross-entropy loss 2.0", {"loss": 2.0}),
+    ("cross-entropy loss 2.0", {"loss": 2.0}),    *((line, {}) for line in (
+        "no loss: 3", "closs: 3", "loss scale: 4096.0", "loss_scale=4096",
+        "loss2: 3.0", "loss: 90%", "loss: high", "loss_fn=CrossEntropy", "Epoch 3/10",
+        "warmup_steps: 500", "3 s/iter: 0.3", "ms per step: 120", "eval step 3/40",
+        "saved checkpoint from iteration 8000 to /o/iter_00008000",
+        "stops at iteration 10000", "learning rate set to 3", "")),
+    *((line.format(value), {"loss": float(value)})
+      for value in ("nan", "NaN", "inf", "-Infinity")
+      for line in ("step 5 | loss: {} |", "iteration 7: loss is {}")),
 ])  # fmt: skip
-def test_a_loss_of_another_name_keeps_its_own(
+def test_values_are_read_and_only_the_loss_is_the_loss(
     line: str, values: dict[str, float]
 ) -> None:
-    assert only(line).values == values
+    found = [sorted(one.values.items()) for one in points(line)]
+    assert repr(found) == repr([sorted(values.items())] if values else [])
 
 
-@pytest.mark.parametrize("line", [
-    "no loss: 3", "closs: 3", "loss scale: 4096.0", "loss_scale=4096", "loss2: 3.0",
-    "loss: 90%", "loss: high", "loss_fn=CrossEntropy", "Epoch 3/10",
-    "warmup_steps: 500", "3 s/iter: 0.3", "ms per step: 120", "eval step 3/40",
-    "saved checkpoint from iteration 8000 to /o/iter_00008000",
-    "stops at iteration 10000", "learning rate set to 3", "",
+@pytest.mark.parametrize(("text", "steps"), [
+    (MEGATRON, [(8000, 10000)]), ("step 80 of 100", [(80, 100)]),
+    ("Iteration 150 loss=2.34", [150]),
+    ("iter 100: loss 2.5123, time 23.4ms, mfu 30.1%", [100]),
+    ("global_step=77 loss 1", [77]), ('{"step": 500, "loss": 4.56}', [500]),
+    ("step 1,000/10,000 loss 2", [(1000, 10000)]),
+    ("step 00010/21400 (0.05%) | loss: 10.5", [(10, 21400)]),
+    ("step_time=0.4 step=3 loss=3", [3]), ("[12:00:00] INFO step 80", [80]),
+    ("Epoch 2/3 step 80/100 loss 2", [(80, 100)]), (BAR, [(500, 1000)]),
+    ("step 80/100\n  loss: 2.9\n  val loss: 3.0\nstep 81/100", [80, 80, 80, 81]),
+    # a bar that starts anew each epoch counts no steps; the log's own points count
+    (f"Epoch 3: {BAR}", [1]),
+    ("{'loss': 3.0}\n{'loss': 2.0}\n{'eval_loss': 2.5}\n{'loss': 1.0}", [1, 2, 2, 3]),
+    # a run goes back when it resumes, not for the steps of an evaluation
+    ("step 80 loss 2\nstep 60 loss 3", [80, 60]),
+    ("step 80/100 loss 2\n[eval] step 3/40 loss 3\nstep 81/100 loss 2",
+     [(80, 100), (80, 100), (81, 100)]),
+    # no step is counted where the log tells them, nor past the last one
+    ("step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2",
+     [198, 200, 200, 200]),
+    ("step 600/600 loss 2\nloss 1.5\nloss 1.4", [600, 600, 600]),
+    ("resumes at step 500: loss 2\nloss 1.5\nloss 1.4", [500, 501, 502]),
 ])  # fmt: skip
-def test_what_only_looks_alike_is_no_point(line: str) -> None:
-    assert points(line) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("nan", math.nan), ("NaN", math.nan), ("inf", math.inf), ("-Infinity", -math.inf)],
-)
-def test_losses_that_are_no_numbers_are_read(text: str, value: float) -> None:
-    for line in (f"step 5 | loss: {text} |", f"iteration 7: loss is {text}"):
-        read = only(line).values["loss"]
-        assert read == value or (math.isnan(read) and math.isnan(value))
-
-
-@pytest.mark.parametrize(("line", "step", "total"), [
-    (MEGATRON, 8000, 10000), ("step 80/100", 80, 100), ("step 80 of 100", 80, 100),
-    ("Iteration 150 loss=2.34", 150, None),
-    ("iter 100: loss 2.5123, time 23.4ms, mfu 30.1%", 100, None),
-    ("global_step=77 loss 1", 77, None), ('{"step": 500, "loss": 4.56}', 500, None),
-    ("step 1,000/10,000 loss 2", 1000, 10000),
-    ("step 00010/21400 (0.05%) | loss: 10.5", 10, 21400),
-    ("step_time=0.4 step=3 loss=3", 3, None), ("[12:00:00] INFO step 80", 80, None),
-    ("Epoch 2/3 step 80/100 loss 2", 80, 100), (BAR, 500, 1000),
-])  # fmt: skip
-def test_the_step_and_the_last_one_are_read(
-    line: str, step: int, total: int | None
+def test_each_point_has_its_step_and_the_last_one(
+    text: str, steps: list[int | tuple[int, int]]
 ) -> None:
-    point = only(line)
-    assert (point.step, point.total) == (step, total)
-
-
-def test_values_below_their_step_belong_to_it() -> None:
-    read = points("step 80/100\n  loss: 2.9\n  val loss: 3.0\nstep 81/100\n  loss: 2.8")
-    assert [(point.step, sorted(point.values)) for point in read] == [
-        (80, []), (80, ["loss"]), (80, ["eval_loss"]), (81, []), (81, ["loss"]),
-    ]  # fmt: skip
-
-
-def test_the_steps_of_an_evaluation_do_not_turn_training_back() -> None:
-    read = points("step 80/100 loss 2\n[eval] step 3/40 loss 3\nstep 81/100 loss 2")
-    assert [(point.step, point.total) for point in read] == [
-        (80, 100), (80, 100), (81, 100),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [(f"Epoch 3: {BAR}", [1]),
-     ("{'loss': 3.0}\n{'loss': 2.0}\n{'eval_loss': 2.5}\n{'loss': 1.0}", [1, 2, 2, 3]),
-     ("step 80 loss 2\nstep 60 loss 3", [80, 60]),
-     ("step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2",
-      [198, 200, 200, 200]),
-     ("step 600/600 loss 2\nloss 1.5\nloss 1.4", [600, 600, 600]),
-     ("resumes at step 500: loss 2\nloss 1.5\nloss 1.4", [500, 501, 502])],
-    ids=["a bar that starts anew each epoch counts no steps",
-         "a log without steps counts its own points", "a resumed run goes back",
-         "a line without a step is none where the log tells its steps",
-         "a counted step never passes the last one",
-         "after one told step alone points are counted"],
-)  # fmt: skip
-def test_each_point_has_a_step(text: str, steps: list[int]) -> None:
-    assert [point.step for point in points(text)] == steps
+    for point, wanted in zip(points(text), steps, strict=True):
+        told = (point.step, point.total) if isinstance(wanted, tuple) else point.step
+        assert told == wanted
 
 
 @pytest.mark.parametrize("line", [
@@ -199,9 +145,7 @@ def test_no_line_holds_our_own_reading_up(line: bytes) -> None:
 
 def test_a_point_knows_where_its_line_begins() -> None:
     assert MetricReader().read(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
-
-
-def test_each_state_of_a_progress_bar_is_a_line() -> None:
+    # each state of a progress bar is a line
     read = MetricReader().read(b"step 1/3 loss 3\rstep 2/3 loss 2\rstep 3/3 loss 1\n")
     assert [(p.step, p.offset) for p in read] == [(1, 0), (2, 16), (3, 32)]
 
@@ -212,28 +156,16 @@ def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
     assert point.values == {"loss": 2.5}
 
 
-@pytest.mark.parametrize(
-    ("name", "pattern", "text", "told"),
-    [
-        ("ppl", r"ppl ([\d.]+)", "at step 5 ppl 12.5", [(5, {"ppl": 12.5})]),
-        ("loss", r"objective (\S+)", "step 1 loss 2 objective 7", [(1, {"loss": 7.0})]),
-        ("loss", r"objective (\S+)", "step 2 loss 3", [(2, {})]),
-        ("iter", r"tick (\d+)", "tick 7\nstep 3 loss 2", [(7, {}), (7, {"loss": 2.0})]),
-        ("x", r"(\w+)=(?P<value>\d+)", "mine=7", [(1, {"x": 7.0})]),
-        ("größe", r"Größe=([\d,]+)", "Größe=1,234", [(1, {"größe": 1234.0})]),
-        ("x", r"x=(\w+)", "x=abc", []),
-    ],
-    ids=[
-        "a metric of one's own",
-        "one's own loss wins over the known one",
-        "the known loss is none where one's own is not told",
-        "one's own step wins over the known one",
-        "a group that is called value holds the number",
-        "the text is seen as it was written",
-        "what is found is no number",
-    ],
-)  # fmt: skip
-def test_a_users_pattern_yields_a_metric(
+@pytest.mark.parametrize(("name", "pattern", "text", "told"), [
+    ("ppl", r"ppl ([\d.]+)", "at step 5 ppl 12.5", [(5, {"ppl": 12.5})]),
+    ("loss", r"objective (\S+)", "step 1 loss 2 objective 7", [(1, {"loss": 7.0})]),
+    ("loss", r"objective (\S+)", "step 2 loss 3", [(2, {})]),
+    ("iter", r"tick (\d+)", "tick 7\nstep 3 loss 2", [(7, {}), (7, {"loss": 2.0})]),
+    ("x", r"(\w+)=(?P<value>\d+)", "mine=7", [(1, {"x": 7.0})]),
+    ("größe", r"Größe=([\d,]+)", "Größe=1,234", [(1, {"größe": 1234.0})]),
+    ("x", r"x=(\w+)", "x=abc", []),
+])  # fmt: skip
+def test_a_users_pattern_yields_a_metric_that_wins_over_the_known_one(
     name: str, pattern: str, text: str, told: list[tuple[int, dict[str, float]]]
 ) -> None:
     read = points(text, MetricPattern(name=name, pattern=pattern))
@@ -243,7 +175,7 @@ def test_a_users_pattern_yields_a_metric(
 @pytest.mark.parametrize("pattern", ["(", "no group"])
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="metric x: "):
-        compile_metric(MetricPattern(name="x", pattern=pattern))
+        m.compile_metric(MetricPattern(name="x", pattern=pattern))
 
 
 @pytest.mark.parametrize(("name", "expected"), [
@@ -278,34 +210,22 @@ JOINTS = st.sampled_from([" ", " | ", ", ", "; ", "  "])
 
 
 @st.composite
-def shapes(draw: st.DrawFn) -> str:
-    return draw(JOINTS).join(draw(st.lists(LABELS, min_size=1, max_size=5)))
-
-
-def _fill(draw: st.DrawFn, shape: str) -> bytes:
-    holes = shape.count("{")
-    return _line(draw, shape.format(*(draw(NUMBERS) for _ in range(holes))))
-
-
-def _line(draw: st.DrawFn, text: str) -> bytes:
-    return text.replace("@", draw(FILLS)).encode() + b"\n"
-
-
-@st.composite
 def logs(draw: st.DrawFn) -> list[bytes]:
     """Lines of a few shapes, mixed with text, as real logs are."""
-    some = draw(st.lists(shapes(), min_size=1, max_size=3))
-    kinds = draw(st.lists(st.sampled_from([*some, *some, "text"]), max_size=14))
-    return [_fill(draw, shape) if shape != "text" else b"text\n" for shape in kinds]
+    labels = st.lists(LABELS, min_size=1, max_size=5)
+    shapes = [draw(JOINTS).join(draw(labels)) for _ in range(draw(st.integers(1, 3)))]
+    kinds = draw(st.lists(st.sampled_from([*shapes, *shapes, "text"]), max_size=14))
+    return [
+        shape.format(*(draw(NUMBERS) for _ in range(shape.count("{"))))
+        .replace("@", draw(FILLS))
+        .encode() + b"\n"
+        for shape in kinds
+    ]  # fmt: skip
 
 
-def same(one: list[Point], two: list[Point]) -> bool:
+def spelled(found: list[Point]) -> str:
     """Equal, where nan equals nan."""
-    return repr([_sorted(p) for p in one]) == repr([_sorted(p) for p in two])
-
-
-def _sorted(point: Point) -> Point:
-    return point._replace(values=dict(sorted(point.values.items())))
+    return repr([p._replace(values=dict(sorted(p.values.items()))) for p in found])
 
 
 @given(logs(), st.sets(st.integers(1, 14)), st.booleans())
@@ -313,11 +233,72 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
     lines: list[bytes], cuts: set[int], custom: bool
 ) -> None:
     patterns = [MetricPattern(name="epoch", pattern=r"epoch (\S+)")] if custom else []
-    reader, parts, place = reader_of(*patterns), [], 50
-    for begin, end in pairwise(
-        sorted({0, len(lines), *(c for c in cuts if c < len(lines))})
-    ):
-        chunk = b"".join(lines[begin:end])
+    reader, parts = reader_of(*patterns), []
+    for chunk, place in cut(lines, cuts, 50):
         parts += reader.read(chunk, place)
-        place += len(chunk)
-    assert same(parts, reader_of(*patterns).read(b"".join(lines), 50))
+    assert spelled(parts) == spelled(reader_of(*patterns).read(b"".join(lines), 50))
+
+
+# ---------------------------- what remains of a backlog: ends, extremes, what is unlike
+EVERY = 4096
+
+
+def backlog(lines: int, **others: bytes) -> bytes:
+    """A dense log; `others`: lines that stand after the line of their number."""
+    line = b"iteration %8d/ 9999 | lm loss: %.3fE+00 | nan iterations: 0 |\n"
+    dense = [line % (n, 3 - n / 9e3) for n in range(lines)]
+    for number, other in others.items():
+        dense[int(number[1:])] += other + b"\n"
+    return b"".join(dense)
+
+
+def test_of_a_stretch_three_lines_remain_the_extremes_and_the_last() -> None:
+    data = backlog(2000)
+    assert len(MetricReader().read(data, 0, EVERY)) <= 2 + 3 * (len(data) / EVERY + 1)
+    rng = random.Random(3)
+    some = [round(rng.random(), 6) for _ in range(500)]
+    data = b"".join(b"step %d loss %.6f\n" % pair for pair in enumerate(some))
+    kept = [point.values["loss"] for point in MetricReader().read(data, 0, len(data))]
+    assert len(kept) <= 5
+    assert {min(some), max(some)} < set(kept)
+    assert kept[-1] == some[-1]
+    data = b"".join(b"step %d loss 2.5\nsome text\n" % n for n in range(2000))
+    assert len(MetricReader().read(data, 0, 1024)) < 250
+
+
+@pytest.mark.parametrize("line", [
+    b"iteration     1000/ 9999 | lm loss: nan | nan iterations: 1 |",
+    b"iteration     1000/ 9999 | lm loss: inf | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 1e999 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 9.0E+00 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | lm loss: 0.5E+00 | nan iterations: 0 |",
+    b"iteration     1000/ 9999 | val loss: 2.0 | nan iterations: 0 |",
+    b"validation loss at iteration 1000 | lm loss value: 2.0E+00 |",
+    b"{'eval_loss': 2.0}",
+])  # fmt: skip
+@pytest.mark.parametrize("talk", [b"", b"some text\n"])
+def test_what_must_be_seen_is_never_passed_over(line: bytes, talk: bytes) -> None:
+    (alone,) = MetricReader().read(line + b"\n")
+    data = backlog(2000, n1000=line).replace(b" 0 |\n", b" 0 |\n" + talk)
+    read = MetricReader().read(data, 0, EVERY)
+    assert any(repr(point.values) == repr(alone.values) for point in read)
+
+
+def test_points_keep_the_step_of_a_line_that_is_passed_over() -> None:
+    read = MetricReader().read(backlog(2000, n1234=b"  val loss: 2.0"), 0, EVERY)
+    assert [p.step for p in read if "eval_loss" in p.values] == [1234]
+    rng = random.Random(1)
+    lines = [b"{'loss': %.4f, 'epoch': 0.1}\n" % rng.random() for _ in range(2000)]
+    lines[700] += b"{'eval_loss': 2.5, 'epoch': 0.2}\n"
+    whole = {p.offset: p for p in MetricReader().read(b"".join(lines))}
+    thinned = MetricReader().read(b"".join(lines), 0, EVERY)
+    assert len(thinned) < 400
+    assert thinned == [whole[point.offset] for point in thinned]
+
+
+def test_a_line_with_a_metric_of_the_users_is_never_passed_over() -> None:
+    data = backlog(2000, n1000=b"ppl 7.5", n1500=b"step 1500 loss 2.5 ppl 7.25")
+    own = MetricPattern(name="ppl", pattern=r"ppl (\S+)")
+    read = reader_of(own).read(data, 0, EVERY)
+    assert len(read) < 400
+    assert [p.values["ppl"] for p in read if "ppl" in p.values] == [7.5, 7.25]
