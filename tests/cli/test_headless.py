@@ -10,14 +10,7 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.headless import (
-    Report,
-    Watching,
-    build_result,
-    finish,
-    is_over,
-    watch,
-)
+from autoexp_tui.cli.headless import Report, Watching, finish, is_over, watch
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.events import events
@@ -32,60 +25,49 @@ from tests.support.scripted_handle import ScriptedHandle, with_job
 
 RUNNING = all_running(4)
 NAME = RUNNING.jobs[0].name
-FAILED = with_job(
-    RUNNING,
-    NAME,
-    state=JobState.FAILED,
-    cause=Cause.EXIT_CODE,
-    why=why("exit_code", code=1),
-)
+CODE = why("exit_code", code=1)
+FAILED = with_job(RUNNING, NAME, state=JobState.FAILED, cause=Cause.EXIT_CODE, why=CODE)
 FILE = FileExists(path="/out/a/done.txt", writer="a")
 MISSING = why("file_missing", path="/out/a/done.txt")
 OLDER = why("file_missing", path="/out/a/done.txt", newest="iter_1", age=90.0)
 SILENT = why("no_answer", place="/out", since=T0)
 DOOMED = why("doomed_file", path="/out/a/done.txt", writer="a", state="FAILED")
-PLANNING = PendingEffect(
-    effect_id="e1",
-    effect=PlanJobs(config_ref="more", job="a", action="saved/0"),
-    seq=1,
-    ordered_utc=1.0,
-)
+PLAN = PlanJobs(config_ref="more", job="a", action="saved/0")
+PLANNING = PendingEffect(effect_id="e1", effect=PLAN, seq=1, ordered_utc=1.0)
 
 
 def waiting(name: str, reason: Why | None, result: Result = Result.WAIT) -> JobRecord:
-    status = None
-    if reason is not None:
-        status = ConditionStatus(result=result, why=reason, since=0.0)
+    status = ConditionStatus(result=result, why=reason, since=0.0) if reason else None
     spec = job(name, start_conditions=(FILE,))
     return JobRecord(spec=spec, state=JobState.WAITING, since=T0, start=(status,))
 
 
 def behind(upstream: str) -> JobRecord:
     """A job that waits for another one's end."""
-    spec = job(
-        "last",
-        depends_on=(upstream,),
-        start_conditions=(JobStateIs(jobs=(upstream,), state="COMPLETED"),),
-    )
-    status = ConditionStatus(result=Result.WAIT, why=why("job_not_so"), since=0.0)
-    return JobRecord(spec=spec, state=JobState.WAITING, start=(status,))
+    end = JobStateIs(jobs=(upstream,), state="COMPLETED")
+    made = waiting("last", why("job_not_so"))
+    spec = job("last", depends_on=(upstream,), start_conditions=(end,))
+    return replace(made, spec=spec)
 
 
 CANNOT_START = waiting("b", DOOMED, Result.FAIL)
-ASKING = replace(
-    waiting("report", why("asks_you", prompt="Go on?")),
-    ask=Ask(digest="d1", prompt="Go on?", asked_at=T0, asked_lived=0.0),
-)
-REFUSED = JobRecord(
-    spec=job("b"),
-    state=JobState.HELD,
-    why=why("held_by_refusal", tries=3, seconds=300, message="no such word"),
-)
+ASK = Ask(digest="d1", prompt="Go on?", asked_at=T0, asked_lived=0.0)
+ASKING = replace(waiting("report", why("asks_you", prompt="Go on?")), ask=ASK)
+NO_WORD = why("held_by_refusal", tries=3, seconds=300, message="no such word")
+REFUSED = JobRecord(spec=job("b"), state=JobState.HELD, why=NO_WORD)
 OLD = replace(waiting("b", None), state=JobState.CANCELLED, since=T0 - 7 * 3600)
 
 
 def of(*jobs: JobRecord) -> Snapshot:
     return replace(RUNNING, jobs=jobs, live=(None,) * len(jobs), warnings=())
+
+
+def of_b(reason: Why | None) -> Snapshot:
+    return of(waiting("b", reason))
+
+
+def of_many(reason: Why) -> Snapshot:
+    return of(*(waiting(name, reason) for name in "bcd"))
 
 
 def after(*happened: Event) -> Snapshot:
@@ -98,29 +80,24 @@ def after(*happened: Event) -> Snapshot:
     return replace(RUNNING, events=(*RUNNING.events, *records))
 
 
-def told(*snapshots: Snapshot, quiet: bool = False) -> list[list[str]]:
-    """The lines that each of several looks adds, the session's own apart."""
+def told(*snapshots: Snapshot, quiet: bool = False) -> list[str]:
+    """The lines that the last looks add to the first one's."""
     lines: list[str] = []
-    report, found = Report(out=lines.append, quiet=quiet), []
-    for one in snapshots:
-        before = len(lines)
+    report = Report(out=lines.append, quiet=quiet)
+    report.show(snapshots[0])
+    before = len(lines) if snapshots[1:] else 0
+    for one in snapshots[1:]:
         report.show(one)
-        new = [line for line in lines[before:] if not line.startswith("session")]
-        found.append(new)
-    return found
+    return [line for line in lines[before:] if not line.startswith("session")]
 
 
+COUNTER = why("retry", reason="the counter stopped", attempt=2)
 AGAIN = events.RetryOrdered(
-    job=NAME,
-    wait_seconds=0.0,
-    from_checkpoint=True,
-    why=why("retry", reason="the counter stopped", attempt=2),
+    job=NAME, wait_seconds=0.0, from_checkpoint=True, why=COUNTER
 )
+ALL_MADE = why("attempts_spent", attempts=2, max=2)
 SPENT = events.ActionDropped(
-    job=NAME,
-    action="crashed/0",
-    trigger="attempt 2",
-    why=why("attempts_spent", attempts=2, max=2),
+    job=NAME, action="crashed/0", trigger="attempt 2", why=ALL_MADE
 )
 OFTEN = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
 NOTE = events.MessageLogged(text="saved", job=NAME)
@@ -132,118 +109,67 @@ PAUSED = replace(LOCAL, paused=why("paused_by", by="script"))
 WATCHED = campaign(31, role="viewer")
 STOPPED = replace(WATCHED, engine=replace(WATCHED.engine, halted_pid=4711))
 STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
+IN_STORM = replace(LOCAL, paused=STORM)
+MISSES = "waiting      b  waits for /out/a/done.txt"
+HOW_ASKED = ["asks         report waits for approval: Go on?", "approve k7f2"]
+HOW_PAUSED = ["submissions are paused by a script", "autoexp-sessions resume"]
+WAKES = "is stopped: `fg` in its terminal, or `kill -CONT 4711`"
+NEWS = {
+    "failure, once": (RUNNING, [FAILED, FAILED], [f"failed       {NAME}"]),
+    "a wait, once its reason is known": (
+        of_b(None),
+        [of_b(why("not_looked")), of_b(MISSING), of_b(MISSING)],
+        [MISSES],
+    ),
+    "another reason, not numbers": (
+        of_b(MISSING),
+        [of_b(OLDER), of_b(SILENT)],
+        ["o a"],
+    ),
+    "a new reason of many": (of_many(MISSING), [of_many(SILENT)], ["b and 2 more"]),
+    "what asks, with the command": (of(), [of(ASKING), of(ASKING)], HOW_ASKED),
+    "an old end": (of(), [of(OLD)], [clock_time(T0 - 7 * 3600)]),
+    "a pause, with the command": (LOCAL, [PAUSED, PAUSED], HOW_PAUSED),
+    "the end of a pause": (PAUSED, [LOCAL], ["jobs are submitted again"]),
+    "a storm has its warning": (LOCAL, [IN_STORM], []),
+    "a restart": (RUNNING, [after(AGAIN)], ["again as attempt 2: the counter stopped"]),
+    "one not decided yet": (RUNNING, [after(replace(AGAIN, held=True))], []),
+    "a restart that comes no more, once": (
+        RUNNING,
+        [after(SPENT), after(SPENT, SPENT)],
+        ["crashed/0: all 2 attempts are made"],
+    ),
+    "an action that fires no more": (
+        RUNNING,
+        [after(OFTEN)],
+        ["crashed/0: it has fired as often as it may (1)"],
+    ),
+    "an error, and no mere note": (RUNNING, [after(NOTE, ERROR)], ["error"]),
+    "nothing of before": (after(AGAIN), [after(AGAIN)], []),
+    "an engine that is stopped, and goes on": (
+        WATCHED,
+        [STOPPED, STOPPED, WATCHED],
+        [WAKES, "runs this session"],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("first", "then", "words"),
-    [
-        pytest.param(
-            RUNNING, [FAILED, FAILED], [f"failed       {NAME}"], id="failure, once"
-        ),
-        pytest.param(
-            of(waiting("b", None)),
-            [
-                of(waiting("b", why("not_looked"))),
-                of(waiting("b", MISSING)),
-                of(waiting("b", MISSING)),
-            ],
-            ["waiting      b  waits for /out/a/done.txt"],
-            id="a wait, once its reason is known",
-        ),
-        pytest.param(
-            of(waiting("b", MISSING)),
-            [of(waiting("b", OLDER)), of(waiting("b", SILENT))],
-            ["o answer"],
-            id="another reason, and not its numbers",
-        ),
-        pytest.param(
-            of(*(waiting(name, MISSING) for name in "bcd")),
-            [of(*(waiting(name, SILENT) for name in "bcd"))],
-            ["b and 2 more"],
-            id="one new reason of many jobs",
-        ),
-        pytest.param(
-            of(),
-            [of(ASKING), of(ASKING)],
-            ["asks         report waits for approval: Go on?", "approve k7f2"],
-            id="what asks, with the command that answers",
-        ),
-        pytest.param(of(), [of(OLD)], [clock_time(T0 - 7 * 3600)], id="an old end"),
-        pytest.param(
-            LOCAL,
-            [PAUSED, PAUSED],
-            ["submissions are paused by a script", "autoexp-sessions resume"],
-            id="a pause, with the command that ends it",
-        ),
-        pytest.param(
-            PAUSED, [LOCAL], ["jobs are submitted again"], id="the end of a pause"
-        ),
-        pytest.param(
-            LOCAL,
-            [replace(LOCAL, paused=why("storm", count=5))],
-            [],
-            id="a storm has its warning",
-        ),
-        pytest.param(
-            RUNNING,
-            [after(AGAIN)],
-            ["runs again as attempt 2: the counter stopped"],
-            id="a restart between two looks",
-        ),
-        pytest.param(
-            RUNNING, [after(replace(AGAIN, held=True))], [], id="one not decided yet"
-        ),
-        pytest.param(
-            RUNNING,
-            [after(SPENT), after(SPENT, SPENT)],
-            ["crashed/0: all 2 attempts are made"],
-            id="a restart that comes no more, once",
-        ),
-        pytest.param(
-            RUNNING,
-            [after(OFTEN)],
-            ["crashed/0: it has fired as often as it may (1)"],
-            id="an action that fires no more",
-        ),
-        pytest.param(
-            RUNNING, [after(NOTE, ERROR)], ["error"], id="an error, and no mere note"
-        ),
-        pytest.param(after(AGAIN), [after(AGAIN)], [], id="nothing of before"),
-        pytest.param(
-            WATCHED,
-            [STOPPED, STOPPED, WATCHED],
-            [
-                "is stopped: `fg` in its terminal, or `kill -CONT 4711`",
-                "runs this session",
-            ],
-            id="an engine that is stopped, and goes on",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("first", "then", "words"), NEWS.values(), ids=NEWS)
 def test_what_is_new_is_said_once(
     first: Snapshot, then: list[Snapshot], words: list[str]
 ) -> None:
-    lines = [line for look in told(first, *then)[1:] for line in look]
+    lines = told(first, *then)
     assert len(lines) == len(words), lines
-    assert [
-        word for word, line in zip(words, lines, strict=True) if word not in line
-    ] == []
+    found = zip(words, lines, strict=True)
+    assert [word for word, line in found if word not in line] == []
 
 
-def test_a_job_that_cannot_start_is_told_as_that() -> None:
-    ((line,),) = told(of(CANNOT_START))
+def test_a_job_that_cannot_start_is_told_as_that_and_nothing_to_who_is_quiet() -> None:
+    (line,) = told(of(CANNOT_START))
     assert "cannot start" in line
     assert "will not come" in line
     assert "R retries" not in line
-
-
-def test_who_wants_no_lines_gets_none() -> None:
-    assert told(RUNNING, FAILED, quiet=True) == [[], []]
-
-
-def test_json_says_why_a_job_waits_for_approval() -> None:
-    told_as_json = json.dumps(build_result(of(ASKING)))
-    assert '"why": "waits for your approval: Go on?"' in told_as_json
+    assert told(RUNNING, FAILED, quiet=True) == []
 
 
 class Answering(ScriptedHandle):
@@ -272,37 +198,37 @@ def test_who_watches_stays_until_the_last_order_is_answered() -> None:
 
 def paused(reason: Why) -> Snapshot:
     """A campaign of which nothing is outside any more."""
-    rest = tuple(
+    rest = (
         job if job.ended else replace(job, state=JobState.RETRYING)
         for job in LOCAL.jobs
     )
-    return replace(LOCAL, paused=reason, jobs=rest, pending=())
+    return replace(LOCAL, paused=reason, jobs=tuple(rest), pending=())
 
 
 DONE = all_done(4)
-CANARY = replace(
-    DONE, jobs=(*DONE.jobs[:-1], replace(DONE.jobs[-1], state=JobState.HELD))
-)
-NO_WAIT = Watching(wait_for_approval=False)
+LAST_HELD = replace(DONE.jobs[-1], state=JobState.HELD)
+CANARY = replace(DONE, jobs=(*DONE.jobs[:-1], LAST_HELD))
+TO_COME = replace(DONE, open=True, pending=(PLANNING,))
+WAIT = Watching()
 
 
 @pytest.mark.parametrize(
     ("snapshot", "how", "over"),
     [
-        (FAILED, Watching(), False),
-        (DONE, Watching(), True),
-        (replace(DONE, open=True, pending=(PLANNING,)), Watching(), False),
-        (CANARY, Watching(), True),
-        (of(CANNOT_START, behind("b")), Watching(), True),
-        (of(REFUSED, behind("b")), Watching(), True),
-        (of(CANNOT_START, RUNNING.jobs[0]), Watching(), False),
-        (of(CANNOT_START, ASKING), Watching(), False),
-        (of(ASKING, behind("report")), Watching(), False),
-        (of(ASKING, behind("report")), NO_WAIT, True),
-        (paused(STORM), Watching(), True),
-        (replace(all_running(4), paused=STORM), Watching(), False),
+        (FAILED, WAIT, False),
+        (DONE, WAIT, True),
+        (TO_COME, WAIT, False),
+        (CANARY, WAIT, True),
+        (of(CANNOT_START, behind("b")), WAIT, True),
+        (of(REFUSED, behind("b")), WAIT, True),
+        (of(CANNOT_START, RUNNING.jobs[0]), WAIT, False),
+        (of(CANNOT_START, ASKING), WAIT, False),
+        (of(ASKING, behind("report")), WAIT, False),
+        (of(ASKING, behind("report")), Watching(wait_for_approval=False), True),
+        (paused(STORM), WAIT, True),
+        (replace(all_running(4), paused=STORM), WAIT, False),
         (paused(STORM), Watching(stop_in_storm=False), False),
-        (paused(why("paused_by", by="cockpit")), Watching(), False),
+        (paused(why("paused_by", by="cockpit")), WAIT, False),
     ],
 )
 def test_a_run_is_over_when_nothing_moves_without_a_person(
@@ -311,61 +237,36 @@ def test_a_run_is_over_when_nothing_moves_without_a_person(
     assert is_over(snapshot, how) is over
 
 
-ALL = frozenset[str]()
-CHOSEN = frozenset(job.name for job in CANARY.jobs[:-1])
+CHOSEN = tuple(job.name for job in CANARY.jobs[:-1])
+RUN = "autoexp-run --session k7f2"
+APPROVE = "autoexp-sessions approve k7f2"
+RESUME = "autoexp-sessions resume k7f2 --state-dir /state"
+QUICK = "5 quick failures in a row in stage stable"
+WHY_WAITS = '"why": "waits for your approval: Go on?"'
+LEFT = ExitCode.JOBS_NOT_COMPLETED
 
 
 @pytest.mark.parametrize(
     ("snapshot", "chosen", "code", "said"),
     [
-        (DONE, ALL, ExitCode.OK, ()),
+        (DONE, (), ExitCode.OK, ()),
         (CANARY, CHOSEN, ExitCode.OK, ()),
-        (CANARY, ALL, ExitCode.JOBS_NOT_COMPLETED, ()),
-        (
-            replace(DONE, open=True, pending=(PLANNING,)),
-            ALL,
-            ExitCode.JOBS_NOT_COMPLETED,
-            (),
-        ),
-        (
-            of(CANNOT_START, behind("b")),
-            ALL,
-            ExitCode.JOBS_NOT_COMPLETED,
-            ("1 job cannot start", "autoexp-run --session k7f2"),
-        ),
-        (
-            of(REFUSED, behind("b")),
-            ALL,
-            ExitCode.JOBS_NOT_COMPLETED,
-            ("1 job held", "autoexp-run --session k7f2"),
-        ),
-        (
-            of(ASKING, behind("report")),
-            ALL,
-            ExitCode.JOBS_NOT_COMPLETED,
-            ("1 job waits for approval", "autoexp-sessions approve k7f2"),
-        ),
-        (
-            paused(STORM),
-            ALL,
-            ExitCode.GUARD,
-            (
-                "5 quick failures in a row in stage stable",
-                "no space left",
-                "autoexp-sessions resume k7f2 --state-dir /state",
-                "autoexp-run --session k7f2",
-            ),
-        ),
+        (CANARY, (), LEFT, ()),
+        (TO_COME, (), LEFT, ()),
+        (of(CANNOT_START, behind("b")), (), LEFT, ("1 job cannot start", RUN)),
+        (of(REFUSED, behind("b")), (), LEFT, ("1 job held", RUN)),
+        (of(ASKING), (), LEFT, ("1 job waits for approval", APPROVE, WHY_WAITS)),
+        (paused(STORM), (), ExitCode.GUARD, (QUICK, "no space left", RESUME, RUN)),
     ],
 )
 def test_the_end_has_its_code_and_says_how_to_go_on(
     snapshot: Snapshot,
-    chosen: frozenset[str],
+    chosen: tuple[str, ...],
     code: ExitCode,
     said: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert finish(snapshot, as_json=True, chosen=chosen) == code
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["session"] == snapshot.session
-    assert [words for words in said if words not in shown.err] == []
+    assert finish(snapshot, as_json=True, chosen=frozenset(chosen)) == code
+    out, err = capsys.readouterr()
+    assert json.loads(out)["session"] == snapshot.session
+    assert [words for words in said if words not in out + err] == []
