@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs, TimeReached
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState, Outcome
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import find_highest_epoch, take_lease
-from autoexp_tui.storage.processes import Identity, read_start
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
@@ -40,32 +43,40 @@ class Place:
     def say(self, *argv: str) -> Said:
         """What a command says: its exit code, stdout, stderr."""
         code = run_guarded(main, [*argv, "--state-dir", str(self.state_dir)])
-        captured = self.capsys.readouterr()
-        return code, captured.out, captured.err
+        return code, *self.capsys.readouterr()
+
+    def told(self, *argv: str, code: int = 0) -> str:
+        """What it says on both streams; it must end with `code`."""
+        found, out, err = self.say(*argv)
+        assert found == code, out + err
+        return out + err
+
+    def json(self, *argv: str) -> Any:
+        """What it prints for programs, in a line of strict JSON."""
+        (line,) = self.say(*argv, "--json")[1].splitlines()
+        return json.loads(line, parse_constant=_refuse)
 
     def plan(self) -> Plan:
         """train -> wait (three conditions) -> ask."""
-        train = self._job("train", 0)
-        wait = self._job(
-            "wait",
-            1,
-            start_conditions=(
-                JobStateIs(jobs=("train",), state="COMPLETED"),
-                FileExists(path=str(self.root / "never")),
-                TimeReached(at=4e9),
+        ended = JobStateIs(jobs=("train",), state="COMPLETED")
+        never = FileExists(path=str(self.root / "never"))
+        stop = FileExists(path=str(self.root / "stop"))
+        waits = (ended, never, TimeReached(at=4e9))
+        asks = (Approval(prompt="Go on?"),)
+        jobs = (
+            self._job("train", 0),
+            self._job(
+                *("wait", 1, ("train",)),
+                start_conditions=waits,
+                cancel_conditions=(stop,),
             ),
-            cancel_conditions=(FileExists(path=str(self.root / "stop")),),
-            depends_on=("train",),
+            self._job("asks", 2, start_conditions=asks),
         )
-        asks = self._job("asks", 2, start_conditions=(Approval(prompt="Go on?"),))
-        return Plan(
-            plan_id="p",
-            name="small",
-            state_dir=str(self.state_dir),
-            jobs=(train, wait, asks),
-        )
+        return Plan(plan_id="p", name="small", state_dir=str(self.state_dir), jobs=jobs)
 
-    def _job(self, name: str, index: int, **fields: object) -> JobSpec:
+    def _job(
+        self, name: str, index: int, depends_on: tuple[str, ...] = (), **fields: Any
+    ) -> JobSpec:
         return JobSpec(
             name=name,
             index=index,
@@ -73,7 +84,8 @@ class Place:
             command=("true",),
             output_dir=str(self.root / "out" / name),
             log_dir=str(self.root / "logs" / name),
-            **fields,  # type: ignore[arg-type]
+            depends_on=depends_on,
+            **fields,
         )
 
     def session(
@@ -89,16 +101,13 @@ class Place:
         session = create_session(self.state_dir, lambda _length: session_id)
         lease = take_lease(session, ManualClock())
         journal = FileJournal(session, lease)
-        sha = journal.add_plan(plan or self.plan())
-        state = SessionState(plans={sha: plan or self.plan()})
-        draft = Draft(state, Moment(t, t, t), lease.epoch)
+        plan = plan or self.plan()
+        sha = journal.add_plan(plan)
+        draft = Draft(SessionState(plans={sha: plan}), Moment(t, t, t), lease.epoch)
+        versions = {"engine_version": "1", "wrapper_version": "1"}
         draft.emit(
             events.SessionStarted(
-                session=session_id,
-                name="small",
-                engine_version="1",
-                wrapper_version="1",
-                plan_sha=sha,
+                session=session_id, name="small", plan_sha=sha, **versions
             )
         )
         draft.emit(events.EngineStarted(host="here", pid=1))
@@ -113,36 +122,55 @@ class Place:
         return session
 
 
+def _refuse(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
+
+
 def all_ended() -> list[events.Event]:
     """Every job of the small plan, each in another way."""
-    from autoexp_tui.model.states import Cause, JobState
-
+    skipped = {"state": JobState.SKIPPED, "cause": Cause.UPSTREAM}
     return [
         events.JobsReleased(jobs=("train", "wait", "asks")),
         events.JobEnded(job="train", state=JobState.CANCELLED, cause=Cause.USER),
-        events.JobEnded(job="wait", state=JobState.SKIPPED, cause=Cause.UPSTREAM),
-        events.JobEnded(job="asks", state=JobState.SKIPPED, cause=Cause.UPSTREAM),
+        events.JobEnded(job="wait", **skipped),  # type: ignore[arg-type]
+        events.JobEnded(job="asks", **skipped),  # type: ignore[arg-type]
     ]
+
+
+def ordered(number: int = 1) -> events.Event:
+    """So many attempts of `train` are sent."""
+    sent = SubmitTasks(token=f"t{number}", tasks=(("train", number),))
+    return events.EffectOrdered(effect_id=f"e{number}", effect=sent)
+
+
+def in_queue(number: int = 1) -> list[events.Event]:
+    """`train` was sent, and taken."""
+    taken = events.SubmissionAccepted(
+        token=f"t{number}", executor_ids=("7",), submitted_at=1001.0
+    )
+    return [events.JobsReleased(jobs=("train",)), ordered(number), taken]
+
+
+def begun(number: int = 1, at: float = 1.0) -> list[events.Event]:
+    """An attempt of `train` runs."""
+    run = events.RunBegan(job="train", attempt=number, run=0, began_at=at)
+    return [*in_queue(number), run]
+
+
+def failed(**more: Any) -> events.AttemptEnded:
+    """The first attempt of `train` has."""
+    fields = {"cause": Cause.EXIT_CODE, **more}
+    return events.AttemptEnded(job="train", attempt=1, outcome=Outcome.FAILED, **fields)
 
 
 def held_elsewhere(session: SessionDir) -> None:
     """An engine on another host took the session."""
-    me = Identity.get_own()
-    _take(session, replace(me, host="cn17", machine="m2", boot="b2"))
+    held_by(session, host="cn17", machine="m2", boot="b2")
 
 
-def held_by_the_dead(session: SessionDir) -> None:
-    """A process of this host that is gone took the session."""
-    _take(session, replace(Identity.get_own(), started="1"))
-
-
-def held_by(session: SessionDir, pid: int) -> None:
-    """A process of this host took the session."""
-    me = Identity.get_own()
-    _take(session, replace(me, pid=pid, started=read_start(pid) or ""))
-
-
-def _take(session: SessionDir, holder: Identity) -> None:
+def held_by(session: SessionDir, **who: Any) -> None:
+    """A process took the session; `who`: how it differs from this one."""
     epoch = find_highest_epoch(session) + 1
-    record = {"epoch": epoch, "since": 1000.0, **asdict(holder)}
+    holder = asdict(replace(Identity.get_own(), **who))
+    record = {"epoch": epoch, "since": 1000.0, **holder}
     (session.lease / f"{epoch}.json").write_text(json.dumps(record))

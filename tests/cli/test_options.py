@@ -1,128 +1,137 @@
-"""What command lines mean, and what is said of errors, whoever wrote them."""
+"""What command lines mean, what is said of errors, and the yes that a plan needs."""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from autoexp_tui.cli import tui
-from autoexp_tui.cli.diagnostics import ExitCode, run_guarded, say
+from autoexp_tui.cli import plan as plan_command
+from autoexp_tui.cli import run, submit, tui
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.diagnostics import say as say_it
+from autoexp_tui.cli.open import choose_jobs, confirm
 from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
+    NotConfirmed,
     Problem,
     SessionOwned,
     UsageError,
     ValidationFailed,
 )
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
+from autoexp_tui.model.states import JobState
+from autoexp_tui.storage.manifests import write_manifest
+from tests.model.builders import job, plan
+from tests.support.campaigns import planned
+
+Say = Callable[..., tuple[int, str, str]]
+Patch = pytest.MonkeyPatch
+LOCAL = "++slurm.client.class_name=LocalClient"
 
 
-def options(*argv: str) -> Options:
-    return parse_options("autoexp-run", "about", argv)[0]
+def options(words: str) -> Options:
+    return parse_options("autoexp-run", "about", words.split())[0]
 
 
-def test_options_and_overrides_come_in_any_order() -> None:
-    found = options("optim.lr=1e-3", "--config-ref", "exp", "+new=1", "--json", "~old")
-    assert found.overrides == ("optim.lr=1e-3", "+new=1", "~old")
-    assert (found.config_ref, found.json) == ("exp", True)
-
-
-def test_the_state_directory_of_the_option_wins_over_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            "optim.lr=1e-3 --config-ref exp +new=1 --json ~old",
+            {
+                "overrides": ("optim.lr=1e-3", "+new=1", "~old"),
+                "config_ref": "exp",
+                "json": True,
+            },
+        ),
+        ("", {"state_dir": "/from/env"}),
+        ("--state-dir /given", {"state_dir": "/given"}),
+        ("--approve none", {"approve": set()}),
+        ("--approve all", {"approve": {"*"}}),
+        ("--approve report,eval", {"approve": {"report", "eval"}}),
+        ("--local a=1", {"overrides": ("a=1", LOCAL)}),
+    ],
+)
+def test_options_and_overrides_mean_this_in_any_order(
+    monkeypatch: Patch, words: str, expected: dict[str, object]
 ) -> None:
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "/from/env")
-    assert options().state_dir == "/from/env"
-    assert options("--state-dir", "/given").state_dir == "/given"
+    found = options(words)
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "stages"),
-    [("none", set()), ("all", {"*"}), ("report,eval", {"report", "eval"})],
-)
-def test_approve_names_nobody_everybody_or_stages(given: str, stages: set[str]) -> None:
-    assert options("--approve", given).approve == stages
-
-
-def test_local_chooses_the_local_executor() -> None:
-    local = "++slurm.client.class_name=LocalClient"
-    assert options("--local", "a=1").overrides == ("a=1", local)
-
-
-@pytest.mark.parametrize("text", ["plan", "= 3", "two words", "9x=1"])
-def test_an_argument_that_is_no_override_is_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(UsageError, match="neither an option nor an override"):
-        options(text)
-
-
-@pytest.mark.parametrize("words", [("--sesion", "k7f2"), ("--config", "exp")])
-def test_an_unknown_or_shortened_option_is_a_usage_error(words: Sequence[str]) -> None:
-    with pytest.raises(UsageError, match=words[0]):
-        options(*words)
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
+    ("word", "problem"),
     [
-        (UsageError("x"), 2),
-        (ValidationFailed("x", problems=(Problem("y"),)), 3),
-        (SessionOwned("x"), 4),
-        (EnvironmentFailed("x"), 5),
-        (KeyboardInterrupt(), 130),
+        ("plan", "neither an option nor an override"),
+        ("= 3", "neither an option nor an override"),
+        ("two words", "neither an option nor an override"),
+        ("9x=1", "neither an option nor an override"),
+        ("--sesion", "--sesion"),
+        ("--config", "--config"),  # no option is shortened
+    ],
+)
+def test_what_is_no_option_or_override_is_refused(word: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        parse_options("autoexp-run", "about", [word])
+
+
+INTERNAL = (
+    "internal error: ZeroDivisionError: oops\n"
+    "  This is a bug in autoexp-tui. The traceback is in /"
+)
+HOSTILE = UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (HOSTILE, 2, "error: no job `ab`\n  one\n  to a line\n"),
+        (ValidationFailed("x", problems=(Problem("y"),)), 3, "error: x"),
+        (SessionOwned("x"), 4, "error: x\n"),
+        (EnvironmentFailed("x"), 5, "error: x\n"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (ZeroDivisionError("oops"), ExitCode.INTERNAL, INTERNAL),
     ],
 )
 def test_each_kind_of_error_has_its_exit_code_and_no_traceback(
-    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+    say: Say, error: BaseException, code: int, said: str
 ) -> None:
     def main(_argv: Sequence[str]) -> int:
         raise error
 
-    assert run_guarded(main, []) == code
-    assert "Traceback" not in capsys.readouterr().err
-
-
-def test_a_bug_ends_with_70_and_says_where_its_traceback_is(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def main(_argv: Sequence[str]) -> int:
-        raise ZeroDivisionError("oops")
-
-    assert run_guarded(main, []) == ExitCode.INTERNAL
-    said = capsys.readouterr().err
-    assert "internal error: ZeroDivisionError: oops" in said
-    assert "The traceback is in /" in said
-
-
-def test_an_error_that_quotes_outside_text_steers_no_terminal(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    def main(argv: Sequence[str]) -> int:
-        raise UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
-
-    assert run_guarded(main, []) == 2
-    assert capsys.readouterr().err == "error: no job `ab`\n  one\n  to a line\n"
+    found, _, err = say(main)
+    assert found == code
+    assert err.startswith(said)
+    assert "Traceback" not in err
 
 
 def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch,
 ) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         monkeypatch.setattr(sys, "stderr", gone)
-        say("words")
+        say_it("words")
         monkeypatch.undo()
         with suppress(OSError):
             gone.close()
 
 
-def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_a_terminal(monkeypatch: Patch) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: True))
 
@@ -130,52 +139,187 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "config"),
     [
-        (["-C", "conf"], "exp"),
-        (["lr=3"], "exp"),
-        (["--config-ref", "mine", "lr=3"], "mine"),
-        (["--session", "k7f2", "-C", "conf"], ""),
-        (["--manifest", "plan.json", "-C", "conf"], ""),
+        ("-C conf", "exp"),
+        ("lr=3", "exp"),
+        ("--config-ref mine lr=3", "mine"),
+        ("--session k7f2 -C conf", ""),
+        ("--manifest plan.json -C conf", ""),
     ],
 )
 def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
-    monkeypatch: pytest.MonkeyPatch, words: list[str], config: str
+    monkeypatch: Patch, words: str, config: str
 ) -> None:
     on_a_terminal(monkeypatch)
-    shown: list[Options] = []
-    monkeypatch.setattr(
-        tui,
-        "Cockpit",
-        lambda options, _: SimpleNamespace(run=lambda: shown.append(options)),
-    )
-    tui.main(words)
-    assert [options.config_ref for options in shown] == [config]
+    shown: list[str] = []
+
+    def cockpit(options: Options, _: object) -> SimpleNamespace:
+        return SimpleNamespace(run=lambda: shown.append(options.config_ref))
+
+    monkeypatch.setattr(tui, "Cockpit", cockpit)
+    tui.main(words.split())
+    assert shown == [config]
 
 
-@pytest.mark.parametrize(
-    ("text", "speed"), [("1", 1.0), ("60x", 60.0), ("1e6x", 1e6), ("max", math.inf)]
-)
-def test_a_replay_s_speed_is_a_number_or_as_fast_as_it_goes(
-    text: str, speed: float
+def test_a_replay_s_speed_is_a_number_or_as_fast_as_it_goes_and_takes_no_plan(
+    monkeypatch: Patch,
 ) -> None:
-    assert tui.parse_speed(text) == speed
-
-
-@pytest.mark.parametrize("text", ["", "x", "0.5x", "-1", "nan", "fast"])
-def test_what_is_no_speed_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="speed"):
-        tui.parse_speed(text)
-
-
-def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, speed in {"1": 1.0, "60x": 60.0, "1e6x": 1e6, "max": math.inf}.items():
+        assert tui.parse_speed(text) == speed
+    for text in ("", "x", "0.5x", "-1", "nan", "fast"):
+        with pytest.raises(UsageError, match="speed"):
+            tui.parse_speed(text)
     on_a_terminal(monkeypatch)
     with pytest.raises(UsageError, match="plays what happened"):
         tui.main(["--replay", "--config-ref", "exp"])
 
 
 def test_a_cockpit_without_a_terminal_is_a_lack_of_the_environment(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: Patch, say: Say
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    with pytest.raises(EnvironmentFailed, match="needs a terminal") as failed:
-        tui.main(["--config-ref", "exp"])
-    assert failed.value.exit_code == 5
+    code, _, err = say(tui.main, "--config-ref", "exp")
+    assert (code, "needs a terminal" in err) == (5, True)
+
+
+def sized(number: int, hours: float = 1.0, gpus: int = 60, family: int = 0) -> JobSpec:
+    made = job(f"j{number}", number, family=f"f{family}")
+    limit = hours * 3600.0 or None
+    return replace(made, resources=Resources(time_limit_seconds=limit, gpus=gpus))
+
+
+def bounded(gpu_hours: int, jobs: int | None, *specs: JobSpec) -> Plan:
+    settings = {"confirm_gpu_hours": gpu_hours, "confirm_jobs": jobs}
+    return plan(*specs, executor=ExecutorSpec(settings=settings))
+
+
+LARGE = bounded(100, 2, *(sized(n, 10.0, 4) for n in range(3)))
+FAMILIES = bounded(120, None, *(sized(n, family=n // 2) for n in range(4)))
+ABOVE = (
+    "120 GPU h, above the bound of 100 (slurm.confirm.gpu_hours); "
+    "3 jobs, above the bound of 2 (slurm.confirm.jobs)"
+)
+ASKED = f"This submits {ABOVE}.\nSubmit? [y/N] "
+DONE = SimpleNamespace(done={"j0": None, "j1": None})
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def answering(monkeypatch: Patch) -> Callable[[str], Terminal]:
+    """A terminal on which somebody answers; what is shown on it."""
+
+    def prepare(answer: str) -> Terminal:
+        shown = Terminal()
+        monkeypatch.setattr(sys, "stdin", Terminal(answer))
+        monkeypatch.setattr(sys, "stderr", shown)
+        return shown
+
+    return prepare
+
+
+Answering = Callable[[str], Terminal]
+
+
+@pytest.mark.parametrize("main", [run.main, submit.main])
+def test_without_a_terminal_it_is_refused_and_nothing_starts(
+    tmp_path: Path, say: Say, main: Callable[[Sequence[str]], int]
+) -> None:
+    manifest = str(write_manifest(tmp_path, LARGE))
+    code, _, err = say(main, "--manifest", manifest, "--state-dir", str(tmp_path))
+    assert (code, err) == (
+        3,
+        f"error: this submits {ABOVE}\n"
+        "  Add --yes to do it; `slurm.confirm` in the config has the bounds.\n",
+    )
+    assert [one.name for one in tmp_path.iterdir()] == ["manifests"]
+
+
+def test_on_a_terminal_it_is_asked_and_anything_but_a_yes_is_a_no(
+    answering: Answering,
+) -> None:
+    for answer in ("y\n", "Yes\n"):
+        shown = answering(answer)
+        confirm(LARGE, Options())
+        assert shown.getvalue() == ASKED
+    for answer in ("n\n", "\n", "", "yess\n"):
+        answering(answer)
+        with pytest.raises(NotConfirmed, match="not submitted"):
+            confirm(LARGE, Options())
+
+
+def test_what_is_confirmed_done_or_within_the_bounds_is_not_asked(
+    answering: Answering, monkeypatch: Patch
+) -> None:
+    shown = answering("n\n")
+    confirm(LARGE, Options(yes=True))
+    confirm(LARGE, Options(yes=True), asks=False)
+    confirm(plan(job("a")), Options())
+    with pytest.raises(NotConfirmed, match="--submit submits 120 GPU h"):
+        confirm(LARGE, Options(), asks=False)
+    monkeypatch.setattr("autoexp_tui.storage.done_file.check_done", lambda _: DONE)
+    confirm(LARGE, Options())
+    assert shown.getvalue() == ""
+    with pytest.raises(NotConfirmed):
+        confirm(LARGE, Options(force=True))
+    assert choose_jobs(FAMILIES, Options(), first_family=True) == ("j2", "j3")
+
+
+def test_jobs_without_a_time_limit_are_told_with_the_rest(answering: Answering) -> None:
+    shown = answering("y\n")
+    confirm(replace(LARGE, jobs=(*LARGE.jobs, sized(3, 0, 1))), Options())
+    assert "; 1 job without a time limit.\n" in shown.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--session", "k7f2", "--first-family"], "new session"),
+        (["--rest"], "needs the session"),
+    ],
+)
+def test_one_family_is_of_a_plan_and_the_rest_of_a_session(
+    words: list[str], problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        run.main(words)
+
+
+class Held:
+    """A session of which all but the first job is held."""
+
+    closed = False
+
+    def snapshot(self) -> Snapshot:
+        states = [JobState.COMPLETED, *[JobState.HELD] * 3]
+        pairs = zip(planned(10).jobs[:4], FAMILIES.jobs, states, strict=True)
+        jobs = [replace(view, spec=spec, state=state) for view, spec, state in pairs]
+        return replace(planned(10), plan=FAMILIES, jobs=tuple(jobs))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_of_a_family_or_the_rest_its_own_cost_alone_is_confirmed(
+    say: Say, monkeypatch: Patch
+) -> None:
+    with pytest.raises(NotConfirmed, match="240 GPU h"):
+        choose_jobs(FAMILIES, Options(), first_family=False)
+    assert choose_jobs(FAMILIES, Options(), first_family=True)
+    rest, found = Held(), SimpleNamespace(path="")
+    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda _: found)
+    monkeypatch.setattr("autoexp_tui.cli.open.SessionOpener.own", lambda *_: rest)
+    code, _, err = say(run.main, "--session", "k7f2", "--rest")
+    assert (code, rest.closed) == (3, True)
+    assert "this submits 180 GPU h" in err
+
+
+def test_a_plan_says_what_it_may_cost(tmp_path: Path, say: Say) -> None:
+    words = ["--manifest", str(write_manifest(tmp_path, LARGE))]
+    code, shown, _ = say(plan_command.main, *words)
+    assert code == 0
+    assert "estimate  3 jobs: at most 120 GPU h, 30 CPU h an attempt each\n" in shown
+    found = json.loads(say(plan_command.main, *words, "--json")[1])["estimate"]
+    assert (found["gpu_hours"], len(found["confirm"])) == (120.0, 2)

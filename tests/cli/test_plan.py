@@ -1,101 +1,208 @@
-"""autoexp-plan, and what commands say of a plan that cannot be made."""
+"""autoexp-plan: what it refuses, what it finds wrong, and what changed since."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
+from autoexp_tui.cli.plan_diff import compare_to_last, find_changes
 from autoexp_tui.cli.run import main as run
-from autoexp_tui.storage.manifests import write_manifest
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.planning.plan_diff import list_first_differences
+from autoexp_tui.storage.manifests import find_manifest, write_manifest
+from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.config.config_trees import write_tree
 from tests.model.builders import job, plan
 from tests.storage.test_session_list import Engine
 from tests.support.journal_contract import PLAN
 
-Say = Callable[..., tuple[int, str, str]]
+Said = tuple[int, str, str]
+Say = Callable[..., Said]
 
 EXP = """
-project: {name: "lr{lr}", base_output_dir: out}
-lr: 1
+project: {name: "seed{seed}", base_output_dir: out}
+seed: 1
+lr: 1e-3
+warmup: ${oc.eval:${lr}*10}
 backend: {class_name: Command, command: ["true", "${lr}"]}
-sweep: {params: {lr: [1, 2]}}
+sweep: {params: {seed: [1, 2], lr: LR}}
 """
 
 
+def write(root: Path, lr: str = "1e-3", config: str = EXP) -> None:
+    write_tree(root / "config", exp=config.replace("LR", lr))
+
+
 @pytest.fixture
-def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
+def plan_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
     """Run autoexp-plan where ./config/exp.yaml is."""
     monkeypatch.chdir(tmp_path)
-    write_tree(tmp_path / "config", exp=EXP)
-    return partial(say, main)
+    write(tmp_path)
+    return lambda *argv: say(main, *argv, "--state-dir", "state")
 
 
-def test_the_plan_of_a_session_is_shown(say: Say, tmp_path: Path) -> None:
+def test_a_session_s_plan_is_shown_and_takes_nothing_else(
+    plan_here: Say, say: Say, tmp_path: Path
+) -> None:
     Engine(tmp_path / "state", "k7f2", 1.0)
-    given = ("--session", "k7f2", "--state-dir", str(tmp_path / "state"))
-    code, out, _ = say(*given, "--json")
+    code, out, _ = plan_here("--session", "k7f2", "--json")
     assert code == 0
     assert [one["name"] for one in json.loads(out)["jobs"]] == [PLAN.jobs[0].name]
-    assert say(*given, "--points")[0] == 2
-
-
-def test_a_manifest_is_validated_once_more(say: Say, tmp_path: Path) -> None:
-    twice = plan(job("a"), job("a", 1))
-    manifest = write_manifest(tmp_path / "state", twice)
-    code, _, err = say("--manifest", str(manifest))
-    assert code == 3
-    assert "2 jobs have the name a" in err
-
-
-def test_a_manifest_that_is_not_there_says_how_one_is_made(say: Say) -> None:
-    code, _, err = say("--manifest", "none.json")
-    assert (code, err) == (
-        2,
-        "error: none.json: there is no such manifest\n"
-        "  autoexp-plan writes one and prints its path\n",
-    )
+    assert plan_here("--session", "k7f2", "--points")[0] == 2
+    code, _, err = say(run, "--session", "k7f2", "--state-dir", "state", "lr=3")
+    assert (code, "--session takes no overrides" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
-    ("argv", "said"),
+    ("words", "code", "said"),
     [
-        (["lr=3"], "lr=3: --manifest takes no overrides"),
-        (["--points"], "--manifest is a finished plan"),
+        ("--manifest twice.json", 3, "2 jobs have the name a"),
+        (
+            "--manifest none.json",
+            2,
+            "error: none.json: there is no such manifest\n"
+            "  autoexp-plan writes one and prints its path\n",
+        ),
+        ("--manifest twice.json lr=3", 2, "lr=3: --manifest takes no overrides"),
+        ("--manifest twice.json --points", 2, "--manifest is a finished plan"),
+        (
+            "lrr=3",  # one fault of the config is one message
+            2,
+            "error: override lrr: there is no such key\n"
+            "  did you mean `lr`? write `++lrr=...` to add it\n",
+        ),
+        ("--points --diff exp", 2, "--points and --diff are different questions"),
     ],
 )
-def test_what_a_finished_plan_cannot_heed_is_refused(
-    say: Say, tmp_path: Path, argv: list[str], said: str
+def test_what_cannot_be_planned_is_refused(
+    plan_here: Say, tmp_path: Path, words: str, code: int, said: str
 ) -> None:
-    manifest = write_manifest(tmp_path / "state", plan(job("a")))
-    code, _, err = say("--manifest", str(manifest), *argv)
-    assert code == 2
-    assert said in err
+    made = write_manifest(tmp_path / "other", plan(job("a"), job("a", 1)))
+    made.rename(tmp_path / "twice.json")
+    found, out, err = plan_here(*words.split())
+    assert (found, out) == (code, "")
+    assert err == said if said.startswith("error") else said in err
 
 
-def test_a_session_takes_no_overrides(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.usefixtures("planned_here")
+def test_the_other_plan_may_be_named_in_any_way(plan_here: Say, tmp_path: Path) -> None:
+    assert "since the plan" not in plan_here()[1]
+    again = plan_here()[1]
+    assert ": nothing differs: 2 jobs\n" in again
+    old = Path(again.strip().splitlines()[-1].split()[-1])  # where the manifest lies
+    assert "since the plan" not in plan_here("--manifest", str(old))[1]
+    session = Engine(tmp_path / "state", "k7f2", 1.0).session
+    session.plan.write_bytes(old.read_bytes())
+    write(tmp_path, "3e-4")
+    plan_id = old.stem.removeprefix("plan_")
+    for other in ("exp", str(old), plan_id, old.stem, plan_id[:8], "k7f2"):
+        code, out, err = plan_here("--diff", other)
+        assert (code, err) == (0, "")
+        assert out.splitlines()[1:] == [
+            "2 jobs changed",
+            "  ~ 2 jobs: lr 1e-3 -> 3e-4; warmup 0.01 -> 3e-3; "
+            "backend.command [true, 1e-3] -> [true, 3e-4] (seed1, seed2)",
+        ]
+    tree = json.loads(plan_here("--diff", str(old), "--json")[1])
+    assert (tree["old"], tree["counts"]["changed"]) == (plan_id, 2)
+
+
+@pytest.mark.usefixtures("planned_here")
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            "k7f3",
+            "{root}/state: --diff k7f3: no manifest, plan, session or config of that "
+            "name\n  did you mean `k7f2`?\n",
+        ),
+        (
+            "exp",
+            "--diff exp: the only plan of exp is this one\n"
+            "  Name a manifest, a plan's id or a session to compare with.\n",
+        ),
+    ],
+)
+def test_where_there_is_no_other_plan_it_says_what_there_is(
+    plan_here: Say, tmp_path: Path, other: str, said: str
 ) -> None:
-    code = run_guarded(run, ["--session", "k7f2", "--state-dir", str(tmp_path), "lr=3"])
-    assert code == 2
-    assert "--session takes no overrides" in capsys.readouterr().err
+    Engine(tmp_path / "state", "k7f2", 1.0)
+    code, _, err = plan_here("--diff", other)
+    assert (code, err) == (2, f"error: {said.format(root=tmp_path)}")
 
 
-def test_one_fault_of_the_config_is_one_message(say: Say) -> None:
-    code, _, err = say("lrr=3")
-    assert (code, err) == (
-        2,
-        "error: override lrr: there is no such key\n"
-        "  did you mean `lr`? write `++lrr=...` to add it\n",
+@pytest.mark.usefixtures("planned_here")
+def test_a_plan_says_what_changed_since_the_last_one(
+    plan_here: Say, tmp_path: Path
+) -> None:
+    plan_here()
+    write(tmp_path, "[1e-3, 3e-4]", EXP.replace("seed{seed}", "seed{seed}_{lr}"))
+    out = plan_here()[1]
+    assert "2 jobs added, 2 renamed\n" in out
+    assert "  + 2 jobs (lr 3e-4): seed1_3e-4, seed2_3e-4\n" in out
+    assert "  > 2 jobs renamed: seed1 -> seed1_1e-3, seed2 -> seed2_1e-3\n" in out
+
+
+def test_a_job_more_is_told_whatever_the_files_of_the_user_s_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {"state_dir": str(tmp_path), "config_ref": "exp"}
+    first = plan(job("a"), plan_id="one", created_at=1000.0, **given)
+    assert find_changes(first) is None  # nobody kept one
+    jobs = (*first.jobs, job("b", 1, fingerprint="other"))
+    second = replace(first, plan_id="two", created_at=2000.0, jobs=jobs)
+    write_manifest(tmp_path, first)
+    write_manifest(tmp_path, second)
+    found = find_changes(second)
+    assert found is not None
+    assert (found.created_at, found.differs) == (1000.0, True)
+    assert "1 job added" in found.head
+
+
+def kept(root: Path, plan_id: str, at: float, lr: float = 1.0, **fields: Any) -> Plan:
+    """A plan of one job, kept as planning keeps it."""
+    given = {"config_ref": "exp", "config_dir": "/config", **fields}
+    spec = job("a", parameters={"optim.lr": lr}, fingerprint=f"{lr}")
+    one = plan(spec, plan_id=plan_id, state_dir=str(root), created_at=at, **given)
+    record = RecordBuilder()
+    record.add(0, {"optim": {"lr": lr, "min": lr / 2}}, {})
+    save_record(root, plan_id, record.record(one.jobs, GitState()))
+    write_manifest(root, one)
+    return one
+
+
+def test_the_newest_plan_before_that_can_be_read_is_told_against(
+    tmp_path: Path,
+) -> None:
+    kept(tmp_path, "other", 1.0, config_ref="another")
+    assert compare_to_last(kept(tmp_path, "p1", 1.0, lr=9.0)) is None
+    kept(tmp_path, "p2", 2.0)
+    (tmp_path / "manifests" / "plan_p3.json").write_text("{")
+    found = compare_to_last(kept(tmp_path, "p4", 3.0, lr=2.0))
+    assert found is not None
+    assert found.created_at == 2.0
+    assert list_first_differences(found.difference) == (
+        "1 job changed",
+        "~ a: optim.lr 1 -> 2; optim.min 0.5 -> 1",
     )
+    added = kept(tmp_path, "p5", 4.0, lr=2.0, overrides=("ui.first_run=x",))
+    found = compare_to_last(added)
+    assert found is not None
+    told = ("* command line added: ui.first_run=x",)
+    assert list_first_differences(found.difference)[1:] == told
 
 
-def test_two_questions_at_once_are_refused(say: Say) -> None:
-    code, out, told = say("--points", "--diff", "exp")
-    assert (code, out) == (2, "")
-    assert "--points and --diff are different questions" in told
+def test_a_plan_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
+    for plan_id in ("abc1", "abd2"):
+        kept(tmp_path, plan_id, 1.0)
+    assert find_manifest(tmp_path, "abc") == tmp_path / "manifests" / "plan_abc1.json"
+    assert find_manifest(tmp_path, "ab") is None
+    assert find_manifest(tmp_path, "") is None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.cli.plan import main
+from tests.backends.parser_like_megatron import get_parser
 from tests.config.config_trees import write_tree
 
 pytestmark = pytest.mark.usefixtures("planned_here")
@@ -51,27 +54,27 @@ sweep.groups.0.filter
 -> job 11 (stage=egg) -> job 10 (stage=hen)
     config/exp.yaml:18: one of these references has to go; a value written twice will do
 """
-TRAIN = "{class_name: 'Null', lr: 1, load: null, flag: false}"
-
-
 Said = tuple[int, str, str]
+PlanOf = Callable[..., Said]
 
 
 @pytest.fixture
 def plan_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Callable[..., Said]
-) -> Callable[..., Said]:
+) -> PlanOf:
     """What autoexp-plan says of a config."""
     monkeypatch.chdir(tmp_path)
+    schema = {"autoexp_schema": 1, "source": "t.py", **extract_schema(get_parser())}
 
     def run(exp: str, *argv: str) -> Said:
-        write_tree(tmp_path / "config", exp=exp, backend__train=TRAIN)
+        train = "{class_name: 'Null', lr: 1, load: null, flag: false}"
+        groups = {"backend__train": train, "backend__gpt": GPT}
+        write_tree(tmp_path / "config", exp=exp, **groups)
+        (tmp_path / "config/args").mkdir(exist_ok=True)
+        (tmp_path / "config/args/gpt.schema.json").write_text(json.dumps(schema))
         return say(main, *argv)
 
     return run
-
-
-PlanOf = Callable[..., Said]
 
 
 def test_five_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
@@ -80,14 +83,26 @@ def test_five_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
     assert plan_of(EXP) == (3, "", SAID)
 
 
+def test_a_plan_with_errors_has_places_and_holes_in_the_json(plan_of: PlanOf) -> None:
+    code, out, _ = plan_of(EXP, "--json")
+    told = json.loads(out)
+    places = [one["place"] for one in told["errors"]]
+    assert (code, len(places)) == (3, 5)
+    assert places[:2] == ["config/exp.yaml:11", "config/exp.yaml:12"]
+    hole = {"stage": "unwanted", "filter": "stage != 'unwanted'"}
+    hole["where"] = "sweep.groups.0.filter"
+    assert told["holes"] == [
+        {"parameters": {"backend.lr": lr}, **hole} for lr in (1e-4, 2e-4)
+    ]
+    assert told["holes_more"] == 0
+
+
 HEAD = """
 defaults: [{backend: train}, _self_]
 project: {name: "{stage}", base_output_dir: out}
 sweep:
   configs:
 """
-
-
 UNREADABLE_SWEEP = """
 defaults: [{backend: train}, _self_]
 project: {name: "{stage}", base_output_dir: out}
@@ -100,32 +115,77 @@ sweep:
   params: {slurm.max_parallel: 3}
   groups: 7
 """
-
-
-def test_a_sweep_that_cannot_be_read_hides_no_fault_of_the_config(
-    plan_of: PlanOf,
-) -> None:
-    code, _, said = plan_of(UNREADABLE_SWEEP)
-
-    assert code == 3
-    assert "sweep" in said
-    assert "config/exp.yaml:4: did you mean `monitoring`?" in said
-    assert "did you mean `poll_seconds`?" in said
-
-
-def test_of_a_sweep_that_cannot_be_read_nothing_is_said_that_a_job_may_mend(
-    plan_of: PlanOf,
-) -> None:
-    exp = """
+A_JOB_MAY_MEND = """
 project: {name: "{stage}", base_output_dir: out}
 backend: {class_name: Python, module: "${aux.of}.train", underscores: maybe}
 slurm: {sbatch: {time: soon}}
 sweep: {parms: {a: 1}, configs: [{backend.underscores: keep, slurm.sbatch.time: 60}]}
 """
-    code, _, said = plan_of(exp)
+NEEDS_THE_CONFIG = f"""{HEAD}\
+    - {{stage: a, start_conditions: [{{class_name: FileExist}}]}}
+    - {{stage: b, backend.class_name: Nul}}
+  filter: "${{backend.lr}} > lrr"
+"""
+DOTTED = """
+project: {name: x, base_output_dir: out}
+backend: {class_name: 'Null'}
+a.b: 1
+c: {d.e: '${oc.eval:1/0}', f: '${nowhere}'}
+${oc.eval:1}: 2
+"""
+FOLLOWS = """
+project: {name: x, base_output_dir: out}
+lr: ${nowhere}
+backend: {class_name: Command, command: [train, '${lr}']}
+"""
 
+
+@pytest.mark.parametrize(
+    ("exp", "said"),
+    [
+        pytest.param(
+            UNREADABLE_SWEEP,
+            (
+                "sweep",
+                "config/exp.yaml:4: did you mean `monitoring`?",
+                "did you mean `poll_seconds`?",
+            ),
+            id="an unreadable sweep hides no fault of the config",
+        ),
+        pytest.param(
+            A_JOB_MAY_MEND,
+            ("the plan has 1 error\n",),
+            id="nor is anything said of it that a job may mend",
+        ),
+        pytest.param(
+            NEEDS_THE_CONFIG,
+            (
+                "the plan has 3 errors",
+                "`lrr` is not known",
+                "there is no condition `FileExist`",
+                "b backend.class_name: ",
+            ),
+            id="a filter over the config hides no condition",
+        ),
+        pytest.param(
+            DOTTED, ("${nowhere} names no key of the config",), id="a key with a dot"
+        ),
+        pytest.param(
+            FOLLOWS,
+            ("error: the plan has 1 error\n  - x lr: ${nowhere} names",),
+            id="what follows is not told as well",
+        ),
+    ],
+)
+def test_no_fault_hides_another_and_none_is_told_twice(
+    exp: str, said: tuple[str, ...], plan_of: PlanOf
+) -> None:
+    code, _, told = plan_of(exp)
     assert code == 3
-    assert "the plan has 1 error" in said
+    assert [one for one in said if one not in told] == []
+
+
+ORDERS = "`stage > 1` orders str and int, which have no common order, for stage=a"
 
 
 @pytest.mark.parametrize(
@@ -133,10 +193,7 @@ sweep: {parms: {a: 1}, configs: [{backend.underscores: keep, slurm.sbatch.time: 
     [
         ("stagee != 'b'", "`stagee` is not known; did you mean `stage`?"),
         ("stage != 'b' and", "does not parse: invalid syntax"),
-        (
-            "stage > 1",
-            "`stage > 1` orders str and int, which have no common order, for stage=a",
-        ),
+        ("stage > 1", ORDERS),
     ],
 )
 def test_a_filter_that_cannot_be_read_is_told_before_any_job(
@@ -148,60 +205,6 @@ def test_a_filter_that_cannot_be_read_is_told_before_any_job(
     assert (code, told) == (3, f"error: the plan has 1 error\n{of_filter}")
 
 
-def test_a_filter_that_needs_the_config_and_cannot_be_read_hides_no_condition(
-    plan_of: PlanOf,
-) -> None:
-    configs = """\
-    - {stage: a, start_conditions: [{class_name: FileExist}]}
-    - {stage: b, backend.class_name: Nul}
-  filter: "${backend.lr} > lrr"
-"""
-    _, _, told = plan_of(HEAD + configs)
-    assert "the plan has 3 errors" in told
-    assert "`lrr` is not known" in told
-    assert "there is no condition `FileExist`" in told
-    assert "b backend.class_name: " in told
-
-
-def test_a_plan_with_errors_has_places_and_holes_in_the_json(plan_of: PlanOf) -> None:
-    code, out, _ = plan_of(EXP, "--json")
-    told = json.loads(out)
-    places = [one["place"] for one in told["errors"]]
-    assert (code, len(places)) == (3, 5)
-    assert places[:2] == ["config/exp.yaml:11", "config/exp.yaml:12"]
-    assert told["holes"] == [
-        {
-            "parameters": {"backend.lr": lr},
-            "stage": "unwanted",
-            "filter": "stage != 'unwanted'",
-            "where": "sweep.groups.0.filter",
-        }
-        for lr in (1e-4, 2e-4)
-    ]
-    assert told["holes_more"] == 0
-
-
-def test_a_key_with_a_dot_in_it_beside_a_mistake_is_no_crash(plan_of: PlanOf) -> None:
-    exp = (
-        "project: {name: x, base_output_dir: out}\nbackend: {class_name: 'Null'}\n"
-        "a.b: 1\nc: {d.e: '${oc.eval:1/0}', f: '${nowhere}'}\n${oc.eval:1}: 2\n"
-    )
-    code, _, said = plan_of(exp)
-    assert code == 3
-    assert "${nowhere} names no key of the config" in said
-
-
-def test_what_follows_from_a_value_that_does_not_resolve_is_not_told_as_well(
-    plan_of: PlanOf,
-) -> None:
-    exp = (
-        "project: {name: x, base_output_dir: out}\nlr: ${nowhere}\n"
-        "backend: {class_name: Command, command: [train, '${lr}']}\n"
-    )
-    _, _, said = plan_of(exp)
-    assert said.startswith("error: the plan has 1 error\n  - x lr: ${nowhere} names")
-
-
 LITERALS = """
 project: {name: "x{index}", base_output_dir: out}
 lr: 1e-3
@@ -210,30 +213,83 @@ backend: {class_name: Command, command: [echo, "${lr}", "${note}"]}
 """
 
 
-def test_a_list_without_brackets_is_refused_with_its_line(plan_of: PlanOf) -> None:
-    sweep = "sweep:\n  params:\n    lr: 1e-3, 3e-3, 5e-3\n"
-    (error,) = json.loads(plan_of(LITERALS + sweep, "--json")[1])["errors"]
+def test_values_that_are_not_what_they_seem_are_told(plan_of: PlanOf) -> None:
+    def told(exp: str, kind: str = "errors") -> Any:
+        (one,) = json.loads(plan_of(exp, "--json")[1])[kind]
+        return one
+
+    error = told(LITERALS + "sweep:\n  params:\n    lr: 1e-3, 3e-3, 5e-3\n")
     assert (error["where"], error["place"]) == ("lr", "config/exp.yaml:8")
     assert "`lr: [1e-3, 3e-3, 5e-3]`" in error["hint"]
-
-
-def test_text_among_numbers_is_counted_over_its_jobs(plan_of: PlanOf) -> None:
-    sweep = "sweep: {params: {lr: [1e-3, auto], note: [a, b, c]}}\n"
-    found = json.loads(plan_of(LITERALS + sweep, "--json")[1])
-    assert not found["errors"]
-    (warning,) = (one for one in found["warnings"] if one["where"] == "lr")
-    assert warning["message"] == (
+    texts = LITERALS + "sweep: {params: {lr: [1e-3, auto], note: [a, b, c]}}\n"
+    assert told(texts, "warnings")["message"] == (
         "is the text `auto`, and was the number `1e-3` (and for 2 more jobs)"
     )
+    for of_others in (
+        r"\\${sibling.stable.name}",
+        "{{sibling.stable.name}}",
+        r"\\${aux.x}",
+    ):
+        error = told(LITERALS.replace('note: ""', f'note: "{of_others}"'))
+        assert error["where"] == "backend"
+        assert "as it is written" in error["message"]
+
+
+BESIDE = """
+defaults: [{backend: gpt}, _self_]
+project: {name: "${stage}_${backend.megatron.lr}", base_output_dir: out}
+slurm: {sbatch: {time: "01:00:00"}}
+aux: {twice: "${oc.eval:'${backend.megatron.lr} * 2'}", again: "${aux.twice}"}
+sweep:
+  configs:
+    - {stage: stable, backend.megatron.bf16: true}
+"""
+GPT = """
+class_name: MegatronTorchrun
+script: pretrain.py
+schema: gpt
+torchrun: {nproc_per_node: 1}
+megatron: {lr: 1e-4, train_iters: 10, save: null, optimizer: adam, bf16: false}
+"""
 
 
 @pytest.mark.parametrize(
-    "text", [r"\\${sibling.stable.name}", "{{sibling.stable.name}}", r"\\${aux.x}"]
+    ("entry", "told"),
+    [
+        pytest.param(
+            "m.lrr: 1, slurm.sbatch.tiem: 1, m.train_iters: many",
+            ["m.lrr", "slurm.sbatch.tiem"],
+            id="keys, before any value",
+        ),
+        pytest.param(
+            'm.save: "{nothing}", project.name: a/../b',
+            ["m.save"],
+            id="own reference, before the name",
+        ),
+        pytest.param(
+            "m.train_iters: many, "
+            "start_conditions: [{class_name: FileExists, path: x, pth: y}]",
+            ["m.train_iters", "start_conditions.0.pth"],
+            id="condition and value",
+        ),
+        pytest.param(
+            "backend.class_name: Megatrn, backend.env: 3",
+            ["backend.class_name", "backend.env"],
+            id="backend and environment",
+        ),
+    ],
 )
-def test_a_reference_of_another_program_does_not_reach_the_command(
-    plan_of: PlanOf, text: str
+@pytest.mark.parametrize("of_config", [False, True])
+def test_faults_of_one_step_are_told_at_once_with_those_of_the_config(
+    entry: str, told: list[str], of_config: bool, plan_of: PlanOf
 ) -> None:
-    exp = LITERALS.replace('note: ""', f'note: "{text}"')
-    (error,) = json.loads(plan_of(exp, "--json")[1])["errors"]
-    assert error["where"] == "backend"
-    assert "as it is written" in error["message"]
+    def spell(text: str) -> str:
+        return f" {text}".replace(" m.", " backend.megatron.").strip()
+
+    exp, more = f"{BESIDE}    - {{stage: x, {spell(entry)}}}\n", ["slurm.max_paralel"]
+    if of_config:
+        exp = exp.replace("{sbatch:", "{max_paralel: 2, sbatch:")
+    code, out, _ = plan_of(exp, "--json")
+    found = sorted(error["where"] for error in json.loads(out)["errors"])
+    assert code == 3
+    assert found == sorted([*map(spell, told), *more[:of_config]])

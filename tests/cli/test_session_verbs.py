@@ -8,80 +8,82 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from autoexp_tui.cli import monitor, run
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.cli.monitor import main as monitor
 from autoexp_tui.cli.session_verbs import request as session_request
-from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Checkpoints, Monitoring
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
+from autoexp_tui.model.specs import Edge
+from autoexp_tui.model.states import Cause, JobState, Result, why
 from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.done_file import read_done
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.live_sink import FileLiveSink, build_detail
+from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import note_place
-from tests.cli.session_places import Place, all_ended, held_by_the_dead, held_elsewhere
+from tests.cli.session_places import (
+    Place,
+    all_ended,
+    begun,
+    failed,
+    held_by,
+    held_elsewhere,
+    in_queue,
+    ordered,
+)
 
 RELEASED = events.JobsReleased(jobs=("wait",))
-
-
-REFUSED = [
-    ((), 2, "Verbs: list, show, stop"),
-    (("shwo", "k7f2"), 2, "Did you mean show?"),
-    (("pause",), 2, "pause: which session?"),
-    (("show", "k"), 2, "there is no session 'k'"),
-    (("show", "k7f2", "--reason", "none"), 2, "--reason"),
-    (("show", "k7f2", "--jobs", "done"), 2, "completed"),
-    (("show", "k7f2", "trian"), 2, "Did you mean train?"),
-    (("show", "k7f2", "wait", "more"), 2, "'more' is one word too many"),
-    (("kill", "k7f2", "wait", "--all", "--yes"), 2, "either --all or names"),
-    (("kill", "k7f2", "wait"), 3, "this would kill 1 job: wait"),
-    (("kill", "k7f2"), 2, "kill: which jobs?"),
-    (("retry", "k7f2", "train", "--set", "lr"), 2, "--set: 'lr' is not of the form"),
-    (("waive", "k7f2"), 2, "waive: a condition of which job?"),
-    (("waive", "k7f2", "wait"), 2, "wait waits for several: 1, 2, 3"),
-    (("waive", "k7f2", "wait", "4"), 2, "no start condition '4'"),
-    (("waive", "k7f2", "train"), 2, "train does not wait: it is planned"),
-    (("approve", "k7f2", "train"), 2, "train is planned, and does not ask"),
-]
-
-
-@pytest.mark.parametrize(("words", "code", "said"), REFUSED)
-def test_what_cannot_be_done_is_one_message_with_its_code(
-    place: Place, words: tuple[str, ...], code: int, said: str
-) -> None:
-    place.session("k7f2", RELEASED)
-    found, _, err = place.say(*words)
-    assert (found, said in err) == (code, True), err
+ENDED = "train is cancelled: there is nothing to kill"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (
-            ("--config-ref", "stop", "show", "k7f2", "--jobs", "failed"),
-            0,
-            "k7f2  small",
-        ),
-        (("show", "k7f"), 0, "k7f2  small"),
-        (("show", "k7"), 2, "several sessions begin with 'k7': k7aa, k7f2"),
+        ("", 2, "Verbs: list, show, stop"),
+        ("shwo k7f2", 2, "Did you mean show?"),
+        ("pause", 2, "pause: which session?"),
+        ("show x", 2, "there is no session 'x'"),
+        ("show k7f2 --reason none", 2, "--reason"),
+        ("show k7f2 --jobs done", 2, "completed"),
+        ("show k7f2 trian", 2, "Did you mean train?"),
+        ("show k7f2 wait more", 2, "'more' is one word too many"),
+        ("kill k7f2 wait --all --yes", 2, "either --all or names"),
+        ("kill k7f2 wait", 3, "this would kill 1 job: wait"),
+        ("kill k7f2", 2, "kill: which jobs?"),
+        ("retry k7f2 train --set lr", 2, "--set: 'lr' is not of the form"),
+        ("waive k7f2", 2, "waive: a condition of which job?"),
+        ("waive k7f2 wait", 2, "wait waits for several: 1, 2, 3"),
+        ("waive k7f2 wait 4", 2, "no start condition '4'"),
+        ("waive k7f2 train", 2, "train does not wait: it is planned"),
+        ("approve k7f2 train", 2, "train is planned, and does not ask"),
+        ("--config-ref stop show k7f2 --jobs failed", 0, "k7f2  small"),
+        ("show k7f", 0, "k7f2  small"),
+        ("show k7", 2, "several sessions begin with 'k7': k7aa, k7f2"),
+        ("stop k7f2", 0, "no engine runs k7f2"),
+        ("restart k7aa", 0, "all jobs of k7aa have ended"),
+        ("kill k7aa train --yes", 1, ENDED),
     ],
 )
-def test_an_id_may_be_shortened_and_an_options_value_is_no_verb(
-    place: Place, words: tuple[str, ...], code: int, said: str
+def test_words_have_one_answer_and_a_code_and_start_nothing(
+    place: Place, words: str, code: int, said: str
 ) -> None:
-    place.session("k7f2", RELEASED)
-    place.session("k7aa")
-    found, out, err = place.say(*words)
-    assert (found, said in out + err) == (code, True), err
+    sessions = [place.session("k7f2", RELEASED), place.session("k7aa", *all_ended())]
+    before = [sorted(os.listdir(session.lease)) for session in sessions]
+    assert said in place.told(*words.split(), code=code)
+    assert [sorted(os.listdir(session.lease)) for session in sessions] == before
+    assert not list(place.state_dir.glob("*/heir.log"))
 
 
 def test_a_session_that_lies_elsewhere_is_told_where(
@@ -91,32 +93,24 @@ def test_a_session_that_lies_elsewhere_is_told_where(
     there = Place(tmp_path / "there", place.capsys)
     there.session("k7f2")
     note_place(there.state_dir)
-    code, _, err = place.say("show", "k7f2")
-    assert code == 2
-    assert f"--state-dir {there.state_dir}" in err
+    told = place.told("show", "k7f2", code=2)
+    assert f"--state-dir {there.state_dir}" in told
 
 
 def test_a_session_that_is_closed_to_us_is_not_called_unknown(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = place.session("k7f2")
-    _close(session.path, monkeypatch)
-    code, _, err = place.say("show", "k7f2")
-    assert code == 5
-    assert "cannot read the session: Permission denied" in err
+    path, listdir = place.session("k7f2").path, os.listdir
 
-
-def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As for a user who is not root."""
-    listdir = os.listdir
-
-    def refusing(where: str | Path = ".") -> list[str]:
+    def refusing(where: str | Path = ".") -> list[str]:  # as for who is not root
         if Path(where) == path:
             raise PermissionError(13, "Permission denied", str(where))
         return listdir(where)
 
     monkeypatch.setattr(os, "listdir", refusing)
     monkeypatch.setattr(SessionDir, "has_journal", lambda _: False)
+    told = place.told("show", "k7f2", code=5)
+    assert "cannot read the session: Permission denied" in told
 
 
 SKIPPED = events.JobEnded(
@@ -126,6 +120,10 @@ PAUSED = events.SubmissionPaused(why=why("paused_by", by="cockpit"))
 SILENT = events.WarningRaised(
     warning_id="w", why=why("place_silent", place="/x", since=900.0)
 )
+MISSING = why("not_there", path="/never")
+JUDGED = events.ConditionJudged(
+    job="wait", role="start", index=1, result=Result.WAIT, why=MISSING
+)
 
 
 @pytest.mark.parametrize(
@@ -133,130 +131,77 @@ SILENT = events.WarningRaised(
     [
         (
             all_ended(),
-            (),
-            (
-                "engine       none; the last one (host ",
-                "jobs         3: 1 cancelled, 2 skipped",
-                "ended by     2 what it needs ended, 1 cancelled by a person",
-            ),
-            "no such text",
+            "",
+            "engine       none; the last one (host |jobs         3: 1 cancelled, 2 "
+            "skipped|ended by     2 what it needs ended, 1 cancelled by a person",
+            "\x1b",
         ),
-        ([SKIPPED], (), ("ended by     1 skipped by a person",), "cancelled"),
-        ([SKIPPED], ("train",), ("cause      skipped by a person",), "cancelled by"),
+        ([SKIPPED], "", "ended by     1 skipped by a person", "cancelled"),
+        ([SKIPPED], "train", "cause      skipped by a person", "cancelled by"),
         (
             [PAUSED, SILENT],
-            (),
-            ("paused       submissions are paused by a person", "warning      "),
+            "",
+            "paused       submissions are paused by a person|warning      ",
             "ended by",
         ),
+        (all_ended(), "--jobs cancelled", "cancelled    train", "skipped      wait"),
+        ([RELEASED], "train", "behind it  wait", "cause"),
         (
-            all_ended(),
-            ("--jobs", "cancelled"),
-            ("cancelled    train",),
-            "skipped      wait",
+            [RELEASED, JUDGED],
+            "wait",
+            "start 1    train COMPLETED: not looked at yet|{root}/never: waits since|"
+            "start 2    |cancel 1   {root}/stop: not looked at yet",
+            "cause",
         ),
-        ([RELEASED], ("train",), ("behind it  wait",), "cause"),
     ],
 )
 def test_show_says_how_things_stand(
-    place: Place,
-    happened: Sequence[events.Event],
-    words: tuple[str, ...],
-    shown: tuple[str, ...],
-    hidden: str,
+    place: Place, happened: Sequence[events.Event], words: str, shown: str, hidden: str
 ) -> None:
     place.session("k7f2", *happened)
-    code, out, _ = place.say("show", "k7f2", *words)
-    assert code == 0
-    assert [text for text in shown if text not in out] == []
+    out = place.told("show", "k7f2", *words.split())
+    expected = shown.format(root=place.root).split("|")
+    assert [text for text in expected if text not in out] == []
     assert hidden not in out
 
 
-def test_show_of_a_job_tells_each_condition_with_its_number(place: Place) -> None:
-    waits = why("not_there", path=str(place.root / "never"))
-    judged = events.ConditionJudged(
-        job="wait", role="start", index=1, result=Result.WAIT, why=waits
-    )
-    place.session("k7f2", RELEASED, judged)
-    code, out, _ = place.say("show", "k7f2", "wait")
-    assert code == 0
-    assert "start 1    train COMPLETED: not looked at yet" in out
-    assert f"start 2    {place.root / 'never'}: waits since" in out
-    assert f"cancel 1   {place.root / 'stop'}: not looked at yet" in out
-
-
-def test_show_for_programs_is_one_line_of_stable_keys(place: Place) -> None:
+def test_show_for_programs_has_stable_keys(place: Place) -> None:
     place.session("k7f2", *all_ended())
-    _, out, _ = place.say("show", "k7f2", "--json")
-    told = json.loads(out)
-    assert out.count("\n") == 1
+    told = place.json("show", "k7f2")
     assert {"session", "name", "directory", "engine", "paused", "warnings"} < set(told)
     assert told["engine"]["alive"] == "no"
     assert set(told["jobs"][0]) == {
         "name", "state", "cause", "attempts", "exit_code", "why", "evidence",
         "values", "planned_values", "metrics", "runs",
     }  # fmt: skip
-
-
-def test_a_job_for_programs_has_its_conditions_and_runs(place: Place) -> None:
-    place.session("k7f2", RELEASED)
-    _, out, _ = place.say("show", "k7f2", "wait", "--json")
-    job = json.loads(out)["job"]
+    place.session("m2aa", RELEASED)
+    job = place.json("show", "m2aa", "wait")["job"]
     assert job["start_conditions"][0]["what"] == "train COMPLETED"
     assert (job["runs"], job["state"]) == ([], "WAITING")
 
 
 def test_hostile_names_reach_no_terminal(place: Place) -> None:
-    place.session("k7f2", events.MessageLogged(text="x"))
     hostile = why("cancelled_by", by="\x1b[31mred", reason="\x1b]0;title\x07")
     ended = events.JobEnded(job="train", state=JobState.CANCELLED, why=hostile)
     place.session("m2aa", events.JobsReleased(jobs=("train",)), ended)
-    _, out, _ = place.say("show", "m2aa")
-    assert "\x1b" not in out
+    assert "\x1b" not in place.told("show", "m2aa")
 
 
-@pytest.mark.parametrize(
-    ("told", "words", "code", "said"),
-    [
-        ((RELEASED,), ("stop", "k7f2"), 0, "no engine runs k7f2"),
-        (all_ended(), ("restart", "k7f2"), 0, "all jobs of k7f2 have ended"),
-        (
-            all_ended(),
-            ("kill", "k7f2", "train", "--yes"),
-            1,
-            "train is cancelled: there is nothing to kill",
-        ),
-    ],
-)
-def test_where_nothing_is_to_be_done_nothing_is_started(
-    place: Place,
-    told: Sequence[events.Event],
-    words: tuple[str, ...],
-    code: int,
-    said: str,
-) -> None:
-    session = place.session("k7f2", *told)
-    before = sorted(os.listdir(session.lease))
-    found, out, err = place.say(*words)
-    assert (found, said in out + err) == (code, True)
-    assert sorted(os.listdir(session.lease)) == before
-    assert not (session.path / "heir.log").exists()
-
-
-def test_pausing_twice_and_resuming_twice_is_no_failure(place: Place) -> None:
-    place.session("k7f2", RELEASED)
-    said = [place.say(verb, "k7f2") for verb in ("pause", "pause", "resume", "resume")]
-    assert [code for code, *_ in said] == [0, 0, 0, 0]
-    assert "it is paused already" in said[1][1]
-    assert "it is not paused" in said[3][1]
-
-
-def test_a_command_for_programs_says_what_came_of_it(place: Place) -> None:
-    place.session("k7f2", RELEASED)
-    code, out, _ = place.say("skip", "k7f2", "wait", "--json")
-    assert code == 0
-    assert json.loads(out) == {
-        "session": "k7f2", "verb": "skip", "jobs": ["wait"],
+def test_commands_without_an_engine_are_carried_out_here_and_told(place: Place) -> None:
+    held_by(place.session("k7f2", RELEASED), started="1")  # a process that is gone
+    assert "ended unexpectedly" in place.told("show", "k7f2")
+    said = [place.told(verb, "k7f2") for verb in ("pause", "pause", "resume", "resume")]
+    assert "it is paused already" in said[1]
+    assert "it is not paused" in said[3]
+    place.told("waive", "k7f2", "wait", "2", "--reason", "seen it")
+    shown = place.told("show", "k7f2", "wait")
+    assert "waived since" in shown
+    assert "seen it" in shown
+    out = place.told("skip", "k7f2", "wait")
+    assert "no engine runs this session now" in out
+    assert f"autoexp-sessions restart k7f2 --state-dir {place.state_dir}" in out
+    assert place.json("skip", "k7f2", "asks") == {
+        "session": "k7f2", "verb": "skip", "jobs": ["asks"],
         "outcome": "done", "why": "", "engine": "none",
     }  # fmt: skip
 
@@ -264,179 +209,109 @@ def test_a_command_for_programs_says_what_came_of_it(place: Place) -> None:
 def test_kill_says_what_is_lost_since_the_checkpoint_that_lies_there(
     place: Place,
 ) -> None:
-    saved = place.root / "out/train/iter_0000080"
-    saved.mkdir(parents=True)
+    (place.root / "out/train/iter_0000080").mkdir(parents=True)
     noted = events.MetricsNoted(
         job="train", attempt=1, run=0, step=95, total=100, values={}
     )
-    place.session("k7f2", *running(), noted, plan=with_glob(place))
-    code, _, err = place.say("kill", "k7f2", "train")
-    assert code == 3
+    rules = Monitoring(checkpoints=Checkpoints(glob="iter_*"))
+    plan = replace(place.plan(), monitoring=rules)
+    place.session("k7f2", *begun(at=time.time() - 60), noted, plan=plan)
+    err = place.told("kill", "k7f2", "train", code=3)
     assert "Lost since its checkpoint: 15 steps, " in err
     assert err.index("Lost since") < err.index("this would kill 1 job: train")
 
 
-def running() -> Sequence[events.Event]:
-    """`train` runs."""
-    began = time.time() - 60
-    run = events.RunBegan(job="train", attempt=1, run=0, began_at=began)
-    return (*in_queue(), run)
-
-
-def with_glob(place: Place) -> Plan:
-    """The plan, its checkpoints known by a pattern."""
-    rules = Monitoring(checkpoints=Checkpoints(glob="iter_*"))
-    return replace(place.plan(), monitoring=rules)
-
-
-def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(place: Place) -> None:
-    place.session("k7f2", RELEASED)
-    code, _, err = place.say("waive", "k7f2", "wait", "2", "--reason", "seen it")
-    assert code == 0, err
-    assert "waived since" in place.say("show", "k7f2", "wait")[1]
-    assert "seen it" in place.say("show", "k7f2", "wait")[1]
-
-
 @pytest.fixture
-def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
-    """A session that an engine on another host has."""
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an answer nor what an engine would tell is waited for."""
     monkeypatch.setattr(session_request, "ANSWER_SECONDS", 0.2)
-    session = place.session("k7f2", RELEASED)
-    held_elsewhere(session)
-    return session
+    monkeypatch.setattr(session_request, "PROBE_SECONDS", 0.1)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "said", "sent"),
     [
         (
-            ("restart", "k7f2"),
+            "restart k7f2",
             4,
             ("may be run by host cn17", "autoexp-monitor --session k7f2", "600 s"),
-        ),
-        (("stop", "k7f2"), 1, ("cn17", "the command waits in its inbox")),
-        (("pause", "k7f2", "--json"), 1, ('"outcome": "unanswered"',)),
-        (
-            ("show", "k7f2"),
             0,
-            ("host cn17", "whether it lives cannot be told from here"),
         ),
+        ("stop k7f2", 1, ("cn17", "the command waits in its inbox"), 1),
+        ("pause k7f2 --json", 1, ('"outcome": "unanswered"',), 1),
+        ("show k7f2", 0, ("host cn17", "whether it lives cannot be told from here"), 0),
     ],
 )
 def test_an_engine_elsewhere_may_live(
-    place: Place,
-    elsewhere: SessionDir,
-    words: tuple[str, ...],
-    code: int,
-    said: tuple[str, ...],
+    place: Place, words: str, code: int, said: tuple[str, ...], sent: int
 ) -> None:
-    found, out, err = place.say(*words)
-    assert found == code
-    assert [one for one in said if one not in out + err] == []
-    is_sent = words[0] in ("stop", "pause")
-    assert len(list(elsewhere.inbox.glob("*.json"))) == is_sent
+    session = place.session("k7f2", RELEASED)
+    held_elsewhere(session)
+    told = place.told(*words.split(), code=code)
+    assert [one for one in said if one not in told] == []
+    assert len(list(session.inbox.glob("*.json"))) == sent
+    session.inbox.rename(session.inbox.with_name("moved"))
+    session.inbox.write_text("a file in its place")
+    assert "inbox" in place.told("pause", "k7f2", code=5)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_request, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(handle, "make_command_id", lambda: "c1")
-    ordered = events.EffectOrdered(
-        effect_id="y", effect=CancelTasks(tasks=(("train", 1),)), cause=Cause.USER
-    )
-    session = place.session("k7f2", *running(), ordered, command_id="c1")
-    held_elsewhere(session)
-    code, out, err = place.say("kill", "k7f2", "train", "--yes")
-    assert code == 1
-    assert "is not confirmed" in err
-    assert "done" not in out
+    cancel = CancelTasks(tasks=(("train", 1),))
+    order = events.EffectOrdered(effect_id="y", effect=cancel, cause=Cause.USER)
+    running = begun(at=time.time() - 60)
+    held_elsewhere(place.session("k7f2", *running, order, command_id="c1"))
+    told = place.told("kill", "k7f2", "train", "--yes", code=1)
+    assert "is not confirmed" in told
+    assert "done" not in told
 
 
-def test_an_inbox_that_cannot_be_written_is_said(
-    place: Place, elsewhere: SessionDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elsewhere.inbox.rename(elsewhere.inbox.with_name("moved"))
-    elsewhere.inbox.write_text("a file in its place")
-    code, _, err = place.say("pause", "k7f2")
-    assert code == 5
-    assert "inbox" in err
-
-
-def in_queue() -> list[events.Event]:
-    """The first job was sent, and taken."""
-    return [
-        events.JobsReleased(jobs=("train",)),
-        events.EffectOrdered(
-            effect_id="x", effect=SubmitTasks(token="t", tasks=(("train", 1),))
-        ),
-        events.SubmissionAccepted(token="t", executor_ids=("7",), submitted_at=1001.0),
-    ]
-
-
-def test_show_of_a_job_tells_why_an_attempt_was_ended_although_a_later_one_did_well(
+def test_show_of_a_job_tells_why_each_attempt_was_ordered_and_ended(
     place: Place,
 ) -> None:
-    ended = events.AttemptEnded(
-        job="train",
-        attempt=1,
-        outcome=Outcome.FAILED,
-        cause=Cause.KILL_CRITERION,
-        why=why("restart_ordered", rule="no_progress"),
+    ended = failed(
+        cause=Cause.KILL_CRITERION, why=why("restart_ordered", rule="no_progress")
     )
+    reason = why("retry", reason="crashed", attempt=2)
     again = events.RetryOrdered(
-        job="train", wait_seconds=0.0, from_checkpoint=True, why=why("retry")
+        job="train", wait_seconds=0.0, from_checkpoint=True, why=reason
     )
-    place.session("k7f2", *in_queue(), ended, again)
-    _, out, _ = place.say("show", "k7f2", "train")
-    _, told, _ = place.say("show", "k7f2", "train", "--json")
-    reason = "the rule no_progress ends this run and starts it again"
-    assert f"           why: {reason}" in out
-    assert json.loads(told)["job"]["runs"][0]["why"] == reason
+    place.session("k7f2", *in_queue(), ended, again, ordered(2))
+    out = place.told("show", "k7f2", "train")
+    runs = place.json("show", "k7f2", "train")["job"]["runs"]
+    ends = "the rule no_progress ends this run and starts it again"
+    assert f"           why: {ends}" in out
+    assert runs[0]["why"] == ends
+    orders = "runs again as attempt 2: crashed"
+    assert out.count(f"           ordered: {orders}") == 1
+    assert [run["ordered_why"] for run in runs] == ["", orders]
 
 
-def test_show_of_a_job_tells_who_ordered_each_attempt(place: Place) -> None:
-    crashed = events.AttemptEnded(
-        job="train", attempt=1, outcome=Outcome.FAILED, cause=Cause.EXIT_CODE
-    )
-    again = events.RetryOrdered(
-        job="train",
-        wait_seconds=0.0,
-        from_checkpoint=True,
-        why=why("retry", reason="crashed", attempt=2),
-    )
-    sent = events.EffectOrdered(
-        effect_id="y", effect=SubmitTasks(token="u", tasks=(("train", 2),))
-    )
-    place.session("k7f2", *in_queue(), crashed, again, sent)
-    _, out, _ = place.say("show", "k7f2", "train")
-    _, told, _ = place.say("show", "k7f2", "train", "--json")
-    reason = "runs again as attempt 2: crashed"
-    assert out.count(f"           ordered: {reason}") == 1
-    runs = json.loads(told)["job"]["runs"]
-    assert [run["ordered_why"] for run in runs] == ["", reason]
-
-
-def asked_in_the_queue(place: Place, session: SessionDir, seq: int) -> Snapshot:
-    """What an engine publishes of a job in the queue, as of a record."""
-    plan = make_plan_snapshot(place.plan())
+def asked_in_the_queue(place: Place, session: SessionDir, behind: int = 0) -> Snapshot:
+    """What an engine publishes of a job in the queue, so many records ago."""
+    state, plan = load_state(session).state, make_plan_snapshot(place.plan())
     engine = replace(
         plan.engine,
         role="live",
-        epoch=load_state(session).state.epoch,
+        epoch=state.epoch,
         executor="slurm",
         executor_answered_at=SystemClock().utc() - 14,
     )
     queued = Live(queue=InQueue("waits for nodes", 4e9, "gpu"))
-    return replace(plan, seq=seq, engine=engine, live=(queued, None, None))
+    live = (queued, None, None)
+    return replace(plan, seq=state.seq - behind, engine=engine, live=live)
 
 
 def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:
     session = place.session("k7f2", *in_queue(), released=False)
     sink = FileLiveSink(session, SystemClock())
-    sink.publish(asked_in_the_queue(place, session, load_state(session).state.seq))
+    sink.publish(asked_in_the_queue(place, session))
     try:
-        _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
+        out = place.told("show", "k7f2", "--jobs", "queued")
     finally:
         sink.close()
     assert "train  in the queue: waits for nodes, partition gpu, expected start" in out
@@ -444,42 +319,27 @@ def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> N
     assert list(session.viewers.iterdir()) == []
 
 
-def test_show_does_not_tell_what_the_journal_has_left_behind(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session_request, "PROBE_SECONDS", 0.1)
+@pytest.mark.usefixtures("impatient")
+def test_show_does_not_tell_what_the_journal_has_left_behind(place: Place) -> None:
     session = place.session("k7f2", *in_queue(), released=False)
-    newest = load_state(session).state.seq
-    detail = build_detail(asked_in_the_queue(place, session, newest - 1))
+    detail = build_detail(asked_in_the_queue(place, session, behind=1))
     session.live.write_bytes(encode_live(detail))
-    _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
+    out = place.told("show", "k7f2", "--jobs", "queued")
     assert "queued       train" in out
     assert "waits for nodes" not in out
 
 
-def test_a_command_after_an_engines_death_is_carried_out_here(place: Place) -> None:
-    session = place.session("k7f2", RELEASED)
-    held_by_the_dead(session)
-    assert "ended unexpectedly" in place.say("show", "k7f2")[1]
-    code, out, err = place.say("skip", "k7f2", "wait")
-    assert code == 0, err
-    assert "no engine runs this session now" in out
-    assert f"autoexp-sessions restart k7f2 --state-dir {place.state_dir}" in out
-
-
-@pytest.mark.parametrize(
-    "words", [("approve", "k7f2"), ("reject", "k7f2"), ("waive", "k7f2", "wait", "2")]
-)
+@pytest.mark.parametrize("words", ["approve k7f2", "reject k7f2", "waive k7f2 wait 2"])
 def test_a_job_may_not_decide_what_a_person_is_asked(
-    place: Place, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    place: Place, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
     place.session("k7f2", RELEASED)
     attempt = place.state_dir / "k7f2" / "attempts" / "train" / "1"
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", str(attempt))
-    code, _, err = place.say(*words)
-    assert code == 3
-    assert f"{words[0]}: this process is a job's (attempt 1 of train" in err
-    assert "Answer from a cockpit or a shell of your own." in err
+    told = place.told(*words.split(), code=3)
+    verb = words.split()[0]
+    assert f"{verb}: this process is a job's (attempt 1 of train" in told
+    assert "Answer from a cockpit or a shell of your own." in told
 
 
 def test_a_job_may_bring_approvals_neither_here_nor_to_an_engine(
@@ -488,8 +348,117 @@ def test_a_job_may_bring_approvals_neither_here_nor_to_an_engine(
     place.session("k7f2", RELEASED)
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
     words = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
-    assert run_guarded(monitor, [*words, "--approve", "all"]) == 3
+    assert run_guarded(monitor.main, [*words, "--approve", "all"]) == 3
     assert "--approve: this process is a job's" in place.capsys.readouterr().err
     code, _, err = place.say("restart", "k7f2", "--approve", "all")
-    assert code != 0
-    assert "--approve: this process is a job's" in err
+    assert (code != 0, "--approve: this process is a job's" in err) == (True, True)
+
+
+def noted(number: int, loss: float | str) -> events.Event:
+    return events.MetricsNoted(
+        job="train", attempt=number, run=0, step=number, total=9, values={"loss": loss}
+    )
+
+
+FAILED = events.JobEnded(job="train", state=JobState.FAILED, cause=Cause.EXIT_CODE)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_show_tells_the_values_and_metrics_of_each_attempt(place: Place) -> None:
+    planned = place.plan().jobs[0]
+    spec = replace(
+        planned, parameters={"lr": 2e-4}, planned={"lr": 1e-4}, fingerprint="other"
+    )
+    overrides = why("other_overrides", overrides="lr=2e-4")
+    place.session(
+        "k7f2",
+        *(*begun(), noted(1, 3.0), failed(), FAILED),
+        events.JobReplanned(job="train", spec=spec, why=overrides),
+        events.JobRevived(job="train", why=why("revived_by", by="script")),
+        *(*begun(2)[1:], noted(2, "inf")),
+        released=False,
+    )
+    job = place.json("show", "k7f2", "train")["job"]
+    assert (job["values"], job["planned_values"]) == ({"lr": 2e-4}, {"lr": 1e-4})
+    assert [one["values"] for one in job["runs"]] == [{"lr": 1e-4}, {"lr": 2e-4}]
+    assert [one["metrics"] for one in job["runs"]] == [
+        {"step": 1, "total": 9, "values": {"loss": 3.0}},
+        {"step": 2, "total": 9, "values": {"loss": "inf"}},
+    ]
+    assert job["metrics"] == job["runs"][1]["metrics"]
+    brief = place.json("show", "k7f2")["jobs"][0]
+    for key in ("values", "planned_values", "metrics", "runs"):
+        assert brief[key] == job[key]
+    out = place.told("show", "k7f2", "train")
+    assert "values: lr=0.0001\n" in out
+    assert "values: lr=0.0002 (planned: 0.0001)\n" in out
+
+
+READS = "Wait for what it writes, and will read:"
+ANEW = "They wait until it is written anew"
+SAME = "It writes into the same directory: {root}/out/train"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("given", "shown", "hidden"),
+    [
+        ("", (READS, "{root}/iter_8"), ("written anew", "same directory")),
+        ("--set lr=2e-4", (ANEW, SAME), ()),
+        ("--set lr=2e-4 --followers use", ("They read what lies there by now.",), ()),
+    ],
+)
+def test_retry_says_what_followers_will_read_and_where_it_writes(
+    place: Place, given: str, shown: tuple[str, ...], hidden: tuple[str, ...]
+) -> None:
+    plan = place.plan()
+    waits = FileExists(path=str(place.root / "iter_8"), writer="train")
+    jobs = (plan.jobs[0], replace(plan.jobs[1], start_conditions=(waits,)))
+    edge = Edge(before="train", after="wait", mode="waits")
+    plan = replace(plan, jobs=jobs, edges=(edge,))
+    place.session("k7f2", *begun(), failed(), FAILED, plan=plan, released=False)
+    said = place.say("retry", "k7f2", "train", *given.split())[2]
+    assert [one for one in shown if one.format(root=place.root) not in said] == []
+    assert [one for one in hidden if one in said] == []
+
+
+def test_a_job_tried_again_with_another_value_is_known_by_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.root)
+    monkeypatch.setenv("AUTOEXP_STATE_DIR", str(place.state_dir))
+    script = "echo 'lm loss: 2.5'; test ${lr} != 0.0001"
+    config = {
+        "project": {"name": "job", "base_output_dir": "out"},
+        "backend": {"class_name": "Bash", "script": script},
+        "slurm": {"client": {"class_name": "LocalClient"}},
+        "lr": 1e-4,
+        "sweep": {"params": {"lr": [1e-4]}},
+    }
+    (place.root / "config").mkdir()
+    (place.root / "config" / "exp.yaml").write_text(yaml.safe_dump(config))
+
+    def again(*words: str, code: int = 0) -> Any:
+        assert run_guarded(run.main, [*words, "--json", "--yes"]) == code
+        return json.loads(place.capsys.readouterr().out.splitlines()[-1])
+
+    session = again("--config-ref", "exp", code=1)["session"]
+    told = place.told("retry", session, "job", "--set", "lrr=5e-4", code=1)
+    assert "refused: " in told
+    assert "lrr" in told
+    place.told("retry", session, "job", "--set", "lr=5e-4")
+    again("--session", session)
+    runs = place.json("show", session, "job")["job"]["runs"]
+    assert [one["values"]["lr"] for one in runs] == [1e-4, 5e-4]
+    home = place.root / "out" / "job"
+    resolved = (home / "provenance" / "resolved_config.yaml").read_text()
+    assert yaml.safe_load(resolved)["lr"] == 5e-4
+    overrides = (home / "provenance" / "overrides.txt").read_text().splitlines()
+    assert overrides == ["lr=0.0001", "lr=5e-4"]
+    owner, done = read_owner(home), read_done(home)
+    first, second = (one["fingerprint"] for one in runs)
+    assert owner is not None
+    assert done is not None
+    assert owner.fingerprint == done.fingerprint == second != first
+    (job,) = again("--config-ref", "exp", code=1)["jobs"]  # as planned
+    assert job["attempts"] == 1

@@ -1,41 +1,90 @@
-"""autoexp-sessions over a real session."""
+"""autoexp-sessions over sessions on disk, and over one that a real engine runs."""
 
 from __future__ import annotations
 
-import json
 import os
+import queue
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
 from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.session_verbs.maintenance import parse_age
+from autoexp_tui.cli.session_verbs.show import parse_since
 from autoexp_tui.cli.sessions import main
+from autoexp_tui.engine.viewer import ViewerHandle
+from autoexp_tui.events import events
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.lease import take_lease
+from autoexp_tui.storage import sessions
+from autoexp_tui.storage.lease import LeaseWatch, take_lease
+from autoexp_tui.storage.live_sink import FileSessionWatcher
+from autoexp_tui.storage.processes import Identity, read_start
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import note_place
+from autoexp_tui.testing.clock import ManualClock
+from tests.cli.session_places import (
+    Place,
+    all_ended,
+    held_by,
+    held_elsewhere,
+    ordered,
+)
 from tests.e2e.campaign import Campaign, wait_until
 from tests.storage.test_session_list import Engine
-from tests.storage.whole_session import WholeSession, whole
+from tests.storage.week_session import write_week
+from tests.storage.whole_session import whole
 
-Say = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def sessions(tmp_path: Path, say: Say) -> Say:
-    return lambda *argv: say(main, *argv, "--state-dir", str(tmp_path / "state"))
+RELEASED = events.JobsReleased(jobs=("train", "wait"))
+SOUND = "nothing is damaged"
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Campaign]:
-    """A session whose jobs take long, run by another process."""
-    campaign = Campaign(tmp_path)
+def test_sessions_of_other_known_places_are_listed_and_found(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = place.told("list")
+    assert "No sessions in" in out
+    assert "autoexp-tui --config-ref exp" in out
+    monkeypatch.setenv("XDG_STATE_HOME", str(place.root / "xdg"))
+    monkeypatch.chdir(place.root)
+    here, there = place.root / "outputs/.autoexp", place.root / "there"
+    Engine(here, "a2aa", 1.0)
+    Engine(there, "b2bb", 2.0)
+    note_place(there)
+    assert run_guarded(main, ["list"]) == 0
+    lines = place.capsys.readouterr().out.splitlines()
+    places = [line for line in lines if line.endswith(":")]
+    assert places == [f"{there}:", f"{here}:"]
+    assert run_guarded(main, ["check", "b2bb"]) == 0
+    assert run_guarded(main, ["check", "b2bb", "--state-dir", str(here)]) == 2
+
+
+def test_a_running_session_is_shown_steered_and_stopped_with_its_jobs(
+    place: Place,
+) -> None:
+    campaign = Campaign(place.root)
     campaign.write(families=2, seconds=60.0)
     run = campaign.start("--manifest", str(campaign.manifest))
     try:
         wait_until(lambda: len(campaign.living()) > 0)
-        yield campaign
+        session = campaign.session()
+        assert place.json("list")[0]["owner"] == "yes"
+        assert "running" in place.told("show", session)
+        assert SOUND in place.told("check", session)
+        assert "--yes" in place.told("stop", session, "--jobs", code=3)
+        place.told("kill", session, "stable1", "--yes")
+        wait_until(lambda: "cancelled" in place.told("show", session))
+        wait_until(lambda: "skipped" in place.told("show", session))
+        place.told("retry", session, "stable1")
+        wait_until(lambda: campaign.begun()["stable1 2"] == 1)
+        place.told("stop", session, "--jobs", "--yes")
+        wait_until(lambda: not campaign.living())
+        assert SOUND in place.told("check", session)
     finally:
         run.kill()
         run.communicate()
@@ -43,103 +92,202 @@ def running(tmp_path: Path) -> Iterator[Campaign]:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_without_sessions_the_list_says_how_to_start_one(sessions: Say) -> None:
-    code, out, _ = sessions("list")
-    assert code == 0
-    assert "No sessions in" in out
-    assert "autoexp-tui --config-ref exp" in out
-
-
-def test_sessions_of_other_known_places_are_listed_and_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    monkeypatch.chdir(tmp_path)
-    here, there = tmp_path / "outputs/.autoexp", tmp_path / "there"
-    Engine(here, "a2aa", 1.0)
-    Engine(there, "b2bb", 2.0)
-    note_place(there)
-    assert run_guarded(main, ["list"]) == 0
-    out = capsys.readouterr().out
-    places = [line for line in out.splitlines() if line.endswith(":")]
-    assert places == [f"{there}:", f"{here}:"]
-    assert run_guarded(main, ["check", "b2bb"]) == 0
-    assert run_guarded(main, ["check", "b2bb", "--state-dir", str(here)]) == 2
-
-
-def test_a_running_session_is_listed_shown_and_stopped_with_its_jobs(
-    sessions: Say, running: Campaign
-) -> None:
-    session = running.session()
-    code, out, _ = sessions("list", "--json")
-    assert code == 0
-    assert json.loads(out)[0]["owner"] == "yes"
-    code, out, _ = sessions("show", session)
-    assert "running" in out
-    code, out, _ = sessions("check", session)
-    assert (code, "nothing is damaged" in out) == (0, True)
-    code, _, err = sessions("stop", session, "--jobs")
-    assert (code, "--yes" in err) == (3, True)
-    code, out, err = sessions("stop", session, "--jobs", "--yes")
-    assert code == 0, err
-    wait_until(lambda: not running.living())
-    code, out, _ = sessions("check", session)
-    assert (code, "nothing is damaged" in out) == (0, True)
-
-
-def test_killing_and_retrying_a_job_goes_through_the_running_engine(
-    sessions: Say, running: Campaign
-) -> None:
-    session = running.session()
-    code, _, err = sessions("kill", session, "stable1", "--yes")
-    assert code == 0, err
-    wait_until(lambda: "cancelled" in sessions("show", session)[1])
-    wait_until(lambda: "skipped" in sessions("show", session)[1])
-    code, _, err = sessions("retry", session, "stable1")
-    assert code == 0, err
-    wait_until(lambda: running.begun()["stable1 2"] == 1)
-    sessions("stop", session, "--jobs", "--yes")
-    wait_until(lambda: not running.living())
-
-
-def damaged(state_dir: Path) -> WholeSession:
-    """A session with flipped bits in its last commit."""
-    made = whole(state_dir / "k7f2")
+def test_damage_is_told_with_its_place_and_mended_only_with_a_yes(place: Place) -> None:
+    made = whole(place.state_dir / "k7f2")
     path = made.session.get_part(2)
     path.write_bytes(path.read_bytes().replace(b"loss", b"lOsS"))
-    return made
-
-
-def test_a_check_of_a_damaged_session_says_where_and_what_would_help(
-    tmp_path: Path, sessions: Say
-) -> None:
-    damaged(tmp_path / "state")
-    code, out, _ = sessions("check", "k7f2")
-    assert code == 1
+    out = place.told("check", "k7f2", code=1)
     assert "journal.2.jsonl, line 4" in out
     assert "would: go on after record" in out
     assert "autoexp-sessions check k7f2 --repair --yes" in out
     assert "1 error, 0 warnings" in out
-    code, out, _ = sessions("check", "k7f2", "--json")
-    (line,) = out.splitlines()
-    told = json.loads(line)
-    assert (code, told["sound"], told["flaws"][0]["severity"]) == (1, False, "error")
-
-
-def test_a_repair_is_done_only_with_a_yes(tmp_path: Path, sessions: Say) -> None:
-    made = damaged(tmp_path / "state")
-    code, out, _ = sessions("check", "k7f2", "--repair")
-    assert (code, "add --yes" in out) == (1, True)
+    told = place.json("check", "k7f2")
+    assert (told["sound"], told["flaws"][0]["severity"]) == (False, "error")
+    assert "add --yes" in place.told("check", "k7f2", "--repair", code=1)
     assert made.session.list_parts() == [(1, 0), (2, 0)]
-    code, out, _ = sessions("check", "k7f2", "--repair", "--yes")
-    assert "done     journal.3.jsonl goes on there" in out
-    code, out, _ = sessions("check", "k7f2")
-    assert (code, "nothing is damaged" in out) == (0, True)
+    lease = take_lease(made.session, SystemClock())
+    beside = place.told("check", "k7f2", "--repair", "--yes", code=4)
+    assert "autoexp-sessions stop k7f2" in beside
+    lease.release()
+    out = place.say("check", "k7f2", "--repair", "--yes")[1]
+    assert "done     journal.4.jsonl goes on there" in out
+    assert SOUND in place.told("check", "k7f2")
 
 
-def test_a_repair_beside_an_engine_is_refused(tmp_path: Path, sessions: Say) -> None:
-    made = damaged(tmp_path / "state")
-    take_lease(made.session, SystemClock())
-    code, _, err = sessions("check", "k7f2", "--repair", "--yes")
-    assert code == 4
-    assert "autoexp-sessions stop k7f2" in err
+def test_clean_only_tells_what_would_go_without_a_yes(place: Place) -> None:
+    assert place.told("clean", "--ended", "--yes") == "no session to remove\n"
+    session = place.session("k7f2", *all_ended())
+    told = place.told("clean", "k7f2", code=3)
+    assert f"would remove {session.path}" in told
+    assert f"in {sessions.measure_size(session.path).files} files" in told
+    assert "nothing was removed" in told
+    assert session.has_journal()
+
+
+def as_link(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    os.rename(session.path, place.root / "elsewhere")
+    session.path.symlink_to(place.root / "elsewhere")
+
+
+def written_into(place: Place) -> None:
+    plan = place.plan()
+    first = replace(plan.jobs[0], output_dir=str(place.state_dir / "k7f2" / "out"))
+    place.session(
+        "k7f2", *all_ended(), plan=replace(plan, jobs=(first, *plan.jobs[1:]))
+    )
+
+
+def damaged(place: Place) -> None:
+    session = place.session("k7f2", *all_ended())
+    session.get_part(1).write_text("{}\n{}\n{}\n")
+    session.get_attempt("train", 1).mkdir(parents=True)
+    (session.get_attempt("train", 1) / "begin.0.json").write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        (
+            lambda p: p.session("k7f2", *all_ended(), released=False),
+            4,
+            "k7f2 is run by",
+        ),
+        (lambda p: held_elsewhere(p.session("k7f2")), 4, "may be run by host cn17"),
+        (lambda p: p.session("k7f2", RELEASED, ordered()), 2, "may still run: train"),
+        (as_link, 2, "is a link to"),
+        (written_into, 2, "writes into the session's own directory"),
+        (damaged, 2, "train may still run"),
+    ],
+)
+def test_what_may_not_go_stays_with_all_that_was_named(
+    place: Place, make: Callable[[Place], object], code: int, said: str
+) -> None:
+    free = place.session("a2aa", *all_ended())
+    make(place)
+    assert said in place.told("clean", "a2aa", "k7f2", "--yes", code=code)
+    assert free.has_journal()
+    assert (place.state_dir / "k7f2" / "journal.1.jsonl").exists()
+    assert "either ids" in place.told("clean", "a2aa", "--ended", "--yes", code=2)
+
+
+def test_a_damaged_session_goes_once_its_run_is_over(place: Place) -> None:
+    damaged(place)
+    exit_record = place.state_dir / "k7f2" / "attempts" / "train" / "1" / "exit.0.json"
+    exit_record.write_text("{}")
+    place.told("clean", "k7f2", "--yes")
+    assert not (place.state_dir / "k7f2").exists()
+
+
+def test_what_ended_or_is_old_or_named_goes_and_the_rest_stays(place: Place) -> None:
+    ended = place.session("a2aa", *all_ended())
+    waits = place.session("b2bb", RELEASED)
+    runs = place.session("c2cc", *all_ended(), released=False)
+    (line,) = place.told("clean", "--ended", "--yes").splitlines()
+    assert line.split()[1] == str(ended.path)
+    assert (waits.has_journal(), runs.has_journal()) == (True, True)
+    old, new = (
+        place.session(name, *all_ended(), t=time.time() - days * 86400)
+        for name, days in (("d2dd", 40), ("e2ee", 1))
+    )
+    place.told("clean", "--older-than", "30d", "--yes")
+    assert (old.has_journal(), new.has_journal()) == (False, True)
+    other = place.session("f2ff", *all_ended())
+    told = place.json("clean", "e2ee", "f2ff", "--yes")
+    assert told["removed"] is True
+    paths = [str(session.path) for session in (new, other)]
+    assert [row["directory"] for row in told["sessions"]] == paths
+    assert told["sessions"][0]["bytes"] > 0
+    assert not any(session.path.exists() for session in (new, other))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
+)
+def test_an_age_has_a_unit_that_is_known(text: str, seconds: float) -> None:
+    assert parse_age(text) == seconds
+    for wrong in ("30", "d", "-1d", "1y"):
+        with pytest.raises(UsageError, match="is no age"):
+            parse_age(wrong)
+
+
+def test_links_are_removed_and_never_followed(place: Place) -> None:
+    outside = place.root / "checkpoints"
+    outside.mkdir()
+    (outside / "step.pt").write_text("weights")
+    session = place.session("k7f2", *all_ended())
+    (session.path / "link").symlink_to(outside)
+    place.told("clean", "k7f2", "--yes")
+    assert (outside / "step.pt").read_text() == "weights"
+
+
+def test_what_a_killed_removal_left_is_not_listed_and_goes_with_the_next(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(_path: object) -> None:
+        raise KeyboardInterrupt
+
+    place.session("k7f2", *all_ended())
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            sessions.remove(place.session("b2bb", *all_ended()))
+    assert "b2bb" not in place.told("list")
+    place.told("clean", "k7f2", "--yes")
+    assert os.listdir(place.state_dir) == []
+
+
+def test_since_is_a_span_ago_a_time_or_when_you_left(place: Place) -> None:
+    session, _ = write_week(place.state_dir, jobs=31, note_seconds=4 * 3600, slots=4)
+    now = time.time()
+    assert parse_since("2h", session, now) == now - 7200
+    assert parse_since("03-12", session, now) != now
+    for text, problem in (("left", "have not left"), ("yesterday", "no time")):
+        with pytest.raises(UsageError, match=problem):
+            parse_since(text, session, now)
+    session.record_visit()
+    left = session.read_last_visit()
+    assert left is not None
+    assert abs(left - time.time()) < 60
+    assert session.visit.name.endswith(str(os.getuid()))
+    assert parse_since("left", session, now) == left
+    nowhere = SessionDir(session.path / "nowhere")
+    nowhere.record_visit()  # what cannot be kept is no fault
+    assert nowhere.read_last_visit() is None
+    printed = place.told("show", session.id, "--since", "2026-01-01 00:00")
+    assert printed.startswith("Since 2026-01-01 00:00: ")
+    assert "done" in printed
+    found = place.json("show", session.id, "--since", "1m")
+    assert found["new"] == ["Nothing new since then."]
+
+
+@pytest.fixture
+def engine() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that waits."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_an_engine_that_is_stopped_is_told_of_as_soon_as_it_happens(
+    place: Place, engine: subprocess.Popen[bytes]
+) -> None:
+    session, clock = place.session("k7f2"), ManualClock()
+    held_by(session, pid=engine.pid, started=read_start(engine.pid))
+    handle = ViewerHandle(FileSessionWatcher(session, clock), clock)
+    told: queue.Queue[int] = queue.Queue()
+    handle.subscribe(lambda snapshot: told.put(snapshot.engine.halted_pid))
+    assert sessions.describe(session).halted_pid == 0
+    engine.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, engine.pid, os.WSTOPPED | os.WNOWAIT)
+    try:
+        assert told.get(timeout=20) == engine.pid
+    finally:
+        handle.close()
+    elsewhere = replace(Identity.get_own(), host="another", machine="m")
+    watch = LeaseWatch(session, me=elsewhere)
+    assert watch.find_halted(watch.find_holder()) == 0
+    wakes = f"its engine is stopped: `fg` in its terminal, or `kill -CONT {engine.pid}`"
+    assert wakes in place.told("list")
+    assert place.json("list")[0]["halted_pid"] == engine.pid
