@@ -1,51 +1,100 @@
-"""What an executor offers is known before anything is submitted."""
+"""What an engine is built with, and what its machine or cluster offers."""
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from autoexp_tui.cli.assemble import resume_session, start_session
+from autoexp_tui.cli.doctor import Finding, examine_slurm
 from autoexp_tui.cli.executors import find_launcher, find_offer, make_executor
+from autoexp_tui.cli.options import Options
+from autoexp_tui.cli.plan import check_json, format_check, show_check
+from autoexp_tui.config.planning import PlanningAnswer
+from autoexp_tui.engine.loop import Engine
 from autoexp_tui.executors.local import executor as local
+from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
+from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.executors.slurm.refusals import parse_refusal
+from autoexp_tui.executors.slurm.text import ClusterFacts
+from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.specs import ExecutorSpec, Plan
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from autoexp_tui.storage.session_dir import SessionDir
-from tests.support.campaigns import plan_of, planned
+from tests.executors.slurm_scripted import CONFIG, ScriptedCommands, says
+from tests.model.builders import job, plan
+
+Say = Callable[..., tuple[int, str, str]]
 
 
-def plan(
+def planned(root: Path) -> Plan:
+    """One job, whose engine may be still for long."""
+    out, state = str(root / "out" / "a"), str(root / "state")
+    made = plan(job("a", fingerprint="f1", output_dir=out), state_dir=state)
+    rules = replace(made.monitoring, lock_stale_seconds=1234.0)
+    return decode_plan(encode_plan(replace(made, monitoring=rules)))
+
+
+def stop(engine: Engine, command_id: str = "c") -> None:
+    engine.order(Order(command_id=command_id, command=StopEngine()))
+    engine.run()
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "force", "foreign"),
+    [("f2", False, True), ("f1", False, False), ("f1", True, True)],
+)
+def test_what_other_work_left_does_not_count_and_nothing_by_force(
+    tmp_path: Path, *, fingerprint: str, force: bool, foreign: bool
+) -> None:
+    left = Owner(session="old", state_dir="s", job="a", fingerprint=fingerprint)
+    take_ownership(tmp_path / "out" / "a", left)
+    options = Options(state_dir=str(tmp_path / "state"), force=force)
+    engine = start_session(planned(tmp_path), lambda _: None, options)
+    stop(engine)
+    assert engine.state.jobs["a"].foreign_files is foreign
+
+
+def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
+    tmp_path: Path,
+) -> None:
+    stop(start_session(planned(tmp_path), lambda _: None, Options()), "first")
+    (manifest,) = (tmp_path / "state").glob("*/plan.json")
+    session = SessionDir(manifest.parent)
+    stop(resume_session(session, lambda _: None, Options()), "second")
+    holder = LeaseWatch(session).find_holder()
+    assert holder is not None
+    assert (holder.epoch, holder.stale_seconds) == (2, 1234.0)
+
+
+def with_executor(
     class_name: str = "LocalClient", parallel: int = 0, **settings: int | str
 ) -> Plan:
-    executor = ExecutorSpec(
-        class_name=class_name, max_parallel=parallel, settings=settings
-    )
-    return replace(plan_of(planned(4)), executor=executor)
+    spec = ExecutorSpec(class_name=class_name, max_parallel=parallel, settings=settings)
+    return plan(job("a"), executor=spec)
 
 
-@pytest.fixture(autouse=True)
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
-
-
-def test_this_machine_offers_its_slots_and_gpus_within_the_plan_s_own_limit() -> None:
-    assert find_offer(plan(slots=5)) == (5, 2)
-    assert find_offer(plan())[0] == local.count_cpus()
-    assert find_offer(plan(parallel=3, slots=5))[0] == 3
-    assert find_offer(plan(parallel=9, slots=5))[0] == 5
-
-
-def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
+def test_a_machine_offers_slots_and_gpus_within_the_plan_s_limit_a_cluster_that_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    assert find_offer(with_executor(slots=5)) == (5, 2)
+    assert find_offer(with_executor())[0] == local.count_cpus()
+    assert find_offer(with_executor(parallel=3, slots=5))[0] == 3
+    assert find_offer(with_executor(parallel=9, slots=5))[0] == 5
+    assert find_offer(with_executor("SlurmClient", parallel=7)) == (7, None)
     monkeypatch.chdir(tmp_path)
-    made = make_executor(plan(slots_dir="seats"), SessionDir(tmp_path / "k7f2"))
+    seats = with_executor(slots_dir="seats")
+    made = make_executor(seats, SessionDir(tmp_path / "k7f2"))
     assert isinstance(made, local.LocalExecutor)
     assert made._settings.slots_dir == tmp_path / "seats"
-
-
-def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
-    assert find_offer(plan("SlurmClient", parallel=7)) == (7, None)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +111,140 @@ def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
 def test_options_go_to_the_srun_that_is_there_or_bring_one(
     launcher: str, options: str, words: tuple[str, ...]
 ) -> None:
-    assert find_launcher(plan(launcher_cmd=launcher, srun_opts=options)) == words
+    made = with_executor(launcher_cmd=launcher, srun_opts=options)
+    assert find_launcher(made) == words
+
+
+NOW = 1_800_000_000.0
+NO_PARTITION = "invalid partition specified: nope"
+SENT = "sbatch --test-only job.sh"
+TAKEN = Checked(
+    jobs=("a", "b"),
+    options={"partition": "gpu", "gpus": 4, "time": "02:00:00"},
+    verdict="taken",
+    sent=SENT,
+    said="Job 1 to start at ...",
+    starts_at=NOW + 7200,
+    nodes="n1",
+    partition="gpu",
+)
+REFUSED = Checked(
+    jobs=tuple("cdefg"),
+    options={"partition": "nope"},
+    verdict="refused",
+    sent=SENT,
+    said=NO_PARTITION,
+    refused=parse_refusal(NO_PARTITION, {"partition": "nope"}),
+)
+
+
+def answered(*checks: Checked) -> ClusterCheck:
+    facts = ClusterFacts(cluster="elwe", version="23.11.4")
+    return ClusterCheck(facts=facts, checks=checks)
+
+
+def test_what_a_cluster_would_take_and_refuse_is_told_with_the_next_step() -> None:
+    text = format_check(answered(TAKEN, REFUSED), NOW)
+    assert "elwe, Slurm 23.11.4" in text
+    assert "✓ 2 jobs    would start expected " in text
+    assert "on n1 in gpu   (partition gpu, gpus 4, time 02:00:00)" in text
+    assert text.splitlines()[2:] == [
+        "  ✗ 5 jobs    would be refused: c, d, e and 2 more",
+        "      slurm.sbatch.partition: there is no partition `nope`",
+        "      Slurm said: invalid partition specified: nope",
+        "      `sinfo -o %R` lists them.",
+    ]
+    (one,) = json.loads(json.dumps(check_json(answered(REFUSED))))["checks"]
+    assert one["jobs"] == list("cdefg")
+    assert one["refused"]["where"] == "slurm.sbatch.partition"
+
+
+@pytest.mark.parametrize(
+    ("check", "kind", "code", "said"),
+    [
+        (TAKEN, "SlurmClient", 0, '"name": "elwe"'),
+        (REFUSED, "SlurmClient", 3, '"name": "elwe"'),
+        (TAKEN, "LocalClient", 2, "slurm=generic"),
+    ],
+)
+def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
+    monkeypatch: pytest.MonkeyPatch,
+    say: Say,
+    check: Checked,
+    kind: str,
+    code: int,
+    said: str,
+) -> None:
+    asked = "autoexp_tui.executors.slurm.check.check_cluster"
+    monkeypatch.setattr(asked, lambda *_: answered(check))
+    made = PlanningAnswer(plan=with_executor(kind))
+    found, out, err = say(lambda _: show_check(made, Options(json=True)))
+    assert (found, said in out + err) == (code, True)
+
+
+COMMANDS = {"sbatch", "squeue", "scancel", "scontrol", "sacct"}
+
+
+@pytest.fixture
+def examined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., dict[str, Finding]]:
+    """What the doctor finds where these programs are on PATH."""
+
+    def examine(
+        programs: set[str] = COMMANDS,
+        config: Ran | None = None,
+        sacct: Ran | None = None,
+    ) -> dict[str, Finding]:
+        def scontrol(words: object) -> Ran:
+            if isinstance(words, tuple) and "nodes" in words:
+                return says("NodeName=n1 NodeHostName=elsewhere State=IDLE\n")
+            return config or says(CONFIG)
+
+        found = {name: name for name in programs}
+        monkeypatch.setattr(shutil, "which", found.get)
+        commands = ScriptedCommands({"scontrol": scontrol, "sacct": sacct or says()})
+        return {one.what: one for one in examine_slurm(tmp_path, commands)}
+
+    return examine
+
+
+Examined = Callable[..., dict[str, Finding]]
+
+
+def test_a_cluster_that_answers_is_told_with_its_version_limits_and_what_mends(
+    examined: Examined,
+) -> None:
+    found = examined()
+    assert found["slurm"].found == "the controller of elwe answers, 23.11.4"
+    assert found["arrays"].found == "up to 1000 jobs an array (MaxArraySize)"
+    assert found["accounting"].grade == "ok"
+    assert not [one for one in found.values() if one.grade == "missing"]
+    assert "USR1@120" in found["KillWait"].mend
+    assert "srun -N1" in found["shared state"].mend
+    assert examined(COMMANDS - {"scancel"})["scancel"].grade == "missing"
+
+
+def test_without_a_cluster_jobs_run_here_and_the_next_step_is_told(
+    examined: Examined,
+) -> None:
+    assert [one.grade for one in examined(set()).values()] == ["hint"]
+    text = "scontrol: fatal: Could not establish a configuration source\n"
+    (slurm,) = examined(config=says(stderr=text, status=1)).values()
+    assert (slurm.what, slurm.grade) == ("slurm", "hint")
+    assert "SLURM_CONF" in slurm.mend
+    hangs = examined(config=says(status=None))["slurm"]
+    assert "did not answer within 10 s" in hangs.found
+
+
+def test_a_cluster_without_accounting_says_what_is_known_of_ended_jobs(
+    examined: Examined,
+) -> None:
+    text = CONFIG.replace("accounting_storage/slurmdbd", "accounting_storage/none")
+    found = examined(config=says(text.replace("300", "5")))
+    assert "by their own records" in found["accounting"].found
+    assert "MinJobAge=60" in found["MinJobAge"].mend
+    down = says(stderr="sacct: error: Connection refused\n", status=1)
+    accounting = examined(sacct=down)["accounting"]
+    assert accounting.grade == "hint"
+    assert "Connection refused" in accounting.found

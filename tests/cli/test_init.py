@@ -1,5 +1,8 @@
+"""autoexp-init and autoexp-import-args: configs that are written for a command."""
+
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
+from autoexp_tui.cli import import_args
 from autoexp_tui.cli.init import (
     extract_knobs,
     find_doubts,
@@ -14,34 +18,32 @@ from autoexp_tui.cli.init import (
     name_command,
     render_config,
 )
-from autoexp_tui.config.planning import PlanningRequest
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def own_hydra() -> Iterator[None]:
+    yield
+    GlobalHydra.instance().clear()
+
+
+LR = "python t.py --lr 1e-3 --fast --n=5 -v"
+LR_KNOBS = "python t.py --lr ${lr} --fast --n=${n} -v"
 
 
 @pytest.mark.parametrize(
     ("command", "words", "values"),
     [
-        (
-            "python t.py --lr 1e-3 --fast --n=5 -v",
-            "python t.py --lr ${lr} --fast --n=${n} -v",
-            {"lr": "1e-3", "n": "5"},
-        ),
-        (  # a negative number is a value, and a flag is not
-            "t --bias -0.5 --fast --slow",
-            "t --bias ${bias} --fast --slow",
-            {"bias": "-0.5"},
-        ),
-        (  # not to shadow a key of ours
-            "t --backend nccl",
-            "t --backend ${arg_backend}",
-            {"arg_backend": "nccl"},
-        ),
-        (
-            "t optim.lr=3 +x=y",
-            "t optim.lr=${optim_lr} +x=${x}",
-            {"optim_lr": "3", "x": "y"},
-        ),
+        (LR, LR_KNOBS, {"lr": "1e-3", "n": "5"}),
+        # A negative number is a value, and a flag is not.
+        ("t --b -0.5 --fast --slow", "t --b ${b} --fast --slow", {"b": "-0.5"}),
+        # Not to shadow a key of ours.
+        ("t --backend nccl", "t --backend ${arg_backend}", {"arg_backend": "nccl"}),
+        ("t o.lr=3 +x=y", "t o.lr=${o_lr} +x=${x}", {"o_lr": "3", "x": "y"}),
     ],
 )
 def test_values_of_flags_and_overrides_become_knobs(
@@ -52,48 +54,35 @@ def test_values_of_flags_and_overrides_become_knobs(
     assert list(knobs.values) == list(values)
 
 
-def test_the_file_is_yaml_whatever_the_command_holds() -> None:
+def test_the_file_is_yaml_and_the_likeliest_knob_is_swept() -> None:
     command = ["sh", "-c", 'echo "a: {b}" \\ $HOME ${X}\n', "--tag", "it's: #1"]
     config = yaml.safe_load(render_config("odd", command))
     assert config["backend"]["command"][2] == 'echo "a: {b}" \\ $HOME \\${X}\n'
     assert config["tag"] == "it's: #1"
-
-
-def test_the_likeliest_knob_is_swept(tmp_path: Path) -> None:
     config = yaml.safe_load(render_config("t", ["t", "--epochs", "5", "--lr", "0.1"]))
     assert config["sweep"] == {"params": {"lr": [0.1]}}
     assert config["project"]["name"] == "t_lr{lr}"
 
 
-def test_an_existing_file_is_left_as_it_is(tmp_path: Path) -> None:
-    (tmp_path / "train.yaml").write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
-        main(["-C", str(tmp_path), "--", "python", "train.py"])
-    assert (tmp_path / "train.yaml").read_text() == "mine"
-
-
-def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFailed, match="cannot be written"):
-        main(["-C", str(tmp_path / "file" / "deep"), "--", "t"])
-
-
-def test_it_says_what_to_do_next(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_is_written_once_and_what_to_do_next_is_said(
+    tmp_path: Path, capsys: Captured
 ) -> None:
-    assert main(["-C", str(tmp_path), "--", "python", "my train.py"]) == 0
-    out = capsys.readouterr().out
+    place = ["-C", str(tmp_path), "--"]
+    assert main([*place, "no-such-program", "my train.py"]) == 0
+    out, err = capsys.readouterr()
     assert "my_train.yaml" in out
     assert "--config-ref my_train" in out
+    assert "'no-such-program' is not on your PATH" in err
+    written = tmp_path / "my_train.yaml"
+    written.write_text("mine")
+    with pytest.raises(UsageError, match="exists already"):
+        main([*place, "python", "my train.py"])
+    assert written.read_text() == "mine"
+    with pytest.raises(EnvironmentFailed, match="cannot be written"):
+        main(["-C", str(written / "deep"), "--", "t"])
+    assert name_command(["..."]) == "experiment"
 
 
-@pytest.fixture
-def own_hydra() -> Iterator[None]:
-    yield
-    GlobalHydra.instance().clear()
-
-
-@pytest.mark.usefixtures("own_hydra")
 @pytest.mark.parametrize(
     "command",
     [
@@ -118,26 +107,17 @@ def own_hydra() -> Iterator[None]:
 def test_the_job_runs_the_very_words_of_the_command(
     tmp_path: Path, command: list[str]
 ) -> None:
+    def number(word: str) -> object:
+        """A word, or the number that it is when it is written another way."""
+        return float(word) if word in {"1e-3", "0.001"} else word
+
     assert main(["-C", str(tmp_path), "--name", "x", "--", *command]) == 0
     request = PlanningRequest(cwd=str(tmp_path), config_dir=".", config_ref="x")
     answer = answer_request(request)
     assert answer.errors == ()
     assert answer.plan is not None
     (job,) = answer.plan.jobs
-    assert [_number(word) for word in job.command] == [_number(w) for w in command]
-
-
-def _number(word: str) -> object:
-    """A word, or the number that it is when it is written another way."""
-    return float(word) if word in {"1e-3", "0.001"} else word
-
-
-def test_a_program_that_is_not_there_is_said_and_written_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["-C", str(tmp_path), "--", "no-such-program", "--lr", "1"]) == 0
-    assert "'no-such-program' is not on your PATH" in capsys.readouterr().err
-    assert (tmp_path / "no-such-program.yaml").exists()
+    assert list(map(number, job.command)) == list(map(number, command))
 
 
 def test_programs_and_scripts_are_looked_for_where_they_would_be(
@@ -153,16 +133,15 @@ def test_programs_and_scripts_are_looked_for_where_they_would_be(
     assert "'./mine' is not executable: chmod +x" in find_doubts(["./mine"])[0]
 
 
-def test_a_program_of_dots_alone_makes_some_name() -> None:
-    assert name_command(["..."]) == "experiment"
+NAMES = ("../up", "a/b", "two words", "-x", "a:b")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [((), "no command given"), (("--", "t", "\udcff"), "no UTF-8 text")]
-    + [
-        ((f"--name={name}", "--", "t"), "cannot name an experiment")
-        for name in ("../up", "a/b", "two words", "-x", "a:b")
+    [
+        ((), "no command given"),
+        (("--", "t", "\udcff"), "no UTF-8 text"),
+        *(((f"--name={name}", "--", "t"), "cannot name an exp") for name in NAMES),
     ],
 )
 def test_what_could_be_no_command_or_file_is_refused(
@@ -170,3 +149,106 @@ def test_what_could_be_no_command_or_file_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         main(["-C", str(tmp_path), *words])
+
+
+ONE = "def f(p):\n    p.add_argument('--lr', type=float, default=0.1)\n"
+NEEDED = "    p.add_argument('--layers', type=int, required=True)\n"
+EXPERIMENT = """\
+defaults:
+  - /args@backend.args: train
+  - _self_
+project: {name: "lr${backend.args.lr}"}
+backend: {class_name: Python, script: train.py, python: py, schema: train}
+monitoring: {state_dir: state}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(ONE)
+    return tmp_path
+
+
+def run(*more: str) -> int:
+    return import_args.main(["train.py:f", *more])
+
+
+def planned(place: Path, *overrides: str) -> PlanningAnswer:
+    (place / "config/exp.yaml").write_text(EXPERIMENT)
+    GlobalHydra.instance().clear()
+    return answer_request(PlanningRequest(overrides=overrides, cwd=str(place)))
+
+
+def test_arguments_are_written_and_changes_told_and_written_only_by_force(
+    place: Path, capsys: Captured
+) -> None:
+    assert run() == 0
+    schema, group = sorted((place / "config/args").iterdir())
+    assert capsys.readouterr().out == (
+        "wrote config/args/train.yaml and config/args/train.schema.json: 1 argument\n"
+        "  a backend checks them with `schema: train`\n"
+    )
+    group.write_text(group.read_text().replace("0.1", "0.5"))
+    assert run() == 0
+    assert capsys.readouterr().out.startswith("nothing changed")
+    assert "lr: 0.5" in group.read_text()
+    before = schema.read_text()
+    (place / "train.py").write_text(ONE.replace("0.1", "0.2"))
+    with pytest.raises(UsageError) as caught:
+        run()
+    head, old, new = caught.value.problem.splitlines()
+    assert head == "train.yaml and train.schema.json would change; nothing was written."
+    assert (old.split()[0][0], "0.1" in old, "0.2" in old) == ("-", True, False)
+    assert (new.split()[0][0], "0.1" in new, "0.2" in new) == ("+", False, True)
+    assert schema.read_text() == before
+    assert run("--force") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("-")
+    assert "wrote " in out
+    assert "lr: 0.2" in group.read_text()
+    run("--json", "--name", "gpt")
+    assert json.loads(capsys.readouterr().out) == {
+        "version": 1, "name": "gpt", "arguments": 1, "changes": [],
+        "written": ["config/args/gpt.yaml", "config/args/gpt.schema.json"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("train.py:f --name a/b", "'a/b' cannot name a group"),
+        ("train.py:f --timeout 0", "--timeout: invalid seconds value: '0'"),
+        ("", "no function given"),
+        ("argparse:ArgumentParser", "has no arguments"),
+    ],
+)
+def test_what_cannot_be_imported_is_told(place: Path, words: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        import_args.main(words.split())
+    assert not (place / "config").exists()
+
+
+def test_a_plan_takes_the_group_leaves_defaults_out_and_tells_all_that_is_wrong(
+    place: Path,
+) -> None:
+    run()
+    for more, words in (((), ()), (("backend.args.lr=0.3",), ("--lr", "0.3"))):
+        found = planned(place, *more).plan
+        assert found is not None
+        assert found.jobs[0].command == ("py", "train.py", *words)
+    (place / "train.py").write_text(ONE + NEEDED)
+    run("--force")
+    wrong = planned(place, "backend.args.lr=x", "++backend.args.lrr=1").errors
+    keys = [f"backend.args.{name}" for name in ("layers", "lr", "lrr")]
+    assert [one.where for one in wrong] == keys
+
+
+@pytest.mark.parametrize("held", [b"a: 1\n", b"caf\xe9: 1\n"])
+def test_a_file_of_somebody_else_is_left_alone(place: Path, held: bytes) -> None:
+    (place / "mine").mkdir()
+    (place / "mine/x.yaml").write_bytes(held)
+    with pytest.raises(UsageError, match=r"x\.yaml would change"):
+        run("--output-dir", "mine", "--name", "x")
+    assert (place / "mine/x.yaml").read_bytes() == held
+    assert not (place / "mine/x.schema.json").exists()

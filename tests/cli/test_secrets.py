@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -35,18 +34,20 @@ class Place:
         self.root = root
         (root / "config").mkdir()
 
-    def write(self, share: str = "private") -> None:
-        values = (self.root / "out", share, SECRET, SECRET, self.root)
-        (self.root / "config" / "x.yaml").write_text(CONFIG % values)
+    def write(self, share: str = "private", *changes: tuple[str, str]) -> None:
+        text = CONFIG % (self.root / "out", share, SECRET, SECRET, self.root)
+        for old, new in changes:
+            text = text.replace(old, new)
+        (self.root / "config" / "x.yaml").write_text(text)
 
     def say(self, command: str, *words: str, umask: int = 0o022) -> str:
+        given = ("-C", "config", "--config-ref", "x", *words)
+        return self.call(command, *given, umask=umask)
+
+    def call(self, command: str, *words: str, umask: int) -> str:
         done = subprocess.run(
-            [
-                *(sys.executable, "-m", f"autoexp_tui.cli.{command}"),
-                *("-C", "config", "--config-ref", "x", *words),
-            ],
+            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *words],
             cwd=self.root,
-            env={**os.environ, "XDG_STATE_HOME": str(self.root / "xdg")},
             capture_output=True,
             text=True,
             check=False,
@@ -55,25 +56,11 @@ class Place:
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 
-    def enter(self, manifest: str, umask: int) -> None:
-        """Run the first entry of a manifest without a session."""
-        words = ("--manifest", manifest, "--index", "0")
-        subprocess.run(
-            [sys.executable, "-m", "autoexp_tui.cli.run_sweep_entry", *words],
-            cwd=self.root,
-            check=True,
-            umask=umask,
-        )
-
-
-def commit_and_soil(root: Path) -> None:
-    """A repository whose uncommitted change takes one secret away and adds another."""
-    module = root / "hub.py"
-    module.write_text(f"HF_TOKEN = '{SECRET}-old'\n")
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
-    for words in (("init", "-q"), ("add", "hub.py"), ("commit", "-qm", "one")):
-        subprocess.run([*git, *words], cwd=root, check=True)
-    module.write_text(f"HF_TOKEN = '{SECRET}-new'\n")
+    def modes(self, pattern: str) -> set[str]:
+        """Of all files so called, of which there is one at least."""
+        found = [path for path in self.root.rglob(pattern) if path.is_file()]
+        assert found
+        return set(map(mode, found))
 
 
 def mode(path: Path) -> str:
@@ -81,13 +68,19 @@ def mode(path: Path) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     return Place(tmp_path)
 
 
 def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) -> None:
     place.write()
-    commit_and_soil(place.root)
+    module = place.root / "hub.py"  # a change takes one secret away and adds another
+    module.write_text(f"HF_TOKEN = '{SECRET}-old'\n")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "hub.py"), ("commit", "-qm", "one")):
+        subprocess.run([*git, *words], cwd=place.root, check=True)
+    module.write_text(f"HF_TOKEN = '{SECRET}-new'\n")
     said = place.say("run", "--json", f"+hf={{token:{SECRET}}}")
     assert SECRET not in said
     assert (place.root / "env").read_text() == f"HUB_TOKEN={SECRET}\n"
@@ -97,22 +90,27 @@ def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) 
     resolved = next((place.root / "out").rglob("resolved_config.yaml")).read_text()
     assert "token: '***'" in resolved
     assert "ada:***@host" in resolved
+    assert "train_tokens: 1000" in resolved or "train_tokens: 2000" in resolved
     diff = next((place.root / "out").rglob("git.diff")).read_text()
     assert "+HF_TOKEN = '***'" in diff
     assert "-HF_TOKEN = '***'" in diff
-    assert "train_tokens: 1000" in resolved or "train_tokens: 2000" in resolved
 
 
-def test_exports_hold_no_secret_unless_asked(place: Place) -> None:
+def test_exports_hold_no_secret_unless_asked_and_a_command_line_s_is_told(
+    place: Place,
+) -> None:
     place.write()
     for command, *words in (
-        ("plan",),
         ("visualize",),
         ("render_config", "--json"),
         ("plan", f"hub.token={SECRET}x", "--json"),
     ):
         assert SECRET not in place.say(command, *words), (command, words)
     assert SECRET in place.say("render_config", "--unmask")
+    place.write("private", ("echo logged", "echo --hub-token ${hub.token}"))
+    said = place.say("plan")
+    assert "the command line holds what looks like a secret" in said
+    assert SECRET not in said
 
 
 @pytest.mark.parametrize(
@@ -134,103 +132,75 @@ def test_modes_are_what_the_project_says_whatever_the_umask(
     for provenance in outputs:
         assert mode(provenance.parent) == mode(provenance) == directory
         assert {mode(path) for path in provenance.iterdir()} == {file}
-    logs = list((place.root / "out").rglob("current.log"))
-    logs += list((place.root / "logs").rglob("current.log"))
-    assert logs
-    assert {mode(path) for path in logs} == {file}
+    assert place.modes("current.log") == {file}
     assert int((place.root / "umask").read_text(), 8) == umask
-    tasks = list(place.root.rglob("task.*.json"))
-    assert {mode(path) for path in tasks} == {"0o600"}
-
-
-def test_a_secret_in_a_command_line_is_warned_about(place: Place) -> None:
-    place.write()
-    path = place.root / "config" / "x.yaml"
-    text = path.read_text().replace("echo logged", "echo --hub-token ${hub.token}")
-    path.write_text(text)
-    said = place.say("plan")
-    assert "the command line holds what looks like a secret" in said
-    assert SECRET not in said
-
-
-def test_digests_of_the_environment_are_keyed(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.write()
-    path = place.root / "config" / "x.yaml"
-    path.write_text(
-        path.read_text().replace(f"token: {SECRET}", 'token: "${oc.env:SHORT}"')
-    )
-    monkeypatch.setenv("SHORT", "1234")
-    manifest = place.say("plan", "--json")
-    stored = "".join(p.read_text() for p in place.root.rglob("plan_*.json"))
-    tree = json.loads(
-        next(place.root.rglob("manifests/plan_????????????.json")).read_text()
-    )
-    assert tree["environment"]["SHORT"]
-    assert hashlib.sha256(b"1234").hexdigest()[:8] not in stored + manifest
-    assert mode(place.root / "xdg" / "autoexp-tui" / "digest-key") == "0o600"
-
-
-@pytest.mark.parametrize(
-    ("changes", "words", "shown", "hidden"),
-    [
-        (
-            {
-                "sweep:\n  params: {": "start_conditions:\n"
-                "  - class_name: CommandCondition\n"
-                f"    command: [true, --token, {SECRET}]\n"
-                f"sweep:\n  params: {{hub.token: [{SECRET}], "
-            },
-            (),
-            (),
-            (SECRET,),
-        ),
-        (  # what tells jobs apart is shown
-            {"params: {": "params: {hub.token: [one-a, two-b], a.token: [three-c], "},
-            ("+a.token=0",),
-            ("one-a", "two-b"),
-            ("three-c",),
-        ),
-        (
-            {
-                "project: {": "project: {mask: {add: [pin], keep: [b_token]}, ",
-                "params: {": "params: {a_pin: [x1y2], pin: [x3y4], b_token: [kept], ",
-            },
-            ("+a_pin=0", "+pin=0", "+b_token=0"),
-            ("x1y2", "kept"),
-            ("x3y4",),
-        ),
-    ],
-)
-def test_points_show_what_tells_jobs_apart_and_no_secret(
-    place: Place,
-    changes: dict[str, str],
-    words: tuple[str, ...],
-    shown: tuple[str, ...],
-    hidden: tuple[str, ...],
-) -> None:
-    place.write()
-    path = place.root / "config" / "x.yaml"
-    text = path.read_text()
-    for old, new in changes.items():
-        text = text.replace(old, new)
-    path.write_text(text)
-    said = place.say("plan", "--points", *words)
-    assert [one for one in shown if one not in said] == []
-    assert [one for one in hidden if one in said] == []
-    if not words:
-        assert SECRET not in place.say("plan", "--json")
+    assert place.modes("task.*.json") == {"0o600"}
 
 
 def test_a_run_without_a_session_follows_share(place: Place) -> None:
     place.write("group")
     place.say("plan")
     manifest = next(place.root.rglob("manifests/plan_????????????.json"))
-    place.enter(str(manifest), umask=0o077)
+    words = ("--manifest", str(manifest), "--index", "0")
+    place.call("run_sweep_entry", *words, umask=0o077)
     (word,) = (place.root / "out").rglob("done.json")
-    assert mode(word) == "0o640"
     assert mode(word.parent) == mode(word.parent.parent) == "0o2750"
-    (log,) = [p for p in place.root.rglob("slurm-*.out") if p.is_file()]
-    assert mode(log) == "0o640"
-    assert {mode(task) for task in place.root.rglob("task.json")} == {"0o600"}
+    assert mode(word) == "0o640"
+    assert place.modes("slurm-*.out") == {"0o640"}
+    assert place.modes("task.json") == {"0o600"}
+
+
+def test_digests_of_the_environment_are_keyed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("private", (f"token: {SECRET}", 'token: "${oc.env:SHORT}"'))
+    monkeypatch.setenv("SHORT", "1234")
+    manifest = place.say("plan", "--json")
+    stored = "".join(p.read_text() for p in place.root.rglob("plan_*.json"))
+    kept = next(place.root.rglob("manifests/plan_????????????.json"))
+    assert json.loads(kept.read_text())["environment"]["SHORT"]
+    assert hashlib.sha256(b"1234").hexdigest()[:8] not in stored + manifest
+    assert mode(place.root / "xdg" / "autoexp-tui" / "digest-key") == "0o600"
+
+
+IN_A_CONDITION = (
+    "start_conditions:\n  - class_name: CommandCondition\n"
+    f"    command: [true, --token, {SECRET}]\nsweep:"
+)
+MASK = ("project: {", "project: {mask: {add: [pin], keep: [b_token]}, ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "params", "words", "shown", "hidden"),
+    [
+        ([("sweep:", IN_A_CONDITION)], f"hub.token: [{SECRET}]", "", "", SECRET),
+        (  # what tells jobs apart is shown
+            [],
+            "hub.token: [one-a, two-b], a.token: [three-c]",
+            "+a.token=0",
+            "one-a two-b",
+            "three-c",
+        ),
+        (
+            [MASK],
+            "a_pin: [x1y2], pin: [x3y4], b_token: [kept]",
+            "+a_pin=0 +pin=0 +b_token=0",
+            "x1y2 kept",
+            "x3y4",
+        ),
+    ],
+)
+def test_points_show_what_tells_jobs_apart_and_no_secret(
+    place: Place,
+    changes: list[tuple[str, str]],
+    params: str,
+    words: str,
+    shown: str,
+    hidden: str,
+) -> None:
+    place.write("private", *changes, ("params: {", f"params: {{{params}, "))
+    said = place.say("plan", "--points", *words.split())
+    assert [one for one in shown.split() if one not in said] == []
+    assert hidden not in said
+    if not words:
+        assert SECRET not in place.say("plan", "--json")
