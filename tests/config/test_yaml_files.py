@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -35,6 +36,8 @@ TOO_MANY = (
 def problems_of(text: str) -> tuple[Problem, ...]:
     """What is said of a file, which takes next to no time."""
     gc.disable()  # as in the planning process; the heap of many tests is not meant
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)  # Hypothesis may have raised it
     begun = time.thread_time()
     try:
         with pytest.raises(CannotCompose) as caught:
@@ -42,6 +45,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
         assert time.thread_time() - begun < CPU_SECONDS
     finally:
         gc.enable()
+        sys.setrecursionlimit(limit)
     return caught.value.problems
 
 
