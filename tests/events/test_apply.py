@@ -8,14 +8,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import IllegalTransition, apply, fold
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import (
-    TERMINAL,
-    TRANSITIONS,
-    Cause,
-    JobState,
-    Result,
-    why,
-)
+from autoexp_tui.model.states import TERMINAL, TRANSITIONS, Cause, JobState, Result, why
 from tests.model.builders import (
     at,
     ended,

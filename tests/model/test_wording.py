@@ -77,10 +77,7 @@ def utc() -> Iterator[None]:
             why("exit_code", code=127, note="command not found: trian"),
             "ended with exit 127: command not found: trian",
         ),
-        (
-            why("job_waits", job="a", wanted="COMPLETED"),
-            "waits for a to be completed",
-        ),
+        (why("job_waits", job="a", wanted="COMPLETED"), "waits for a to be completed"),
         (
             why("asks_you", prompt="Promote it?"),
             "waits for your approval: Promote it? A shows what will be done.",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,10 @@ import pytest
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
-from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.journal import JournalFollower, load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease
+from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
 SYNC = "autoexp_tui.storage.journal_writer.sync_data"
@@ -59,10 +60,8 @@ class FixedLease(FileLease):
 
     epoch: int
     ours: bool = True
-    asked: list[bool] = field(default_factory=list)
 
     def is_held(self) -> bool:
-        self.asked.append(self.ours)
         return self.ours
 
     def heartbeat(self) -> bool:
@@ -75,15 +74,14 @@ class FixedLease(FileLease):
 class DiskStore:
     """`journal_contract.Store` on a directory."""
 
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
         self.session = SessionDir(path)
         self.session.make()
+        self.patch = patch
         self.faults: list[str] = []
         self._leases: list[FixedLease] = []
-        self._monkeypatch = monkeypatch
 
-    def acquire(self) -> tuple[FixedLease, FileJournal]:
+    def acquire(self) -> tuple[FileLease, FileJournal]:
         for former in self._leases:
             former.ours = False
         lease = FixedLease(len(self._leases) + 1)
@@ -93,14 +91,26 @@ class DiskStore:
     def load(self) -> SessionState:
         return load_state(self.session).state
 
-    def records(self) -> Sequence[Recorded]:
+    def records(self) -> list[Recorded]:
         return list(read_session(self.session))
+
+    def follow(self) -> JournalFollower:
+        return JournalFollower(self.session, load_state(self.session))
+
+    def part(self, epoch: int = 1, segment: int = 0) -> Path:
+        return self.session.get_part(epoch, segment)
+
+    def add(self, *written: bytes | Recorded) -> None:
+        """More at the end of the first part, by whoever it is."""
+        with self.part().open("ab") as file:
+            for one in written:
+                file.write(encode_record(one) if isinstance(one, Recorded) else one)
 
     def refuse(self) -> None:
         """The next sync fails, after the bytes were written."""
 
         def failing(_descriptor: int) -> None:
-            self._monkeypatch.setattr(SYNC, sync_data)
+            self.patch.setattr(SYNC, sync_data)
             raise FULL
 
-        self._monkeypatch.setattr(SYNC, failing)
+        self.patch.setattr(SYNC, failing)

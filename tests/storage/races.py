@@ -1,11 +1,8 @@
-"""Real processes race for sessions; counts how many engines each race had.
+"""Processes that race to be a session's engine, each to the first synced commit.
 
-    python -m tests.storage.races --starters 8 --races 1000
-
-Each starter takes the lease if it can, opens the journal and writes its first commit,
-as an engine does. Before every second race another process held the session, wrote to
-it, and was killed. Prints the counts, and how long it took until a dead holder's
-session was written again; exits 1 when any race had not exactly one engine.
+`make races` prints how many races had exactly one engine, and how long the first one
+took to follow a dead holder. `--hold DIR` is an engine instead, for a test to stop: it
+prints `ready`, and of each line that it reads `written` or `deposed`.
 """
 
 from __future__ import annotations
@@ -21,61 +18,50 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.events.events import EngineStarted, SessionStarted
-from autoexp_tui.model.decision_context import Draft
+import pytest
+
+from autoexp_tui.events.events import EngineStarted
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.lease import take_lease
-from autoexp_tui.storage.session_dir import SessionDir
-from tests.model.builders import at
-
-PATIENCE_SECONDS = 60.0
+from autoexp_tui.storage.lease import FileLease, take_lease
+from tests.storage.disk_session import DiskStore
+from tests.support.journal_contract import Writer, message
 
 
-def start_engine(session: SessionDir) -> bool:
-    """Own the session and write the first commit; False when another has it."""
+class Leased(DiskStore):
+    """Under a real lease: the one given, or one that it takes."""
+
+    def __init__(self, path: Path, lease: FileLease | None = None) -> None:
+        super().__init__(path, pytest.MonkeyPatch())
+        self._lease = lease
+
+    def acquire(self) -> tuple[FileLease, FileJournal]:
+        lease = self._lease or take_lease(self.session, SystemClock())
+        return lease, FileJournal(self.session, lease)
+
+
+def start_engine(path: Path) -> Writer | None:
+    """Own the session and write the first commit; None when another has it."""
     try:
-        lease = take_lease(session, SystemClock())
+        writer = Writer(Leased(path))
     except SessionOwned:
-        return False
-    journal = FileJournal(session, lease)
-    state = journal.load().state
-    draft = Draft(state, at(time.time()), lease.epoch)
-    seal = journal.seal
-    if not seal.part:
-        draft.emit(
-            SessionStarted(
-                session=session.id,
-                name="race",
-                engine_version="1",
-                wrapper_version="1",
-                plan_sha="",
-            )
-        )
-    draft.emit(
-        EngineStarted(
-            host="h",
-            pid=os.getpid(),
-            sealed_part=seal.part,
-            sealed_bytes=seal.bytes,
-        )
-    )
-    journal.append(draft.commit())
-    return True
+        return None
+    writer.begin()
+    return writer
 
 
-def leave_dead_holder(session: SessionDir) -> None:
+def leave_dead_holder(path: Path) -> None:
     """A process becomes the engine, and is killed."""
     pid = os.fork()
     if pid == 0:
-        start_engine(session)
+        start_engine(path)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(pid, 0)
 
 
-def race(session: SessionDir, starters: int) -> tuple[int, float]:
+def race(path: Path, starters: int) -> tuple[int, float]:
     """One race: how many engines wrote, and when the first one had, in seconds."""
     gate, go = os.pipe()
     verdicts, tell = os.pipe()
@@ -86,7 +72,7 @@ def race(session: SessionDir, starters: int) -> tuple[int, float]:
         if pid == 0:
             os.close(go)
             os.close(let_go)
-            _starter(session, gate, tell, hold)
+            _starter(path, gate, tell, hold)
         pids.append(pid)
     begun = time.monotonic()
     os.close(go)  # all of them read its end at once
@@ -104,10 +90,10 @@ def race(session: SessionDir, starters: int) -> tuple[int, float]:
     return written, first
 
 
-def _starter(session: SessionDir, gate: int, tell: int, hold: int) -> None:
+def _starter(path: Path, gate: int, tell: int, hold: int) -> None:
     os.read(gate, 1)
     try:
-        os.write(tell, b"1" if start_engine(session) else b"0")
+        os.write(tell, b"1" if start_engine(path) else b"0")
     except BaseException as error:  # noqa: BLE001 - a child tells its parent
         print(repr(error), file=sys.stderr, flush=True)
         os.write(tell, b"x")
@@ -115,27 +101,26 @@ def _starter(session: SessionDir, gate: int, tell: int, hold: int) -> None:
     os._exit(0)
 
 
-def engines_in(session: SessionDir) -> int:
-    """How many engines the journal counts."""
-    events = [record.event for record in read_session(session)]
-    return sum(isinstance(event, EngineStarted) for event in events)
+def race_once(path: Path, number: int, starters: int) -> tuple[int, bool, float]:
+    """A race, every second one for a dead holder's session: how many engines wrote,
+    whether the journal counts as many, and when the first one had."""
+    dead = number % 2
+    if dead:
+        leave_dead_holder(path)
+    written, seconds = race(path, starters)
+    events = [record.event for record in Leased(path).records()]
+    engines = sum(isinstance(event, EngineStarted) for event in events)
+    sound = engines == 1 + dead and not load_state(Leased(path).session).notices
+    shutil.rmtree(path)
+    return written, sound, seconds if dead else 0.0
 
 
 def run(races: int, starters: int, place: Path) -> int:
     """All races; prints what came of them."""
-    counts: Counter[int] = Counter()
-    slowest, wrong = 0.0, 0
-    for number in range(races):
-        session = SessionDir(place / f"race{number}")
-        session.make()
-        dead = number % 2
-        if dead:
-            leave_dead_holder(session)
-        written, seconds = race(session, starters)
-        counts[written] += 1
-        wrong += engines_in(session) != 1 + dead or load_state(session).notices != ()
-        slowest = max(slowest, seconds if dead else 0.0)
-        shutil.rmtree(session.path)
+    found = [race_once(place / f"race{n}", n, starters) for n in range(races)]
+    counts = Counter(written for written, *_ in found)
+    wrong = sum(not sound for _, sound, _ in found)
+    slowest = max(seconds for *_, seconds in found)
     print(
         f"{races} races of {starters} starters: {counts[1]} had exactly one engine, "
         f"{counts[0]} none, {races - counts[0] - counts[1]} several; "
@@ -145,12 +130,30 @@ def run(races: int, starters: int, place: Path) -> int:
     return int(counts[1] != races or wrong > 0)
 
 
+def hold(path: Path) -> None:
+    """Own a session and write to it when told."""
+    writer = start_engine(path)
+    assert writer is not None
+    print("ready", flush=True)
+    for line in sys.stdin:
+        try:
+            writer.write(message(line.strip()))
+        except SessionOwned:
+            print("deposed", flush=True)
+            return
+        print("written", flush=True)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="races", description=__doc__)
     parser.add_argument("--starters", type=int, default=8)
     parser.add_argument("--races", type=int, default=1000)
+    parser.add_argument("--hold", type=Path)
     args = parser.parse_args(argv)
+    if args.hold:
+        hold(args.hold)
+        return 0
     with tempfile.TemporaryDirectory() as place:
         return run(args.races, args.starters, Path(place))
 

@@ -1,14 +1,17 @@
-"""Whole files or nothing, and what a person reads when the disk refuses."""
+"""Whole files or nothing, what a person reads when the disk refuses, crash logs."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from autoexp_tui.cli.assemble import FaultLog
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import (
     Place,
@@ -18,9 +21,10 @@ from autoexp_tui.storage.atomic import (
     write_all,
     write_atomic,
 )
+from autoexp_tui.storage.user_files import write_crash_log
 
 
-def no_space(*_args: object) -> int:
+def refuse(*_args: object) -> int:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -28,52 +32,48 @@ def names(directory: Path) -> list[str]:
     return sorted(entry.name for entry in directory.iterdir())
 
 
-def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    write_atomic(path, b"old and long")
-    write_atomic(path, b"new")
-    assert path.read_bytes() == b"new"
-    assert names(tmp_path) == ["a"]
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_written_file_is_private(tmp_path: Path) -> None:
-    write_atomic(tmp_path / "a", b"x")
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
-
-
-def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+def test_a_file_is_replaced_as_a_whole_durable_and_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, synced = tmp_path / "a", list[int]()
+    monkeypatch.setattr(os, "fsync", synced.append)
+    write_atomic(path, b"old and long")
+    assert len(synced) == 2  # the file and its directory
+    write_atomic(path, b"new", durable=False)
+    assert len(synced) == 2
+    assert (path.read_bytes(), names(tmp_path), mode(path)) == (b"new", ["a"], 0o600)
+
+
+@pytest.mark.parametrize("fails", ["pwrite", "replace"])
+def test_a_full_disk_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
     path = tmp_path / "a"
     write_atomic(path, b"old")
-    monkeypatch.setattr(os, "pwrite", no_space)
+    monkeypatch.setattr(os, fails, refuse)
     with pytest.raises(EnvironmentFailed, match="disk is full") as caught:
         write_atomic(path, b"new")
     assert str(path) in str(caught.value)
-    assert path.read_bytes() == b"old"
-    assert names(tmp_path) == ["a"]
+    assert (path.read_bytes(), names(tmp_path)) == (b"old", ["a"])
 
 
-def test_a_rename_that_fails_leaves_no_temporary_file(
+def test_a_write_that_the_system_cuts_short_is_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "replace", no_space)
-    with pytest.raises(EnvironmentFailed):
-        write_atomic(tmp_path / "a", b"new")
-    assert names(tmp_path) == []
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:3], at))
+    with (tmp_path / "a").open("wb") as file:
+        write_all(file.fileno(), b"0123456789", 0)
+    assert (tmp_path / "a").read_bytes() == b"0123456789"
 
 
-def test_a_directory_that_is_gone_is_named_with_a_remedy(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentFailed, match="check the path") as caught:
-        write_atomic(tmp_path / "gone" / "a", b"x")
-    assert caught.value.exit_code == 5
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(EnvironmentFailed, match="--state-dir"):
-        write_atomic(tmp_path / "a", b"x")
+# ------------------------------------------------------------------ what is told of it
+def failed(code: int, place: Place = "state") -> EnvironmentFailed:
+    return explain(OSError(code, os.strerror(code)), "/x", "write", place)
 
 
 @pytest.mark.parametrize(
@@ -90,36 +90,29 @@ def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
 def test_another_place_is_chosen_where_this_one_was(
     code: int, place: Place, choice: str
 ) -> None:
-    failed = explain(OSError(code, os.strerror(code)), "/x", "write", place)
-    assert failed.hint.endswith(f"{choice}.")
+    assert failed(code, place).hint.endswith(f"{choice}.")
 
 
-def test_a_disk_error_reads_on_one_line_too() -> None:
-    failed = explain(OSError(errno.EROFS, "Read-only file system"), "/x", "write")
-    assert failed.line == (
+def test_what_a_disk_says_comes_with_a_next_step_and_on_one_line_too() -> None:
+    for code in (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE):
+        told = failed(code)
+        assert told.where == "/x"
+        assert os.strerror(code) in told.problem
+        assert told.hint
+    assert failed(errno.EROFS).line == (
         "/x: cannot write: Read-only file system. It is mounted read-only: choose "
         "another place with --state-dir"
     )
+    with pytest.raises(EnvironmentFailed, match="check the path") as caught:
+        write_atomic(Path("/gone/away/a"), b"x")
+    assert caught.value.exit_code == 5
 
 
-@pytest.mark.parametrize("code", [errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE])
-def test_what_a_disk_says_comes_with_a_next_step(code: int) -> None:
-    failed = explain(OSError(code, os.strerror(code)), "/x", "write")
-    assert failed.where == "/x"
-    assert os.strerror(code) in failed.problem
-    assert failed.hint
-
-
-def test_a_link_is_made_once(tmp_path: Path) -> None:
+# ------------------------------------------------------------------ links, directories
+def test_a_link_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert link_new(tmp_path / "a", b"first")
     assert not link_new(tmp_path / "a", b"second")
-    assert (tmp_path / "a").read_bytes() == b"first"
-    assert names(tmp_path) == ["a"]
-
-
-def test_a_link_whose_answer_was_lost_counts_as_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"first", ["a"])
     real = os.link
 
     def repeated(source: Path, target: Path) -> None:
@@ -127,7 +120,7 @@ def test_a_link_whose_answer_was_lost_counts_as_made(
         real(source, target)
 
     monkeypatch.setattr(os, "link", repeated)
-    assert link_new(tmp_path / "a", b"x")
+    assert link_new(tmp_path / "b", b"x")  # the answer was lost: it counts as made
 
 
 def test_a_disk_without_hard_links_is_refused_by_name(
@@ -141,46 +134,48 @@ def test_a_disk_without_hard_links_is_refused_by_name(
         link_new(tmp_path / "a", b"x")
 
 
-def test_directories_on_the_way_are_private_too(tmp_path: Path) -> None:
+def test_directories_on_the_way_are_private_and_what_exists_keeps_its_mode(
+    tmp_path: Path,
+) -> None:
     make_directory(tmp_path / "a" / "b")
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
-    assert modes == {0o700}
-
-
-def test_a_directory_that_exists_keeps_its_mode(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir(0o755)
+    assert {mode(path) for path in tmp_path.rglob("*")} == {0o700}
+    (tmp_path / "a").chmod(0o755)
     make_directory(tmp_path / "a")
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o755
-
-
-def test_a_file_in_the_way_of_a_directory_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"")
+    assert mode(tmp_path / "a") == 0o755
+    (tmp_path / "file").touch()
     with pytest.raises(EnvironmentFailed, match="make the directory"):
-        make_directory(tmp_path / "a")
+        make_directory(tmp_path / "file")
 
 
-def test_a_write_that_the_system_cuts_short_is_completed(
+# ------------------------------------------------------------- tracebacks that are kept
+def test_a_crash_log_is_private_and_follows_no_link_that_waits_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:3], at))
-    with (tmp_path / "a").open("wb") as file:
-        write_all(file.fileno(), b"0123456789", 0)
-    assert (tmp_path / "a").read_bytes() == b"0123456789"
+    state = tmp_path / "state" / "crashes"
+    path = write_crash_log("boom", "planning-7.log", state)
+    assert (path.read_text(), mode(path), mode(state)) == ("boom", 0o600, 0o700)
+    (state / "planning-7.log").symlink_to(tmp_path / "victim")
+    write_crash_log("x", "planning-7.log", state)
+    assert not (tmp_path / "victim").exists()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "file").touch()
+    shared = [write_crash_log("x", "p-7.log", tmp_path / "file/c") for _ in range(2)]
+    assert len(set(shared)) == 2  # their names cannot be guessed
+    assert {(path.parent, mode(path)) for path in shared} == {(tmp_path, 0o600)}
 
 
-def test_a_durable_file_is_synced_with_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_tracebacks_hold_no_secret(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    write_atomic(tmp_path / "a", b"x")
-    assert len(synced) == 2
+    def breaks(_: object) -> int:
+        raise RuntimeError("cannot log in with token=abc-def")
 
-
-def test_a_volatile_file_costs_no_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", no_space)
-    write_atomic(tmp_path / "a", b"x", durable=False)
-    assert (tmp_path / "a").read_bytes() == b"x"
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run_guarded(breaks, []) == 70
+    (path,) = tmp_path.iterdir()
+    assert "abc-def" not in path.read_text() + capsys.readouterr().err
+    assert mode(path) == 0o600
+    log = tmp_path / "engine.log"
+    FaultLog(log).write("failed: HF_TOKEN=abc-def")
+    assert log.read_text() == "failed: HF_TOKEN=***\n\n"
+    assert mode(log) & 0o077 == 0

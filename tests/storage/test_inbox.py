@@ -57,9 +57,7 @@ def test_a_command_is_given_to_each_engine_once_until_it_is_done(
     assert list(session.inbox_rejected.iterdir()) == []
 
 
-def test_the_same_command_left_twice_is_forgotten_together(
-    session: SessionDir,
-) -> None:
+def test_the_same_command_left_twice_is_forgotten_together(session: SessionDir) -> None:
     inbox = FileInbox(session)
     leave(session, order("c1"), 1.0)
     leave(session, order("c1"), 2.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import resource
 import stat
@@ -12,8 +13,9 @@ from typing import cast
 
 import pytest
 
+from autoexp_tui.events.events import JournalRotated
 from autoexp_tui.events.jobs import JobEnded, JobReplanned
-from autoexp_tui.events.session import EngineStarted, PlanAdded
+from autoexp_tui.events.session import EngineStarted
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -21,7 +23,6 @@ from autoexp_tui.model.errors import (
     SessionOwned,
 )
 from autoexp_tui.model.event import Event, Recorded
-from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import (
@@ -33,24 +34,14 @@ from autoexp_tui.storage.journal import (
 from autoexp_tui.storage.journal_parts import Part, find_seal
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
-from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_dir import SessionDir, get_packed
 from autoexp_tui.storage.sessions import require_removable
-from tests.storage.week_session import write_week
-from tests.storage.whole_session import WholeSession
-from tests.support.journal_contract import (
-    PLAN,
-    JournalContract,
-    Store,
-    Writer,
-    message,
-)
+from tests.model.builders import job
+from tests.support.journal_contract import JournalContract, Store, Writer, message
 
 from .disk_session import FULL, KILLS, SYNC, Died, DiskStore, FixedLease
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskStore:
-    return DiskStore(tmp_path / "k7f2", monkeypatch)
+from .week_session import write_week
+from .whole_session import WholeSession
 
 
 class TestFileJournal(JournalContract):
@@ -62,42 +53,27 @@ class TestFileJournal(JournalContract):
         return self._store
 
 
-def part(store: DiskStore, epoch: int) -> Path:
-    return store.session.get_part(epoch)
-
-
 def texts(records: list[Recorded]) -> list[str]:
     return [getattr(record.event, "text", "") for record in records]
 
 
-def counting(store: DiskStore) -> list[Recorded]:
-    return list(read_session(store.session))
-
-
-def append_bytes(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(data)
-
-
-def test_the_current_part_is_private_and_has_a_name_that_stays(
-    store: DiskStore,
-) -> None:
-    Writer(store).begin()
-    Writer(store).begin()
-    assert store.session.journal.resolve() == part(store, 2).resolve()
-    assert part(store, 2).stat().st_mode & 0o777 == 0o600
-
-
-def test_opening_a_journal_writes_nothing(store: DiskStore) -> None:
-    Writer(store)
-    assert store.session.list_parts() == []
-
-
-def test_one_commit_is_one_write_and_one_sync(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def begun(store: DiskStore, *more: str) -> tuple[Writer, list[Recorded]]:
     writer = Writer(store)
-    writer.begin()
+    return writer, writer.begin() + writer.write(*map(message, more))
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+# ------------------------------------------------------------------------ writing
+def test_a_commit_is_one_write_and_one_sync_to_a_private_part(store: DiskStore) -> None:
+    Writer(store)
+    assert store.session.list_parts() == []  # opening writes nothing
+    begun(store)
+    writer, _ = begun(store)
+    assert store.session.journal.resolve() == store.part(3).resolve()
+    assert store.part(3).stat().st_mode & 0o777 == 0o600
     calls: list[str] = []
     real = os.pwrite
 
@@ -105,8 +81,8 @@ def test_one_commit_is_one_write_and_one_sync(
         calls.append("write")
         return real(descriptor, data, offset)
 
-    monkeypatch.setattr(os, "pwrite", write)
-    monkeypatch.setattr(SYNC, lambda _descriptor: calls.append("sync"))
+    store.patch.setattr(os, "pwrite", write)
+    store.patch.setattr(SYNC, lambda _descriptor: calls.append("sync"))
     writer.journal.append(writer.draft(*(message(str(n)) for n in range(100))))
     assert calls == ["write", "sync"]
 
@@ -120,47 +96,40 @@ def test_two_journals_under_one_lease_are_refused(store: DiskStore) -> None:
         again.append(records)
 
 
-@pytest.fixture
-def file_limit() -> Iterator[Callable[[int], None]]:
-    """Sets how long a file of this process may be; put back at the end."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-
-    def limit(size: int) -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-
-    yield limit
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_nothing_counts_that_is_written_to_a_session_that_is_gone(
     store: DiskStore,
 ) -> None:
-    writer = Writer(store)
-    writer.begin()
+    writer, before = begun(store)
     path = store.session.path
     path.rename(path.with_name("gone"))
     with pytest.raises(EnvironmentFailed, match="The directory is gone"):
         writer.write(message("lost"))
     path.with_name("gone").rename(path)
-    writer.write(message("kept"))
-    assert texts(counting(store))[-1] == "kept"
-    assert "lost" not in texts(counting(store))
+    kept = writer.write(message("kept"))
+    assert store.records() == before + kept
+
+
+@pytest.fixture
+def file_limit() -> Iterator[Callable[[int], None]]:
+    """Sets how long a file of this process may be; put back at the end."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_what_a_full_disk_cut_short_is_cut_back_and_written_when_there_is_room(
     store: DiskStore, file_limit: Callable[[int], None]
 ) -> None:
-    writer = Writer(store)
-    before = writer.begin()
-    size = part(store, 1).stat().st_size
+    writer, before = begun(store)
+    size = store.part().stat().st_size
     file_limit(size + 300)
     records = writer.draft(*(message("x" * 100) for _ in range(5)))
     with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
         writer.journal.append(records)
-    assert part(store, 1).stat().st_size == size
+    assert store.part().stat().st_size == size
     file_limit(1 << 30)
     writer.journal.append(records)
-    assert counting(store) == before + records
+    assert store.records() == before + records
 
 
 def refuse(*_args: object) -> None:
@@ -168,7 +137,7 @@ def refuse(*_args: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fails", "begun"),
+    ("fails", "is_begun"),
     [
         ((SYNC, "os.ftruncate"), True),  # the cut is made up before the next append
         (("tests.storage.disk_session.FixedLease.is_held",), True),
@@ -177,46 +146,62 @@ def refuse(*_args: object) -> None:
     ids=["its cut fails too", "the lease cannot be asked", "no sync of the directory"],
 )
 def test_an_append_that_failed_is_written_when_it_is_tried_again(
-    store: DiskStore,
-    monkeypatch: pytest.MonkeyPatch,
-    fails: tuple[str, ...],
-    *,
-    begun: bool,
+    store: DiskStore, fails: tuple[str, ...], *, is_begun: bool
 ) -> None:
     writer = Writer(store)
-    before = writer.begin() if begun else []
-    longer = [message("a much longer line")] if begun else writer.first_events()
+    before = writer.begin() if is_begun else []
+    longer = [message("a much longer line")] if is_begun else writer.first_events()
     records = writer.draft(*longer)
-    with monkeypatch.context() as broken:
+    with store.patch.context() as broken:
         for name in fails:
             broken.setattr(name, refuse)
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
-    if begun:
+    if is_begun:
         records = writer.draft(message("short"))
     writer.journal.append(records)
-    assert counting(store) == before + records
+    assert store.records() == before + records
 
 
+# ----------------------------------------------------------------- dying and deposed
 @pytest.mark.parametrize("torn", [b'{"v":1,"seq":3,', b"\0" * 4096])
 def test_a_torn_line_is_dropped_with_a_notice(store: DiskStore, torn: bytes) -> None:
-    before = Writer(store).begin()
-    size = part(store, 1).stat().st_size
-    append_bytes(part(store, 1), torn)
+    _, before = begun(store)
+    size = store.part().stat().st_size
+    store.add(torn)
     heir = FileJournal(store.session, FixedLease(2))
     assert (heir.seal.part, heir.seal.bytes) == ("journal.1.jsonl", size)
     loaded = heir.load()
-    assert list(loaded.events) == before == counting(store)
+    assert list(loaded.events) == before == store.records()
     assert f"{len(torn)} bytes of an unfinished" in "".join(loaded.notices)
 
 
+def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
+    store: DiskStore,
+) -> None:
+    writer, _ = begun(store)
+    whole = store.part().stat().st_size
+    records = writer.draft(*(message("x") for _ in range(3)))
+    store.add(*records[:2])
+    loaded = load_state(store.session)
+    assert loaded.position.offset == whole
+    assert "2 records of an unfinished commit" in loaded.notices[0]
+    assert find_seal(Part(id=(1, 0), path=store.part())).bytes == whole
+    store.add(records[2])
+    assert load_state(store.session).position.seq == records[-1].seq
+
+
 def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
-    first = Writer(store)
-    before = first.begin()
+    first, before = begun(store)
+    heir = FileJournal(store.session, FixedLease(2))
     late = first.draft(message("late"))
+    store.add(*late)
+    assert list(heir.load().events) == before  # up to its seal
+    assert store.records() == before + late  # as long as no seal is written
+    os.truncate(store.part(), heir.seal.bytes)
     second = Writer(store)
     after = second.begin()
-    append_bytes(part(store, 1), b"".join(encode_record(record) for record in late))
+    store.add(*late)
     notices: list[str] = []
     assert list(read_session(store.session, notices)) == before + after
     assert any("no later part counts" in line for line in notices)
@@ -224,106 +209,75 @@ def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_engine_deposed_amid_its_append_is_told_and_cuts_nothing(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+    store: DiskStore, *, fails: bool
 ) -> None:
-    first = Writer(store)
-    before = first.begin()
+    first, before = begun(store)
     after: list[Recorded] = []
 
     def taken_over(descriptor: int) -> None:
-        monkeypatch.setattr(SYNC, sync_data)
+        store.patch.setattr(SYNC, sync_data)
         sync_data(descriptor)
         after.extend(Writer(store).begin())
         if fails:
             raise FULL
 
     records = first.draft(message("x"))
-    monkeypatch.setattr(SYNC, taken_over)
-    with pytest.raises(SessionOwned):
-        first.journal.append(records)
-    # It was on disk when the successor sealed the part: for that one it counts.
-    assert counting(store) == before + records + after
-
-
-def test_a_deposed_engine_is_told_each_time(store: DiskStore) -> None:
-    first = Writer(store)
-    first.begin()
-    Writer(store)
-    for _ in range(2):
+    store.patch.setattr(SYNC, taken_over)
+    for _ in range(2):  # each time
         with pytest.raises(SessionOwned):
-            first.journal.append(first.draft(message("x")))
+            first.journal.append(records)
+    # It was on disk when the successor sealed the part: for that one it counts.
+    assert store.records() == before + records + after
 
 
 def test_an_engine_that_began_late_changes_nothing(store: DiskStore) -> None:
-    first = Writer(store)
-    before = first.begin()
+    _, before = begun(store)
     slow = Writer(store)
     late = slow.draft(*slow.first_events())
-    third = Writer(store)
-    after = third.begin()
+    _, after = begun(store)
     with pytest.raises(SessionOwned):
         slow.journal.append(late)
-    assert counting(store) == before + after
+    assert store.records() == before + after
     fourth = Writer(store)
-    assert counting(store) + fourth.begin() == counting(store)
+    assert before + after + fourth.begin() == store.records()
 
 
 @pytest.mark.parametrize("step", KILLS)
-@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize(("is_begun", "kills"), [(False, 1), (True, 1), (True, 2)])
 def test_a_kill_at_any_step_of_a_take_over_loses_nothing(
-    store: DiskStore,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
-    twice: bool,
+    store: DiskStore, step: str, kills: int, *, is_begun: bool
 ) -> None:
-    before = Writer(store).begin()
-    for _ in range(1 + twice):
+    before = Writer(store).begin() if is_begun else []
+    for _ in range(kills):
         victim = Writer(store)
         records = victim.draft(*victim.first_events(), message("of the victim"))
         name, replacement = KILLS[step]
-        with monkeypatch.context() as killing:
+        with store.patch.context() as killing:
             killing.setattr(f"autoexp_tui.storage.journal_writer.{name}", replacement)
             with pytest.raises(Died):
                 victim.journal.append(records)
-    heir = Writer(store)
-    heir.begin()
-    heir.write(message("of the heir"))
-    found = counting(store)
+    begun(store, "of the heir")
+    found = store.records()
     assert found[: len(before)] == before
     assert texts(found)[-1] == "of the heir"
     assert [record.seq for record in found] == list(range(1, len(found) + 1))
-
-
-@pytest.mark.parametrize("step", KILLS)
-def test_a_kill_at_any_step_of_a_first_start_leaves_a_new_session(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    victim = Writer(store)
-    records = victim.draft(*victim.first_events())
-    name, replacement = KILLS[step]
-    with monkeypatch.context() as killing:
-        killing.setattr(f"autoexp_tui.storage.journal_writer.{name}", replacement)
-        with pytest.raises(Died):
-            victim.journal.append(records)
-    heir = Writer(store)
-    heir.begin()
     assert store.load().session == "s"
 
 
 def test_a_kill_at_every_byte_of_a_commit_leaves_all_of_it_or_nothing(
     store: DiskStore,
 ) -> None:
-    writer = Writer(store)
-    before = writer.begin()
-    size = part(store, 1).stat().st_size
+    writer, before = begun(store)
+    size = store.part().stat().st_size
     added = writer.write(message("a"), message("b"))
-    data = part(store, 1).read_bytes()
+    data = store.part().read_bytes()
     for end in range(size, len(data) + 1):
-        part(store, 1).write_bytes(data[:end])
+        store.part().write_bytes(data[:end])
         whole = end == len(data)
-        assert counting(store) == (before + added if whole else before)
+        assert store.records() == (before + added if whole else before)
 
 
+# ------------------------------------------------------------------------- damage
 def damaged(store: DiskStore) -> JournalDamaged:
     with pytest.raises(JournalDamaged) as caught:
         load_state(store.session)
@@ -335,230 +289,35 @@ def damaged(store: DiskStore) -> JournalDamaged:
 def test_damage_in_the_midst_is_refused_with_line_byte_and_remedy(
     store: DiskStore,
 ) -> None:
-    Writer(store).begin()
-    lines = part(store, 1).read_bytes().splitlines(keepends=True)
-    part(store, 1).write_bytes(lines[0] + b"oh no\n" + lines[1])
+    writer, _ = begun(store, "1", "2")
+    part, lines = store.part(), lines_of(store.part())
+    part.write_bytes(lines[0] + b"oh no\n" + lines[1])
     error = damaged(store)
     assert f"journal.1.jsonl, line 2 (byte {len(lines[0])})" in error.where
     assert "autoexp-sessions check k7f2 --repair" in error.hint
-
-
-def test_a_missing_line_is_refused(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    writer.write(message("1"), message("2"))
-    lines = part(store, 1).read_bytes().splitlines(keepends=True)
-    part(store, 1).write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    part.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     assert "record 4 of epoch 1 stands where record 3" in str(damaged(store))
+    part.write_bytes(b"".join(lines))
+    (first,) = writer.draft(message("x"))
+    ended = JobEnded(job="nobody", state=JobState.COMPLETED)
+    store.add(replace(first, event=ended))
+    assert "JobEnded" in damaged(store).problem
+    part.unlink()
+    part.mkdir()
+    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+        load_state(store.session)
 
 
 @pytest.mark.parametrize(
     "name", ["../journal.1.jsonl", "/etc/passwd", "journal.9.jsonl"]
 )
 def test_a_seal_names_only_an_older_part(store: DiskStore, name: str) -> None:
-    Writer(store).begin()
-    Writer(store).begin()
-    lines = part(store, 2).read_bytes().splitlines(keepends=True)
-    first = decode_record(lines[0])
+    begun(store)
+    begun(store)
+    first = decode_record(lines_of(store.part(2))[0])
     event = replace(cast(EngineStarted, first.event), sealed_part=name)
-    part(store, 2).write_bytes(encode_record(replace(first, event=event)))
+    store.part(2).write_bytes(encode_record(replace(first, event=event)))
     assert "is missing" in damaged(store).problem
-
-
-def test_an_event_that_does_not_follow_is_damage(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    (first,) = writer.draft(message("x"))
-    ended = JobEnded(job="nobody", state=JobState.COMPLETED)
-    writer.journal.append([replace(first, event=ended)])
-    assert "JobEnded" in damaged(store).problem
-
-
-def test_a_part_that_cannot_be_read_is_an_error_with_its_path(
-    store: DiskStore,
-) -> None:
-    part(store, 1).mkdir()
-    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
-        load_state(store.session)
-
-
-def test_a_lost_plan_is_refused_with_a_remedy(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    writer.write(PlanAdded(sha=writer.journal.add_plan(PLAN)))
-    store.session.plan.unlink()
-    assert "plan" in damaged(store).problem
-
-
-def test_an_engine_loads_up_to_its_seal(store: DiskStore) -> None:
-    first = Writer(store)
-    before = first.begin()
-    late = first.draft(message("late"))
-    heir = FileJournal(store.session, FixedLease(2))
-    append_bytes(part(store, 1), encode_record(late[0]))
-    assert list(heir.load().events) == before
-
-
-def test_only_the_newest_events_are_handed_out(store: DiskStore) -> None:
-    writer = Writer(store)
-    writer.begin()
-    newest = writer.write(*(message(str(number)) for number in range(10)))[-3:]
-    assert list(load_state(store.session, tail=3).events) == newest
-
-
-def follow(store: DiskStore) -> JournalFollower:
-    return JournalFollower(store.session, load_state(store.session))
-
-
-def test_a_follower_from_before_the_first_event_sees_all(store: DiskStore) -> None:
-    follower = follow(store)
-    assert follower.poll() == []
-    written = Writer(store).begin()
-    assert follower.poll() == written
-
-
-def test_a_follower_waits_for_the_end_of_a_line_and_of_a_commit(
-    store: DiskStore,
-) -> None:
-    writer = Writer(store)
-    writer.begin()
-    follower = follow(store)
-    records = writer.draft(message("1"), message("2"))
-    first, second = (encode_record(record) for record in records)
-    for data in (first[:20], first[20:], second[:20]):
-        append_bytes(part(store, 1), data)
-        assert follower.poll() == []
-    append_bytes(part(store, 1), second[20:])
-    assert follower.poll() == records
-    assert follower.poll() == []
-
-
-def test_a_follower_goes_on_over_take_overs(store: DiskStore) -> None:
-    first = Writer(store)
-    first.begin()
-    follower = follow(store)
-    expected = first.write(message("1"))
-    expected += Writer(store).begin()
-    third = Writer(store)
-    expected += third.begin()
-    expected += third.write(message("3"))
-    assert follower.poll() == expected
-    assert counting(store)[-len(expected) :] == expected
-
-
-def test_a_follower_is_not_disturbed_by_an_engine_that_never_began(
-    store: DiskStore,
-) -> None:
-    writer = Writer(store)
-    writer.begin()
-    follower = follow(store)
-    part(store, 2).write_bytes(b'{"v":1')
-    added = writer.write(message("1"))
-    assert follower.poll() == added
-
-
-def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
-    first = Writer(store)
-    first.begin()
-    _, second = store.acquire()
-    late = first.draft(message("late"))
-    append_bytes(part(store, 1), encode_record(late[0]))
-    follower = follow(store)
-    start = EngineStarted(
-        host="h",
-        pid=1,
-        sealed_part=second.seal.part,
-        sealed_bytes=second.seal.bytes,
-    )
-    second.append([replace(late[0], event=start, epoch=2)])
-    assert follower.poll() is None
-
-
-def test_a_follower_notices_another_line_where_one_was_cut_back(
-    store: DiskStore,
-) -> None:
-    writer = Writer(store)
-    writer.begin()
-    size = part(store, 1).stat().st_size
-    refused, further = writer.draft(message("refused"), message("x"))
-    refused = replace(refused, more=False)
-    append_bytes(part(store, 1), encode_record(refused))
-    follower = follow(store)
-    os.truncate(part(store, 1), size)
-    instead = replace(refused, event=message("instead"))
-    for record in (instead, further):
-        append_bytes(part(store, 1), encode_record(record))
-    assert follower.poll() is None
-
-
-def test_after_a_rewind_loading_anew_tells_the_truth(store: DiskStore) -> None:
-    writer = Writer(store)
-    before = writer.begin()
-    size = part(store, 1).stat().st_size
-    append_bytes(part(store, 1), encode_record(writer.draft(message("refused"))[0]))
-    follower = follow(store)
-    os.truncate(part(store, 1), size)
-    assert follower.poll() is None
-    loaded = load_state(store.session)
-    assert list(loaded.events) == before
-    assert JournalFollower(store.session, loaded).poll() == []
-
-
-def test_an_idle_look_reads_no_journal(
-    store: DiskStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Writer(store).begin()
-    follower = follow(store)
-    opened: list[object] = []
-    monkeypatch.setattr(Path, "open", lambda path, *_args: opened.append(path))
-    assert follower.poll() == []
-    assert opened == []
-
-
-def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
-    store: DiskStore,
-) -> None:
-    writer = Writer(store)
-    writer.begin()
-    path = part(store, 1)
-    whole = path.stat().st_size
-    records = writer.draft(*(message("x") for _ in range(3)))
-    lines = [encode_record(record) for record in records]
-    append_bytes(path, b"".join(lines[:2]))
-    loaded = load_state(store.session)
-    assert loaded.position.offset == whole
-    assert "2 records of an unfinished commit" in loaded.notices[0]
-    assert find_seal(Part(id=(1, 0), path=path)).bytes == whole
-    append_bytes(path, lines[2])
-    assert load_state(store.session).position.seq == records[-1].seq
-
-
-def replanned(env: dict[str, str]) -> JobReplanned:
-    spec = JobSpec(
-        name="a", index=0, command=("x",), env=env, output_dir="/o", log_dir="/l"
-    )
-    return JobReplanned(job="a", spec=spec, why=why("x"))
-
-
-@pytest.mark.parametrize(
-    ("env", "mode"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
-)
-def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
-    store: DiskStore, env: dict[str, str], mode: int
-) -> None:
-    store.session.path.chmod(0o2750)
-    _, journal = store.acquire()
-    told: tuple[Event, ...] = (message("x"), replanned(env))
-    for seq, event in enumerate(told, 1):
-        journal.append(
-            [Recorded(seq=seq, epoch=1, t=1.0, event_id=f"e{seq}", event=event)]
-        )
-        if seq == 1:
-            assert stat.S_IMODE(part(store, 1).stat().st_mode) == 0o640
-    assert stat.S_IMODE(part(store, 1).stat().st_mode) == mode
-    assert any("closed to the group" in text for text in store.faults) == (
-        mode == 0o600
-    )
 
 
 def emptied(made: WholeSession) -> SessionDir:
@@ -571,6 +330,8 @@ def emptied(made: WholeSession) -> SessionDir:
 def test_an_empty_journal_of_jobs_that_ran_is_refused_and_not_removed(
     tmp_path: Path,
 ) -> None:
+    session = emptied(WholeSession(tmp_path / "m3x9"))
+    assert load_state(session).state.plan is None  # nothing ran there
     made = WholeSession(tmp_path / "k7f2")
     made.submit()
     made.begin()
@@ -581,26 +342,111 @@ def test_an_empty_journal_of_jobs_that_ran_is_refused_and_not_removed(
         require_removable(session)
 
 
-def test_a_session_in_which_nothing_ran_has_merely_not_begun(tmp_path: Path) -> None:
-    session = emptied(WholeSession(tmp_path / "k7f2"))
-    assert load_state(session).state.plan is None
+# ---------------------------------------------------------------------- following
+def test_a_follower_sees_whole_commits_from_the_first_over_all_take_overs(
+    store: DiskStore,
+) -> None:
+    follower = store.follow()
+    assert follower.poll() == []
+    writer, written = begun(store)
+    assert follower.poll() == written
+    records = writer.draft(message("1"), message("2"))
+    first, second = map(encode_record, records)
+    for data in (first[:20], first[20:], second[:20]):
+        store.add(data)
+        assert follower.poll() == []
+    store.add(second[20:])
+    assert follower.poll() == records
+    store.part(2).write_bytes(b'{"v":1')  # of an engine that never began
+    assert follower.poll() == []
+    store.part(2).unlink()
+    expected = begun(store)[1] + begun(store, "3")[1]
+    assert follower.poll() == expected
+    store.patch.setattr(Path, "open", lambda *_args: pytest.fail("read while idle"))
+    assert follower.poll() == []
 
 
+def test_only_the_newest_events_are_handed_out_beside_an_engine_that_never_began(
+    store: DiskStore,
+) -> None:
+    writer, _ = begun(store)
+    follower = store.follow()
+    store.part(2).write_bytes(b'{"v":1')
+    added = writer.write(*(message(str(number)) for number in range(10)))
+    assert follower.poll() == added
+    assert list(load_state(store.session, tail=3).events) == added[-3:]
+
+
+def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
+    first, _ = begun(store)
+    _, second = store.acquire()
+    late = first.draft(message("late"))
+    store.add(*late)
+    follower = store.follow()
+    seal = {"sealed_part": second.seal.part, "sealed_bytes": second.seal.bytes}
+    start = EngineStarted(host="h", pid=1, **seal)  # type: ignore[arg-type]
+    second.append([replace(late[0], event=start, epoch=2)])
+    assert follower.poll() is None
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_a_follower_notices_that_a_line_was_cut_back(
+    store: DiskStore, *, another: bool
+) -> None:
+    writer, before = begun(store)
+    size = store.part().stat().st_size
+    refused, further = writer.draft(message("refused"), message("x"))
+    refused = replace(refused, more=False)
+    store.add(refused)
+    follower = store.follow()
+    os.truncate(store.part(), size)
+    if another:  # stands there now, as long as the first
+        instead = replace(refused, event=message("instead"))
+        store.add(instead, further)
+        before += [instead, further]
+    assert follower.poll() is None
+    loaded = load_state(store.session)
+    assert list(loaded.events) == before
+    assert JournalFollower(store.session, loaded).poll() == []
+
+
+# -------------------------------------------------------------------------- modes
+@pytest.mark.parametrize(
+    ("env", "mode"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
+)
+def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
+    store: DiskStore, env: dict[str, str], mode: int
+) -> None:
+    store.session.path.chmod(0o2750)
+    _, journal = store.acquire()
+    replanned = JobReplanned(job="a", spec=job("a", env=env), why=why("x"))
+    told: tuple[Event, ...] = (message("x"), replanned)
+    modes = []
+    for seq, event in enumerate(told, 1):
+        journal.append(
+            [Recorded(seq=seq, epoch=1, t=1.0, event_id=f"e{seq}", event=event)]
+        )
+        modes.append(stat.S_IMODE(store.part().stat().st_mode))
+    assert modes == [0o640, mode]
+    closed = any("closed to the group" in text for text in store.faults)
+    assert closed == (mode == 0o600)
+
+
+# ---------------------------------------------------------------------- pages back
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> SessionDir:
-    made, told = write_week(
-        tmp_path_factory.mktemp("state"), jobs=31, note_seconds=1800, slots=4
-    )
+def long(tmp_path_factory: pytest.TempPathFactory) -> SessionDir:
+    place = tmp_path_factory.mktemp("state")
+    made, told = write_week(place, jobs=31, note_seconds=1800, slots=4)
     assert len(made.list_parts()) > 1
     assert len(list(read_session(made))) == len(told.records)
     return made
 
 
-def test_pages_lead_back_to_the_first_record(session: SessionDir) -> None:
-    whole = list(read_session(session))
+def test_pages_lead_back_to_the_first_record(long: SessionDir) -> None:
+    whole = list(read_session(long))
     seq = whole[-1].seq + 1
     found: list[Recorded] = []
-    while page := list_earlier(str(session.path), seq, 37):
+    while page := list_earlier(str(long.path), seq, 37):
         found = [*page, *found]
         seq = page[0].seq
     assert found == whole
@@ -608,12 +454,87 @@ def test_pages_lead_back_to_the_first_record(session: SessionDir) -> None:
 
 
 def test_a_record_that_does_not_read_is_named(
-    session: SessionDir, tmp_path: Path
+    long: SessionDir, session: SessionDir
 ) -> None:
-    copy = SessionDir(tmp_path / "copy")
-    copy.make()
-    part = copy.get_part(1)
-    lines = session.get_part(1).read_bytes().splitlines(keepends=True)
-    part.write_bytes(b"".join(lines[:50]) + b'{"seq":51,"bad":1}\n')
+    lines = lines_of(long.get_part(1))[:50]
+    session.get_part(1).write_bytes(b"".join(lines) + b'{"seq":51,"bad":1}\n')
     with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl"):
-        list_earlier(str(copy.path), 60, 5)
+        list_earlier(str(session.path), 60, 5)
+
+
+# --------------- of earlier versions: an engine's further parts, some compressed
+def write_further_part(
+    store: DiskStore, writer: Writer, segment: int
+) -> list[Recorded]:
+    """A part of engine 1 that seals the one before it, as earlier versions wrote it."""
+    former = store.part(1, segment - 1)
+    rotated = JournalRotated(
+        sealed_part=former.name, sealed_bytes=former.stat().st_size
+    )
+    records = writer.draft(rotated, message(f"{segment}a"), message(f"{segment}b"))
+    store.part(1, segment).write_bytes(b"".join(map(encode_record, records)))
+    writer.state = store.load()
+    return records
+
+
+def pack(path: Path) -> None:
+    get_packed(path).write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+
+
+def write_old(store: DiskStore, parts: int) -> list[Recorded]:
+    writer, written = begun(store, "first")
+    for segment in range(1, parts):
+        written += write_further_part(store, writer, segment)
+    return written
+
+
+@pytest.mark.parametrize("packed", [0, 1, 3])
+def test_old_parts_are_read_in_order_and_sealed_by_the_next_engine(
+    store: DiskStore, packed: int
+) -> None:
+    written = write_old(store, 4)
+    for segment in range(packed):
+        pack(store.part(1, segment))
+    if not packed:  # there twice, it counts once
+        get_packed(store.part()).write_bytes(gzip.compress(store.part().read_bytes()))
+    assert store.records() == written
+    assert list_earlier(str(store.session.path), 6, 4) == written[1:5]
+    heir = Writer(store)
+    assert heir.journal.seal.part == "journal.1.3.jsonl"
+    assert [*written, *heir.begin()] == store.records()
+    store.part(1, 2).unlink(missing_ok=True)
+    get_packed(store.part(1, 2)).unlink(missing_ok=True)
+    with pytest.raises(JournalDamaged, match=r"'journal\.1\.2\.jsonl', is missing"):
+        store.records()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:40] + b"\0\0\0\0" + data[44:],
+        lambda _data: b"oh no",
+        lambda _data: b"",
+    ],
+)
+def test_a_damaged_pack_is_refused_by_name(
+    store: DiskStore, damage: Callable[[bytes], bytes]
+) -> None:
+    write_old(store, 2)
+    pack(store.part())
+    file = get_packed(store.part())
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl") as caught:
+        store.records()
+    assert "copy" in caught.value.hint
+
+
+def test_a_follower_goes_on_over_old_parts(store: DiskStore) -> None:
+    writer, _ = begun(store)
+    follower = store.follow()
+    expected = writer.write(message("a"))
+    expected += write_further_part(store, writer, 1)
+    pack(store.part())
+    expected += write_further_part(store, writer, 2)
+    assert follower.poll() == expected

@@ -14,12 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.conditions.kinds import Not, TimeReached
-from autoexp_tui.events.events import (
-    JobEnded,
-    MessageLogged,
-    MetricsNoted,
-    RunBegan,
-)
+from autoexp_tui.events.events import JobEnded, MessageLogged, MetricsNoted, RunBegan
 from autoexp_tui.model.commands import Kill, Order
 from autoexp_tui.model.errors import JournalDamaged, ValidationFailed
 from autoexp_tui.model.event import Event, Recorded
@@ -40,11 +35,7 @@ from autoexp_tui.storage.json_codec import (
     encode_live,
     encode_plan,
 )
-from autoexp_tui.storage.record_codec import (
-    decode_record,
-    encode_record,
-    parse_record,
-)
+from autoexp_tui.storage.record_codec import decode_record, encode_record, parse_record
 from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 
 from .strategies import values_of

@@ -1,4 +1,4 @@
-"""live.json: written for who watches, at most twice a second, and never in the way."""
+"""A session as others watch it: live.json, signs of life, and the watcher's eyes."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import errno
 import math
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
-from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import live_sink
 from autoexp_tui.storage.atomic import write_atomic
+from autoexp_tui.storage.inbox import FileInbox
+from autoexp_tui.storage.json_codec import LiveDetail, encode_live
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.live_sink import (
+    BEAT_SECONDS,
+    LIVE_LAG_SECONDS,
     LOOK_SECONDS,
     VIEWER_SECONDS,
     WRITE_SECONDS,
     FileLiveSink,
+    FileSessionWatcher,
     LiveReader,
     ViewerHeartbeat,
     ViewerWatch,
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
+from tests.model.builders import job, plan
+from tests.support.journal_contract import Writer, message
 
-
-@pytest.fixture
-def session(tmp_path: Path) -> SessionDir:
-    made = SessionDir(tmp_path / "k7f2")
-    made.make()
-    return made
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+from .disk_session import DiskStore
 
 
 class StillSink(FileLiveSink):
@@ -63,16 +63,13 @@ def viewer(session: SessionDir) -> ViewerHeartbeat:
 
 
 def snapshot(seq: int = 1, **live: Live | None) -> Snapshot:
-    specs = [
-        JobSpec(name=name, index=0, command=("x",), output_dir="/o", log_dir="/l")
-        for name in live
-    ]
+    specs = [job(name) for name in live]
     return Snapshot(
         seq=seq,
         t=1.0,
         session="k7f2",
         name="n",
-        plan=Plan(plan_id="p", name="n", state_dir="/s", jobs=tuple(specs)),
+        plan=plan(*specs),
         started_at=0.0,
         paused=None,
         engine=EngineView(role="live", epoch=3),
@@ -81,99 +78,29 @@ def snapshot(seq: int = 1, **live: Live | None) -> Snapshot:
     )
 
 
-def read_seq(session: SessionDir) -> int | None:
-    detail = LiveReader(session).read()
-    return detail.seq if detail else None
-
-
-def test_nothing_is_written_while_nobody_watches(
-    session: SessionDir, sink: StillSink
-) -> None:
-    sink.publish(snapshot())
-    assert not sink.write_due()
-    assert not session.live.exists()
-
-
-def test_a_watcher_gets_the_volatile_side(
-    session: SessionDir, sink: StillSink, viewer: ViewerHeartbeat
-) -> None:
-    sink.publish(snapshot(seq=7, a=Live(step=3, metrics={"loss": math.inf}), b=None))
-    assert sink.write_due()
-    detail = LiveReader(session).read()
-    assert detail is not None
-    assert (detail.seq, detail.engine.epoch) == (7, 3)
-    assert list(detail.jobs) == ["a"]
-    assert detail.jobs["a"].metrics == {"loss": math.inf}
-
-
-def test_at_most_two_are_written_in_a_second(
-    sink: StillSink, viewer: ViewerHeartbeat, clock: ManualClock
-) -> None:
-    written = 0
-    for _ in range(20):
-        sink.publish(snapshot())
-        written += sink.write_due()
-        clock.advance(0.05)
-    assert written == 2
-
-
-def test_the_same_snapshot_is_not_written_twice(
-    sink: StillSink, viewer: ViewerHeartbeat, clock: ManualClock
-) -> None:
-    sink.publish(snapshot())
-    sink.write_due()
-    clock.advance(WRITE_SECONDS)
-    assert not sink.write_due()
-
-
-def test_who_comes_late_is_shown_the_present(
+# ------------------------------------------------------------- what the engine writes
+def test_who_watches_gets_the_volatile_side_and_at_once(
     session: SessionDir, sink: StillSink, clock: ManualClock
 ) -> None:
-    sink.publish(snapshot(seq=5))
-    sink.write_due()
+    sink.publish(snapshot(7, a=Live(step=3, metrics={"loss": math.inf}), b=None))
+    assert not sink.write_due()
+    assert not session.live.exists()  # while nobody watches
     ViewerHeartbeat(session).beat()
     clock.advance(LOOK_SECONDS)
-    sink.write_due()
-    assert read_seq(session) == 5
+    assert sink.write_due()
+    reader = LiveReader(session)
+    detail = reader.read()
+    assert detail is not None
+    assert (detail.seq, detail.engine.epoch, list(detail.jobs)) == (7, 3, ["a"])
+    assert detail.jobs["a"].metrics == {"loss": math.inf}
+    assert reader.read() is detail
+    clock.advance(WRITE_SECONDS)
+    assert not sink.write_due()  # the same twice
 
 
-def test_a_viewer_that_stopped_beating_is_gone(
-    session: SessionDir, clock: ManualClock, viewer: ViewerHeartbeat
-) -> None:
-    watch = ViewerWatch(session.viewers)
-    assert watch.anybody(clock.monotonic())
-    clock.advance(VIEWER_SECONDS)
-    assert not watch.anybody(clock.monotonic())
-
-
-def test_a_viewer_that_beats_stays(
-    session: SessionDir, clock: ManualClock, viewer: ViewerHeartbeat
-) -> None:
-    watch = ViewerWatch(session.viewers)
-    for moment in range(5):
-        os.utime(session.viewers / "v", (moment, moment))
-        assert watch.anybody(clock.monotonic())
-        clock.advance(VIEWER_SECONDS - 1)
-
-
-def test_a_viewer_that_left_is_gone_at_once(
-    session: SessionDir, clock: ManualClock, viewer: ViewerHeartbeat
-) -> None:
-    watch = ViewerWatch(session.viewers)
-    assert watch.anybody(clock.monotonic())
-    viewer.close()
-    assert not watch.anybody(clock.monotonic())
-
-
-def test_without_a_directory_of_viewers_nobody_watches(tmp_path: Path) -> None:
-    assert not ViewerWatch(tmp_path / "none").anybody(0.0)
-
-
-def test_a_full_disk_costs_the_detail_alone(
-    sink: StillSink,
-    viewer: ViewerHeartbeat,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("viewer")
+def test_at_most_two_are_written_in_a_second_and_a_full_disk_costs_one(
+    sink: StillSink, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_args: object) -> int:
         raise OSError(errno.ENOSPC, "full")
@@ -183,14 +110,17 @@ def test_a_full_disk_costs_the_detail_alone(
         sink.publish(snapshot())
         assert not sink.write_due()
     clock.advance(WRITE_SECONDS)
-    sink.publish(snapshot())
-    assert sink.write_due()
+    written = 0
+    for _ in range(20):
+        sink.publish(snapshot())
+        written += sink.write_due()
+        clock.advance(0.05)
+    assert written == 2
 
 
-def test_the_thread_writes_what_is_published(
-    session: SessionDir,
-    viewer: ViewerHeartbeat,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.usefixtures("viewer")
+def test_the_thread_writes_what_is_published_until_it_is_closed(
+    session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = threading.Event()
 
@@ -202,37 +132,40 @@ def test_the_thread_writes_what_is_published(
     sink = FileLiveSink(session, SystemClock())
     sink.publish(snapshot(seq=9))
     assert written.wait(10)
-    assert read_seq(session) == 9
+    detail = LiveReader(session).read()
+    assert detail is not None
+    assert detail.seq == 9
     sink.close()
     assert not session.live.exists()
-
-
-def test_a_sink_that_was_closed_starts_no_thread(session: SessionDir) -> None:
-    sink = FileLiveSink(session, SystemClock())
-    sink.close()
-    sink.publish(snapshot())
+    closed = FileLiveSink(session, SystemClock())
+    closed.close()
+    closed.publish(snapshot())
     assert not any(thread.name == "live-sink" for thread in threading.enumerate())
 
 
-def test_a_viewer_that_cannot_write_knows(session: SessionDir) -> None:
-    session.viewers.rmdir()
-    session.viewers.touch()
-    assert not ViewerHeartbeat(session).beat()
-
-
-def test_viewers_of_one_process_are_two_viewers(session: SessionDir) -> None:
-    ViewerHeartbeat(session).beat()
-    ViewerHeartbeat(session).beat()
-    assert len(list(session.viewers.iterdir())) == 2
-
-
-def test_detail_that_has_not_changed_is_the_same_object(
-    session: SessionDir, sink: StillSink, viewer: ViewerHeartbeat
+def test_a_viewer_stays_while_it_beats_and_is_gone_when_it_stops_or_leaves(
+    session: SessionDir, clock: ManualClock, viewer: ViewerHeartbeat
 ) -> None:
-    sink.publish(snapshot())
-    sink.write_due()
-    reader = LiveReader(session)
-    assert reader.read() is reader.read()
+    watch = ViewerWatch(session.viewers)
+    for moment in range(5):
+        os.utime(session.viewers / "v", (moment, moment))
+        assert watch.anybody(clock.monotonic())
+        clock.advance(VIEWER_SECONDS - 1)
+    clock.advance(1)
+    assert not watch.anybody(clock.monotonic())
+    viewer.beat()
+    assert watch.anybody(clock.monotonic())
+    viewer.close()
+    assert not watch.anybody(clock.monotonic())
+    for _ in range(2):
+        ViewerHeartbeat(session).beat()
+    assert len(list(session.viewers.iterdir())) == 2  # of one process
+    for path in session.viewers.iterdir():
+        path.unlink()
+    session.viewers.rmdir()
+    assert not watch.anybody(clock.monotonic())
+    session.viewers.touch()
+    assert not viewer.beat()  # cannot write, and knows
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"seq":1,"new_field":2}'])
@@ -246,10 +179,105 @@ def test_detail_that_does_not_read_is_not_there(
 def test_a_disk_that_fails_means_no_detail(
     session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.live.write_bytes(b"{}")
-
     def failing(_path: Path) -> bytes:
         raise EnvironmentFailed("cannot read")
 
+    session.live.write_bytes(b"{}")
     monkeypatch.setattr(live_sink, "read_if_there", failing)
     assert LiveReader(session).read() is None
+
+
+# ---------------------------------------------------------------- what a viewer reads
+class Viewer:
+    """Another process's eyes on the session of `store`."""
+
+    def __init__(self, store: DiskStore, clock: ManualClock) -> None:
+        self.store, self.clock = store, clock
+        self.watcher = FileSessionWatcher(store.session, clock)
+
+    def shows(self, seq: int | None = None, epoch: int = 1) -> int | None:
+        """The step that is shown, after the owner wrote it for record `seq`."""
+        if seq is not None:
+            engine = EngineView(role="live", epoch=epoch)
+            jobs = {"a": Live(step=seq)}
+            detail = LiveDetail(seq=seq, t=1.0, engine=engine, jobs=jobs)
+            data = encode_live(detail) + b" " * seq
+            self.store.session.live.write_bytes(data)
+        live: Any = self.watcher.live()
+        assert live is None or self.watcher.live() is live
+        return live and live[1]["a"].step  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def eyes(store: DiskStore, clock: ManualClock) -> Iterator[Viewer]:
+    made = Viewer(store, clock)
+    yield made
+    made.watcher.close()
+
+
+def test_news_follow_what_was_loaded_until_it_counts_no_more(eyes: Viewer) -> None:
+    assert eyes.watcher.news() is None
+    writer = Writer(eyes.store)
+    before = writer.begin()
+    state, newest = eyes.watcher.load()
+    added = writer.write(message("1"))
+    assert (state.seq, list(newest)) == (len(before), before)
+    assert eyes.watcher.news() == added
+    os.truncate(eyes.store.part(), 10)
+    assert eyes.watcher.news() is None
+
+
+def test_detail_is_shown_until_its_owner_left(eyes: Viewer) -> None:
+    lease = take_lease(eyes.store.session, eyes.clock)
+    assert eyes.watcher.owner_alive()
+    assert [eyes.shows(1), eyes.shows(), eyes.shows(2)] == [1, 1, 2]
+    lease.release()
+    assert not eyes.watcher.owner_alive()
+    assert eyes.shows() is None
+
+
+def test_detail_older_than_what_was_loaded_or_of_the_engine_before_is_of_the_past(
+    eyes: Viewer,
+) -> None:
+    newest = len(Writer(eyes.store).begin())
+    eyes.watcher.load()
+    shown = [eyes.shows(newest + more) for more in (-1, 0, 9)]
+    assert shown == [None, newest, newest + 9]
+    Writer(eyes.store).begin()
+    eyes.watcher.news()
+    assert eyes.shows() is None
+
+
+def test_detail_may_be_a_moment_behind_the_news_or_follow_them_from_behind(
+    eyes: Viewer,
+) -> None:
+    writer = Writer(eyes.store)
+    newest = len(writer.begin())
+    eyes.watcher.load()
+    for behind in range(3):
+        writer.write(message("1"))
+        eyes.watcher.news()
+        assert eyes.shows(newest + behind) == newest + behind
+        eyes.clock.advance(LIVE_LAG_SECONDS - 1)
+        assert eyes.shows() == newest + behind
+        eyes.clock.advance(1)
+    assert eyes.shows() is None
+
+
+def test_a_command_reaches_the_owners_inbox(eyes: Viewer) -> None:
+    order = Order(command_id="c1", command=Pause())
+    eyes.watcher.leave(order)
+    assert list(FileInbox(eyes.store.session).take()) == [order]
+
+
+def test_beats_are_few_and_leaving_takes_the_sign_of_life_away(eyes: Viewer) -> None:
+    eyes.watcher.beat()
+    (file,) = eyes.store.session.viewers.iterdir()
+    os.utime(file, (1, 1))
+    eyes.watcher.beat()
+    assert file.stat().st_mtime == 1
+    eyes.clock.advance(BEAT_SECONDS)
+    eyes.watcher.beat()
+    assert file.stat().st_mtime > 1
+    eyes.watcher.close()
+    assert not file.exists()

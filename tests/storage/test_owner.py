@@ -11,27 +11,17 @@ import pytest
 
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events.jobs import JobEnded, JobsReleased
-from autoexp_tui.events.session import PlanAdded, SessionStarted
 from autoexp_tui.events.submissions import EffectOrdered
-from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.model.event import Event
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.output_dir_lock import (
     Living,
     Owner,
     read_owner,
     take_ownership,
 )
-from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import create_session
-from autoexp_tui.testing.clock import ManualClock
-from tests.model.builders import at
 from tests.storage.test_records import begin, ended
-from tests.support.journal_contract import PLAN
+from tests.storage.test_session_list import Engine
 
 SUBMIT = EffectOrdered(effect_id="e", effect=SubmitTasks(token="t", tasks=(("a", 1),)))
 
@@ -45,33 +35,20 @@ def owner(session: str, state_dir: Path = Path("/state")) -> Owner:
     return Owner(session=session, state_dir=str(state_dir), job="a", fingerprint="f")
 
 
-def dead(_owner: Owner) -> str:
-    return ""
-
-
 def alive(_owner: Owner) -> str:
     return "it lives"
 
 
-def test_a_directory_that_nobody_owns_is_taken(output: Path) -> None:
-    take_ownership(output, owner("k7f2"))
-    assert read_owner(output) == owner("k7f2")
-    assert (output / ".autoexp" / "owner.json").exists()
-
-
-def test_a_session_takes_its_own_directory_again(output: Path) -> None:
-    take_ownership(output, owner("k7f2"))
-    take_ownership(output, owner("k7f2"), alive)
-    assert len(list((output / ".autoexp").iterdir())) == 1
-
-
-def test_a_session_s_other_work_is_the_directory_s_from_then_on(output: Path) -> None:
-    take_ownership(output, owner("k7f2"))
+def test_a_session_takes_a_free_directory_and_again_for_its_other_work(
+    output: Path,
+) -> None:
     other = replace(owner("k7f2"), fingerprint="g")
-    take_ownership(output, other, alive)
-    assert read_owner(output) == other
-    take_ownership(output, other, alive)
-    assert len(list((output / ".autoexp").iterdir())) == 2
+    for number, mine in enumerate((owner("k7f2"), other), 1):
+        for _ in range(2):
+            take_ownership(output, mine, alive)
+            assert read_owner(output) == mine
+            assert len(list((output / ".autoexp").iterdir())) == number
+    assert (output / ".autoexp" / "owner.json").exists()
 
 
 def test_a_living_owner_is_an_error_that_names_it(output: Path) -> None:
@@ -87,23 +64,21 @@ def test_a_living_owner_is_an_error_that_names_it(output: Path) -> None:
 
 def test_a_dead_owner_is_followed(output: Path) -> None:
     for number in range(4):
-        take_ownership(output, owner(f"s{number}"), dead)
+        take_ownership(output, owner(f"s{number}"), lambda _: "")
     assert read_owner(output) == owner("s3")
 
 
-def test_equal_session_ids_of_two_state_dirs_are_two_sessions(output: Path) -> None:
-    take_ownership(output, owner("k7f2", Path("/one")))
-    with pytest.raises(SessionOwned):
-        take_ownership(output, owner("k7f2", Path("/two")), alive)
-
-
-def test_one_state_dir_under_two_names_is_one(output: Path, tmp_path: Path) -> None:
+def test_a_session_is_known_by_its_state_dir_under_whatever_name(
+    output: Path, tmp_path: Path
+) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)
     take_ownership(output, owner("k7f2", real))
     take_ownership(output, owner("k7f2", link), alive)
     assert read_owner(output) == owner("k7f2", real)
+    with pytest.raises(SessionOwned):
+        take_ownership(output, owner("k7f2", Path("/two")), alive)
 
 
 @pytest.mark.parametrize("data", [b"", b"?", b"[]", b'{"session":"x"}'])
@@ -115,7 +90,7 @@ def test_an_owner_that_does_not_read_is_nobody(output: Path, data: bytes) -> Non
 
 
 def test_a_file_in_the_way_of_a_directory_has_no_owner(output: Path) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
+    output.parent.mkdir()
     output.write_text("")
     assert read_owner(output) is None
     with pytest.raises(EnvironmentFailed, match="cannot make the directory") as told:
@@ -147,92 +122,47 @@ def test_of_many_that_follow_a_dead_owner_one_gets_it(output: Path) -> None:
     assert [read_owner(output)] == [owner(name) for name in won]
 
 
-class Engine:
-    """Owns a session that has the job `a` in a state."""
-
-    def __init__(self, state_dir: Path, *happened: Event) -> None:
-        self.session: SessionDir = create_session(state_dir)
-        self.lease: FileLease = take_lease(self.session, ManualClock())
-        self.journal = FileJournal(self.session, self.lease)
-        sha = self.journal.add_plan(PLAN)
-        draft = Draft(SessionState(plans={sha: PLAN}), at(1.0), self.lease.epoch)
-        for event in (_started(self.session.id, sha), PlanAdded(sha=sha), *happened):
-            draft.emit(event)
-        self.journal.append(draft.records)
-        self.journal.close()
-
-    @property
-    def owner(self) -> Owner:
-        return owner(self.session.id, self.session.state_dir)
-
-    def why_alive(self) -> str:
-        return Living()(self.owner)
-
-
-def _started(session: str, sha: str) -> SessionStarted:
-    return SessionStarted(
-        session=session,
-        name="n",
-        engine_version="1",
-        wrapper_version="1",
-        plan_sha=sha,
-    )
-
-
+# -------------------------------------------------------------------- who still lives
 @pytest.fixture
 def submitted(tmp_path: Path) -> Engine:
-    return Engine(tmp_path, JobsReleased(jobs=("a",)), SUBMIT)
+    engine = Engine(tmp_path, "k7f2")
+    engine.write(200.0, JobsReleased(jobs=("a",)), SUBMIT)
+    return engine
 
 
-def test_a_session_with_an_engine_is_alive(submitted: Engine) -> None:
-    assert "engine is running" in submitted.why_alive()
+def why_alive(engine: Engine, living: Living | None = None) -> str:
+    return (living or Living())(owner("k7f2", engine.session.state_dir))
 
 
-def test_a_session_whose_job_may_still_run_is_alive(submitted: Engine) -> None:
+def test_a_session_is_alive_while_its_engine_runs_or_its_job_may(
+    submitted: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "engine is running" in why_alive(submitted)
     submitted.lease.release()
-    assert "job a was SUBMITTING" in submitted.why_alive()
-
-
-def test_a_session_whose_job_left_its_exit_record_is_dead(submitted: Engine) -> None:
-    submitted.lease.release()
+    assert "job a was SUBMITTING" in why_alive(submitted)
     attempt = submitted.session.get_attempt("a", 1)
     attempt.mkdir(parents=True)
     (attempt / "begin.0.json").write_text(json.dumps(begin()))
     (attempt / "exit.0.json").write_text(json.dumps(ended()))
-    assert submitted.why_alive() == ""
+    living = Living()
+    assert why_alive(submitted, living) == ""
+    with monkeypatch.context() as patch:  # folded once for all its directories
+        patch.setattr("autoexp_tui.storage.output_dir_lock.load_state", None)
+        assert why_alive(submitted, living) == ""
+    (attempt / "begin.1.json").write_text(json.dumps(begin(1)))
+    assert "job a was SUBMITTING" in why_alive(submitted)
 
 
-def test_a_session_whose_job_began_again_is_alive(submitted: Engine) -> None:
+def test_a_session_whose_job_ended_or_that_was_deleted_is_dead(
+    submitted: Engine, tmp_path: Path
+) -> None:
+    submitted.write(300.0, JobEnded(job="a", state=JobState.CANCELLED))
     submitted.lease.release()
-    attempt = submitted.session.get_attempt("a", 1)
-    attempt.mkdir(parents=True)
-    for name in ("begin.0.json", "exit.0.json", "begin.1.json"):
-        (attempt / name).touch()
-    assert submitted.why_alive()
-
-
-def test_a_session_whose_job_ended_is_dead(tmp_path: Path) -> None:
-    cancelled = JobEnded(job="a", state=JobState.CANCELLED)
-    engine = Engine(tmp_path, cancelled)
-    engine.lease.release()
-    assert engine.why_alive() == ""
-
-
-def test_a_session_that_was_deleted_is_dead(tmp_path: Path) -> None:
+    assert why_alive(submitted) == ""
     assert Living()(owner("gone", tmp_path)) == ""
 
 
 def test_a_session_that_does_not_read_counts_as_alive(submitted: Engine) -> None:
     submitted.lease.release()
     submitted.session.get_part(1).write_bytes(b"oh no\n")
-    assert "cannot be read" in submitted.why_alive()
-
-
-def test_a_session_is_folded_once_for_all_its_directories(
-    submitted: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    submitted.lease.release()
-    living = Living()
-    first = living(submitted.owner)
-    monkeypatch.setattr("autoexp_tui.storage.output_dir_lock.load_state", None)
-    assert living(submitted.owner) == first
+    assert "cannot be read" in why_alive(submitted)

@@ -152,10 +152,7 @@ def test_a_sender_that_says_it_is_no_job_is_looked_at(tmp_path: Path) -> None:
 def test_the_shell_stands_for_a_cockpit_that_was_left(tmp_path: Path) -> None:
     shell = read_start(os.getpid()) or ""
     sender = replace(
-        describe_sender(tmp_path),
-        started="1",
-        leader=os.getpid(),
-        leader_started=shell,
+        describe_sender(tmp_path), started="1", leader=os.getpid(), leader_started=shell
     )
     assert (check_sender(sender, tmp_path).doubt, sender.job) == ("", "")
 

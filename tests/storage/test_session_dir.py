@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
-from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.specs import Share
 from autoexp_tui.storage import session_dir
 from autoexp_tui.storage.json_codec import decode_plan
 from autoexp_tui.storage.manifests import get_manifest, read_manifest, write_manifest
@@ -20,12 +20,15 @@ from autoexp_tui.storage.sessions import (
     create_session,
     find_session,
     find_sessions,
+    list_sessions,
     random_id,
 )
+from autoexp_tui.storage.user_files import find_user_file, list_places, note_place
+from tests.model.builders import job, plan
 
-JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
-PLAN = Plan(plan_id="p1", name="n", state_dir="/s", jobs=(JOB,))
+PLAN = plan(job("a"))
 OTHER = replace(PLAN, plan_id="p2")
+SECRET = plan(job("a", env={"HF_TOKEN": "abcdef"}))
 
 
 def written(state_dir: Path, session_id: str) -> SessionDir:
@@ -35,116 +38,161 @@ def written(state_dir: Path, session_id: str) -> SessionDir:
     return session
 
 
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --------------------------------------------------------------------- one is made
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "x" * 300, "a\nb"])
 def test_no_job_name_leads_out_of_the_attempts(tmp_path: Path, name: str) -> None:
     session = SessionDir(tmp_path)
     path = session.get_attempt(name, 1)
-    assert path.parent.parent == session.attempts
-    assert path.name == "1"
+    assert (path.parent.parent, path.name) == (session.attempts, "1")
 
 
-def test_a_new_session_is_private(tmp_path: Path) -> None:
-    session = create_session(tmp_path / "state")
-    modes = {
-        stat.S_IMODE(path.stat().st_mode)
-        for path in (session.path, *session.path.rglob("*"))
-    }
-    assert modes == {0o700}
+@pytest.mark.parametrize(
+    ("share", "place", "readable"),
+    [
+        ("private", 0o700, 0o700),
+        ("group", 0o2750, 0o2750),
+        ("group_write", 0o3770, 0o2750),
+    ],
+)
+def test_a_new_session_is_private_or_readable_apart_from_what_gives_rights(
+    tmp_path: Path, share: Share, place: int, readable: int
+) -> None:
+    session = create_session(tmp_path / "state", share=share)
+    shown = {session.path, session.lease}
+    made = {session.path, *session.path.rglob("*")}
+    assert mode(session.state_dir) == place
+    assert {mode(path) for path in shown} == {readable}
+    assert {mode(path) & 0o777 for path in made - shown} == {0o700}
 
 
-def test_an_id_that_is_taken_is_passed_over(tmp_path: Path) -> None:
+def test_an_id_that_is_taken_is_passed_over_and_ids_grow(tmp_path: Path) -> None:
     (tmp_path / "a2aa").mkdir()
     offered = iter(["a2aa", "a2aa", "b2bb"])
-    session = create_session(tmp_path, lambda _length: next(offered))
-    assert session.id == "b2bb"
-
-
-def test_ids_grow_when_the_short_ones_are_taken(tmp_path: Path) -> None:
-    (tmp_path / "a2aa").mkdir()
-    session = create_session(tmp_path, lambda length: "a2" + "a" * (length - 2))
-    assert session.id == "a2aaa"
+    assert create_session(tmp_path, lambda _length: next(offered)).id == "b2bb"
+    longer = create_session(tmp_path, lambda length: "a2" + "a" * (length - 2))
+    assert longer.id == "a2aaa"
 
 
 def test_an_id_is_never_read_as_anything_but_text() -> None:
-    for _ in range(500):
-        made = random_id(4)
-        assert yaml.safe_load(made) == made
-        assert len(made) == 4
+    for made in (random_id(4) for _ in range(500)):
+        assert (yaml.safe_load(made), len(made)) == (made, 4)
 
 
 def test_a_state_dir_that_cannot_be_made_is_an_error_of_the_environment(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentFailed) as caught:
+    with pytest.raises(EnvironmentFailed, match="--state-dir") as caught:
         create_session(tmp_path / "file" / "state")
     assert caught.value.exit_code == 5
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_state_dir_that_is_read_only_is_an_error_of_the_environment(
-    tmp_path: Path,
-) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(EnvironmentFailed, match="--state-dir"):
-        create_session(tmp_path)
-
-
-def test_sessions_are_the_directories_that_an_engine_wrote(tmp_path: Path) -> None:
-    written(tmp_path, "b2bb")
-    written(tmp_path, "a2aa")
-    create_session(tmp_path, lambda _length: "c2cc")
-    write_manifest(tmp_path, PLAN)
-    (tmp_path / "notes.txt").touch()
-    assert [session.id for session in find_sessions(tmp_path)] == ["a2aa", "b2bb"]
-
-
-def test_a_session_is_found_by_its_id(tmp_path: Path) -> None:
-    session = written(tmp_path, "k7f2")
-    assert find_session([tmp_path], "k7f2").path == session.path
-
-
-def test_a_session_knows_its_place_wherever_one_goes(
+# ---------------------------------------------------------------------- one is found
+def test_sessions_are_the_directories_that_an_engine_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = written(Path("state"), "k7f2")
-    assert made.path == find_session([Path("state")], "k7f2").path
-    assert made.path == tmp_path / "state" / "k7f2"
+    state, given = tmp_path / "state", Path("state")
+    made = written(given, "b2bb")
+    written(given, "a2aa")
+    create_session(given, lambda _length: "c2cc")
+    write_manifest(given, PLAN)
+    (given / "notes.txt").touch()
+    assert [session.id for session in find_sessions(given)] == ["a2aa", "b2bb"]
+    assert made.path == find_session([given], "b2bb").path == state / "b2bb"
 
 
 @pytest.mark.parametrize("odd", ["", ".", "..", "../other", "manifests", "/etc"])
 def test_an_odd_id_leads_nowhere(tmp_path: Path, odd: str) -> None:
-    state = tmp_path / "state"
-    written(state, "k7f2")
+    written(tmp_path / "state", "k7f2")
     written(tmp_path, "other")
     with pytest.raises(UsageError):
-        find_session([state], odd)
+        find_session([tmp_path / "state"], odd)
 
 
-def test_a_further_plan_leaves_the_first_alone(tmp_path: Path) -> None:
-    session = create_session(tmp_path)
-    first, second = session.save_plan(PLAN), session.save_plan(OTHER)
-    assert session.load_plan(first) == PLAN
-    assert session.load_plan(second) == OTHER
-    assert (session.plans / f"{second}.json").exists()
+def test_an_id_is_looked_for_in_all_places(tmp_path: Path) -> None:
+    here, there, odd = tmp_path / "here", tmp_path / "there", tmp_path / "file"
+    here.mkdir()
+    odd.touch()
+    made = written(there, "k7f2")
+    with pytest.raises(UsageError) as raised:
+        find_session((here, there), "k7f3")
+    assert f"in {here}, nor in another known place" in str(raised.value)
+    assert "Did you mean k7f2?" in raised.value.hint
+    # What cannot be read is passed over, but for the place where one stands.
+    assert find_session((there, odd), "k7f2").path == made.path
+    assert [row.id for row in list_sessions(there, odd)] == ["k7f2"]
+    with pytest.raises(EnvironmentFailed):
+        find_session((odd, there), "k7f2")
+    with pytest.raises(EnvironmentFailed):
+        list_sessions(odd)
+    written(here, "k7f2")
+    with pytest.raises(UsageError) as raised:
+        find_session((here, there), "k7f2")
+    assert f"in {here} and in {there}" in str(raised.value)
+    assert f"--state-dir {here}" in raised.value.hint
 
 
-def test_storing_a_plan_again_writes_nothing(
+# --------------------------------------------------------------------- known places
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state home of this test alone."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    return tmp_path
+
+
+def others() -> tuple[Path, ...]:
+    return list_places(Path("/"))[1:]
+
+
+def test_places_are_remembered_in_order_and_once_for_the_user_alone(home: Path) -> None:
+    one, two = home / "one", home / "two words"
+    odd = Path(os.fsdecode(os.fsencode(home) + b"/\xff"))
+    (home / "link").symlink_to(one)
+    for place in (one, two, odd, home / "line\nbreak"):
+        place.mkdir()
+    for place in (home / "link", two, one, home / "line\nbreak", odd):
+        note_place(place)
+    listed = find_user_file("state-dirs")
+    assert listed is not None
+    assert os.fsdecode(listed.read_bytes()) == f"{one}\n{two}\n{odd}\n"
+    assert (mode(listed), mode(listed.parent)) == (0o600, 0o700)
+    with listed.open("a") as file:
+        file.write(f"relative\n\n\0\n{one}")
+    assert others() == (one, two, odd)
+    assert list_places(home / "link") == (home / "link", two, odd)
+    two.rmdir()
+    assert others() == (one, odd)
+
+
+def test_a_list_that_cannot_be_written_hurts_nobody(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "xdg").write_text("a file in the way")
+    note_place(home)
+    assert others() == ()
+    monkeypatch.setenv("XDG_STATE_HOME", "relative/counts/as/unset")
+    monkeypatch.setenv("HOME", str(home))
+    assert find_user_file("x") == home / ".local/state/autoexp-tui/x"
+
+
+# ------------------------------------------------------------------ plans, manifests
+def test_a_further_plan_leaves_the_first_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = create_session(tmp_path)
-    sha = session.save_plan(PLAN)
+    first, second = session.save_plan(PLAN), session.save_plan(OTHER)
+    assert (session.load_plan(first), session.load_plan(second)) == (PLAN, OTHER)
+    assert (session.plans / f"{second}.json").exists()
     monkeypatch.setattr(session_dir, "write_atomic", None)
-    assert session.save_plan(PLAN) == sha
-
-
-def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
-    session = create_session(tmp_path)
-    sha = session.save_plan(PLAN)
-    session.plan.write_bytes(session.plan.read_bytes().replace(b'"n"', b'"m"'))
+    assert session.save_plan(PLAN) == first  # writes nothing
+    session.plan.write_bytes(session.plan.read_bytes().replace(b'"test"', b'"m"'))
     with pytest.raises(JournalDamaged, match=r"plan\.json.*changed"):
-        session.load_plan(sha)
+        session.load_plan(first)
 
 
 @pytest.mark.parametrize("sha", ["../../secret", "", "0" * 16])
@@ -153,59 +201,33 @@ def test_a_plan_that_is_not_there_is_refused(tmp_path: Path, sha: str) -> None:
         create_session(tmp_path).load_plan(sha)
 
 
-def test_a_manifest_cannot_be_written_elsewhere(tmp_path: Path) -> None:
-    assert get_manifest(tmp_path, "../../x").parent == tmp_path / "manifests"
+def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
+    tmp_path: Path,
+) -> None:
+    session = create_session(tmp_path, share="group")
+    sha = session.save_plan(SECRET)
+    assert mode(session.plan) == 0o600
+    public = session.plans / f"{sha}.public.json"
+    assert mode(public) == 0o640
+    assert decode_plan(public.read_bytes()).jobs[0].env == {"HF_TOKEN": "***"}
+    assert session.load_plan(sha) == SECRET
+    session = create_session(tmp_path, share="group")
+    shas = [session.save_plan(PLAN)]
+    assert mode(session.plan) == 0o640
+    private = create_session(tmp_path)
+    shas += [private.save_plan(SECRET)]
+    for place, sha in zip((session, private), shas, strict=True):  # nothing to mask
+        assert not (place.plans / f"{sha}.public.json").exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"not json"])
 def test_what_is_no_manifest_is_an_error_of_the_command_line(
     tmp_path: Path, content: bytes | None
 ) -> None:
+    assert get_manifest(tmp_path, "../../x").parent == tmp_path / "manifests"
     path = tmp_path / "m.json"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=r"m\.json") as caught:
         read_manifest(path)
     assert caught.value.exit_code == 2
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-@pytest.mark.parametrize("share", ["group", "group_write"])
-def test_a_session_for_the_group_is_readable_apart_from_what_gives_rights(
-    tmp_path: Path, share: Share
-) -> None:
-    session = create_session(tmp_path / "state", share=share)
-    readable = {session.path, session.lease}
-    made = {session.path, *session.path.rglob("*")}
-    assert mode(session.state_dir) == (0o3770 if share == "group_write" else 0o2750)
-    assert {mode(path) for path in readable} == {0o2750}
-    assert {mode(path) & 0o777 for path in made - readable} == {0o700}
-
-
-def test_a_plan_without_a_secret_is_readable_by_the_group(tmp_path: Path) -> None:
-    session = create_session(tmp_path, share="group")
-    sha = session.save_plan(PLAN)
-    assert mode(session.plan) == 0o640
-    assert not (session.plans / f"{sha}.public.json").exists()
-
-
-def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
-    tmp_path: Path,
-) -> None:
-    session = create_session(tmp_path, share="group")
-    secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
-    sha = session.save_plan(secret)
-    assert mode(session.plan) == 0o600
-    public = session.plans / f"{sha}.public.json"
-    assert mode(public) == 0o640
-    assert decode_plan(public.read_bytes()).jobs[0].env == {"HF_TOKEN": "***"}
-    assert session.load_plan(sha) == secret
-
-
-def test_a_plan_of_a_private_session_has_no_copy(tmp_path: Path) -> None:
-    session = create_session(tmp_path)
-    secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
-    assert not (session.plans / f"{session.save_plan(secret)}.public.json").exists()

@@ -23,7 +23,12 @@ from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import create_session, describe, list_sessions
+from autoexp_tui.storage.sessions import (
+    SessionRow,
+    create_session,
+    describe,
+    list_sessions,
+)
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
 from tests.support.journal_contract import PLAN
@@ -34,7 +39,7 @@ FOLD = "autoexp_tui.storage.sessions.load_state"
 class Engine:
     """A session with one job, and its engine."""
 
-    def __init__(self, state_dir: Path, session_id: str, t: float) -> None:
+    def __init__(self, state_dir: Path, session_id: str, t: float = 100.0) -> None:
         self.session: SessionDir = create_session(state_dir, lambda _length: session_id)
         self.lease: FileLease = take_lease(self.session, ManualClock())
         self.journal = FileJournal(self.session, self.lease)
@@ -59,48 +64,40 @@ class Engine:
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Engine:
-    return Engine(tmp_path, "k7f2", 100.0)
+    return Engine(tmp_path, "k7f2")
 
 
-def test_a_row_says_what_the_journal_says(tmp_path: Path, engine: Engine) -> None:
+def row_of(engine: Engine) -> SessionRow:
+    (row,) = list_sessions(engine.session.state_dir)
+    return row
+
+
+def test_a_row_says_what_the_journal_says(engine: Engine) -> None:
     engine.write(200.0, JobsReleased(jobs=("a",)))
-    (row,) = list_sessions(tmp_path)
-    assert (row.id, row.name) == ("k7f2", "campaign k7f2")
-    assert row.counts == {JobState.WAITING: 1}
-    assert row.last_event_at == 200.0
-    assert row.open
+    row = row_of(engine)
+    assert (row.id, row.name, row.open) == ("k7f2", "campaign k7f2", True)
+    assert (row.counts, row.last_event_at) == ({JobState.WAITING: 1}, 200.0)
+    assert (row.owner, bool(row.host)) == (Alive.YES, True)
+    engine.lease.release()
+    assert row_of(engine).owner is Alive.NO
 
 
-def test_a_session_whose_jobs_all_ended_is_over(tmp_path: Path, engine: Engine) -> None:
-    engine.write(200.0, JobEnded(job="a", state=JobState.CANCELLED))
-    (row,) = list_sessions(tmp_path)
-    assert not row.open
-
-
-def test_a_session_with_a_rule_s_plan_to_come_is_open_though_its_jobs_ended(
-    tmp_path: Path, engine: Engine
+@pytest.mark.parametrize("planning", [False, True])
+def test_a_session_whose_jobs_all_ended_is_over_unless_a_rule_s_plan_is_to_come(
+    engine: Engine, *, planning: bool
 ) -> None:
-    ordered = EffectOrdered(
-        effect_id="e1", effect=PlanJobs(config_ref="more", job="a", action="saved/0")
-    )
-    engine.write(200.0, ordered, JobEnded(job="a", state=JobState.CANCELLED))
-    for _ in ("folded", "from the cache"):
-        (row,) = list_sessions(tmp_path)
-        assert row.open
+    effect = PlanJobs(config_ref="more", job="a", action="saved/0")
+    if planning:
+        engine.write(150.0, EffectOrdered(effect_id="e1", effect=effect))
+    engine.write(200.0, JobEnded(job="a", state=JobState.CANCELLED))
+    assert [row_of(engine).open, row_of(engine).open] == [planning] * 2  # kept, too
 
 
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
     for name, t in (("a2aa", 5.0), ("b2bb", 9.0), ("c2cc", 7.0)):
         Engine(tmp_path, name, t)
     assert [row.id for row in list_sessions(tmp_path)] == ["b2bb", "c2cc", "a2aa"]
-
-
-def test_an_engine_that_left_shows(tmp_path: Path, engine: Engine) -> None:
-    (row,) = list_sessions(tmp_path)
-    assert (row.owner, bool(row.host)) == (Alive.YES, True)
-    engine.lease.release()
-    (row,) = list_sessions(tmp_path)
-    assert row.owner is Alive.NO
+    assert list_sessions(tmp_path / "none") == ()
 
 
 def test_a_session_that_does_not_read_is_a_row_with_its_problem(
@@ -138,47 +135,30 @@ def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
     assert rows == {"k7f2": "it did not answer within 2 s", "m3x9": ""}
 
 
-def test_there_are_no_sessions_where_there_is_no_state_dir(tmp_path: Path) -> None:
-    assert list_sessions(tmp_path / "none") == ()
-
-
-def test_a_session_that_has_not_changed_is_not_folded_again(
+def test_a_session_is_folded_again_only_when_it_has_changed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = describe(engine.session)
-    monkeypatch.setattr(FOLD, None)
-    assert describe(engine.session) == first
-
-
-def test_a_session_that_has_changed_is_folded_again(engine: Engine) -> None:
-    describe(engine.session)
+    with monkeypatch.context() as patch:
+        patch.setattr(FOLD, None)
+        assert describe(engine.session) == first
     engine.write(200.0, JobsReleased(jobs=("a",)))
-    assert describe(engine.session).counts == {JobState.WAITING: 1}
 
-
-@pytest.mark.parametrize(
-    "cache", [b"", b"?", b"[]", b'{"of":[]}', b'{"of":0,"summary":{"name":"x"}}']
-)
-def test_a_cache_that_does_not_fit_is_folded_over(engine: Engine, cache: bytes) -> None:
-    first = describe(engine.session)
-    engine.session.snapshot.write_bytes(cache)
-    assert describe(engine.session) == first
-
-
-def test_a_cache_with_a_state_of_another_version_is_folded_over(
-    engine: Engine,
-) -> None:
-    first = describe(engine.session)
-    data = engine.session.snapshot.read_bytes()
-    engine.session.snapshot.write_bytes(data.replace(b"PLANNED", b"DREAMING"))
-    assert describe(engine.session) == first
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def refuse(*_args: object, **_options: object) -> None:
         raise EnvironmentFailed("read-only")
 
     monkeypatch.setattr("autoexp_tui.storage.sessions.write_atomic", refuse)
-    assert describe(engine.session).counts == {JobState.PLANNED: 1}
+    for _ in range(2):  # a cache that cannot be written is done without
+        assert describe(engine.session).counts == {JobState.WAITING: 1}
+
+
+@pytest.mark.parametrize(
+    "cache",
+    [b"", b"?", b"[]", b'{"of":[]}', b'{"of":0,"summary":{"name":"x"}}', b"DREAMING"],
+)
+def test_a_cache_that_does_not_fit_is_folded_over(engine: Engine, cache: bytes) -> None:
+    first = describe(engine.session)
+    if cache == b"DREAMING":  # a state of another version
+        cache = engine.session.snapshot.read_bytes().replace(b"PLANNED", cache)
+    engine.session.snapshot.write_bytes(cache)
+    assert describe(engine.session) == first
