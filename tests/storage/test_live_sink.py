@@ -205,7 +205,7 @@ class Viewer:
             self.store.session.live.write_bytes(data)
         live: Any = self.watcher.live()
         assert live is None or self.watcher.live() is live
-        return live and live[1]["a"].step  # type: ignore[no-any-return]
+        return live and live[1]["a"].step
 
 
 @pytest.fixture

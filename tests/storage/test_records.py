@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,7 +111,7 @@ def test_an_ended_run_has_its_exit(place: Path) -> None:
     ],
 )
 def test_an_exit_tells_whether_the_command_was_asked_to_end(
-    place: Path, more: dict[str, object], *, asked: bool | None
+    place: Path, more: dict[str, Any], *, asked: bool | None
 ) -> None:
     records = write(place, begin_0=begin(), exit_0=ended(**more))
     assert records.exited == replace(ENDED, asked=asked)
