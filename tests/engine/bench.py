@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import Command, Order, Submit
+from autoexp_tui.model.commands import Command, Kill, Order, Resubmit, Submit
 from autoexp_tui.model.decision_context import (
     DecisionContext,
     Draft,
@@ -18,19 +18,32 @@ from autoexp_tui.model.decision_context import (
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.outputs import DoneWork
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, SessionState
+from autoexp_tui.model.state import (
+    Ask,
+    ConditionStatus,
+    JobRecord,
+    SessionState,
+    Warned,
+)
 from autoexp_tui.model.states import JobState, Why
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.clock import ManualClock
-from tests.model.builders import at
+from tests.model.builders import at, job, plan
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import Fault, PlannedFaults, RunScript, by_job
 from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import Fault as DiskFault
+from tests.support.memory_journal import Killed
 from tests.support.sim_world import Files, World
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 OneEffect = TypeVar("OneEffect")
+RULES = Monitoring()
+Kills = tuple[Literal["killed_before", "killed_after"], ...]
+KILLS: Final[Kills] = ("killed_before", "killed_after")
 
 
 def decide(
@@ -136,6 +149,10 @@ class Bench:
         self.engine = Engine(state, parts, self.snapshots.append, unrecorded=unrecorded)
         self.engine.begin(first)
 
+    @property
+    def over(self) -> bool:
+        return all(record.ended for record in self.engine.state.jobs.values())
+
     # ------------------------------------------------------------------------ time
     def step(self) -> None:
         """Let every answer in and decide, until nothing moves at this instant."""
@@ -174,6 +191,15 @@ class Bench:
             self.executor.settle()
         raise AssertionError(f"it never came: {self.states()}")
 
+    def reach(self, seconds: float = 300.0, /, **states: str) -> None:
+        """Run until each of these jobs has been in its state."""
+        for name, state in states.items():
+            self.until(self.is_(name, JobState(state)), seconds)
+
+    def ends(self, seconds: float = 300.0) -> None:
+        """Run until all jobs have ended."""
+        self.until(lambda: self.over, seconds)
+
     # ----------------------------------------------------------------------- looking
     def order(self, command: Command, **fields: object) -> str:
         """Command the engine."""
@@ -183,6 +209,28 @@ class Bench:
             Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
         )
         return command_id
+
+    def dropped(self) -> list[str]:
+        return self.codes(events.ActionDropped)
+
+    def kill(self, *names: str) -> None:
+        self.order(Kill(jobs=names))
+
+    def resubmit(self, *names: str, **how: Any) -> None:
+        self.order(Resubmit(jobs=names, **how))
+
+    def plan_by(self, planner: object) -> None:
+        """Have another planner, until the next engine."""
+        object.__setattr__(self.engine._parts, "planner", planner)
+
+    def state(self, name: str) -> str:
+        return self.job(name).state.value
+
+    def cause(self, name: str) -> str | None:
+        return self.job(name).cause
+
+    def tries(self, name: str) -> int:
+        return len(self.job(name).attempts)
 
     def job(self, name: str) -> JobRecord:
         """A job as it is."""
@@ -230,6 +278,22 @@ class Bench:
         effects = (event.effect for event in self.happened(events.EffectOrdered))
         return [effect for effect in effects if isinstance(effect, kind)]
 
+    def codes(self, kind: type[Any]) -> list[str]:
+        """Why such events were, by their codes, oldest first."""
+        return [event.why.code for event in self.happened(kind)]
+
+    def logged(self) -> list[str]:
+        return [event.text for event in self.happened(events.MessageLogged)]
+
+    def warning(self) -> Warned:
+        """The only warning that stands."""
+        (found,) = self.engine.state.warnings.values()
+        return found
+
+    def words(self, why: Why | None) -> str:
+        assert why is not None
+        return sentence(why, self.clock.utc())
+
     def warned(self) -> list[str]:
         """The codes of the warnings that stand."""
         return [one.why.code for one in self.engine.state.warnings.values()]
@@ -243,3 +307,30 @@ class Bench:
     def fault(self, *faults: Fault) -> None:
         """What goes wrong with the next calls."""
         self.faults.add(*faults)
+
+
+def alone(*attempts: RunScript, rules: Monitoring = RULES, **of: Any) -> Bench:
+    """One job `a`, attempt after attempt; `submit`: whether it is at once."""
+    submit = of.pop("submit", True)
+    the_plan = plan(job("a", **of), monitoring=rules)
+    return Bench(the_plan, {"a": [[run] for run in attempts]}, submit=submit)
+
+
+def killed_at_any_write(campaign: Callable[[], Bench]) -> Iterator[Bench]:
+    """A campaign to its end for each write, its engine killed before and after it."""
+    whole = campaign()
+    whole.ends()
+    whole.run(2)
+    for at_write in range(2, whole.world.session.appends):
+        for kind in KILLS:
+            bench = campaign()
+            bench.world.session.faults[at_write] = DiskFault(kind=kind)
+            try:
+                bench.ends()
+                bench.run(2)
+            except Killed:
+                bench.start()
+            bench.ends()
+            bench.run(2)
+            assert not bench.world.faults, (at_write, kind)
+            yield bench

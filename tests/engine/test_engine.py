@@ -5,201 +5,155 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    Cooldown,
-    FileExists,
-    JobStateIs,
-    MaxAttempts,
-    MetadataIs,
-    TimeReached,
-)
+from autoexp_tui.conditions import kinds
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
-from autoexp_tui.model.rules import (
-    Anomalies,
-    LogEvent,
-    Monitoring,
-    StateEvent,
-)
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.rules import Anomalies, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
-from autoexp_tui.model.states import Cause, JobState
-from tests.engine.bench import Bench
+from autoexp_tui.model.states import JobState
+from tests.engine.bench import Bench, alone
+from tests.engine.parts import again, done, finds, on_end
+from tests.engine.runs import CRASH, LONG, OK, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import Fault, RunScript, Write
 from tests.support.sim_world import Recompose
 
-OK = RunScript(seconds=5.0)
-CRASH = RunScript(seconds=2.0, exit_code=1)
-SAVED = LogEvent(
-    name="saved",
-    pattern=r"saved checkpoint (?P<n>\d+)",
-    pattern_type="regex",
-    extract_groups={"checkpoint_iteration": "n"},
+SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
+SAVING = Monitoring(log_events=(SAVED,))
+AFTER_A = (done("a"),)
+AGAIN = again(2, reason="crashed")
+COOLED = replace(
+    AGAIN, conditions=(*AGAIN.conditions, kinds.Cooldown(cooldown_seconds=10.0))
 )
+RESTARTING = Monitoring(log_events=(SAVED,), state_events=(on_end("crash", COOLED),))
+ASKING = (*AFTER_A, kinds.Approval(prompt="publish?"))
 
 
-def says(at: float, text: str) -> Write:
-    return Write(at=at, data=text.encode() + b"\n")
-
-
-def after(name: str, state: str = "COMPLETED", **fields: object) -> JobStateIs:
-    return JobStateIs(jobs=(name,), state=state, **fields)  # type: ignore[arg-type]
-
-
-def two(start: tuple[object, ...] = (), cancel: tuple[object, ...] = ()) -> Plan:
-    """`b` depends on `a`."""
-    return plan(
-        job("a"),
-        job(
-            "b",
-            1,
-            depends_on=("a",),
-            start_conditions=start,
-            cancel_conditions=cancel,
-        ),
-        monitoring=Monitoring(log_events=(SAVED,)),
-    )
+def two(
+    *attempts: RunScript,
+    start: Sequence[Condition] = AFTER_A,
+    cancel: Sequence[Condition] = (),
+    rules: Monitoring = SAVING,
+    approve: frozenset[str] = frozenset(),
+) -> Bench:
+    """`b` depends on `a`, which has these attempts."""
+    given = {"start_conditions": tuple(start), "cancel_conditions": tuple(cancel)}
+    both = (job("a"), job("b", 1, depends_on=("a",), **given))
+    scripts = {"a": [[run] for run in attempts]}
+    return Bench(plan(*both, monitoring=rules), scripts, approve=approve)
 
 
 # ------------------------------------------------------------------------ starting
 def test_nothing_runs_before_somebody_submits() -> None:
-    bench = Bench(plan(job("a")), submit=False)
+    bench = alone(submit=False)
     bench.run(20)
-    assert bench.states() == {"a": "PLANNED"}
-    assert not bench.executor.begun
+    assert (bench.states(), bench.executor.begun) == ({"a": "PLANNED"}, [])
 
 
 def test_a_job_waits_for_its_upstream_and_then_runs() -> None:
-    bench = Bench(two(start=(after("a"),)), {"a": [[OK]], "b": [[OK]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
-    assert bench.job("b").state is JobState.WAITING
-    bench.until(bench.is_("b", JobState.COMPLETED))
+    bench = two(OK)
+    bench.reach(a="RUNNING")
+    assert bench.state("b") == "WAITING"
+    bench.reach(b="COMPLETED")
 
 
 def test_a_checkpoint_and_its_logged_iteration_are_both_waited_for() -> None:
     path = "/out/a/iter_80/done.txt"
-    start = (
-        FileExists(path=path, writer="a"),
-        MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80),
-    )
-    script = RunScript(
-        seconds=60.0,
-        writes=(
-            Write(at=2.0, data=b"x", path=path),
-            says(20.0, "saved checkpoint 80"),
-        ),
-    )
-    scripts = {"a": [[script]], "b": [[RunScript(seconds=30.0)]]}
-    bench = Bench(two(start=start), scripts)
+    is_80 = kinds.MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80)
+    saves = (Write(at=2.0, data=b"x", path=path), says(20.0, "saved checkpoint 80"))
+    start = (kinds.FileExists(path=path, writer="a"), is_80)
+    bench = two(writes(*saves, seconds=60.0), start=start)
     bench.run(10)
     assert [s.result.value for s in bench.job("b").start if s] == ["pass", "wait"]
-    bench.until(bench.is_("b", JobState.RUNNING), 20)
-    assert bench.job("a").state is JobState.RUNNING
+    bench.reach(20, b="COMPLETED")
+    assert bench.state("a") == "RUNNING"
 
 
 def test_ready_jobs_wait_for_a_slot_and_say_so() -> None:
     bench = Bench(plan(*(job(f"j{n}", n) for n in range(3))), slots=2)
     bench.step()
-    assert sorted(bench.states().values())[-1] == "WAITING"
-    assert bench.why("j2").code == "held_by_slots"
-    bench.until(bench.is_("j2", JobState.COMPLETED))
+    assert (bench.state("j2"), bench.why("j2").code) == ("WAITING", "held_by_slots")
+    bench.reach(j2="COMPLETED")
 
 
 def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
-    bench = Bench(two(start=(after("a"),)), {"a": [[OK]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
+    bench = two(OK)
+    bench.reach(a="RUNNING")
     bench.order(commands.Pause())
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.reach(a="COMPLETED")
     bench.run(10)
-    assert bench.job("b").state is JobState.WAITING
-    paused, kept = bench.engine.state.paused, bench.job("b").why
+    assert bench.state("b") == "WAITING"
+    paused = bench.engine.state.paused
     assert paused is not None
-    assert kept is not None
-    assert kept.arg("at") == paused.arg("at") > 0  # type: ignore[operator]
+    assert bench.why("b").arg("at") == paused.arg("at") > 0  # type: ignore[operator]
     bench.order(commands.Resume())
-    bench.until(bench.is_("b", JobState.COMPLETED))
+    bench.reach(b="COMPLETED")
+
+
+def test_time_conditions_need_nobody_to_wake_them() -> None:
+    bench = alone(start_conditions=(kinds.TimeReached(after_seconds=20.0),))
+    bench.run(15)
+    assert bench.state("a") == "WAITING"
+    assert bench.engine.next_wake() < 6.0
+    bench.reach(a="COMPLETED")
+
+
+def test_an_idle_engine_publishes_nothing() -> None:
+    bench = alone(start_conditions=(kinds.TimeReached(after_seconds=1e6),))
+    bench.run(5)
+    before = len(bench.snapshots)
+    bench.run(60)
+    assert len(bench.snapshots) == before
 
 
 # ----------------------------------------------------------------- cancel and fail
 def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
-    bench = Bench(
-        two(start=(after("a"),), cancel=(after("a", "COMPLETED"),)), {"a": [[OK]]}
-    )
-    bench.until(bench.is_("b", JobState.CANCELLED))
-    assert bench.job("b").cause is Cause.CANCEL_CONDITION
+    bench = two(OK, cancel=AFTER_A)
+    bench.reach(b="CANCELLED")
+    assert bench.cause("b") == "cancel_condition"
 
 
 def test_a_failed_upstream_skips_its_dependant_with_the_reason() -> None:
-    bench = Bench(two(start=(after("a"),)), {"a": [[CRASH]]})
-    bench.until(bench.is_("b", JobState.SKIPPED))
-    assert bench.job("b").cause is Cause.UPSTREAM
-    assert bench.job("a").cause is Cause.EXIT_CODE
+    bench = two(CRASH)
+    bench.reach(b="SKIPPED")
+    assert (bench.cause("a"), bench.cause("b")) == ("exit_code", "upstream")
 
 
 def test_a_file_whose_writer_ended_without_it_is_doomed_after_a_grace() -> None:
-    start = (FileExists(path="/out/a/done.txt", writer="a"),)
-    bench = Bench(two(start=start), {"a": [[OK]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench = two(OK, start=(kinds.FileExists(path="/out/a/done.txt", writer="a"),))
+    bench.reach(a="COMPLETED")
     bench.run(50)
-    assert bench.job("b").state is JobState.WAITING
-    bench.until(bench.is_("b", JobState.SKIPPED), 20)
+    assert bench.state("b") == "WAITING"
+    bench.reach(20, b="SKIPPED")
     assert bench.why("b").code == "doomed_file"
 
 
 # ------------------------------------------------------------------------ reactions
-RESTART = Restart(
-    reason="crashed",
-    conditions=(MaxAttempts(max_attempts=2), Cooldown(cooldown_seconds=10.0)),
-)
-
-
-def restarting(*cancel: object) -> Plan:
-    return plan(
-        *two(start=(after("a"),), cancel=cancel).jobs,
-        edges=two().edges,
-        monitoring=Monitoring(
-            log_events=(SAVED,),
-            state_events=(
-                StateEvent(name="crashed", state="crash", actions=(RESTART,)),
-            ),
-        ),
-    )
-
-
 def test_a_crash_is_restarted_from_its_checkpoint() -> None:
-    bench = Bench(restarting(), {"a": [[CRASH], [OK]]})
-    bench.until(bench.is_("b", JobState.COMPLETED))
-    attempts = bench.job("a").attempts
-    assert [a.outcome.value for a in attempts if a.outcome] == ["FAILED", "COMPLETED"]
-    assert [a.resume for a in attempts] == [False, True]
+    bench = two(CRASH, OK, rules=RESTARTING)
+    bench.reach(b="COMPLETED")
+    tried = [(a.outcome, a.resume) for a in bench.job("a").attempts]
+    assert tried == [("FAILED", False), ("COMPLETED", True)]
 
 
 def test_after_the_last_attempt_a_crash_is_for_good() -> None:
-    bench = Bench(restarting(after("a", "FAILED")), {"a": [[CRASH], [CRASH]]})
-    bench.until(bench.is_("b", JobState.CANCELLED))
-    assert bench.job("a").state is JobState.FAILED
-    assert len(bench.job("a").attempts) == 2
+    bench = two(CRASH, CRASH, cancel=(done("a", "FAILED"),), rules=RESTARTING)
+    bench.reach(b="CANCELLED")
+    assert (bench.state("a"), bench.tries("a")) == ("FAILED", 2)
 
 
 def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
-    restart = Restart(overrides=("lr={best_lr}",), exclude_node=True)
-    found = LogEvent(
-        name="best",
-        pattern=r"best lr (?P<lr>\S+)",
-        pattern_type="regex",
-        extract_groups={"best_lr": "lr"},
-    )
-    rules = Monitoring(
-        log_events=(found,),
-        state_events=(StateEvent(name="c", state="crash", actions=(restart,)),),
-    )
-    crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "best lr 2e-4"),))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [OK]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    restart = again(overrides=("lr={best_lr}",), exclude_node=True)
+    found = finds("best", r"best lr (?P<lr>\S+)", best_lr="lr")
+    rules = Monitoring(log_events=(found,), state_events=(on_end("crash", restart),))
+    crash = writes(says(1.0, "best lr 2e-4"), seconds=3.0, exit_code=1)
+    bench = alone(crash, OK, rules=rules)
+    bench.reach(a="COMPLETED")
     spec = bench.job("a").spec
     assert spec.overrides == ("lr=2e-4",)
     assert spec.resources.options["exclude"] == "fakehost"
@@ -211,237 +165,184 @@ def test_a_restart_whose_script_would_hold_a_log_s_text_is_held() -> None:
             spec = super().compose(plan, job, overrides)
             return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
 
-    found = LogEvent(
-        name="best",
-        pattern=r"load (?P<path>.+)",
-        pattern_type="regex",
-        extract_groups={"best": "path"},
-    )
-    restart = StateEvent(
-        name="c", state="crash", actions=(Restart(overrides=("load={best}",)),)
-    )
+    found = finds("best", r"load (?P<path>.+)", best="path")
+    restart = on_end("crash", again(overrides=("load={best}",)))
     rules = Monitoring(log_events=(found,), state_events=(restart,))
-    crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "load /x;reboot"),))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [OK]]})
-    object.__setattr__(bench.engine._parts, "planner", Scripted())
-    bench.until(bench.is_("a", JobState.HELD))
+    crash = writes(says(1.0, "load /x;reboot"), seconds=3.0, exit_code=1)
+    bench = alone(crash, OK, rules=rules)
+    bench.plan_by(Scripted())
+    bench.reach(a="HELD")
     assert len(bench.executor.begun) == 1
-    told = [event.why.code for event in bench.happened(events.WarningRaised)]
-    assert told == ["value_in_script"]
+    assert bench.codes(events.WarningRaised) == ["value_in_script"]
 
 
 def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
-    restart = Restart(exclude_node=True, conditions=(MaxAttempts(max_attempts=2),))
-    rule = StateEvent(name="c", state="crash", actions=(restart,))
-    bench = Bench(
-        plan(job("a"), monitoring=Monitoring(state_events=(rule,))),
-        {"a": [[replace(CRASH, node=f"n{n}")] for n in (1, 2)] + [[OK]]},
-    )
-    bench.until(bench.is_("a", JobState.FAILED))
+    rules = Monitoring(state_events=(on_end("crash", again(2, exclude_node=True)),))
+    crashes = [replace(CRASH, node=f"n{n}") for n in (1, 2)]
+    bench = alone(*crashes, OK, rules=rules)
+    bench.reach(a="FAILED")
     bench.start()
-    bench.order(commands.Resubmit(jobs=("a",), exclude_nodes=("n2",)))
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    last = bench.executor.copies[-1].task
-    assert last.resources.options["exclude"] == "n1,n2"
+    bench.resubmit("a", exclude_nodes=("n2",))
+    bench.reach(a="COMPLETED")
+    assert bench.executor.copies[-1].task.resources.options["exclude"] == "n1,n2"
 
 
 def test_a_job_killed_by_a_person_is_not_restarted() -> None:
-    bench = Bench(restarting(), {"a": [[RunScript(seconds=500.0)]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
-    bench.order(commands.Kill(jobs=("a",)))
-    bench.until(bench.is_("a", JobState.CANCELLED))
+    bench = two(LONG, rules=RESTARTING)
+    bench.reach(a="RUNNING")
+    bench.kill("a")
+    bench.reach(a="CANCELLED")
     bench.run(30)
-    assert len(bench.job("a").attempts) == 1
-    assert bench.job("a").cause is Cause.USER
-    assert bench.job("b").state is JobState.SKIPPED
+    assert (bench.tries("a"), bench.cause("a")) == (1, "user")
+    assert bench.state("b") == "SKIPPED"
 
 
 def test_bringing_a_killed_job_back_brings_its_dependants_back() -> None:
-    bench = Bench(two(start=(after("a"),)), {"a": [[RunScript(seconds=99.0)], [OK]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
-    bench.order(commands.Kill(jobs=("a",)))
-    bench.until(bench.is_("b", JobState.SKIPPED))
-    bench.order(commands.Resubmit(jobs=("a",)))
-    bench.until(bench.is_("b", JobState.COMPLETED))
+    bench = two(LONG, OK)
+    bench.reach(a="RUNNING")
+    bench.kill("a")
+    bench.reach(b="SKIPPED")
+    bench.resubmit("a")
+    bench.reach(b="COMPLETED")
 
 
 # ------------------------------------------------------------------------ anomalies
-def loss(at: float, step: int, value: str) -> Write:
+def loss(at: float, step: int, value: str = "2.5") -> Write:
     return says(at, f"iteration {step}/100 | lm loss: {value}")
 
 
 def test_a_loss_that_is_no_number_fails_the_job_with_cause_nan() -> None:
-    script = RunScript(
-        seconds=500.0, writes=(loss(1.0, 10, "2.5"), loss(2.0, 20, "nan"))
-    )
-    bench = Bench(two(start=(after("a"),)), {"a": [[script]]})
-    bench.until(bench.is_("a", JobState.FAILED), 10)
-    assert bench.job("a").cause is Cause.NAN
-    assert bench.job("b").state is JobState.SKIPPED
+    bench = two(writes(loss(1.0, 10), loss(2.0, 20, "nan")))
+    bench.reach(10, a="FAILED")
+    assert (bench.cause("a"), bench.state("b")) == ("nan", "SKIPPED")
     assert bench.warned() == ["nan"]
 
 
 def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None:
-    writes = (loss(1.0, 10, "2.5"), *(says(n * 5.0, "noise") for n in range(1, 90)))
+    noise = (says(n * 5.0, "noise") for n in range(1, 90))
     rules = Monitoring(stall_after_seconds=60.0)
-    bench = Bench(
-        plan(job("a"), monitoring=rules),
-        {"a": [[RunScript(seconds=400.0, writes=writes)]]},
-    )
+    bench = alone(writes(loss(1.0, 10), *noise), rules=rules)
     bench.run(50)
-    assert not bench.engine.state.warnings
+    assert bench.warned() == []
     bench.run(40)
     assert bench.warned() == ["stall"]
 
 
 def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:
-    writes = tuple(loss(n * 0.5, n * 100, "2.5") for n in range(1, 40))
     rules = Monitoring(anomalies=Anomalies(min_points=5, flat_share=0.1))
-    bench = Bench(
-        plan(job("a", progress_total=10_000), monitoring=rules),
-        {"a": [[RunScript(seconds=30.0, writes=writes)]]},
-    )
+    flat = writes(*(loss(n * 0.5, n * 100) for n in range(1, 40)), seconds=30.0)
+    bench = alone(flat, rules=rules, progress_total=10_000)
     bench.run(20)
     assert bench.warned() == ["plateau"]
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    assert not bench.engine.state.warnings
+    bench.reach(a="COMPLETED")
+    assert bench.warned() == []
 
 
 # ------------------------------------------------------------------------ approvals
-def asking() -> Plan:
-    return two(start=(after("a"), Approval(prompt="publish?")))
-
-
-def test_an_approval_is_asked_only_when_all_else_passed() -> None:
-    bench = Bench(asking(), {"a": [[OK]]})
-    bench.until(bench.is_("a", JobState.RUNNING))
+def asked() -> Bench:
+    bench = two(OK, start=ASKING)
+    bench.reach(a="RUNNING")
     assert bench.job("b").ask is None
     bench.until(lambda: bench.job("b").ask is not None)
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("approved", "end", "cause"),
+    [(True, "COMPLETED", None), (False, "SKIPPED", "approval_refused")],
+)
+def test_an_approval_is_asked_when_all_else_passed_and_decides(
+    approved: bool, end: str, cause: str | None
+) -> None:
+    bench = asked()
     bench.run(10)
-    assert bench.job("b").state is JobState.WAITING
-
-
-def test_an_approved_job_runs_and_a_refused_one_is_skipped() -> None:
-    for approved, end in ((True, JobState.COMPLETED), (False, JobState.SKIPPED)):
-        bench = Bench(asking(), {"a": [[OK]]})
-        bench.until(lambda b=bench: b.job("b").ask is not None)  # type: ignore[misc]
-        ask = bench.job("b").ask
-        assert ask is not None
-        bench.order(commands.Answer(job="b", digest=ask.digest, approved=approved))
-        bench.until(bench.is_("b", end))
-    assert bench.job("b").cause is Cause.APPROVAL_REFUSED
+    assert bench.state("b") == "WAITING"
+    answer = commands.Answer(job="b", digest=bench.ask("b").digest, approved=approved)
+    bench.order(answer)
+    bench.reach(b=end)
+    assert bench.cause("b") == cause
 
 
 def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
     digests = set()
     for gpus in (1, 8):
-        spec = job("a", start_conditions=(Approval(),), resources=Resources(gpus=gpus))
-        bench = Bench(plan(spec))
+        approval = (kinds.Approval(),)
+        bench = alone(start_conditions=approval, resources=Resources(gpus=gpus))
         bench.step()
-        ask = bench.job("a").ask
-        assert ask is not None
-        digests.add(ask.digest)
+        digests.add(bench.ask("a").digest)
     assert len(digests) == 2
 
 
 def test_who_resumes_with_approvals_answers_what_was_asked_before() -> None:
-    bench = Bench(asking(), {"a": [[OK]]})
-    bench.until(lambda: bench.job("b").ask is not None)
+    bench = asked()
+    bench.world.auto_approve = frozenset({"other"})
+    bench.die(30.0)
+    bench.run(30)
+    assert bench.state("b") == "WAITING"  # of another stage
     bench.world.auto_approve = frozenset({"*"})
     bench.die(30.0)
-    bench.until(bench.is_("b", JobState.COMPLETED))
+    bench.reach(b="COMPLETED")
     (answer,) = bench.happened(events.ApprovalAnswered)
     assert (answer.by, answer.sender) == ("--approve", None)
     assert answer.policy.startswith("--approve ")
 
 
-def test_approvals_of_another_stage_leave_what_was_asked_before_open() -> None:
-    bench = Bench(asking(), {"a": [[OK]]})
-    bench.until(lambda: bench.job("b").ask is not None)
-    bench.world.auto_approve = frozenset({"other"})
-    bench.die(30.0)
-    bench.run(30)
-    assert bench.job("b").state is JobState.WAITING
-
-
 def test_an_approval_given_beforehand_is_recorded_as_a_policy_and_nobody_s() -> None:
-    bench = Bench(asking(), {"a": [[OK]]}, approve=frozenset({"*"}))
-    bench.until(bench.is_("b", JobState.COMPLETED))
+    bench = two(OK, start=ASKING, approve=frozenset({"*"}))
+    bench.reach(b="COMPLETED")
     (answer,) = bench.happened(events.ApprovalAnswered)
     assert (answer.policy, answer.sender) == ("--approve all", None)
 
 
 # ---------------------------------------------------------------- doubt and trouble
-def test_a_lost_answer_is_looked_up_by_name_and_nothing_runs_twice() -> None:
-    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
-    bench.fault(Fault.ANSWER_LOST)
+def submitted(fault: Fault, *others: JobSpec) -> Bench:
+    bench = Bench(plan(job("a"), *others), {"a": [[OK]]}, submit=False)
+    bench.fault(fault)
     bench.order(commands.Submit())
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    return bench
+
+
+def test_a_lost_answer_is_looked_up_by_name_and_nothing_runs_twice() -> None:
+    bench = submitted(Fault.ANSWER_LOST)
+    bench.reach(a="COMPLETED")
     assert len(bench.executor.begun) == 1
     assert bench.happened(events.SubmissionUncertain)
 
 
 def test_a_lost_request_is_sent_again_after_the_executor_said_no() -> None:
-    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
-    bench.fault(Fault.REQUEST_LOST)
-    bench.order(commands.Submit())
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench = submitted(Fault.REQUEST_LOST)
+    bench.reach(a="COMPLETED")
     assert bench.happened(events.SubmissionAbsent)
-    assert len(bench.job("a").attempts) == 1
+    assert bench.tries("a") == 1
 
 
 def test_a_rejected_submission_fails_its_job_alone() -> None:
-    bench = Bench(plan(job("a"), job("b", 1)), submit=False)
-    bench.fault(Fault.REJECTED)
-    bench.order(commands.Submit())
-    bench.until(lambda: all(j.ended for j in bench.engine.state.jobs.values()))
+    bench = submitted(Fault.REJECTED, job("b", 1))
+    bench.ends()
     assert bench.states() == {"a": "FAILED", "b": "COMPLETED"}
-    assert bench.job("a").cause is Cause.REJECTED
-
-
-def test_a_lost_run_is_fenced_before_the_job_runs_again() -> None:
-    gone = RunScript(seconds=3.0, ends="vanish")
-    bench = Bench(plan(job("a")), {"a": [[gone], [OK]]})
-    bench.until(bench.is_("a", JobState.LOST))
-    bench.order(commands.Resubmit(jobs=("a",)))
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    happened = bench.happened(events.EffectOrdered)
-    orders = [e.effect for e in happened]
-    fence = CancelTasks(tasks=(("a", 1),))
-    assert orders.index(fence) == len(orders) - 2
-
-
-def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:
-    fatal = Write(at=1.0, data=b"FATAL: lost a neighbour\n")
-    first = RunScript(seconds=3.0, ends="requeue", writes=(fatal,))
-    rule = LogEvent(name="fatal", pattern="FATAL", actions=(Log(message="seen"),))
-    the_plan = plan(job("a"), monitoring=Monitoring(log_events=(rule,)))
-    bench = Bench(the_plan, {"a": [[first, OK]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
-    assert len(bench.happened(events.LogMatched)) == 1
+    assert bench.cause("a") == "rejected"
 
 
 def test_a_killed_submission_that_never_arrived_ends_cancelled() -> None:
-    bench = Bench(plan(job("a")), {"a": [[OK]]}, submit=False)
-    bench.fault(Fault.REQUEST_LOST)
-    bench.order(commands.Submit())
-    bench.until(bench.is_("a", JobState.SUBMIT_UNKNOWN))
-    bench.order(commands.Kill(jobs=("a",)))
-    bench.until(bench.is_("a", JobState.CANCELLED))
+    bench = submitted(Fault.REQUEST_LOST)
+    bench.reach(a="SUBMIT_UNKNOWN")
+    bench.kill("a")
+    bench.reach(a="CANCELLED")
     assert not bench.executor.begun
 
 
-def test_time_conditions_need_nobody_to_wake_them() -> None:
-    bench = Bench(plan(job("a", start_conditions=(TimeReached(after_seconds=20.0),))))
-    bench.run(15)
-    assert bench.job("a").state is JobState.WAITING
-    assert bench.engine.next_wake() < 6.0
+def test_a_lost_run_is_fenced_before_the_job_runs_again() -> None:
+    bench = alone(RunScript(seconds=3.0, ends="vanish"), OK)
+    bench.reach(a="LOST")
+    bench.resubmit("a")
+    bench.reach(a="COMPLETED")
+    orders = bench.ordered(object)
+    assert orders.index(CancelTasks(tasks=(("a", 1),))) == len(orders) - 2
+
+
+def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:
+    first = writes(says(1.0, "FATAL: lost a neighbour"), seconds=3.0, ends="requeue")
+    rules = Monitoring(log_events=(finds("fatal", "FATAL", Log(message="seen")),))
+    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[first, OK]]})
     bench.until(bench.is_("a", JobState.COMPLETED))
-
-
-def test_an_idle_engine_publishes_nothing() -> None:
-    bench = Bench(plan(job("a", start_conditions=(TimeReached(after_seconds=1e6),))))
-    bench.run(5)
-    before = len(bench.snapshots)
-    bench.run(60)
-    assert len(bench.snapshots) == before
+    assert len(bench.happened(events.LogMatched)) == 1

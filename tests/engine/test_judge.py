@@ -1,7 +1,9 @@
+"""What counts as the end of a run, and why it ended."""
+
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -14,78 +16,96 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.events import events
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.event import Event
+from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import Cause, JobState, Outcome, why
 from tests.model.builders import ended, happen, job, plan, run, started, submit_event
 
+BEGUN = BeginRecord(run=0, began_at=1.0)
+BY_EXECUTOR = (Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED)
 
-def running(cancel: Cause | None = None) -> JobRecord:
+
+def session(*happened: Event) -> SessionState:
+    """A job `a` that runs, and what happens then."""
     state = started(plan(job("a")))
     run(state, "a")
-    if cancel:
-        order = events.EffectOrdered(
-            effect_id="e9",
-            effect=CancelTasks(tasks=(("a", 1),)),
-            why=why(cancel.value),
-            cause=cancel,
-        )
-        happen(state, order)
-    return state.jobs["a"]
+    happen(state, *happened)
+    return state
 
 
-def report(**fields: Any) -> TaskReport:
-    given: dict[str, Any] = {
-        "job": "a",
-        "attempt": 1,
-        "phase": TaskPhase.RUNNING,
-        **fields,
-    }
-    return TaskReport(**given)
+def running(cancel: Cause | None = None) -> JobRecord:
+    effect = CancelTasks(tasks=(("a", 1),))
+    given = {"why": why(cancel.value), "cause": cancel} if cancel else {}
+    order = events.EffectOrdered(effect_id="e9", effect=effect, **given)  # type: ignore[arg-type]
+    return session(*[order] if cancel else []).jobs["a"]
 
 
-def exited(code: int | None = 0, signal: int | None = None, run: int = 0) -> ExitRecord:
-    return ExitRecord(run=run, ended_at=9.0, exit_code=code, signal=signal)
+def report(phase: TaskPhase = TaskPhase.RUNNING, **fields: Any) -> TaskReport:
+    return TaskReport(job="a", attempt=1, phase=phase, **fields)
+
+
+def exited(code: int | None = 0, signal: int | None = None, **more: Any) -> ExitRecord:
+    given = {"run": 0, "ended_at": 9.0, **more}
+    return ExitRecord(exit_code=code, signal=signal, **given)
+
+
+def end(
+    record: ExitRecord | None, ordered: Cause | None = None, tail: str = "", **said: Any
+) -> events.AttemptEnded:
+    told = report(exited=record, **said)
+    return judge.decide_end(running(ordered), told, 10.0, tail=tail)
+
+
+# Their own kill for a stall: a run that ended well before it has completed.
+WELL: Final = exited(0, asked=False)
+STALL = Cause.STALL
 
 
 @pytest.mark.parametrize(
-    ("record", "outcome", "cause"),
+    ("record", "ordered", "said", "outcome", "cause"),
     [
-        (exited(0), Outcome.COMPLETED, None),
-        (exited(3), Outcome.FAILED, Cause.EXIT_CODE),
-        (exited(None, 9), Outcome.FAILED, Cause.SIGNAL),
+        (exited(0), None, None, "COMPLETED", None),
+        (exited(3), None, None, "FAILED", "exit_code"),
+        (exited(None, 9), None, None, "FAILED", "signal"),
+        (exited(0), Cause.USER, None, "CANCELLED", "user"),
+        (exited(0), Cause.CANCEL_CONDITION, None, "CANCELLED", "cancel_condition"),
+        (exited(0), Cause.NAN, None, "FAILED", "nan"),
+        (exited(0), STALL, None, "FAILED", "stall"),
+        (WELL, Cause.USER, None, "CANCELLED", "user"),
+        (WELL, Cause.CANCEL_CONDITION, None, "CANCELLED", "cancel_condition"),
+        (WELL, Cause.NAN, None, "FAILED", "nan"),
+        (WELL, Cause.KILL_CRITERION, None, "FAILED", "kill_criterion"),
+        (WELL, STALL, None, "COMPLETED", None),
+        (WELL, STALL, Cause.USER, "COMPLETED", None),
+        (replace(WELL, asked=True), STALL, None, "FAILED", "stall"),
+        (replace(WELL, asked=None), STALL, None, "FAILED", "stall"),
+        (replace(WELL, exit_code=1), STALL, None, "FAILED", "stall"),
+        (replace(WELL, exit_code=None, signal=9), STALL, None, "FAILED", "stall"),
     ],
 )
-def test_the_exit_record_gives_code_and_end(
-    record: ExitRecord, outcome: Outcome, cause: Cause | None
+def test_the_exit_record_and_our_own_orders_give_the_end(
+    record: ExitRecord,
+    ordered: Cause | None,
+    said: Cause | None,
+    outcome: str,
+    cause: str | None,
 ) -> None:
-    end = judge.decide_end(running(), report(exited=record), 10.0)
-    assert (end.outcome, end.cause) == (outcome, cause)
+    told = end(record, ordered, cause=said)
+    assert (told.outcome, told.cause) == (outcome, cause)
+    if record is WELL and ordered is STALL:
+        assert told.why is not None
+        assert told.why.code == "well_before_the_kill"
 
 
-@pytest.mark.parametrize(
-    "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
-)
+@pytest.mark.parametrize("cause", BY_EXECUTOR)
 def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) -> None:
-    end = judge.decide_end(running(), report(exited=exited(0), cause=cause), 10.0)
-    assert (end.outcome, end.cause) == (Outcome.FAILED, cause)
-
-
-@pytest.mark.parametrize(
-    ("ordered", "outcome"),
-    [
-        (Cause.USER, Outcome.CANCELLED),
-        (Cause.CANCEL_CONDITION, Outcome.CANCELLED),
-        (Cause.NAN, Outcome.FAILED),
-        (Cause.STALL, Outcome.FAILED),
-    ],
-)
-def test_our_own_cancels_are_our_own_record(ordered: Cause, outcome: Outcome) -> None:
-    end = judge.decide_end(running(ordered), report(exited=exited(0)), 10.0)
-    assert (end.outcome, end.cause) == (outcome, ordered)
+    told = end(exited(0), cause=cause)
+    assert (told.outcome, told.cause) == (Outcome.FAILED, cause)
+    assert end(WELL, STALL, cause=cause).outcome is Outcome.FAILED
 
 
 # ------------------------------------------------------------------------------- memory
-KILLED = ExitRecord(run=0, ended_at=9.0, exit_code=None, signal=9, asked=False)
+KILLED = exited(None, 9, asked=False)
 OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch\n"
 
 
@@ -99,16 +119,14 @@ OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.
         "Some of them may have been killed by the cgroup out-of-memory handler.",
     ],
 )
-def test_a_kill_for_memory_is_told_by_its_text(tail: str) -> None:
-    for record in (KILLED, replace(KILLED, exit_code=137, signal=None)):
-        end = judge.decide_end(running(), report(exited=record), 10.0, tail=tail)
-        assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
-
-
-def test_a_kill_for_memory_is_told_by_the_kernels_count() -> None:
-    record = replace(KILLED, oom_kills=1)
-    end = judge.decide_end(running(), report(exited=record), 10.0)
-    assert end.cause is Cause.OUT_OF_MEMORY
+def test_a_kill_for_memory_is_told_by_its_text_or_the_kernels_count(tail: str) -> None:
+    by_code = replace(KILLED, exit_code=137, signal=None)
+    for told in (
+        end(KILLED, tail=tail),
+        end(by_code, tail=tail),
+        end(replace(KILLED, oom_kills=1)),
+    ):
+        assert (told.outcome, told.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -123,98 +141,46 @@ def test_a_kill_for_memory_is_told_by_the_kernels_count() -> None:
     ids=["no such text", "asked to end", "another code", "another signal", "exit 0"],
 )
 def test_any_other_end_is_no_kill_for_memory(record: ExitRecord, tail: str) -> None:
-    end = judge.decide_end(running(), report(exited=record), 10.0, tail=tail)
-    assert end.cause is not Cause.OUT_OF_MEMORY
+    assert end(record, tail=tail).cause is not Cause.OUT_OF_MEMORY
 
 
 # --------------------------------------------------------------- records of other hands
-def lost(**fields: Any) -> events.AttemptEnded:
-    gone = report(phase=TaskPhase.ENDED, gone_for=9.0, **fields)
-    return judge.decide_end(running(), gone, 10.0)
-
-
-BEGUN = BeginRecord(run=0, began_at=1.0)
-
-
-def test_a_run_without_a_trace_is_lost() -> None:
-    end = lost(began=BEGUN)
-    assert end.why == why("lost", seconds=9.0)
-
-
-def test_a_lost_run_whose_records_were_removed_says_so() -> None:
-    end = lost()
-    assert end.outcome is Outcome.LOST
-    assert end.why == why("lost_records", what="the records of its run were removed")
-
-
-def test_a_lost_run_whose_records_were_forged_says_so() -> None:
-    end = lost(began=BEGUN, tampering="exit.0.json was not written by its supervisor")
-    assert end.why is not None
-    assert end.why.code == "lost_records"
-
-
-UNASKED = ExitRecord(run=0, ended_at=9.0, exit_code=0, asked=False)
-
-
-@pytest.mark.parametrize("cause", [None, Cause.USER])
-def test_a_run_that_ended_well_before_its_kill_for_a_stall_has_completed(
-    cause: Cause | None,
-) -> None:
-    told = report(exited=UNASKED, cause=cause)
-    end = judge.decide_end(running(Cause.STALL), told, 10.0)
-    assert (end.outcome, end.cause) == (Outcome.COMPLETED, None)
-    assert end.why is not None
-    assert end.why.code == "well_before_the_kill"
+REMOVED = why("lost_records", what="the records of its run were removed")
+FORGED = "exit.0.json was not written by its supervisor"
 
 
 @pytest.mark.parametrize(
-    "record",
+    ("fields", "reason"),
     [
-        replace(UNASKED, asked=True),
-        replace(UNASKED, asked=None),
-        replace(UNASKED, exit_code=1),
-        replace(UNASKED, exit_code=None, signal=9),
+        ({"began": BEGUN}, why("lost", seconds=9.0)),
+        ({}, REMOVED),
+        ({"began": BEGUN, "tampering": FORGED}, why("lost_records", what=FORGED)),
     ],
-    ids=["asked", "unknown", "failed", "killed"],
+    ids=["no trace", "removed", "forged"],
 )
-def test_any_other_end_of_a_run_killed_for_a_stall_is_a_stall(
-    record: ExitRecord,
+def test_a_lost_run_says_what_became_of_its_records(
+    fields: dict[str, Any], reason: object
 ) -> None:
-    end = judge.decide_end(running(Cause.STALL), report(exited=record), 10.0)
-    assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.STALL)
-
-
-@pytest.mark.parametrize(
-    "ordered",
-    [Cause.USER, Cause.CANCEL_CONDITION, Cause.NAN, Cause.KILL_CRITERION],
-)
-def test_a_good_end_does_not_take_back_other_orders_of_ours(ordered: Cause) -> None:
-    end = judge.decide_end(running(ordered), report(exited=UNASKED), 10.0)
-    assert end.cause is ordered
-
-
-@pytest.mark.parametrize(
-    "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
-)
-def test_what_the_executor_did_to_a_stalled_run_is_no_good_end(cause: Cause) -> None:
-    told = report(exited=UNASKED, cause=cause)
-    end = judge.decide_end(running(Cause.STALL), told, 10.0)
-    assert end.outcome is Outcome.FAILED
+    told = end(None, phase=TaskPhase.ENDED, gone_for=9.0, **fields)
+    assert (told.outcome, told.why) == (Outcome.LOST, reason)
 
 
 @pytest.mark.parametrize(("ordered", "rerun"), [(None, True), (Cause.NAN, False)])
 def test_what_we_ended_ourselves_is_not_run_again(
     ordered: Cause | None, rerun: bool
 ) -> None:
-    told = report(phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
-    assert judge.decide_end(running(ordered), told, 10.0).rerun is rerun
+    told = {"phase": TaskPhase.ENDED, "cause": Cause.NODE_FAIL, "rerun": True}
+    assert end(None, ordered, **told).rerun is rerun
 
 
 def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
-    gone = report(phase=TaskPhase.ENDED, gone_for=4.0)
+    gone = report(TaskPhase.ENDED, gone_for=4.0)
     assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
     assert judge.has_ended(running(), gone, lost_after_seconds=4.0)
     assert judge.decide_end(running(), gone, 10.0).outcome is Outcome.LOST
+    for odd in (TaskPhase.UNKNOWN, TaskPhase.QUEUED):  # words that we do not know
+        gone = report(odd, gone_for=1e9)
+        assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
 
 
 def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
@@ -225,60 +191,47 @@ def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
     )
     happen(state, events.JobsReleased(jobs=("a",)), first, taken)
     happen(state, replace(first, effect_id="e9"))
-    gone = report(phase=TaskPhase.ENDED, gone_for=400.0, unclaimed=True)
+    gone = report(TaskPhase.ENDED, gone_for=400.0, unclaimed=True)
     assert not judge.has_ended(state.jobs["a"], gone, lost_after_seconds=300.0)
 
 
-@pytest.mark.parametrize("phase", [TaskPhase.UNKNOWN, TaskPhase.QUEUED])
-def test_words_that_we_do_not_know_never_end_an_attempt(phase: TaskPhase) -> None:
-    odd = report(phase=phase, gone_for=1e9)
-    assert not judge.has_ended(running(), odd, lost_after_seconds=5.0)
-
-
-def test_the_exit_of_an_earlier_run_does_not_end_a_later_one() -> None:
-    state = started(plan(job("a")))
-    run(state, "a")
-    happen(state, events.RunBegan(job="a", attempt=1, run=1, began_at=5.0))
-    old = report(exited=exited(1, run=0))
-    assert not judge.has_ended(state.jobs["a"], old, 5.0)
-
-
-def test_a_run_that_is_known_begins_only_once() -> None:
-    began = report(began=BeginRecord(run=0, began_at=1.0))
-    assert judge.find_begin(running(), began) is None
-
-
-def test_a_late_exit_record_of_a_lost_attempt_counts() -> None:
-    state = started(plan(job("a")))
-    run(state, "a")
-    lost = events.AttemptEnded(
-        job="a", attempt=1, outcome=Outcome.LOST, cause=Cause.LOST
-    )
-    happen(state, lost, events.JobEnded(job="a", state=JobState.LOST))
-    late = report(exited=exited(0))
-    assert judge.has_ended(state.jobs["a"], late, 5.0)
-
-
-def test_an_attempt_that_ended_is_not_ended_again() -> None:
-    state = started(plan(job("a")))
-    run(state, "a")
-    happen(state, ended("a"), events.JobEnded(job="a", state=JobState.FAILED))
-    assert not judge.has_ended(state.jobs["a"], report(exited=exited(0)), 5.0)
+GONE = events.AttemptEnded(job="a", attempt=1, outcome=Outcome.LOST, cause=Cause.LOST)
 
 
 @pytest.mark.parametrize(
-    ("exited", "code"),
+    ("happened", "record", "counts"),
     [
-        (ExitRecord(run=0, ended_at=1.0, exit_code=127, note="no cmd"), "exit_code"),
+        ([events.RunBegan(job="a", attempt=1, run=1, began_at=5.0)], exited(1), False),
+        ([GONE, events.JobEnded(job="a", state=JobState.LOST)], exited(0), True),
         (
-            ExitRecord(run=0, ended_at=1.0, exit_code=None, signal=9, note="no cmd"),
-            "signal",
+            [ended("a"), events.JobEnded(job="a", state=JobState.FAILED)],
+            exited(),
+            False,
         ),
+    ],
+    ids=["of an earlier run", "late, of a lost attempt", "of one that ended"],
+)
+def test_an_exit_record_ends_its_own_run_once(
+    happened: list[Event], record: ExitRecord, counts: bool
+) -> None:
+    a = session(*happened).jobs["a"]
+    assert judge.has_ended(a, report(exited=record), 5.0) is counts
+
+
+def test_a_run_that_is_known_begins_only_once() -> None:
+    assert judge.find_begin(running(), report(began=BEGUN)) is None
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (exited(127, note="no cmd"), "exit_code"),
+        (exited(None, 9, note="no cmd"), "signal"),
     ],
 )
 def test_what_the_wrapper_noted_is_part_of_the_reason(
-    exited: ExitRecord, code: str
+    record: ExitRecord, code: str
 ) -> None:
-    told = judge.decide_end(running(), report(exited=exited), 2.0).why
+    told = end(record).why
     assert told is not None
     assert (told.code, told.arg("note")) == (code, "no cmd")

@@ -1,279 +1,206 @@
-"""Waits through whole runs: what stays found, which clocks run, what ends a wait."""
+"""How conditions hold jobs back, let them go, and doom them, through whole runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    CommandPasses,
-    Composite,
-    Cooldown,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    Not,
-    OwnCondition,
-    TimeReached,
-)
+from autoexp_tui.conditions import kinds
+from autoexp_tui.conditions.kinds import Composite, FileExists, OwnCondition
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState, Result
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.states import Result
 from tests.engine.bench import Bench
+from tests.engine.parts import again, done, finds, on_end
+from tests.engine.runs import CRASH, LONG, OK, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript
 
-LONG = RunScript(seconds=5_000.0)
-OK = RunScript(seconds=5.0)
-CRASH = RunScript(seconds=2.0, exit_code=1)
 NEVER = FileExists(path="/never")
+STOP = FileExists(path="/stop")
+READY = kinds.LogPattern(log_path="/logs/x.log", pattern="ready")
 
 
-def alone(*start: Condition, cancel: tuple[Condition, ...] = ()) -> Plan:
-    return plan(job("j", start_conditions=start, cancel_conditions=cancel))
+def waiting(*start: Condition, cancel: tuple[Condition, ...] = ()) -> Bench:
+    spec = job("j", start_conditions=start, cancel_conditions=cancel)
+    return Bench(plan(spec), {"j": [[LONG]]})
 
 
-def after(name: str, state: str = "COMPLETED", **fields: object) -> JobStateIs:
-    return JobStateIs(jobs=(name,), state=state, **fields)  # type: ignore[arg-type]
+def b_after_a(*start: Condition, a: RunScript = OK, **fields: Any) -> Bench:
+    b = job("b", 1, depends_on=("a",), start_conditions=start)
+    return Bench(plan(job("a"), b), {"a": [[a]]}, **fields)
 
 
-def results(record: JobRecord) -> list[Result]:
-    return [status.result for status in record.start if status is not None]
+def results(bench: Bench) -> list[str]:
+    return [status.result.value for status in bench.job("j").start if status]
 
 
-def code(bench: Bench, name: str, index: int = 0) -> str:
-    status = bench.job(name).start[index]
-    assert status is not None
-    return status.why.code
+def code(bench: Bench, name: str) -> str:
+    return bench.wait(name).why.code
 
 
 # ------------------------------------------------------------ what cannot un-happen
-READY = LogPattern(log_path="/logs/x.log", pattern="ready")
-
-
 @pytest.mark.parametrize(
-    "spec", [READY, Composite(conditions=(READY, TimeReached(after_seconds=0.0)))]
+    "spec",
+    [READY, Composite(conditions=(READY, kinds.TimeReached(after_seconds=0.0)))],
 )
-def test_a_pattern_that_was_found_stays_found_though_its_log_goes(
+def test_a_pattern_that_was_found_stays_found_until_the_job_is_brought_back(
     spec: Condition,
 ) -> None:
-    bench = Bench(alone(spec, NEVER))
+    bench = waiting(spec, NEVER)
     bench.files.append("/logs/x.log", b"ready\n")
     bench.run(5)
     del bench.files.data["/logs/x.log"]
     bench.run(20)
-    assert results(bench.job("j")) == [Result.PASS, Result.WAIT]
-
-
-def test_the_next_engine_knows_what_was_found() -> None:
-    bench = Bench(alone(READY, NEVER))
-    bench.files.append("/logs/x.log", b"ready\n")
-    bench.run(5)
-    del bench.files.data["/logs/x.log"]
+    assert results(bench) == ["pass", "wait"]
     bench.start()
     bench.run(5)
-    assert results(bench.job("j")) == [Result.PASS, Result.WAIT]
+    assert results(bench) == ["pass", "wait"]
     assert len(bench.happened(events.ConditionLatched)) == 1
-
-
-def test_a_job_that_is_brought_back_looks_for_its_pattern_anew() -> None:
-    bench = Bench(alone(READY, NEVER))
-    bench.files.append("/logs/x.log", b"ready\n")
-    bench.run(5)
-    bench.order(commands.Kill(jobs=("j",)))
+    bench.kill("j")
     bench.run(2)
-    del bench.files.data["/logs/x.log"]
-    bench.order(commands.Resubmit(jobs=("j",)))
+    bench.resubmit("j")
     bench.run(5)
-    assert results(bench.job("j")) == [Result.WAIT, Result.WAIT]
+    assert results(bench) == ["wait", "wait"]
 
 
 def test_a_file_that_vanished_before_the_start_is_waited_for_again() -> None:
-    bench = Bench(alone(FileExists(path="/o/done"), NEVER))
+    bench = waiting(FileExists(path="/o/done"), NEVER)
     bench.files.append("/o/done", b"x")
     bench.run(5)
-    assert results(bench.job("j"))[0] is Result.PASS
+    assert results(bench) == ["pass", "wait"]
     del bench.files.data["/o/done"]
     bench.run(5)
-    assert results(bench.job("j"))[0] is Result.WAIT
+    assert results(bench) == ["wait", "wait"]
 
 
 # -------------------------------------------------------------------------- clocks
+TIMED_OUT = FileExists(path="/never", timeout_seconds=60.0)
+REFUSED = kinds.Approval(timeout_seconds=60.0, on_timeout="reject")
+REACHED = kinds.TimeReached(after_seconds=60.0)
+
+
 @pytest.mark.parametrize(
     ("start", "state", "cause"),
     [
-        (
-            FileExists(path="/never", timeout_seconds=60.0),
-            JobState.SKIPPED,
-            Cause.START_TIMEOUT,
-        ),
-        (
-            Approval(timeout_seconds=60.0, on_timeout="reject"),
-            JobState.SKIPPED,
-            Cause.APPROVAL_REFUSED,
-        ),
-        (TimeReached(after_seconds=60.0), JobState.RUNNING, None),
+        (TIMED_OUT, "SKIPPED", "start_timeout"),
+        (REFUSED, "SKIPPED", "approval_refused"),
+        (REACHED, "RUNNING", None),
     ],
     ids=["a time-out", "the time to answer", "a span of waiting"],
 )
 def test_time_without_an_engine_does_not_count(
-    start: Condition, state: JobState, cause: Cause | None
+    start: Condition, state: str, cause: str | None
 ) -> None:
-    bench = Bench(alone(start))
+    bench = waiting(start)
     bench.run(40)
     bench.die(gone_for=1_000.0)
     bench.run(15)
-    assert bench.job("j").state is JobState.WAITING
-    bench.until(bench.is_("j", state), 10)
-    assert bench.job("j").cause is cause
+    assert bench.state("j") == "WAITING"
+    bench.reach(10, j=state)
+    assert bench.cause("j") == cause
 
 
 def test_a_condition_that_does_not_block_neither_holds_nor_ends_the_wait() -> None:
     spec = FileExists(path="/never", timeout_seconds=10.0, blocking=False)
-    bench = Bench(alone(spec, TimeReached(after_seconds=30.0)))
+    bench = waiting(spec, kinds.TimeReached(after_seconds=30.0))
     bench.run(20)
-    assert results(bench.job("j")) == [Result.FAIL, Result.WAIT]
-    bench.until(bench.is_("j", JobState.RUNNING), 20)
+    assert results(bench) == ["fail", "wait"]
+    bench.reach(20, j="RUNNING")
 
 
 def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:
-    path = FileExists(path="/out/{runtime.a.best}")
-    the_plan = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(path,)))
-    bench = Bench(the_plan, {"a": [[OK]]})
+    bench = b_after_a(FileExists(path="/out/{runtime.a.best}"))
     bench.run(10)
     assert code(bench, "b") == "no_metadata"
-    bench.until(bench.is_("b", JobState.SKIPPED), 80)
-    assert bench.job("b").cause is Cause.UPSTREAM
+    bench.reach(80, b="SKIPPED")
+    assert bench.cause("b") == "upstream"
 
 
 # ------------------------------------------------------- conditions of one's own
 def own(name: str, **fields: object) -> OwnCondition:
-    return OwnCondition(
-        class_path=f"tests.conditions.own_classes:{name}", fields=fields
-    )
+    where = f"tests.conditions.own_classes:{name}"
+    return OwnCondition(class_path=where, fields=fields)
 
 
 def test_a_condition_of_one_s_own_is_asked_when_its_facts_change() -> None:
-    bench = Bench(alone(own("EnoughLines", path="/o/list", lines=2)))
+    bench = waiting(own("EnoughLines", path="/o/list", lines=2))
     bench.files.append("/o/list", b"1\n")
     bench.run(5)
-    assert bench.job("j").state is JobState.WAITING
+    assert bench.state("j") == "WAITING"
     bench.files.append("/o/list", b"2\n")
-    bench.until(bench.is_("j", JobState.RUNNING), 5)
+    bench.reach(5, j="RUNNING")
 
 
 def test_one_that_raises_stalls_nobody_and_is_told_once() -> None:
-    raises = own("Raises", at=0.0)
-    specs = [job(f"j{n}", n, start_conditions=(raises,)) for n in range(3)]
+    raises = (own("Raises", at=0.0),)
+    specs = [job(f"j{n}", n, start_conditions=raises) for n in range(3)]
     bench = Bench(plan(*specs, job("fine", 3)))
     bench.run(10)
-    assert bench.job("fine").state is JobState.COMPLETED
+    assert bench.state("fine") == "COMPLETED"
     assert code(bench, "j0") == "own_failed"
     assert bench.warned() == ["own_failed"]
     assert bench.world.faults == []
 
 
-# ---------------------------------------------------- patterns that nobody can search
 @pytest.mark.parametrize(
     "refused",
     [
-        LogPattern(log_path="/x", pattern="a(?=b)"),
-        FileContent(path="/x", pattern="a(?=b)", mode="regex"),
+        kinds.LogPattern(log_path="/x", pattern="a(?=b)"),
+        kinds.FileContent(path="/x", pattern="a(?=b)", mode="regex"),
     ],
     ids=lambda refused: type(refused).__name__,
 )
 def test_a_stored_pattern_that_is_refused_waits_and_is_told_once(
-    refused: LogPattern | FileContent,
+    refused: Condition,
 ) -> None:
-    bench = Bench(alone(refused))
+    bench = waiting(refused)
     bench.files.append("/x", b"ab\n")
     bench.run(120)
-    assert bench.job("j").state is JobState.WAITING
-    assert code(bench, "j") == "bad_condition"
+    assert (bench.state("j"), code(bench, "j")) == ("WAITING", "bad_condition")
     assert bench.warned() == ["bad_condition"]
 
 
 # ------------------------------------------------------------------------- cancels
-STOP = FileExists(path="/stop")
-
-
-def test_a_file_cancels_what_runs() -> None:
-    bench = Bench(alone(cancel=(STOP,)), {"j": [[LONG]]})
-    bench.until(bench.is_("j", JobState.RUNNING))
+def test_a_file_cancels_what_runs_and_is_looked_at_no_more() -> None:
+    bench = waiting(cancel=(STOP,))
+    bench.reach(j="RUNNING")
     bench.files.append("/stop", b"x")
-    bench.until(bench.is_("j", JobState.CANCELLED), 60)
+    bench.reach(60, j="CANCELLED")
     assert not bench.executor.living()
+    bench.run(2)
+    assert bench.engine._outside_facts == {}
 
 
 def test_a_cancel_condition_that_does_not_block_is_only_shown() -> None:
-    shown = FileExists(path="/stop", blocking=False)
-    bench = Bench(alone(cancel=(shown,)), {"j": [[LONG]]})
+    bench = waiting(cancel=(FileExists(path="/stop", blocking=False),))
     bench.files.append("/stop", b"x")
     bench.run(10)
-    assert bench.job("j").state is JobState.RUNNING
+    assert bench.state("j") == "RUNNING"
     status = bench.job("j").cancel[0]
     assert status is not None
     assert status.result is Result.PASS
 
 
 def test_a_reference_in_a_cancel_condition_is_resolved_when_it_is_known() -> None:
-    from tests.engine.test_engine import SAVED, says
-
-    cancel = FileExists(path="/stop/{runtime.a.checkpoint_iteration}")
-    the_plan = plan(
-        job("a"),
-        job("b", 1, cancel_conditions=(cancel,)),
-        monitoring=Monitoring(log_events=(SAVED,)),
-    )
-    script = RunScript(seconds=500.0, writes=(says(10.0, "saved checkpoint 80"),))
-    bench = Bench(the_plan, {"a": [[script]], "b": [[LONG]]})
+    cancel = (FileExists(path="/stop/{runtime.a.checkpoint}"),)
+    rule = finds("saved", r"saved (?P<n>\d+)", checkpoint="n")
+    jobs = (job("a"), job("b", 1, cancel_conditions=cancel))
+    scripts = {"a": [[writes(says(10.0, "saved 80"))]], "b": [[LONG]]}
+    bench = Bench(plan(*jobs, monitoring=Monitoring(log_events=(rule,))), scripts)
     bench.files.append("/stop/80", b"x")
     bench.run(8)
-    assert bench.job("b").state is JobState.RUNNING
-    bench.until(bench.is_("b", JobState.CANCELLED), 60)
+    assert bench.state("b") == "RUNNING"
+    bench.reach(60, b="CANCELLED")
 
 
-def test_what_has_ended_costs_no_more_looks() -> None:
-    bench = Bench(alone(cancel=(STOP,)), {"j": [[OK]]})
-    bench.until(bench.is_("j", JobState.COMPLETED))
-    bench.run(2)
-    assert bench.engine._outside_facts == {}
-
-
-FATAL = LogPattern(log_path="/logs/a/current.log", pattern="FATAL", writer="a")
-
-
-def restarting(cancel: Condition) -> Plan:
-    crashed = StateEvent(
-        name="crashed",
-        state="crash",
-        actions=(Restart(conditions=(MaxAttempts(max_attempts=2),)),),
-    )
-    return plan(
-        job("a"),
-        job(
-            "b",
-            1,
-            depends_on=("a",),
-            start_conditions=(after("a"),),
-            cancel_conditions=(cancel,),
-        ),
-        monitoring=Monitoring(state_events=(crashed,)),
-    )
+FATAL = kinds.LogPattern(log_path="/logs/a/current.log", pattern="FATAL", writer="a")
 
 
 @pytest.mark.parametrize(
@@ -283,49 +210,48 @@ def restarting(cancel: Condition) -> Plan:
 def test_a_log_whose_job_may_restart_cancels_nobody_however_it_is_asked(
     cancel: Condition,
 ) -> None:
-    fatal = Write(at=1.0, data=b"FATAL: out of luck\n")
-    first = RunScript(seconds=4.0, exit_code=1, writes=(fatal,))
-    fresh = RunScript(seconds=5.0, writes=(Write(at=0.5, data=b"a fresh start\n"),))
-    bench = Bench(restarting(cancel), {"a": [[first], [fresh]]})
-    bench.until(bench.is_("b", JobState.COMPLETED), 120)
+    waits = {"start_conditions": (done("a"),), "cancel_conditions": (cancel,)}
+    jobs = (job("a"), job("b", 1, depends_on=("a",), **waits))
+    rules = Monitoring(state_events=(on_end("crash", again(2)),))
+    first = writes(says(1.0, "FATAL: out of luck"), seconds=4.0, exit_code=1)
+    fresh = writes(says(0.5, "a fresh start"), seconds=5.0)
+    bench = Bench(plan(*jobs, monitoring=rules), {"a": [[first], [fresh]]})
+    bench.reach(120, b="COMPLETED")
 
 
 # -------------------------------------------------------------------- doomed waits
-def chain(**fields: object) -> Plan:
+def chain(*attempts: RunScript, **rules: Any) -> Bench:
     """a -> b -> c, each waiting for a file of the one before."""
-    names = ("a", "b", "c")
     specs = [job("a")]
-    for index, (before, name) in enumerate(pairwise(names), 1):
-        waits = FileExists(path=f"/out/{before}/done", writer=before)
-        specs.append(job(name, index, depends_on=(before,), start_conditions=(waits,)))
-    return plan(*specs, **fields)
+    for index, (before, name) in enumerate(pairwise("abc"), 1):
+        waits = (FileExists(path=f"/out/{before}/done", writer=before),)
+        specs.append(job(name, index, depends_on=(before,), start_conditions=waits))
+    the_plan = plan(*specs, monitoring=Monitoring(**rules))
+    return Bench(the_plan, {"a": [[run] for run in attempts]})
 
 
 def test_bringing_the_writer_back_brings_the_chain_back() -> None:
-    bench = Bench(chain(), {"a": [[CRASH], [LONG]]})
-    bench.until(bench.is_("c", JobState.SKIPPED), 200)
-    assert [bench.job(n).cause for n in "bc"] == [Cause.UPSTREAM, Cause.UPSTREAM]
-    bench.order(commands.Resubmit(jobs=("a",)))
+    bench = chain(CRASH, LONG)
+    bench.reach(200, c="SKIPPED")
+    assert [bench.cause(n) for n in "bc"] == ["upstream", "upstream"]
+    bench.resubmit("a")
     bench.run(5)
     assert bench.states() == {"a": "RUNNING", "b": "WAITING", "c": "WAITING"}
 
 
 def test_a_held_doomed_wait_is_none_any_more_when_its_writer_is_back() -> None:
-    bench = Bench(chain(monitoring=Monitoring(doomed="hold")), {"a": [[CRASH], [LONG]]})
+    bench = chain(CRASH, LONG, doomed="hold")
     bench.until(lambda: code(bench, "b") == "doomed_file", 100)
-    bench.order(commands.Resubmit(jobs=("a",)))
+    bench.resubmit("a")
     bench.until(lambda: code(bench, "b") == "file_missing", 5)
 
 
 def test_a_writer_that_will_be_tried_again_dooms_nobody() -> None:
-    limits = (MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=300.0))
-    again = (Restart(conditions=limits),)
-    crashed = StateEvent(name="crashed", state="crash", actions=again)
-    rules = Monitoring(state_events=(crashed,))
-    bench = Bench(chain(monitoring=rules), {"a": [[CRASH], [CRASH], [LONG]]})
+    cooled = (*again(3).conditions, kinds.Cooldown(cooldown_seconds=300.0))
+    rule = on_end("crash", replace(again(), conditions=cooled))
+    bench = chain(CRASH, CRASH, LONG, state_events=(rule,))
     bench.run(200)
-    assert bench.job("a").state is JobState.RETRYING
-    assert bench.job("b").state is JobState.WAITING
+    assert bench.states() == {"a": "RETRYING", "b": "WAITING", "c": "WAITING"}
     assert code(bench, "b") == "file_missing"
 
 
@@ -335,32 +261,25 @@ DOOMED = tuple(FileExists(path=f"/out/a/{n}", writer="a") for n in range(2))
 @pytest.mark.parametrize(
     ("mode", "parts", "state"),
     [
-        ("all", (DOOMED[0], NEVER), JobState.SKIPPED),
-        ("any", (DOOMED[0], NEVER), JobState.WAITING),
-        ("any", DOOMED, JobState.SKIPPED),
+        ("all", (DOOMED[0], NEVER), "SKIPPED"),
+        ("any", (DOOMED[0], NEVER), "WAITING"),
+        ("any", DOOMED, "SKIPPED"),
     ],
 )
 def test_doomed_parts_doom_a_composite_that_needs_them(
-    mode: Literal["all", "any"], parts: tuple[FileExists, ...], state: JobState
+    mode: Literal["all", "any"], parts: tuple[FileExists, ...], state: str
 ) -> None:
-    both = Composite(mode=mode, conditions=parts)
-    the_plan = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(both,)))
-    bench = Bench(the_plan, {"a": [[CRASH]]})
+    bench = b_after_a(Composite(mode=mode, conditions=parts), a=CRASH)
     bench.run(120)
-    assert bench.job("b").state is state
+    assert bench.state("b") == state
 
 
 def test_waiting_for_a_job_that_was_not_chosen_says_so() -> None:
-    the_plan = plan(
-        job("a"), job("b", 1, depends_on=("a",), start_conditions=(after("a"),))
-    )
-    bench = Bench(the_plan, {"a": [[LONG]]}, submit=False)
-    bench.order(commands.Submit(jobs=("b",)))
-    bench.run(2)
-    assert code(bench, "b") == "upstream_held"
-    bench.order(commands.Submit(jobs=("a",)))
-    bench.run(2)
-    assert code(bench, "b") == "job_waits"
+    bench = b_after_a(done("a"), a=LONG, submit=False)
+    for chosen, said in (("b", "upstream_held"), ("a", "job_waits")):
+        bench.order(commands.Submit(jobs=(chosen,)))
+        bench.run(2)
+        assert code(bench, "b") == said
 
 
 # ---------------------------------------------------- every wait has a sentence
@@ -368,16 +287,16 @@ def everything() -> Iterator[Condition]:
     """One of each start condition; nothing of it holds for long."""
     yield FileExists(path="/out/a/x", writer="a", timeout_seconds=90.0)
     yield FileExists(path="/out/a/*.pt", glob=True, min_size=3, writer="a")
-    yield FileContent(path="/out/a/status", pattern="two", writer="a")
-    yield MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80)
-    yield MetricIs(name="loss", job="a", op="<", value=2.0, after_step=50)
-    yield JobStateIs(jobs=("a",), state="COMPLETED")
-    yield CommandPasses(command=("true",))
-    yield LogPattern(log_path="/logs/a/current.log", pattern="ready", writer="a")
-    yield TimeReached(after_seconds=30.0)
-    yield Approval(prompt="go on?")
-    yield MaxAttempts(max_attempts=1)
-    yield Not(condition=FileExists(path="/out/a/hold"))
+    yield kinds.FileContent(path="/out/a/status", pattern="two", writer="a")
+    yield kinds.MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80)
+    yield kinds.MetricIs(name="loss", job="a", op="<", value=2.0, after_step=50)
+    yield done("a")
+    yield kinds.CommandPasses(command=("true",))
+    yield FATAL
+    yield kinds.TimeReached(after_seconds=30.0)
+    yield kinds.Approval(prompt="go on?")
+    yield kinds.MaxAttempts(max_attempts=1)
+    yield kinds.Not(condition=FileExists(path="/out/a/hold"))
     yield FileExists(path="/out/{runtime.a.best}/x")
     yield own("EnoughLines", path="/out/a/list")
     yield own("Raises", at=0.0)
@@ -386,37 +305,29 @@ def everything() -> Iterator[Condition]:
 def explained(bench: Bench, name: str) -> str:
     """Why a job waits, in words; empty when nobody says."""
     record = bench.job(name)
-    now = bench.clock.utc()
     open_ones = [
         status.why
         for spec, status in zip(record.spec.start_conditions, record.start, strict=True)
         if spec.blocking and status and status.result is not Result.PASS
     ]
     reason = open_ones[0] if open_ones else record.why
-    return sentence(reason, now) if reason is not None else ""
+    return bench.words(reason) if reason else ""
 
 
 @pytest.mark.parametrize("script", [OK, CRASH, LONG], ids=["ok", "crash", "long"])
 def test_whatever_a_job_waits_for_it_has_words_for_it_at_every_step(
     script: RunScript,
 ) -> None:
-    specs = [job("a")]
-    for index, condition in enumerate(everything(), 1):
-        waits = (condition,)
-        spec = job(f"j{index}", index, depends_on=("a",), start_conditions=waits)
-        specs.append(spec)
-    both = tuple(everything())
-    specs.append(job("all", len(specs), depends_on=("a",), start_conditions=both))
-    bench = Bench(plan(*specs), {"a": [[script]]}, slots=2)
+    each = [*((one,) for one in everything()), tuple(everything())]
+    specs = [
+        job(f"j{n}", n, depends_on=("a",), start_conditions=waits)
+        for n, waits in enumerate(each, 1)
+    ]
+    bench = Bench(plan(job("a"), *specs), {"a": [[script]]}, slots=2)
+    orders: dict[int, commands.Command] = {20: commands.Pause(), 40: commands.Resume()}
     for second in range(100):
-        if second == 20:
-            bench.order(commands.Pause())
-        if second == 40:
-            bench.order(commands.Resume())
+        if second in orders:
+            bench.order(orders[second])
         bench.run(1)
-        silent = [
-            name
-            for name, state in bench.states().items()
-            if state == "WAITING" and not explained(bench, name)
-        ]
-        assert silent == []
+        waits_now = [n for n, state in bench.states().items() if state == "WAITING"]
+        assert [name for name in waits_now if not explained(bench, name)] == []

@@ -1,0 +1,42 @@
+"""Rules and conditions that tests of the engine are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+
+
+def done(name: str, state: str = "COMPLETED", **fields: Any) -> JobStateIs:
+    return JobStateIs(jobs=(name,), state=state, **fields)
+
+
+def finds(name: str, pattern: str, *actions: Action, **groups: str) -> LogEvent:
+    """A rule over lines; `groups`: key of the metadata -> group of the pattern."""
+    kind: Any = "regex"
+    return LogEvent(
+        name=name,
+        pattern=pattern,
+        pattern_type=kind,
+        extract_groups=groups,
+        actions=actions,
+    )
+
+
+def on_end(state: Any, *actions: Action, name: str = "again") -> StateEvent:
+    return StateEvent(name=name, state=state, actions=actions)
+
+
+def again(most: int = 9, **fields: Any) -> Restart:
+    return Restart(conditions=(MaxAttempts(max_attempts=most),), **fields)
+
+
+def on_save(*actions: Action, once: bool = False) -> Monitoring:
+    """Rules that act on each checkpoint."""
+    pattern = r"saved (?P<n>\d+) to (?P<path>\S+)"
+    saved = finds("saved", pattern, *actions, iteration="n", checkpoint_path="path")
+    return Monitoring(log_events=(replace(saved, match_once=once),))
