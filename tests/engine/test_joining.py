@@ -211,8 +211,9 @@ def test_what_a_new_job_says_itself_counts() -> None:
     )
     spec = joined("conv10", own, cwd="/project", resources=TAKES).job("conv10").spec
     assert (spec.stage, spec.cwd) == ("convert", "/project/tools")
-    options = {"partition": "small", "q": 1}
-    assert spec.resources == Resources(gpus=0, time_limit_seconds=30.0, options=options)
+    assert spec.resources == Resources(
+        gpus=0, time_limit_seconds=30.0, options={"partition": "small", "q": 1}
+    )
 
 
 def test_names_that_nobody_wrote_are_counted_on_and_those_written_never_changed() -> (

@@ -169,8 +169,10 @@ def test_a_lost_run_says_what_became_of_its_records(
 def test_what_we_ended_ourselves_is_not_run_again(
     ordered: Cause | None, rerun: bool
 ) -> None:
-    told = {"phase": TaskPhase.ENDED, "cause": Cause.NODE_FAIL, "rerun": True}
-    assert end(None, ordered, **told).rerun is rerun
+    told = end(
+        None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True
+    )
+    assert told.rerun is rerun
 
 
 def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
