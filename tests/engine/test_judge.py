@@ -169,9 +169,7 @@ def test_a_lost_run_says_what_became_of_its_records(
 def test_what_we_ended_ourselves_is_not_run_again(
     ordered: Cause | None, rerun: bool
 ) -> None:
-    told = end(
-        None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True
-    )
+    told = end(None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
     assert told.rerun is rerun
 
 
