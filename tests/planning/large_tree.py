@@ -14,13 +14,8 @@ import yaml
 
 OPTIONS: Final = ("small", "medium", "large")
 GROUPS: Final[Mapping[str, int]] = {
-    "model": 70,
-    "optim": 45,
-    "data": 60,
-    "train": 80,
-    "logger": 30,
-    "machine": 40,
-}
+    "model": 70, "optim": 45, "data": 60, "train": 80, "logger": 30, "machine": 40,
+}  # fmt: skip
 """Group -> how many keys each of its options has."""
 
 EXPERIMENT: Final = """\
@@ -76,16 +71,13 @@ def _option(group: str, option: str, at: int, count: int) -> dict[str, Any]:
         "model": {"kind": option, "layers": 4 * (at + 1), "width": 256 << at},
         "optim": {"name": "adam", "lr": 1e-3, "betas": [0.9, 0.95], "decay": 0.1},
         "data": {"path": f"/data/{option}", "mix": [{"name": "a", "weight": 1.0}]},
-        "train": {
-            "steps": 1000 * (at + 1),
-            "batch": 64,
-            "micro": "${oc.eval:'_0//8',${.batch}}",
-            "tokens": "${oc.eval:'_0*_1*1024',${.steps},${.batch}}",
-            "ffn": "${oc.eval:'4*_0',${model.width}}",
-        },
+        "train": {"steps": 1000 * (at + 1), "batch": 64,
+                  "micro": "${oc.eval:'_0//8',${.batch}}",
+                  "tokens": "${oc.eval:'_0*_1*1024',${.steps},${.batch}}",
+                  "ffn": "${oc.eval:'4*_0',${model.width}}"},
         "logger": {"project": "${project.name}", "tags": ["${size}", "${seed}"]},
         "machine": {"nodes": 1 + at, "gpus": 4, "total": "${.nodes}x${.gpus}"},
-    }
+    }  # fmt: skip
     own = every[group]
     nested: dict[str, Any] = {}
     for n in range(count - len(own)):
@@ -119,29 +111,17 @@ def two_stages(jobs: int, *, choices: bool = False) -> dict[str, Any]:
         round(1e-4 + n * 1e-7, 10) for n in range(-(-jobs // (12 if choices else 2)))
     ]
     cooled = {
-        "stage": "cool",
-        "aux.source": "{sibling.stable.output_dir}",
+        "stage": "cool", "aux.source": "{sibling.stable.output_dir}",
         "train.steps": "${oc.eval:'_0*2',${data.part0.key5}}",
         "project.name": "cool_{index}",
-        "start_conditions": [
-            {
-                "class_name": "JobState",
-                "job_name": "{sibling.stable.name}",
-                "state": "COMPLETED",
-                "timeout_seconds": 86400,
-            }
-        ],
-    }
+        "start_conditions": [{"class_name": "JobState",
+                              "job_name": "{sibling.stable.name}", "state": "COMPLETED",
+                              "timeout_seconds": 86400}],
+    }  # fmt: skip
     return {
         "type": "product",
-        "groups": [
-            *([{"params": dict(CHOICES)}] if choices else []),
-            {"params": {"optim.lr": rates}},
-            {
-                "configs": [
-                    {"stage": "stable", "project.name": "stable_{index}"},
-                    cooled,
-                ]
-            },
-        ],
-    }
+        "groups": [*([{"params": dict(CHOICES)}] if choices else []),
+                   {"params": {"optim.lr": rates}},
+                   {"configs": [{"stage": "stable", "project.name": "stable_{index}"},
+                                cooled]}],
+    }  # fmt: skip

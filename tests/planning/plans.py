@@ -21,13 +21,10 @@ HOUR = 3600.0
 def job(name: str, index: int = 0, **fields: Any) -> JobSpec:
     """A job with directories of its own."""
     given: dict[str, Any] = {
-        "name": name,
-        "index": index,
-        "command": ("true",),
-        "output_dir": f"outputs/exp/{name}",
-        "log_dir": f"outputs/logs/{name}",
+        "name": name, "index": index, "command": ("true",),
+        "output_dir": f"outputs/exp/{name}", "log_dir": f"outputs/logs/{name}",
         **fields,
-    }
+    }  # fmt: skip
     return JobSpec(**given)
 
 
@@ -39,14 +36,9 @@ def plan(jobs: Sequence[JobSpec], **fields: Any) -> Plan:
         for before in spec.depends_on
     )
     given: dict[str, Any] = {
-        "plan_id": "p1",
-        "name": "exp",
-        "config_ref": "exp",
-        "state_dir": "outputs/.autoexp",
-        "jobs": tuple(jobs),
-        "edges": edges,
-        **fields,
-    }
+        "plan_id": "p1", "name": "exp", "config_ref": "exp",
+        "state_dir": "outputs/.autoexp", "jobs": tuple(jobs), "edges": edges, **fields,
+    }  # fmt: skip
     return Plan(**given)
 
 
@@ -71,13 +63,9 @@ def ten_jobs() -> Plan:
 
 def _member(family: int, rate: str, stage: str, place: int, **fields: Any) -> JobSpec:
     return job(
-        f"lr{rate}_{stage}",
-        3 * family + place,
-        stage=stage,
-        family=f"f{family}",
-        parameters={"lr": float(rate), "stage": stage},
-        **fields,
-    )
+        f"lr{rate}_{stage}", 3 * family + place, stage=stage, family=f"f{family}",
+        parameters={"lr": float(rate), "stage": stage}, **fields,
+    )  # fmt: skip
 
 
 def _stable(family: int, rate: str) -> JobSpec:
@@ -88,58 +76,33 @@ def _cooldown(family: int, rate: str) -> JobSpec:
     stable = f"lr{rate}_stable"
     done = f"outputs/exp/{stable}/checkpoints/iter_00008000/done.txt"
     return _member(
-        family,
-        rate,
-        "cooldown",
-        1,
-        depends_on=(stable,),
-        start_conditions=(
-            FileExists(path=done, writer=stable, timeout_seconds=HOUR),
-            MetadataIs(
-                job=stable,
-                key="checkpoint_iteration",
-                op=">=",
-                value=8000,
-                timeout_seconds=HOUR,
-            ),
-        ),
-        cancel_conditions=(
-            JobStateIs(jobs=(stable,), state="FAILED"),
-            LogPattern(
-                log_path=f"outputs/logs/{stable}/current.log",
-                pattern="FATAL|Traceback",
-            ),
-        ),
-    )
+        family, rate, "cooldown", 1, depends_on=(stable,),
+        start_conditions=(FileExists(path=done, writer=stable, timeout_seconds=HOUR),
+                          MetadataIs(job=stable, key="checkpoint_iteration", op=">=",
+                                     value=8000, timeout_seconds=HOUR)),
+        cancel_conditions=(JobStateIs(jobs=(stable,), state="FAILED"),
+                           LogPattern(log_path=f"outputs/logs/{stable}/current.log",
+                                      pattern="FATAL|Traceback")),
+    )  # fmt: skip
 
 
 def _evaluate(family: int, rate: str) -> JobSpec:
     before = (f"lr{rate}_cooldown", f"lr{rate}_stable")
     return _member(
-        family,
-        rate,
-        "evaluate",
-        2,
-        depends_on=before,
-        start_conditions=tuple(
-            JobStateIs(jobs=(name,), state="COMPLETED", timeout_seconds=HOUR)
-            for name in before
-        ),
+        family, rate, "evaluate", 2, depends_on=before,
+        start_conditions=tuple(JobStateIs(jobs=(name,), state="COMPLETED",
+                                          timeout_seconds=HOUR) for name in before),
         cancel_conditions=(JobStateIs(jobs=before[:1], state="FAILED"),),
-    )
+    )  # fmt: skip
 
 
 def _report() -> JobSpec:
     evaluations = tuple(f"lr{rate}_evaluate" for rate in RATES)
     return job(
-        "report",
-        9,
-        stage="report",
-        family="f3",
+        "report", 9, stage="report", family="f3",
         parameters={"stage": "report", "project.name": "report"},
         depends_on=evaluations,
-        start_conditions=(
-            JobStateIs(jobs=evaluations, state="COMPLETED", timeout_seconds=2 * HOUR),
-            Approval(prompt="Write the report from these results?"),
-        ),
-    )
+        start_conditions=(JobStateIs(jobs=evaluations, state="COMPLETED",
+                                     timeout_seconds=2 * HOUR),
+                          Approval(prompt="Write the report from these results?")),
+    )  # fmt: skip

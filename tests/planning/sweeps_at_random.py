@@ -43,38 +43,20 @@ REFERENCES = (
     *("{sibling.stage=b.x.y}", "{sibling.index=0.name}", "{sibling.index=99.name}"),
     *("{all.a.name}", "{all.b.x.y}", "{base.name}", "{parent.x.y}", "${base.x.y}"),
     *("{stage}", "{index}", "{name}", "{output_dir}", "{aux.z}", "{nowhere}"),
-    *(
-        "{sibling.{stage}.name}",
-        "{runtime.{sibling.a.name}.k}",
-        "{sibling.a.metadata.k}",
-    ),
-    *(
-        "{sibling.a}",
-        "{sibling}",
-        "{sibling..x}",
-        "{sibling[.x}",
-        "{all}",
-        "{{x}}",
-        "{",
-    ),
+    *("{sibling.{stage}.name}", "{runtime.{sibling.a.name}.k}",
+      "{sibling.a.metadata.k}"),
+    *("{sibling.a}", "{sibling}", "{sibling..x}", "{sibling[.x}", "{all}", "{{x}}",
+      "{"),
     *("}", "}}", "{}", "{ x }", "{sibling.a.x.y}{sibling.b.x.y}", "a{all.a.name}b"),
-)
+)  # fmt: skip
 INTERPOLATIONS = (
     *("${x.y}", "${.y}", "${..x.y}", "${oc.eval:${x.y}*2}", "${oc.eval:(${x.y}+1)//2}"),
     *("${oc.eval:'${x.y}*2'}", "${oc.eval:__import__('os')}", "${oc.eval:9**9**9}"),
     *("${oc.env:HOME}", "${oc.env:NOT_THERE}", "${ax.ceil:1.2}", "${ax.pad:${x.y},4}"),
-    *(
-        "${",
-        "${}",
-        "${x",
-        "${x.y}}",
-        "$${x.y}",
-        "\\${x.y}",
-        "${nowhere}",
-        "${oc.nope:1}",
-    ),
+    *("${", "${}", "${x", "${x.y}}", "$${x.y}", "\\${x.y}", "${nowhere}",
+      "${oc.nope:1}"),
     *("${x.${x.y}}", "${project.name}", "${oc.eval:{sibling.a.x.y}*2}", "${hydra:x}"),
-)
+)  # fmt: skip
 TEXTS = (
     *("a", "b", "???", "", " ", "é", "\u2028", "\U0001f600", "x" * 2000, "-", "=", "*"),
     *("!!set", "'", '"', "\\", "it's", "null", "true", "1e-4", "1:30", "a=b", "a,b"),
@@ -82,27 +64,14 @@ TEXTS = (
     *("/abs", "~", "[", "(1", "glob(*)", "choice(1,2)", "\x07", "\x1b[31m", "\u202e"),
 )
 FILTERS = (
-    *(
-        "stage == 'a'",
-        "x.y > 1",
-        "y > 1",
-        "p['x.y'] == 1",
-        "True",
-        "False",
-        "not stage",
-    ),
+    *("stage == 'a'", "x.y > 1", "y > 1", "p['x.y'] == 1", "True", "False",
+      "not stage"),
     *("", "y", "y >", "nope == 1", "x.y is None", "x.y < None", "__import__('os')"),
-    *(
-        "9**9**9",
-        "'a' * 10**9",
-        "[i for i in y]",
-        "(lambda: 1)()",
-        "y.__class__",
-        "a.b(",
-    ),
+    *("9**9**9", "'a' * 10**9", "[i for i in y]", "(lambda: 1)()", "y.__class__",
+      "a.b("),
     *("${x.y} > 0", "${x.y", "{sibling.a.x.y} > 1", "${oc.eval:'${x.y} < 2'}"),
     *("(" * 300, "y == " + "9" * 5000, "stage in ('a', 'b')", "stage.x"),
-)
+)  # fmt: skip
 KEYS = (
     *("x.y", "x.z", "backend", "backend.lr", "stage", "_stage", "_meta", "_meta.stage"),
     *("aux", "aux.z", "start_conditions", "cancel_conditions", "start_condition_cmd"),
@@ -133,26 +102,18 @@ def _named(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 _SCALARS = _named(
-    st.one_of(
-        st.sampled_from(TEXTS + REFERENCES + INTERPOLATIONS),
-        st.integers(-3, 3),
-        st.sampled_from([0.5, 1e-4, 1e300, float("inf"), float("nan"), 10**40]),
-        st.booleans(),
-        st.none(),
-    )
-)
+    st.one_of(st.sampled_from(TEXTS + REFERENCES + INTERPOLATIONS), st.integers(-3, 3),
+              st.sampled_from([0.5, 1e-4, 1e300, float("inf"), float("nan"), 10**40]),
+              st.booleans(), st.none())
+)  # fmt: skip
 _VALUES = _named(
-    st.recursive(
-        st.one_of(_SCALARS, st.sampled_from(CONDITIONS)),
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=3),
-            st.dictionaries(
-                st.sampled_from(["y", "z", "a b", "1", "lr"]), inner, max_size=2
-            ),
-        ),
-        max_leaves=4,
-    )
-)
+    st.recursive(st.one_of(_SCALARS, st.sampled_from(CONDITIONS)),
+                 lambda inner: st.one_of(st.lists(inner, max_size=3),
+                                         st.dictionaries(st.sampled_from(["y", "z",
+                                                                          "a b", "1",
+                                                                          "lr"]), inner,
+                                                         max_size=2)), max_leaves=4)
+)  # fmt: skip
 _KEYS = _named(
     st.one_of(st.sampled_from(KEYS[:20]), st.sampled_from(KEYS), st.integers(0, 2))
 )
@@ -190,30 +151,19 @@ _EXTRAS = st.sets(
 def _node(
     body: Any, kind: object, defaults: object, text: str, extras: set[str]
 ) -> dict[str, object]:
-    more = {
-        "type": kind,
-        "defaults": defaults,
-        "filter": text,
-        "name": "n",
-        "grop": [],
-    }
+    more = {"type": kind, "defaults": defaults, "filter": text, "name": "n", "grop": []}
     return {**body, **{key: more[key] for key in sorted(extras)}}
 
 
 _LEAVES = _named(
-    st.one_of(
-        st.builds(
-            _node,
-            st.fixed_dictionaries({"params": st.one_of(_TRIED, _TRIED, _TRIED, _HUGE)}),
-            _TYPES,
-            _ENTRIES,
-            st.sampled_from(FILTERS),
-            _EXTRAS,
-        ),
-        st.fixed_dictionaries({"configs": st.lists(_STAGED, max_size=4)}),
-        _VALUES,
-    )
-)
+    st.one_of(st.builds(_node, st.fixed_dictionaries({"params": st.one_of(_TRIED,
+                                                                          _TRIED,
+                                                                          _TRIED,
+                                                                          _HUGE)}),
+                        _TYPES, _ENTRIES, st.sampled_from(FILTERS), _EXTRAS),
+              st.fixed_dictionaries({"configs": st.lists(_STAGED, max_size=4)}),
+              _VALUES)
+)  # fmt: skip
 _DERIVED = _named(
     st.lists(
         st.fixed_dictionaries(
@@ -250,22 +200,10 @@ _ROOTS = _named(
 )
 _SNIPPETS = (
     *("&a ", "*a", "!!set ", "!!int ", "<<: *a\n", "- ", ": ", "{", "}", "[", "]", "'"),
-    *(
-        '"',
-        "\t",
-        "\0",
-        "\n",
-        "# ",
-        "---\n",
-        "? ",
-        "| ",
-        "> ",
-        "%",
-        "\ufeff",
-        "{sibling.a}",
-    ),
+    *('"', "\t", "\0", "\n", "# ", "---\n", "? ", "| ", "> ", "%", "\ufeff",
+      "{sibling.a}"),
     *("&l [*l]", "&m {k: *m}", "stage: ", "stage: ", "9" * 5000, "[" * 200, "${" * 100),
-)
+)  # fmt: skip
 
 
 class _Dumper(yaml.SafeDumper):

@@ -15,11 +15,7 @@ from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.specs import parse_condition
 from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.specs import ExecutorSpec, Hole, PlanFinding
-from autoexp_tui.planning.as_json import (
-    condition_to_json,
-    json_safe,
-    plan_to_json,
-)
+from autoexp_tui.planning.as_json import condition_to_json, json_safe, plan_to_json
 from tests.planning.plans import job, plan, ten_jobs
 
 CONDITIONS: list[condition_kinds.Condition] = [
@@ -55,7 +51,7 @@ CONDITIONS: list[condition_kinds.Condition] = [
     condition_kinds.Not(
         condition=condition_kinds.JobStateIs(jobs=("a",), state="FAILED")
     ),
-]
+]  # fmt: skip
 
 
 def of_one_job(**fields: Any) -> dict[str, Any]:
@@ -76,28 +72,17 @@ def test_the_plan_has_the_documented_keys() -> None:
 
 def test_a_job_is_told_as_it_was_resolved() -> None:
     told = of_one_job(
-        stage="train",
-        family="f0",
-        parameters={"optim.lr": 1e-4, "betas": (0.9, 0.95)},
-        overrides=("optim.lr=1e-4",),
-        fingerprint="abc",
-        depends_on=("b",),
-    )
+        stage="train", family="f0", parameters={"optim.lr": 1e-4, "betas": (0.9, 0.95)},
+        overrides=("optim.lr=1e-4",), fingerprint="abc", depends_on=("b",),
+    )  # fmt: skip
     assert told == {
-        "index": 0,
-        "name": "a",
-        "stage": "train",
-        "family": "f0",
+        "index": 0, "name": "a", "stage": "train", "family": "f0",
         "parameters": {"optim.lr": 1e-4, "betas": [0.9, 0.95]},
-        "overrides": ["optim.lr=1e-4"],
-        "output_dir": "outputs/exp/a",
+        "overrides": ["optim.lr=1e-4"], "output_dir": "outputs/exp/a",
         "log_path_current": "outputs/logs/a/current.log",
-        "script_path": "outputs/exp/scripts/a.sbatch",
-        "fingerprint": "abc",
-        "depends_on": ["b"],
-        "start_conditions": [],
-        "cancel_conditions": [],
-    }
+        "script_path": "outputs/exp/scripts/a.sbatch", "fingerprint": "abc",
+        "depends_on": ["b"], "start_conditions": [], "cancel_conditions": [],
+    }  # fmt: skip
 
 
 def test_scripts_lie_where_the_config_says() -> None:
@@ -112,13 +97,9 @@ def test_holes_say_values_stage_and_the_filter_with_its_place() -> None:
     )
     tree = plan_to_json(plan([job("a")], holes=(hole,), holes_more=7))
     assert tree["holes"] == [
-        {
-            "parameters": {"lr": "inf", "n": 1},
-            "stage": "b",
-            "filter": "n > 1",
-            "where": "sweep",
-        }
-    ]
+        {"parameters": {"lr": "inf", "n": 1}, "stage": "b", "filter": "n > 1",
+         "where": "sweep"}
+    ]  # fmt: skip
     assert tree["holes_more"] == 7
 
 
@@ -146,30 +127,19 @@ def test_a_condition_reads_back_as_a_config_would_write_it(
 def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:
     spec = condition_kinds.FileExists(path="/x", writer="a")
     assert condition_to_json(spec) == {
-        "class_name": "FileExistsCondition",
-        "timeout_seconds": None,
-        "blocking": True,
-        "description": "",
-        "path": "/x",
-        "glob": False,
-        "min_size": 0,
-        "fresh": True,
+        "class_name": "FileExistsCondition", "timeout_seconds": None, "blocking": True,
+        "description": "", "path": "/x", "glob": False, "min_size": 0, "fresh": True,
         "writer": "a",
-    }
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------------- safety
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (math.nan, "nan"),
-        (-math.inf, "-inf"),
-        ({3: date(2030, 5, 1)}, {"3": "2030-05-01"}),
-        ("a\udcff", "a\ufffd"),
-    ],
-)
+@pytest.mark.parametrize(("value", "told"), [
+    (math.nan, "nan"), (-math.inf, "-inf"),
+    ({3: date(2030, 5, 1)}, {"3": "2030-05-01"}), ("a\udcff", "a\ufffd"),
+])  # fmt: skip
 def test_what_json_lacks_becomes_text(value: object, told: object) -> None:
     assert of_one_job(parameters={"x": value})["parameters"] == {"x": told}
 

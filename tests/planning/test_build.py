@@ -9,9 +9,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from autoexp_tui.conditions.kinds import (
-    MetadataIs,
-)
+from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.errors import ValidationFailed
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.as_json import plan_to_json
@@ -73,17 +71,11 @@ def one(*configs: Mapping[str, Any]) -> list[JobSpec]:
 
 STABLE = {"stage": "stable", "backend.save": "{output_dir}/checkpoints"}
 COOLDOWN = {
-    "stage": "cooldown",
-    "backend.load": "{sibling.stable.output_dir}/checkpoints",
-    "start_conditions": [
-        {
-            "class_name": "SlurmStateCondition",
-            "job_name": "{sibling.stable.name}",
-            "state": "COMPLETED",
-            "timeout_seconds": 60,
-        }
-    ],
-}
+    "stage": "cooldown", "backend.load": "{sibling.stable.output_dir}/checkpoints",
+    "start_conditions": [{"class_name": "SlurmStateCondition",
+                          "job_name": "{sibling.stable.name}", "state": "COMPLETED",
+                          "timeout_seconds": 60}],
+}  # fmt: skip
 
 
 def waiting(condition: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -156,17 +148,12 @@ def test_the_last_step_is_read_from_the_config() -> None:
     assert one({"stage": "a", "backend.iters": "x"})[0].progress_total is None
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        "{runtime.{sibling.stable.name}.checkpoint_iteration}",
-        "{sibling.stable.metadata.checkpoint_iteration}",
-        "{sibling.stable.checkpoint_iteration}",
-        "{base.checkpoint_iteration}",
-        "base.checkpoint_iteration",
-        "parent.checkpoint_iteration",
-    ],
-)
+@pytest.mark.parametrize("key", [
+    "{runtime.{sibling.stable.name}.checkpoint_iteration}",
+    "{sibling.stable.metadata.checkpoint_iteration}",
+    "{sibling.stable.checkpoint_iteration}", "{base.checkpoint_iteration}",
+    "base.checkpoint_iteration", "parent.checkpoint_iteration",
+])  # fmt: skip
 def test_metadata_of_another_job_is_named_by_job_and_key(key: str) -> None:
     found = condition(
         {"class_name": "MetadataCondition", "key": key, "equals": "${target}"},
@@ -183,13 +170,7 @@ def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
     assert len([w for w in found.warnings if w.where == "backend.new"]) == 1
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        COOLDOWN,
-        {**COOLDOWN, "backend.load": "x"},
-    ],
-)
+@pytest.mark.parametrize("other", [COOLDOWN, {**COOLDOWN, "backend.load": "x"}])
 def test_a_job_that_names_a_failing_one_adds_no_error_of_its_own(
     other: Mapping[str, Any],
 ) -> None:
@@ -222,20 +203,12 @@ def test_rings_of_references_of_other_stages_are_each_told() -> None:
     assert ["in a ring" in error.message for error in found] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("parameters", "key"),
-    [
-        (
-            {"backend.save": "{sibling.c.name}", "backend.load": "{sibling.b.name}"},
-            "backend.load",
-        ),
-        (
-            {"backend": {"load": "{sibling.b.name}"}, "target": "{base.x}"},
-            "backend.load",
-        ),
-        ({"project.name": "x{sibling.b.name}"}, "project.name"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "key"), [
+    ({"backend.save": "{sibling.c.name}", "backend.load": "{sibling.b.name}"},
+     "backend.load"),
+    ({"backend": {"load": "{sibling.b.name}"}, "target": "{base.x}"}, "backend.load"),
+    ({"project.name": "x{sibling.b.name}"}, "project.name"),
+])  # fmt: skip
 def test_of_several_keys_that_read_jobs_a_ring_is_told_at_the_one_that_closes_it(
     parameters: Mapping[str, Any], key: str
 ) -> None:
@@ -292,21 +265,13 @@ FILE: Final = {"class_name": "FileExists", "path": "x"}
 AFTER: Final = {"class_name": "Time", "after_seconds": 5}
 
 
-@pytest.mark.parametrize(
-    ("entry", "warned"),
-    [
-        (FILE, True),
-        ({**FILE, "timeout_seconds": 5}, False),
-        ({**FILE, "blocking": False}, False),
-        ({"class_name": "Approval"}, False),
-        (AFTER, False),
-        (
-            {"class_name": "Composite", "mode": "any", "conditions": [FILE, AFTER]},
-            False,
-        ),
-        ({"class_name": "Composite", "conditions": [FILE]}, True),
-    ],
-)
+@pytest.mark.parametrize(("entry", "warned"), [
+    (FILE, True), ({**FILE, "timeout_seconds": 5}, False),
+    ({**FILE, "blocking": False}, False), ({"class_name": "Approval"}, False),
+    (AFTER, False),
+    ({"class_name": "Composite", "mode": "any", "conditions": [FILE, AFTER]}, False),
+    ({"class_name": "Composite", "conditions": [FILE]}, True),
+])  # fmt: skip
 def test_waits_without_an_end_are_warned_about(
     entry: Mapping[str, Any], *, warned: bool
 ) -> None:
@@ -317,12 +282,9 @@ def test_waits_without_an_end_are_warned_about(
 # ------------------------------------------------------------------------- plan
 def test_a_plan_keeps_where_it_came_from() -> None:
     source = PlanSource(
-        config_ref="experiments/dense",
-        config_dir="/c",
-        overrides=("a=1",),
-        created_at=5.0,
-        environment={"HOME": "d"},
-    )
+        config_ref="experiments/dense", config_dir="/c", overrides=("a=1",),
+        created_at=5.0, environment={"HOME": "d"},
+    )  # fmt: skip
     plan = build_execution_plan(
         source, composer=FakeComposer(CONFIG, LR), parser=FakeParser()
     )
@@ -333,10 +295,9 @@ def test_a_plan_keeps_where_it_came_from() -> None:
     assert plan.base_output_dir == "/out"
 
 
-@pytest.mark.parametrize(
-    ("given", "configured", "wanted"),
-    [("/s", "/m", "/s"), ("", "/m", "/m"), ("", None, "outputs/.autoexp")],
-)
+@pytest.mark.parametrize(("given", "configured", "wanted"), [
+    ("/s", "/m", "/s"), ("", "/m", "/m"), ("", None, "outputs/.autoexp"),
+])  # fmt: skip
 def test_the_state_dir_is_said_or_configured(
     given: str, configured: str | None, wanted: str
 ) -> None:
@@ -377,16 +338,11 @@ def test_each_config_is_told_to_whom_records_them() -> None:
 # ------------------------------------------------------------------ how much work
 
 
-@pytest.mark.parametrize(
-    ("sweep", "composed"),
-    [
-        (stages(STABLE, COOLDOWN), 4),
-        (stages(STABLE, filter="${backend.lr} > 0"), 2),
-        ({"configs": [{**COOLDOWN, "backend.load": "{sibling.b.name}",
-                       "start_conditions": []}, {"stage": "b"}]}, 2),
-    ],
-    ids=["in order", "with a filter", "read early"],
-)  # fmt: skip
+@pytest.mark.parametrize(("sweep", "composed"), [
+    (stages(STABLE, COOLDOWN), 4), (stages(STABLE, filter="${backend.lr} > 0"), 2),
+    ({"configs": [{**COOLDOWN, "backend.load": "{sibling.b.name}",
+                   "start_conditions": []}, {"stage": "b"}]}, 2),
+], ids=["in order", "with a filter", "read early"])  # fmt: skip
 def test_each_job_is_composed_once(sweep: Sweep, composed: int) -> None:
     composer = FakeComposer(CONFIG, sweep)
     build_plan_outcome(composer=composer, parser=FakeParser())
@@ -397,17 +353,11 @@ def far_apart(reference: str) -> Sweep:
     """All jobs of one stage before those of the other."""
     return {
         "type": "list",
-        "groups": [
-            {
-                "params": {"backend.lr": list(range(70)), "stage": "stable"},
-                "defaults": {"backend.save": "{output_dir}/x"},
-            },
-            {
-                "params": {"backend.lr": list(range(70)), "stage": "cooldown"},
-                "defaults": {"backend.load": reference, "aux": {"of": "stable"}},
-            },
-        ],
-    }
+        "groups": [{"params": {"backend.lr": list(range(70)), "stage": "stable"},
+                    "defaults": {"backend.save": "{output_dir}/x"}},
+                   {"params": {"backend.lr": list(range(70)), "stage": "cooldown"},
+                    "defaults": {"backend.load": reference, "aux": {"of": "stable"}}}],
+    }  # fmt: skip
 
 
 def test_far_siblings_are_composed_again() -> None:

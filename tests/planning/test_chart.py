@@ -35,13 +35,7 @@ def many(count: int) -> Plan:
     """Jobs of one stage that differ in one key."""
     return plan(
         [
-            job(
-                f"run{at}",
-                at,
-                stage="train",
-                family=f"f{at}",
-                parameters={"seed": at},
-            )
+            job(f"run{at}", at, stage="train", family=f"f{at}", parameters={"seed": at})
             for at in range(count)
         ]
     )
@@ -207,15 +201,10 @@ def test_a_dependency_that_is_not_in_the_plan_is_told_whatever_its_name() -> Non
     assert starts("a", asked, "g\x1bone  x") == ["when step >= 8"]
 
 
-@pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        ("/data/web/x.bin", "web/x.bin"),
-        ("b/x.bin", "eval/x.bin"),
-        ("/out/b/x.bin", "eval/x.bin"),
-        ("/out/b.c/b", "b.c/b"),
-    ],
-)
+@pytest.mark.parametrize(("path", "told"), [
+    ("/data/web/x.bin", "web/x.bin"), ("b/x.bin", "eval/x.bin"),
+    ("/out/b/x.bin", "eval/x.bin"), ("/out/b.c/b", "b.c/b"),
+])  # fmt: skip
 def test_a_job_in_a_path_goes_by_its_stage_only_as_a_whole(
     path: str, told: str
 ) -> None:
@@ -229,15 +218,11 @@ def test_a_condition_that_does_not_block_says_so() -> None:
     )
     me = job("a", stage="s", start_conditions=(shown,), cancel_conditions=(shown,))
     assert stages(plan([me]))[0].tables[-1] == (
-        (
-            "Starts",
-            "when step >= 8 (only shown, holds nothing back) (gives up after 2 h)",
-        ),
-        (
-            "Cancelled",
-            "if step >= 8 (only shown, cancels nothing) (looks no more after 2 h)",
-        ),
-    )
+        ("Starts",
+         "when step >= 8 (only shown, holds nothing back) (gives up after 2 h)"),
+        ("Cancelled",
+         "if step >= 8 (only shown, cancels nothing) (looks no more after 2 h)"),
+    )  # fmt: skip
 
 
 # --------------------------------------------------------------------- validation
@@ -259,15 +244,9 @@ def test_jobs_stand_in_their_stages_and_arrows_join_them() -> None:
     read = replace(made, edges=(Edge(before="a", after="b", mode="reads"),))
     assert "  j0 -.-> j1" in render_mermaid(read).splitlines()
     assert render_mermaid(made).splitlines() == [
-        "flowchart TD",
-        '  subgraph s0["train"]',
-        '    j0["a"]',
-        "  end",
-        '  subgraph s1["report"]',
-        '    j1["b"]',
-        "  end",
-        "  j0 --> j1",
-    ]
+        "flowchart TD", '  subgraph s0["train"]', '    j0["a"]', "  end",
+        '  subgraph s1["report"]', '    j1["b"]', "  end", "  j0 --> j1",
+    ]  # fmt: skip
 
 
 def test_a_job_that_asks_a_person_is_a_hexagon() -> None:
@@ -277,15 +256,10 @@ def test_a_job_that_asks_a_person_is_a_hexagon() -> None:
 
 def test_a_large_plan_shows_stages_and_how_many_waits_join_them() -> None:
     assert render_mermaid(plan_of(planned(124))).splitlines() == [
-        "flowchart TD",
-        '  s0["stable, 41 jobs"]',
-        '  s1["cooldown, 41 jobs"]',
-        '  s2["evaluate, 41 jobs"]',
-        '  s3["report, 1 job"]',
-        "  s0 -->|41| s1",
-        "  s1 -->|41| s2",
-        "  s2 -->|41| s3",
-    ]
+        "flowchart TD", '  s0["stable, 41 jobs"]', '  s1["cooldown, 41 jobs"]',
+        '  s2["evaluate, 41 jobs"]', '  s3["report, 1 job"]', "  s0 -->|41| s1",
+        "  s1 -->|41| s2", "  s2 -->|41| s3",
+    ]  # fmt: skip
 
 
 def test_quotes_comments_and_entities_in_a_name_are_numbers() -> None:

@@ -52,12 +52,9 @@ def test_a_key_of_one_side_alone_is_absent_on_the_other() -> None:
 
 
 SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-9, 9),
-    st.floats(-9, 9),
+    st.none(), st.booleans(), st.integers(-9, 9), st.floats(-9, 9),
     st.text("ab: -\"'{}[]\n#\x85é", max_size=5),
-)
+)  # fmt: skip
 TREES = st.recursive(
     SCALARS,
     lambda inner: (
@@ -77,10 +74,7 @@ def test_a_key_that_is_added_is_all_that_differs(
     tree: dict[str, Any], key: str, value: object
 ) -> None:
     tree.pop(key, None)
-    found = differing(
-        {"top": tree},
-        {"top": {**tree, key: value}},
-    )
+    found = differing({"top": tree}, {"top": {**tree, key: value}})
     if tree:
         assert found == {f"top.{key}": (ABSENT, value)}
     else:

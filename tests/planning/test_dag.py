@@ -77,15 +77,10 @@ def edge(before: str, after: str, mode: str) -> Edge:
     return Edge(before=before, after=after, mode="reads" if mode == "r" else "waits")
 
 
-@pytest.mark.parametrize(
-    ("edges", "depends_on", "waits", "reads"),
-    [
-        ((edge("a", "b", "r"), edge("a", "b", "w")), (), ("a",), ()),
-        ((), ("a",), ("a",), ()),
-        ((edge("a", "b", "r"),), ("a",), (), ("a",)),
-    ],
-    ids=["waits win", "no edge", "only read"],
-)
+@pytest.mark.parametrize(("edges", "depends_on", "waits", "reads"), [
+    ((edge("a", "b", "r"), edge("a", "b", "w")), (), ("a",), ()),
+    ((), ("a",), ("a",), ()), ((edge("a", "b", "r"),), ("a",), (), ("a",)),
+], ids=["waits win", "no edge", "only read"])  # fmt: skip
 def test_what_a_job_waits_for_and_only_reads_are_told_apart(
     edges: tuple[Edge, ...],
     depends_on: tuple[str, ...],
@@ -97,15 +92,11 @@ def test_what_a_job_waits_for_and_only_reads_are_told_apart(
     assert (links.waits["b"], links.reads["b"]) == (waits, reads)
 
 
-@pytest.mark.parametrize(
-    ("of", "edges", "waits", "reads"),
-    [
-        ("ss", (edge("a", "b", "w"),), (), ()),
-        ("xyz", (edge("a", "c", "w"), edge("b", "c", "r")), ("x",), ("y",)),
-        ("xyy", (edge("a", "b", "w"), edge("a", "c", "r")), ("x",), ()),
-    ],
-    ids=["itself", "both", "once"],
-)
+@pytest.mark.parametrize(("of", "edges", "waits", "reads"), [
+    ("ss", (edge("a", "b", "w"),), (), ()),
+    ("xyz", (edge("a", "c", "w"), edge("b", "c", "r")), ("x",), ("y",)),
+    ("xyy", (edge("a", "b", "w"), edge("a", "c", "r")), ("x",), ()),
+], ids=["itself", "both", "once"])  # fmt: skip
 def test_a_stage_follows_from_those_of_its_jobs(
     of: str, edges: tuple[Edge, ...], waits: tuple[str, ...], reads: tuple[str, ...]
 ) -> None:
@@ -116,17 +107,13 @@ def test_a_stage_follows_from_those_of_its_jobs(
 
 
 # -------------------------------------------------------------------------- order
-@pytest.mark.parametrize(
-    ("before", "order"),
-    [
-        ({"c": [], "a": [], "b": []}, ["c", "a", "b"]),
-        ({"late": ["first"], "first": [], "other": []}, ["first", "late", "other"]),
-        ({"a": ["a"], "b": []}, ["a", "b"]),
-        ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
-        ({"a": ["gone"], "b": []}, ["a", "b"]),
-    ],
-    ids=["as they are", "free again", "after itself", "a ring", "unknown"],
-)
+@pytest.mark.parametrize(("before", "order"), [
+    ({"c": [], "a": [], "b": []}, ["c", "a", "b"]),
+    ({"late": ["first"], "first": [], "other": []}, ["first", "late", "other"]),
+    ({"a": ["a"], "b": []}, ["a", "b"]),
+    ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
+    ({"a": ["gone"], "b": []}, ["a", "b"]),
+], ids=["as they are", "free again", "after itself", "a ring", "unknown"])  # fmt: skip
 def test_stages_come_after_those_before_them_and_rings_last(
     before: dict[str, list[str]], order: list[str]
 ) -> None:

@@ -55,16 +55,12 @@ def test_jobs_without_a_time_limit_are_named_and_make_it_a_lower_bound() -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("jobs", "words"),
-    [
-        ([spender("a")], "no GPUs"),
-        ([spender("a", gpus=12)], "at most 12 GPU h"),
-        ([spender("a", None, 1)], "GPU hours without a bound: no time limit"),
-        ([spender("a", None, 1), spender("b", gpus=1)], "at least 1 GPU h"),
-        ([spender("a", None), spender("b", gpus=1)], "at most 1 GPU h"),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "words"), [
+    ([spender("a")], "no GPUs"), ([spender("a", gpus=12)], "at most 12 GPU h"),
+    ([spender("a", None, 1)], "GPU hours without a bound: no time limit"),
+    ([spender("a", None, 1), spender("b", gpus=1)], "at least 1 GPU h"),
+    ([spender("a", None), spender("b", gpus=1)], "at most 1 GPU h"),
+])  # fmt: skip
 def test_gpu_hours_are_told_with_what_bounds_them(
     jobs: list[JobSpec], words: str
 ) -> None:
@@ -118,29 +114,12 @@ def test_a_plan_of_too_many_jobs_has_them_and_takes_nothing() -> None:
 def test_the_json_has_the_hours_of_each_stage_and_what_is_confirmed() -> None:
     found = estimate([spender("a", gpus=2, stage="s"), spender("b", None, stage="t")])
     assert estimate_to_json(found, Bounds(1, 9)) == {
-        "jobs": 2,
-        "gpu_hours": 2.0,
-        "node_hours": 1.0,
-        "cpu_hours": 1.0,
+        "jobs": 2, "gpu_hours": 2.0, "node_hours": 1.0, "cpu_hours": 1.0,
         "without_time_limit": ["b"],
-        "stages": [
-            {
-                "stage": "s",
-                "jobs": 1,
-                "gpu_hours": 2.0,
-                "node_hours": 1.0,
-                "cpu_hours": 1.0,
-                "without_time_limit": 0,
-            },
-            {
-                "stage": "t",
-                "jobs": 1,
-                "gpu_hours": 0,
-                "node_hours": 0,
-                "cpu_hours": 0,
-                "without_time_limit": 1,
-            },
-        ],
+        "stages": [{"stage": "s", "jobs": 1, "gpu_hours": 2.0, "node_hours": 1.0,
+                    "cpu_hours": 1.0, "without_time_limit": 0},
+                   {"stage": "t", "jobs": 1, "gpu_hours": 0, "node_hours": 0,
+                    "cpu_hours": 0, "without_time_limit": 1}],
         "bounds": {"gpu_hours": 1, "jobs": 9},
         "confirm": ["2 GPU h, above the bound of 1 (slurm.confirm.gpu_hours)"],
-    }
+    }  # fmt: skip

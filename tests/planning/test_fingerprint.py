@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.fingerprint import (
-    format_canonical,
-    hash_job,
-)
+from autoexp_tui.planning.fingerprint import format_canonical, hash_job
 
 CONFIG: dict[str, Any] = {
     "project": {"name": "x", "base_output_dir": "/out"},
@@ -39,32 +36,23 @@ def test_fingerprints_of_earlier_versions_are_the_same() -> None:
     assert of(config, "train", "--lr", "1e-3", "/o/a/ckpt", paths=("/o/a",)) == known
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"index": 4},
-        {"family": "f1"},
-        {"monitoring": {"poll_seconds": 9}},
-        {"ui": {"theme": "light"}},
-        {"project": {"name": "x", "base_output_dir": "/elsewhere"}},
-        {"slurm": {"log_dir": "/l", "client": "S", "sbatch": {"time": 1}}},
-        {"slurm": {"sbatch": {"time": 2, "partition": "gpu"}, "srun_opts": "-v"}},
-        {"slurm": {"template_path": "/a.sbatch", "launcher_cmd": ""}},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"index": 4}, {"family": "f1"}, {"monitoring": {"poll_seconds": 9}},
+    {"ui": {"theme": "light"}},
+    {"project": {"name": "x", "base_output_dir": "/elsewhere"}},
+    {"slurm": {"log_dir": "/l", "client": "S", "sbatch": {"time": 1}}},
+    {"slurm": {"sbatch": {"time": 2, "partition": "gpu"}, "srun_opts": "-v"}},
+    {"slurm": {"template_path": "/a.sbatch", "launcher_cmd": ""}},
+])  # fmt: skip
 def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) -> None:
     assert of({**CONFIG, **change}) == of(CONFIG)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"backend": {"lr": 2e-3, "args": {"save": "/out/x/ckpt"}}},
-        {"project": {"name": "y"}},
-        {"slurm": {"launcher_cmd": "apptainer exec a.sif"}},
-        {"seed": 1},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"backend": {"lr": 2e-3, "args": {"save": "/out/x/ckpt"}}},
+    {"project": {"name": "y"}}, {"slurm": {"launcher_cmd": "apptainer exec a.sif"}},
+    {"seed": 1},
+])  # fmt: skip
 def test_what_changes_the_work_counts(change: dict[str, Any]) -> None:
     assert of({**CONFIG, **change}) != of(CONFIG)
 

@@ -133,38 +133,23 @@ def total(jobs: Sequence[JobSpec] | Plan) -> str:
 # --------------------------------------------------------------------------- keys
 
 
-@pytest.mark.parametrize(
-    ("jobs", "found"),
-    [
-        (
-            points({"lr": 0.001}, {"lr": 2.5e-4}, {"lr": 50.0}),
-            {"lr": ("1e-3", "2.5e-4", "50")},
-        ),
-        (points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 4}), {"lr": ("1", "2")}),
-        ([*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")], {}),
-        (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
-        (
-            [
-                *points({"lr": 1}, stage="a"),
-                *points({"lr": 2}, stage="b"),
-                *points({}, {"lr": 3}, stage="a")[1:],
-                *points({}, {"lr": 4}, stage="b")[1:],
-            ],
-            {"lr": ("1", "2", "3", "4")},
-        ),
-        (
-            [*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")],
-            {"lr": ("1", "2")},
-        ),
-        (points({"stage": "a", "aux": 1, "_meta": 2}, {"stage": "b", "aux": 2}), {}),
-        (points({"_stage": "a", "project.name": "a"}, {"project.name": "b"}), {}),
-        (points({"++lr": 1}, {"++lr": 2}), {"lr": ("1", "2")}),
-        (
-            points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
-            {"x": ("true", "false", "null", '""')},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "found"), [
+    (points({"lr": 0.001}, {"lr": 2.5e-4}, {"lr": 50.0}),
+     {"lr": ("1e-3", "2.5e-4", "50")}),
+    (points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 4}), {"lr": ("1", "2")}),
+    ([*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")], {}),
+    (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
+    ([*points({"lr": 1}, stage="a"), *points({"lr": 2}, stage="b"),
+      *points({}, {"lr": 3}, stage="a")[1:], *points({}, {"lr": 4}, stage="b")[1:]],
+     {"lr": ("1", "2", "3", "4")}),
+    ([*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")],
+     {"lr": ("1", "2")}),
+    (points({"stage": "a", "aux": 1, "_meta": 2}, {"stage": "b", "aux": 2}), {}),
+    (points({"_stage": "a", "project.name": "a"}, {"project.name": "b"}), {}),
+    (points({"++lr": 1}, {"++lr": 2}), {"lr": ("1", "2")}),
+    (points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
+     {"x": ("true", "false", "null", '""')}),
+])  # fmt: skip
 def test_a_key_is_swept_where_jobs_of_one_stage_differ_in_it(
     jobs: Sequence[JobSpec], found: dict[str, tuple[str, ...]]
 ) -> None:
@@ -193,37 +178,19 @@ GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
 ZIPPED = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
 
 
-@pytest.mark.parametrize(
-    ("jobs", "counted"),
-    [
-        (ten_jobs(), "3 lr × 3 stages + 1 = 10 jobs"),
-        (points(*GRID), "3 lr × 2 bsz = 6 jobs"),
-        (ZIPPED, "3 combinations = 3 jobs"),
-        (points(*GRID[:3]), "3 combinations = 3 jobs"),
-        ([job("a")], "1 job"),
-        ([job(one, stage=one, family="f0") for one in "abc"], "3 stages = 3 jobs"),
-        (
-            [
-                job(f"{stage}{at}", stage=stage, family=f"f{at}", parameters={"x": at})
-                for stage, count in (("a", 4), ("b", 2))
-                for at in range(count)
-            ],
-            "2 x × 2 stages + 2 x = 6 jobs",
-        ),
-        (
-            [job(one, stage=one[0], family="f0") for one in ("a", "b0", "b1", "b2")],
-            "4 jobs",
-        ),
-        (
-            [
-                job(f"{family}-{at}", stage=f"s{at}", family=f"f{family}")
-                for family in range(6)
-                for at in range(family + 1)
-            ],
-            "21 jobs in 6 families",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("jobs", "counted"), [
+    (ten_jobs(), "3 lr × 3 stages + 1 = 10 jobs"),
+    (points(*GRID), "3 lr × 2 bsz = 6 jobs"), (ZIPPED, "3 combinations = 3 jobs"),
+    (points(*GRID[:3]), "3 combinations = 3 jobs"), ([job("a")], "1 job"),
+    ([job(one, stage=one, family="f0") for one in "abc"], "3 stages = 3 jobs"),
+    ([job(f"{stage}{at}", stage=stage, family=f"f{at}", parameters={"x": at}) for stage,
+      count in (("a", 4), ("b", 2)) for at in range(count)],
+     "2 x × 2 stages + 2 x = 6 jobs"),
+    ([job(one, stage=one[0], family="f0") for one in ("a", "b0", "b1", "b2")],
+     "4 jobs"),
+    ([job(f"{family}-{at}", stage=f"s{at}", family=f"f{family}") for family in range(6)
+      for at in range(family + 1)], "21 jobs in 6 families"),
+])  # fmt: skip
 def test_the_number_of_jobs_is_told_as_a_sum_of_products(
     jobs: Sequence[JobSpec] | Plan, counted: str
 ) -> None:

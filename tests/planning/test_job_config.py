@@ -18,14 +18,10 @@ CONFIG: Mapping[str, Any] = {
     "project": {"name": "j${index}", "base_output_dir": "/out"},
     "backend": {"lr": 1e-3, "iters": 100, "short": 7},
     "slurm": {"log_dir": "/logs", "client": {"class_name": "Local"}},
-    "monitoring": {
-        "extracts": ["step"],
-        "total": "backend.iters",
-        "state_dir": "/state",
-        "log_events": [],
-    },
+    "monitoring": {"extracts": ["step"], "total": "backend.iters",
+                   "state_dir": "/state", "log_events": []},
     "ui": {"first_run": None},
-}
+}  # fmt: skip
 GROUPS = {"monitoring": {"strict": {"monitoring": {"extracts": ["loss"]}}}}
 
 
@@ -95,15 +91,10 @@ def test_metadata_that_only_a_siblings_own_rules_extract_is_known() -> None:
     assert waits.value == "{runtime.j0.speed}"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("monitoring.state_dir", "/elsewhere"),
-        ("++monitoring.poll_seconds", 5),
-        ("slurm.client.class_name", "Slurm"),
-        ("ui.first_run", "hello"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value"), [
+    ("monitoring.state_dir", "/elsewhere"), ("++monitoring.poll_seconds", 5),
+    ("slurm.client.class_name", "Slurm"), ("ui.first_run", "hello"),
+])  # fmt: skip
 def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
     key: str, value: object
 ) -> None:

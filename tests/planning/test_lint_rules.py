@@ -46,15 +46,12 @@ def test_candidates_for_a_job_that_is_not_in_the_plan_are_in_its_order() -> None
     assert told.endswith(f"jobs: {', '.join(names)}, zz")
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
-        MetadataIs(key="k", job="stabel", timeout_seconds=1),
-        Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
-        Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
-    ],
-)
+@pytest.mark.parametrize("condition", [
+    JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
+    MetadataIs(key="k", job="stabel", timeout_seconds=1),
+    Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
+    Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
+])  # fmt: skip
 @pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
 def test_a_condition_on_a_stranger_is_an_error(
     condition: Composite, field: str

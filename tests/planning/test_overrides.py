@@ -38,8 +38,7 @@ KEYS = st.from_regex(r"[A-Za-z_][\w./\-]{0,6}( [:=,\[\]{}()\\]{1,3}x)?", fullmat
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
     lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.dictionaries(KEYS, inner, max_size=3),
+        st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -70,27 +69,14 @@ def test_what_is_written_is_what_hydra_reads(value: object) -> None:
     assert type(found) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "null"),
-        (True, "true"),
-        (5, "5"),
-        (math.nan, "nan"),
-        (1e-4, "0.0001"),
-        (5e-5, "5e-05"),
-        ("megatron_fsdp", "megatron_fsdp"),
-        ("/out/lr1e-4_stable/iter_1", "/out/lr1e-4_stable/iter_1"),
-        ("1e-4", "'1e-4'"),
-        (".5", "'.5'"),
-        ("null", "'null'"),
-        ("a b", "'a b'"),
-        ("it's", '"it\'s"'),
-        ("${aux.x}", "'${aux.x}'"),
-        ([1, "a b"], "[1,'a b']"),
-        ({"a": 1, "b": [None]}, "{a:1,b:[null]}"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), [
+    (None, "null"), (True, "true"), (5, "5"), (math.nan, "nan"), (1e-4, "0.0001"),
+    (5e-5, "5e-05"), ("megatron_fsdp", "megatron_fsdp"),
+    ("/out/lr1e-4_stable/iter_1", "/out/lr1e-4_stable/iter_1"), ("1e-4", "'1e-4'"),
+    (".5", "'.5'"), ("null", "'null'"), ("a b", "'a b'"), ("it's", '"it\'s"'),
+    ("${aux.x}", "'${aux.x}'"), ([1, "a b"], "[1,'a b']"),
+    ({"a": 1, "b": [None]}, "{a:1,b:[null]}"),
+])  # fmt: skip
 def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
     assert format_value(value) == text
 
@@ -103,16 +89,10 @@ def test_what_the_grammar_lacks_is_refused(value: object) -> None:
         format_value(value)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "text"),
-    [
-        ("a.b", 1, "a.b=1"),
-        ("++a", 1, "++a=1"),
-        ("~a", None, "~a"),
-        ("~a", 1, "~a=1"),
-        ("a", None, "a=null"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "text"), [
+    ("a.b", 1, "a.b=1"), ("++a", 1, "++a=1"), ("~a", None, "~a"), ("~a", 1, "~a=1"),
+    ("a", None, "a=null"),
+])  # fmt: skip
 def test_an_override_is_key_and_value(key: str, value: object, text: str) -> None:
     assert format_override(key, value) == text
 
@@ -129,14 +109,10 @@ def test_a_literal_reads_as_itself_in_a_config(text: str) -> None:
 
 # ------------------------------------------------------------------------- keys
 CONFIG: Mapping[str, Any] = {
-    "backend": {
-        "lr": 1e-3,
-        "batch_size": 64,
-        "args": {"save": None},
-        "betas": [0.9, 0.95],
-    },
+    "backend": {"lr": 1e-3, "batch_size": 64, "args": {"save": None},
+                "betas": [0.9, 0.95]},
     "slurm": {"log_dir": "logs", "held": True},
-}
+}  # fmt: skip
 GROUPS = {"backend": {"other": {"backend": {"beta": 0.9}}}}
 
 
@@ -144,38 +120,23 @@ def write(parameters: Mapping[str, object]) -> Any:
     return OverrideWriter(FakeComposer(CONFIG, groups=GROUPS)).write(parameters)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "texts"),
-    [
-        (
-            {"backend.lr": 0.1, "backend.args.save": "/x"},
-            ["backend.lr=0.1", "backend.args.save=/x"],
-        ),
-        ({"backend": "other"}, ["backend=other"]),
-        (
-            {"backend": "other", "backend.beta": 0.5},
-            ["backend=other", "backend.beta=0.5"],
-        ),
-        (
-            {"backend": {"lr": 2, "args": {"save": "x"}}},
-            ["backend.lr=2", "backend.args={save:x}"],
-        ),
-        ({"+backend.lrr": 1}, ["+backend.lrr=1"]),
-        ({"++backend.lrr": 1}, ["++backend.lrr=1"]),
-        ({"~backend.lrr": 1}, ["~backend.lrr=1"]),
-        ({"backend.seed": 1}, ["++backend.seed=1"]),
-        ({"slurm.log_dir": "a, b"}, ["slurm.log_dir='a, b'"]),
-        ({"++backend.lr": "1e-3, 3e-3"}, ["++backend.lr='1e-3, 3e-3'"]),
-        (
-            {"backend.lr": "${backend.batch_size}"},
-            ["backend.lr='${backend.batch_size}'"],
-        ),
-        (
-            {"++waits": [{"class_name": "FileExists"}]},
-            ["++waits=[{class_name:FileExists}]"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "texts"), [
+    ({"backend.lr": 0.1, "backend.args.save": "/x"},
+     ["backend.lr=0.1", "backend.args.save=/x"]),
+    ({"backend": "other"}, ["backend=other"]),
+    ({"backend": "other", "backend.beta": 0.5}, ["backend=other", "backend.beta=0.5"]),
+    ({"backend": {"lr": 2, "args": {"save": "x"}}},
+     ["backend.lr=2", "backend.args={save:x}"]),
+    ({"+backend.lrr": 1}, ["+backend.lrr=1"]),
+    ({"++backend.lrr": 1}, ["++backend.lrr=1"]),
+    ({"~backend.lrr": 1}, ["~backend.lrr=1"]),
+    ({"backend.seed": 1}, ["++backend.seed=1"]),
+    ({"slurm.log_dir": "a, b"}, ["slurm.log_dir='a, b'"]),
+    ({"++backend.lr": "1e-3, 3e-3"}, ["++backend.lr='1e-3, 3e-3'"]),
+    ({"backend.lr": "${backend.batch_size}"}, ["backend.lr='${backend.batch_size}'"]),
+    ({"++waits": [{"class_name": "FileExists"}]},
+     ["++waits=[{class_name:FileExists}]"]),
+])  # fmt: skip
 def test_what_is_meant_is_written_without_a_finding(
     parameters: Mapping[str, object], texts: list[str]
 ) -> None:
@@ -188,22 +149,15 @@ def test_what_is_meant_is_written_without_a_finding(
 CONDITION = [{"class_name": "FileExistsCondition", "path": "x"}]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "meant"),
-    [
-        ("backend.lrr", 1, "backend.lr"),
-        ("backend.batchsiz", 1, "backend.batch_size"),
-        ("bakend.lr", 1, "backend.lr"),
-        ("backend.args.sav", 1, "backend.args.save"),
-        ("stge", "x", "stage"),
-        ("_stagee", "x", "_stage"),
-        ("start_condition", "x", "start_conditions"),
-        ("start_conditon_cmd", "x", "start_condition_cmd"),
-        ("auxx", "x", "aux"),
-        ("waits", CONDITION, "start_conditions"),
-        ("waits", [{"class_name": "SlurmState"}], "start_conditions"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "meant"), [
+    ("backend.lrr", 1, "backend.lr"), ("backend.batchsiz", 1, "backend.batch_size"),
+    ("bakend.lr", 1, "backend.lr"), ("backend.args.sav", 1, "backend.args.save"),
+    ("stge", "x", "stage"), ("_stagee", "x", "_stage"),
+    ("start_condition", "x", "start_conditions"),
+    ("start_conditon_cmd", "x", "start_condition_cmd"), ("auxx", "x", "aux"),
+    ("waits", CONDITION, "start_conditions"),
+    ("waits", [{"class_name": "SlurmState"}], "start_conditions"),
+])  # fmt: skip
 def test_a_slip_is_an_error_that_names_what_was_meant(
     key: str, value: object, meant: str
 ) -> None:
@@ -214,28 +168,22 @@ def test_a_slip_is_an_error_that_names_what_was_meant(
     assert len(made.errors) == 2
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("backend.lr", object(), "write it as text"),
-        ("hydra.sweeper.params.lr", "1,2", "is not used"),
-        ("hydra/launcher", "1,2", "is not used"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "said"), [
+    ("backend.lr", object(), "write it as text"),
+    ("hydra.sweeper.params.lr", "1,2", "is not used"),
+    ("hydra/launcher", "1,2", "is not used"),
+])  # fmt: skip
 def test_what_cannot_be_set_is_an_error(key: str, value: object, said: str) -> None:
     error = write({key: value}).errors[0]
     assert error.where == key
     assert said in error.message
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "said"),
-    [
-        ("backend.momentum", 0.9, "is not in the config, and is added"),
-        ("logger", {"class_name": "WandbLogger"}, "is not in the config, and is"),
-        ("hydra.run.dir", "x", "has no effect here"),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "said"), [
+    ("backend.momentum", 0.9, "is not in the config, and is added"),
+    ("logger", {"class_name": "WandbLogger"}, "is not in the config, and is"),
+    ("hydra.run.dir", "x", "has no effect here"),
+])  # fmt: skip
 def test_what_may_not_be_meant_is_only_warned_about(
     key: str, value: object, said: str
 ) -> None:
@@ -251,32 +199,15 @@ def warned(key: str, value: object) -> list[tuple[str, str]]:
     return [(one.where, one.message) for one in write({key: value}).warnings]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "where", "message"),
-    [
-        (
-            "backend.lr",
-            {"a": 1},
-            "backend.lr",
-            "is set to a mapping, and was `1e-3`",
-        ),
-        (
-            "backend.lr",
-            {"values": [1, 2]},
-            "backend.lr",
-            "is set to a mapping, and was `1e-3`",
-        ),
-        ("slurm.log_dir", {"a": 1}, "slurm.log_dir", "is set to a mapping, and was `l"),
-        ("slurm.held", {"a": 1}, "slurm.held", "is set to a mapping, and was `true`"),
-        ("backend.lr", [1, 2], "backend.lr", "is set to a list, and was `1e-3`"),
-        (
-            "backend",
-            {"lr": [1, 2]},
-            "backend.lr",
-            "is set to a list, and was `1e-3`",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("key", "value", "where", "message"), [
+    ("backend.lr", {"a": 1}, "backend.lr", "is set to a mapping, and was `1e-3`"),
+    ("backend.lr", {"values": [1, 2]}, "backend.lr",
+     "is set to a mapping, and was `1e-3`"),
+    ("slurm.log_dir", {"a": 1}, "slurm.log_dir", "is set to a mapping, and was `l"),
+    ("slurm.held", {"a": 1}, "slurm.held", "is set to a mapping, and was `true`"),
+    ("backend.lr", [1, 2], "backend.lr", "is set to a list, and was `1e-3`"),
+    ("backend", {"lr": [1, 2]}, "backend.lr", "is set to a list, and was `1e-3`"),
+])  # fmt: skip
 def test_a_value_that_looks_like_values_to_try_is_warned_about(
     key: str, value: object, where: str, message: str
 ) -> None:
@@ -290,19 +221,12 @@ def test_a_value_that_looks_like_values_to_try_is_warned_about(
         )
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("backend.args", {"save": "x"}),
-        ("backend.args.save", {"a": 1}),
-        ("backend.args.save", {"type": "cosine"}),
-        ("backend.args.save", [1, 2]),
-        ("backend.betas", [0.8, 0.9]),
-        ("++backend.lr", [1, 2]),
-        ("++backend.lr", {"values": [1]}),
-        ("slurm.log_dir", ["a", "b"]),
-    ],
-)
+@pytest.mark.parametrize(("key", "value"), [
+    ("backend.args", {"save": "x"}), ("backend.args.save", {"a": 1}),
+    ("backend.args.save", {"type": "cosine"}), ("backend.args.save", [1, 2]),
+    ("backend.betas", [0.8, 0.9]), ("++backend.lr", [1, 2]),
+    ("++backend.lr", {"values": [1]}), ("slurm.log_dir", ["a", "b"]),
+])  # fmt: skip
 def test_a_list_or_mapping_that_may_well_be_meant_is_one_value(
     key: str, value: object
 ) -> None:
@@ -354,16 +278,13 @@ def test_a_list_without_brackets_is_refused_where_the_config_has_a_number() -> N
     assert error.hint.startswith("values to try have brackets: `backend.lr: [1e-3, 3e")
 
 
-@pytest.mark.parametrize(
-    ("value", "message", "hint"),
-    [
-        ("0o17", "is the text `0o17`, and was", "YAML has no such number; write 15"),
-        ("1e-4", "is the text `1e-4`, and was", "take the quotes away: 1e-4"),
-        ("2024-01-01", "is the text `2024-01-01`, and was", "`++backend.lr` says"),
-        ("auto", "is the text `auto`, and was", "`++backend.lr` says"),
-        (True, "is `true`, and was", "`++backend.lr` says"),
-    ],
-)
+@pytest.mark.parametrize(("value", "message", "hint"), [
+    ("0o17", "is the text `0o17`, and was", "YAML has no such number; write 15"),
+    ("1e-4", "is the text `1e-4`, and was", "take the quotes away: 1e-4"),
+    ("2024-01-01", "is the text `2024-01-01`, and was", "`++backend.lr` says"),
+    ("auto", "is the text `auto`, and was", "`++backend.lr` says"),
+    (True, "is `true`, and was", "`++backend.lr` says"),
+])  # fmt: skip
 def test_text_among_numbers_is_warned_about(
     value: object, message: str, hint: str
 ) -> None:

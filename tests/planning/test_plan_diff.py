@@ -36,16 +36,10 @@ def families(count: int, lr: float = 1e-3, **fields: Any) -> list[JobSpec]:
         given = {"parameters": {"seed": seed, "optim.lr": lr}, **fields}
         jobs += [
             job(stable, 2 * seed, stage="stable", family=f"f{seed}", **given),
-            job(
-                cooldown,
-                2 * seed + 1,
-                stage="cooldown",
-                family=f"f{seed}",
+            job(cooldown, 2 * seed + 1, stage="cooldown", family=f"f{seed}",
                 depends_on=(stable,),
-                start_conditions=(FileExists(path=f"/out/{stable}/ckpt"),),
-                **given,
-            ),
-        ]
+                start_conditions=(FileExists(path=f"/out/{stable}/ckpt"),), **given),
+        ]  # fmt: skip
     return jobs
 
 
@@ -120,17 +114,13 @@ def test_who_follows_a_renamed_job_is_not_changed_by_it() -> None:
 def test_another_output_directory_is_told_once_for_the_plan() -> None:
     old = plan(*families(3), base_output_dir="/out")
     moved = [
-        replace(
-            one,
-            output_dir=one.output_dir.replace("/out", "/scratch"),
-            start_conditions=tuple(
-                replace(c, path=c.path.replace("/out", "/scratch"))
-                for c in one.start_conditions
-                if isinstance(c, FileExists)
-            ),
-        )
-        for one in old.jobs
-    ]
+        replace(one, output_dir=one.output_dir.replace("/out", "/scratch"),
+                start_conditions=tuple(replace(c,
+                                               path=c.path.replace("/out", "/scratch"))
+                                       for c in one.start_conditions
+                                       if isinstance(c,
+                                                     FileExists))) for one in old.jobs
+    ]  # fmt: skip
     new = plan(*moved, base_output_dir="/scratch")
     assert lines(diff_plans(old, new)) == [
         "6 jobs the same",
@@ -141,15 +131,10 @@ def test_another_output_directory_is_told_once_for_the_plan() -> None:
 def test_conditions_and_waits_that_differ_are_told() -> None:
     old = plan(*families(2))
     jobs = [
-        replace(
-            one,
-            start_conditions=tuple(
-                replace(c, timeout_seconds=60.0) for c in one.start_conditions
-            ),
-            depends_on=(),
-        )
-        for one in old.jobs
-    ]
+        replace(one, start_conditions=tuple(replace(c, timeout_seconds=60.0)
+                                            for c in one.start_conditions),
+                depends_on=()) for one in old.jobs
+    ]  # fmt: skip
     found = diff_plans(old, plan(*jobs))
     assert lines(found) == [
         "2 jobs changed, 2 the same",
@@ -198,20 +183,13 @@ def test_a_job_that_differs_in_what_was_not_recorded_is_not_the_same() -> None:
     assert found.differs
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (
-            lambda p: replace(p, executor=ExecutorSpec(class_name="SlurmClient")),
-            "* slurm.client.class_name LocalClient -> SlurmClient",
-        ),
-        (lambda p: replace(p, overrides=("lr=2",)), "* command line added: lr=2"),
-        (
-            lambda p: replace(p, environment={"HOME": "2"}),
-            "* environment HOME a value -> another",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda p: replace(p, executor=ExecutorSpec(class_name="SlurmClient")),
+     "* slurm.client.class_name LocalClient -> SlurmClient"),
+    (lambda p: replace(p, overrides=("lr=2",)), "* command line added: lr=2"),
+    (lambda p: replace(p, environment={"HOME": "2"}),
+     "* environment HOME a value -> another"),
+])  # fmt: skip
 def test_what_holds_for_the_whole_plan_is_told(
     change: Callable[[Plan], Plan], said: str
 ) -> None:
@@ -236,10 +214,9 @@ def test_in_short_there_are_few_lines_however_much_differs() -> None:
     assert short[-1].endswith("more: `autoexp-plan --diff` tells them")
 
 
-@pytest.mark.parametrize(
-    ("new", "said"),
-    [(3e-4 * 0.1, "lr 1 -> 3e-5"), (1 + 1e-12, "lr 1 -> 1.000000000001")],
-)
+@pytest.mark.parametrize(("new", "said"), [
+    (3e-4 * 0.1, "lr 1 -> 3e-5"), (1 + 1e-12, "lr 1 -> 1.000000000001"),
+])  # fmt: skip
 def test_a_number_is_told_as_short_as_the_difference_lets_it(
     new: float, said: str
 ) -> None:

@@ -24,27 +24,18 @@ def ref(inside: str) -> Reference:
     return Reference((inside,), f"{{{inside}}}")
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("plain", ("plain",)),
-        ("", ()),
-        ("{stage}", (ref("stage"),)),
-        ("lr{lr}_{stage}", ("lr", ref("lr"), "_", ref("stage"))),
-        ("a{{b}}c", ("a{b}c",)),
-        ("a}b", ("a}b",)),
-        ("{{{a}}}", ("{", ref("a"), "}")),
-        ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)),
-        ("${a}", (Interpolation(("${a}",)),)),
-        ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")),
-        ("${f:{a:1}}", (Interpolation(("${f:{a:1}}",)),)),
-        ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)),
-        (r"\${a}", (r"\${a}",)),
-        ("${a", ("${a",)),
-        ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
-        ("${base.lr}x", (Reference(("base.lr",), "${base.lr}"), "x")),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), [
+    ("plain", ("plain",)), ("", ()), ("{stage}", (ref("stage"),)),
+    ("lr{lr}_{stage}", ("lr", ref("lr"), "_", ref("stage"))), ("a{{b}}c", ("a{b}c",)),
+    ("a}b", ("a}b",)), ("{{{a}}}", ("{", ref("a"), "}")),
+    ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)),
+    ("${a}", (Interpolation(("${a}",)),)),
+    ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")),
+    ("${f:{a:1}}", (Interpolation(("${f:{a:1}}",)),)),
+    ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)), (r"\${a}", (r"\${a}",)),
+    ("${a", ("${a",)), ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
+    ("${base.lr}x", (Reference(("base.lr",), "${base.lr}"), "x")),
+])  # fmt: skip
 def test_a_text_is_read_into_pieces(text: str, parts: tuple[object, ...]) -> None:
     assert parse_template(text) == parts
 
@@ -57,16 +48,12 @@ def test_references_nest() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [
-        ("${oc.eval:int({sibling.stable.iters}*0.8)}", "sibling.stable.iters"),
-        ("${oc.eval:{aux.x}+1}", "aux.x"),
-        ("${oc.eval:{stage}}", "stage"),
-        ("${oc.eval:'{all.x.y}'}", "all.x.y"),
-        ("${oc.eval:int(${base.train_iters}*0.8)}", "base.train_iters"),
-    ],
-)
+@pytest.mark.parametrize(("text", "inside"), [
+    ("${oc.eval:int({sibling.stable.iters}*0.8)}", "sibling.stable.iters"),
+    ("${oc.eval:{aux.x}+1}", "aux.x"), ("${oc.eval:{stage}}", "stage"),
+    ("${oc.eval:'{all.x.y}'}", "all.x.y"),
+    ("${oc.eval:int(${base.train_iters}*0.8)}", "base.train_iters"),
+])  # fmt: skip
 def test_references_are_found_inside_interpolations(text: str, inside: str) -> None:
     assert [found.parts for found in list_references(text)] == [(inside,)]
     assert isinstance(parse_template(text)[0], Interpolation)
@@ -129,38 +116,25 @@ class Stages(frozenset[str]):
         raise AssertionError
 
 
-@pytest.mark.parametrize(
-    ("inside", "kind", "rest"),
-    [
-        ("sibling.stable.name", "sibling", "stable.name"),
-        ("sibling[lr=1].name", "sibling", "[lr=1].name"),
-        ("all.stable.name", "all", "stable.name"),
-        ("base.name", "base", "name"),
-        ("parent.name", "base", "name"),
-        ("runtime.job.key", "runtime", "job.key"),
-        ("aux.x", "own", "aux.x"),
-        ("basement.x", "own", "basement.x"),
-        ("stage", "own", "stage"),
-    ],
-)
+@pytest.mark.parametrize(("inside", "kind", "rest"), [
+    ("sibling.stable.name", "sibling", "stable.name"),
+    ("sibling[lr=1].name", "sibling", "[lr=1].name"),
+    ("all.stable.name", "all", "stable.name"), ("base.name", "base", "name"),
+    ("parent.name", "base", "name"), ("runtime.job.key", "runtime", "job.key"),
+    ("aux.x", "own", "aux.x"), ("basement.x", "own", "basement.x"),
+    ("stage", "own", "stage"),
+])  # fmt: skip
 def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
     assert parse_address(inside) == (kind, rest)
 
 
-@pytest.mark.parametrize(
-    ("rest", "pattern", "accessor"),
-    [
-        ("stable.output_dir", "stable", "output_dir"),
-        ("stable.backend.lr", "stable", "backend.lr"),
-        ("v1.5.name", "v1.5", "name"),
-        ("[lr=1].name", "[lr=1]", "name"),
-        ("[a=1,b=2].x.y", "[a=1,b=2]", "x.y"),
-        ("lr=2.5e-4.backend.lr", "lr=2.5e-4", "backend.lr"),
-        ("lr=9.5.x", "lr=9", "5.x"),
-        ("index=0.name", "index=0", "name"),
-        ("stabble.name", "stabble", "name"),
-    ],
-)
+@pytest.mark.parametrize(("rest", "pattern", "accessor"), [
+    ("stable.output_dir", "stable", "output_dir"),
+    ("stable.backend.lr", "stable", "backend.lr"), ("v1.5.name", "v1.5", "name"),
+    ("[lr=1].name", "[lr=1]", "name"), ("[a=1,b=2].x.y", "[a=1,b=2]", "x.y"),
+    ("lr=2.5e-4.backend.lr", "lr=2.5e-4", "backend.lr"), ("lr=9.5.x", "lr=9", "5.x"),
+    ("index=0.name", "index=0", "name"), ("stabble.name", "stabble", "name"),
+])  # fmt: skip
 def test_pattern_and_accessor_are_told_apart(
     rest: str, pattern: str, accessor: str
 ) -> None:
@@ -175,15 +149,12 @@ def test_a_reference_must_say_what_of_the_job(rest: str) -> None:
         split_pattern(rest, ["stable"], lambda _: False)
 
 
-@pytest.mark.parametrize(
-    ("text", "mend"),
-    [
-        ("{{sibling.stable.name}}", "write one brace: {sibling...}"),
-        ("a/{{ base.name }}", "write one brace: {base...}"),
-        (r"\${sibling.stable.name}", "write {sibling...}"),
-        (r"x \${aux.tokens}", "write ${aux...}"),
-    ],
-)
+@pytest.mark.parametrize(("text", "mend"), [
+    ("{{sibling.stable.name}}", "write one brace: {sibling...}"),
+    ("a/{{ base.name }}", "write one brace: {base...}"),
+    (r"\${sibling.stable.name}", "write {sibling...}"),
+    (r"x \${aux.tokens}", "write ${aux...}"),
+])  # fmt: skip
 def test_references_of_other_programs_are_refused_with_ours(
     text: str, mend: str
 ) -> None:

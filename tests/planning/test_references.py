@@ -42,14 +42,10 @@ def build_world(families: Families, views: list[FakeView]) -> FakeWorld:
     def find_job(at: int) -> tuple[Identity, Callable[[], FakeView]]:
         name = f"job{at}.1"
         identity = Identity(
-            name=name,
-            output_dir=f"/out/{name}",
-            log_dir=f"/logs/{name}",
-            script_path=f"/scripts/{name}.sbatch",
-            stage=families.points[at].stage,
-            index=at,
-            family=families.family(at),
-        )
+            name=name, output_dir=f"/out/{name}", log_dir=f"/logs/{name}",
+            script_path=f"/scripts/{name}.sbatch", stage=families.points[at].stage,
+            index=at, family=families.family(at),
+        )  # fmt: skip
         return identity, lambda: views[at]
 
     keys = {"checkpoint_iteration"}
@@ -96,39 +92,25 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
 
 
 # ------------------------------------------------------------------- other jobs
-@pytest.mark.parametrize(
-    ("reference", "value"),
-    [
-        ("sibling.stable.name", "job0.1"),
-        ("sibling.stable.project.name", "job0.1"),
-        ("sibling.stable.output_dir", "/out/job0.1"),
-        ("sibling.stable.log_dir", "/logs/job0.1"),
-        ("sibling.stable.log_path", "/logs/job0.1/slurm-%j.out"),
-        ("sibling.stable.log_path_current", "/logs/job0.1/current.log"),
-        ("sibling.stable.script_path", "/scripts/job0.1.sbatch"),
-        ("sibling.stable.stage", "stable"),
-        ("sibling.stable._stage", "stable"),
-        ("sibling.stable.index", 0),
-        ("sibling.stable.family", "f0"),
-        ("sibling[stage=stable].index", 0),
-        ("sibling._stage=stable.index", 0),
-        ("sibling[lr=5e-4].index", 3),
-        ("sibling.lr=5e-4.index", 3),
-        ("sibling.index=2.name", "job2.1"),
-        ("sibling.stable.backend.lr", 1e-4),
-        ("sibling.stable.backend.iters", 100),
-        ("sibling.stable.iters", 100),
-        ("sibling.stable.backend.tags", ["a", "b"]),
-        ("sibling.stable.aux.n", 0.5),
-        ("base.name", "job0.1"),
-        ("all.stable.name", ["job0.1", "job2.1"]),
-        ("all.stable.backend.lr", [1e-4, 5e-4]),
-        ("all[lr=1e-4].name", ["job0.1", "job1.1"]),
-        ("stage", "cooldown"),
-        ("index", 1),
-        ("family", "f0"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "value"), [
+    ("sibling.stable.name", "job0.1"), ("sibling.stable.project.name", "job0.1"),
+    ("sibling.stable.output_dir", "/out/job0.1"),
+    ("sibling.stable.log_dir", "/logs/job0.1"),
+    ("sibling.stable.log_path", "/logs/job0.1/slurm-%j.out"),
+    ("sibling.stable.log_path_current", "/logs/job0.1/current.log"),
+    ("sibling.stable.script_path", "/scripts/job0.1.sbatch"),
+    ("sibling.stable.stage", "stable"), ("sibling.stable._stage", "stable"),
+    ("sibling.stable.index", 0), ("sibling.stable.family", "f0"),
+    ("sibling[stage=stable].index", 0), ("sibling._stage=stable.index", 0),
+    ("sibling[lr=5e-4].index", 3), ("sibling.lr=5e-4.index", 3),
+    ("sibling.index=2.name", "job2.1"), ("sibling.stable.backend.lr", 1e-4),
+    ("sibling.stable.backend.iters", 100), ("sibling.stable.iters", 100),
+    ("sibling.stable.backend.tags", ["a", "b"]), ("sibling.stable.aux.n", 0.5),
+    ("base.name", "job0.1"), ("all.stable.name", ["job0.1", "job2.1"]),
+    ("all.stable.backend.lr", [1e-4, 5e-4]),
+    ("all[lr=1e-4].name", ["job0.1", "job1.1"]), ("stage", "cooldown"), ("index", 1),
+    ("family", "f0"),
+])  # fmt: skip
 def test_a_reference_alone_keeps_its_type(
     world: FakeWorld, reference: str, value: object
 ) -> None:
@@ -138,46 +120,31 @@ def test_a_reference_alone_keeps_its_type(
     assert found[:-1] == wanted
 
 
-@pytest.mark.parametrize(
-    ("value", "replaced"),
-    [
-        ("lr{sibling.stable.backend.lr}_{sibling.stable.iters}", "lr1e-4_100"),
-        (
-            {"a": ["{sibling.stable.index}", 1], "b": {"c": "{{x}}"}},
-            {"a": [0, 1], "b": {"c": "{x}"}},
-        ),
-        ("{sibling.stable.text}", r"it's \${lr}"),
-        ("x {sibling.stable.text}", r"x it's \${lr}"),
-        (
-            "{all.stable.output_dir}/x_{all.stable.index}",
-            ["/out/job0.1/x_0", "/out/job2.1/x_2"],
-        ),
-        (
-            ["cat", "{all.stable.name}", "a{all.stable.index}"],
-            ["cat", "job0.1", "job2.1", "a0", "a2"],
-        ),
-        ("${base.backend.iters}", 100),
-        ("{sibling.stable.metadata.x}", "{runtime.job0.1.x}"),
-        ("{sibling.stable.metadata.x}!", "{runtime.job0.1.x}!"),
-    ],
-)
+@pytest.mark.parametrize(("value", "replaced"), [
+    ("lr{sibling.stable.backend.lr}_{sibling.stable.iters}", "lr1e-4_100"),
+    ({"a": ["{sibling.stable.index}", 1], "b": {"c": "{{x}}"}},
+     {"a": [0, 1], "b": {"c": "{x}"}}),
+    ("{sibling.stable.text}", r"it's \${lr}"),
+    ("x {sibling.stable.text}", r"x it's \${lr}"),
+    ("{all.stable.output_dir}/x_{all.stable.index}",
+     ["/out/job0.1/x_0", "/out/job2.1/x_2"]),
+    (["cat", "{all.stable.name}", "a{all.stable.index}"],
+     ["cat", "job0.1", "job2.1", "a0", "a2"]),
+    ("${base.backend.iters}", 100),
+    ("{sibling.stable.metadata.x}", "{runtime.job0.1.x}"),
+    ("{sibling.stable.metadata.x}!", "{runtime.job0.1.x}!"),
+])  # fmt: skip
 def test_values_of_other_jobs_are_put_in_as_literals(
     world: FakeWorld, value: object, replaced: object
 ) -> None:
     assert before(world, value) == replaced
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{sibling.{aux.n}.name}", "only values that are written"),
-        ("${oc.eval:{output_dir}}", "is not known yet"),
-        (
-            "${oc.eval:{sibling.stable.metadata.x} + 1}",
-            "set it as a parameter of its own",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("{sibling.{aux.n}.name}", "only values that are written"),
+    ("${oc.eval:{output_dir}}", "is not known yet"),
+    ("${oc.eval:{sibling.stable.metadata.x} + 1}", "set it as a parameter of its own"),
+])  # fmt: skip
 def test_what_is_known_too_late_is_refused(
     world: FakeWorld, text: str, said: str
 ) -> None:
@@ -253,9 +220,7 @@ def test_a_finished_text_takes_no_expression(world: FakeWorld) -> None:
     assert found == [r"it's \${lr}", r"xit's \${lr}"]
 
 
-def test_what_a_value_of_the_job_is_made_of_is_finished_first(
-    world: FakeWorld,
-) -> None:
+def test_what_a_value_of_the_job_is_made_of_is_finished_first(world: FakeWorld) -> None:
     asked: list[str] = []
     own = world.find_job(1)[0], world.view(1)
     values = Values(world, 1, own, prepare=asked.append)
@@ -266,31 +231,21 @@ def test_what_a_value_of_the_job_is_made_of_is_finished_first(
 
 
 # ---------------------------------------------------------------- after composing
-@pytest.mark.parametrize(
-    ("value", "resolved"),
-    [
-        ("{output_dir}/x", "/out/job1.1/x"),
-        ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
-        ("a {base.checkpoint_iteration}", "a {runtime.job0.1.checkpoint_iteration}"),
-        (
-            "{runtime.{sibling.stable.name}.checkpoint_iteration}",
-            "{runtime.job0.1.checkpoint_iteration}",
-        ),
-        ("{backend.lr}", 1e-4),
-        ("{iters}", 100),
-        ("lr{backend.lr}", "lr1e-4"),
-        ("${backend.iters}", 100),
-        ("{sibling.stable.name}_${lr}", "job0.1_7"),
-        ("${oc.eval:'_0*2',{sibling.stable.iters}}", 200),
-        (r"\${lr}", "${lr}"),
-        ("{sibling.stable.text}", "it's ${lr}"),
-        ("{sibling.stable.text}${lr}", "it's ${lr}7"),
-        ("{{a}}", "{a}"),
-        (["{all.stable.name}"], ["job0.1", "job2.1"]),
-        ("{all.stable.name}", ["job0.1", "job2.1"]),
-        ("{all.stable.name}_${lr}", ["job0.1_7", "job2.1_7"]),
-    ],
-)
+@pytest.mark.parametrize(("value", "resolved"), [
+    ("{output_dir}/x", "/out/job1.1/x"),
+    ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
+    ("a {base.checkpoint_iteration}", "a {runtime.job0.1.checkpoint_iteration}"),
+    ("{runtime.{sibling.stable.name}.checkpoint_iteration}",
+     "{runtime.job0.1.checkpoint_iteration}"),
+    ("{backend.lr}", 1e-4), ("{iters}", 100), ("lr{backend.lr}", "lr1e-4"),
+    ("${backend.iters}", 100), ("{sibling.stable.name}_${lr}", "job0.1_7"),
+    ("${oc.eval:'_0*2',{sibling.stable.iters}}", 200), (r"\${lr}", "${lr}"),
+    ("{sibling.stable.text}", "it's ${lr}"),
+    ("{sibling.stable.text}${lr}", "it's ${lr}7"), ("{{a}}", "{a}"),
+    (["{all.stable.name}"], ["job0.1", "job2.1"]),
+    ("{all.stable.name}", ["job0.1", "job2.1"]),
+    ("{all.stable.name}_${lr}", ["job0.1_7", "job2.1_7"]),
+])  # fmt: skip
 def test_conditions_are_resolved_as_a_whole(
     world: FakeWorld, value: object, resolved: object
 ) -> None:

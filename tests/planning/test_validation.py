@@ -9,10 +9,7 @@ import pytest
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import ExecutorSpec, Plan
-from autoexp_tui.planning.validate import (
-    fold_problems,
-    validate_execution_plan,
-)
+from autoexp_tui.planning.validate import fold_problems, validate_execution_plan
 from tests.model.builders import job, plan
 
 
@@ -67,23 +64,16 @@ def test_one_directory_for_two_jobs_is_an_error() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("output_dir", "message"),
-    [
-        ("/logs/b", "its output directory is the log directory of b: /logs/b"),
-        (
-            "/logs/b/out",
-            "its output directory lies inside the log directory of b: /logs/b/out",
-        ),
-        ("/logs", "its output directory holds the log directory of b: /logs/b"),
-        ("/state", "its output directory is the directory of sessions: /state"),
-        (
-            "/state/x",
-            "its output directory lies inside the directory of sessions: /state/x",
-        ),
-        ("/scripts", "its output directory is the directory of scripts: /scripts"),
-    ],
-)
+@pytest.mark.parametrize(("output_dir", "message"), [
+    ("/logs/b", "its output directory is the log directory of b: /logs/b"),
+    ("/logs/b/out",
+     "its output directory lies inside the log directory of b: /logs/b/out"),
+    ("/logs", "its output directory holds the log directory of b: /logs/b"),
+    ("/state", "its output directory is the directory of sessions: /state"),
+    ("/state/x",
+     "its output directory lies inside the directory of sessions: /state/x"),
+    ("/scripts", "its output directory is the directory of scripts: /scripts"),
+])  # fmt: skip
 def test_outputs_do_not_overlap_what_is_ours(output_dir: str, message: str) -> None:
     made = plan(
         job("a", output_dir=output_dir),

@@ -87,15 +87,11 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     assert f"backend.megatron.load={path}" in cooldown.overrides
     assert "backend.megatron.aux.tokens=50000000000" in cooldown.overrides
     assert cooldown.start_conditions == (
-        FileExists(
-            path=f"{path}/latest.txt",
-            timeout_seconds=7200,
-            writer="lr2.5e-4_bsz128_stable",
-        ),
-        MetadataIs(
-            job="lr2.5e-4_bsz128_stable", key="checkpoint_iteration", value=76000
-        ),
-    )
+        FileExists(path=f"{path}/latest.txt", timeout_seconds=7200,
+                   writer="lr2.5e-4_bsz128_stable"),
+        MetadataIs(job="lr2.5e-4_bsz128_stable", key="checkpoint_iteration",
+                   value=76000),
+    )  # fmt: skip
     assert cooldown.depends_on == ("lr2.5e-4_bsz128_stable",)
     assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
     assert (
@@ -107,13 +103,9 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
 def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:
     plan = bench.plan("progressive")
     assert [job.name for job in plan.jobs] == [
-        "lr5e-4_bsz64",
-        "lr5e-4_bsz64_decay_6B",
-        "lr5e-4_bsz64_evaluate",
-        "lr1e-3_bsz64",
-        "lr1e-3_bsz64_decay_6B",
-        "lr1e-3_bsz64_evaluate",
-    ]
+        "lr5e-4_bsz64", "lr5e-4_bsz64_decay_6B", "lr5e-4_bsz64_evaluate",
+        "lr1e-3_bsz64", "lr1e-3_bsz64_decay_6B", "lr1e-3_bsz64_evaluate",
+    ]  # fmt: skip
     decay = plan.jobs[4]
     # 6e9 // 4096 // 64 = 22888; 80 % of it, rounded to a save: 18000.
     assert "backend.megatron.load=/out/lr1e-3_bsz64/checkpoints/iter_18000" in (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,21 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.model.facts import (
-    CommandKey,
-    CommandResult,
-    Fact,
-    FactValue,
-    FileStat,
-    FileText,
-    GlobKey,
-    LogFound,
-    LogKey,
-    Matches,
-    OutsideKey,
-    StatKey,
-    TextKey,
-)
+from autoexp_tui.model import facts as f
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import MOST_TEXT, OutsideFacts
@@ -37,7 +22,12 @@ def facts() -> OutsideFacts:
     return OutsideFacts(ManualClock(utc=123.0))
 
 
-def value(facts: OutsideFacts, key: OutsideKey) -> FactValue:
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def value(facts: OutsideFacts, key: f.OutsideKey) -> Any:
     fact = facts.observe(key)
     assert fact.error == ""
     return fact.value
@@ -52,24 +42,20 @@ def loop_in(directory: Path) -> Path:
 
 def identity(path: Path) -> FileIdentity:
     found = path.stat()
-    return FileIdentity(
-        path=str(path),
-        inode=found.st_ino,
-        size=found.st_size,
-        mtime_ns=found.st_mtime_ns,
-        ctime_ns=found.st_ctime_ns,
-    )
+    times = {"mtime_ns": found.st_mtime_ns, "ctime_ns": found.st_ctime_ns}
+    return FileIdentity(path=str(path), inode=found.st_ino, size=found.st_size, **times)
 
 
-# --------------------------------------------------------------------------- paths
-def test_a_file_has_a_size_and_an_age(facts: OutsideFacts, tmp_path: Path) -> None:
+def test_a_file_has_a_size_and_an_age_or_is_absent(
+    facts: OutsideFacts, tmp_path: Path
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     os.utime(path, (50.0, 50.0))
-    fact = facts.observe(StatKey(str(path)))
-    assert fact == Fact(
-        FileStat(exists=True, size=5, mtime=50.0, file=identity(path)), 1000.0
-    )
+    stat = f.FileStat(exists=True, size=5, mtime=50.0, file=identity(path))
+    assert facts.observe(f.StatKey(str(path))) == f.Fact(stat, 1000.0)
+    for absent in (tmp_path / "none", path / "below"):
+        assert value(facts, f.StatKey(str(absent))) == f.FileStat(exists=False)
 
 
 def test_a_fact_is_as_old_as_the_beginning_of_its_look(
@@ -82,137 +68,85 @@ def test_a_fact_is_as_old_as_the_beginning_of_its_look(
         return look(*words, **options)
 
     monkeypatch.setattr(os, "stat", late)
-    fact = OutsideFacts(clock).observe(StatKey(str(tmp_path)))
+    fact = OutsideFacts(clock).observe(f.StatKey(str(tmp_path)))
     assert clock.monotonic() >= 1030.0
     assert fact.observed_at == 1000.0
 
 
-def test_no_such_file_is_absence(facts: OutsideFacts, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "none", tmp_path / "file" / "below"):
-        assert value(facts, StatKey(str(path))) == FileStat(exists=False)
-
-
-@pytest.mark.parametrize(
-    ("kind", "why"),
-    [
-        (StatKey, "Too many levels of symbolic links"),
-        (TextKey, "it is a symbolic link"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "why"), [
+    (f.StatKey, "Too many levels of symbolic links"),
+    (f.TextKey, "it is a symbolic link"),
+])  # fmt: skip
 def test_what_cannot_be_looked_at_is_unknown_and_not_absent(
-    kind: type[StatKey | TextKey], why: str, facts: OutsideFacts, tmp_path: Path
+    kind: type[f.StatKey | f.TextKey], why: str, facts: OutsideFacts, tmp_path: Path
 ) -> None:
     loop = str(loop_in(tmp_path))
+    assert facts.observe(kind(loop)).error == f"{loop}: {why}"
     for path in (loop, "/" + "x" * 300, "nul\0"):
         fact = facts.observe(kind(path))
         assert fact.value is None
         assert fact.error != ""
-        if path == loop:
-            assert fact.error == f"{loop}: {why}"
 
 
-# ---------------------------------------------------------------------------- globs
 def test_matches_come_newest_last(facts: OutsideFacts, tmp_path: Path) -> None:
     for name, age in (("iter_1", 30.0), ("iter_2", 10.0), ("iter_3", 20.0)):
         (tmp_path / name).write_bytes(b"x" * int(age))
         os.utime(tmp_path / name, (age, age))
-    assert value(facts, GlobKey(f"{tmp_path}/iter_*")) == Matches(
-        paths=tuple(str(tmp_path / n) for n in ("iter_2", "iter_3", "iter_1")),
-        largest=30,
-        files=tuple(identity(tmp_path / n) for n in ("iter_2", "iter_3", "iter_1")),
+    found = [tmp_path / name for name in ("iter_2", "iter_3", "iter_1")]
+    files = tuple(map(identity, found))
+    assert value(facts, f.GlobKey(f"{tmp_path}/iter_*")) == f.Matches(
+        paths=tuple(map(str, found)), largest=30, files=files
     )
-
-
-def test_a_pattern_without_matches_is_absence(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    for pattern in ("*", "none/*/deep", "**/none"):
-        assert value(facts, GlobKey(f"{tmp_path}/{pattern}")) == Matches()
 
 
 def test_patterns_go_down_directories(facts: OutsideFacts, tmp_path: Path) -> None:
-    deep = tmp_path / "a" / "b" / "done.txt"
-    deep.parent.mkdir(parents=True)
-    deep.touch()
-    (tmp_path / ".hidden").mkdir()
-    (tmp_path / ".hidden" / "done.txt").touch()
-    for pattern in ("**/done.txt", "*/*/done.txt", "a/[ab]/do?e.txt", "a/b/done.txt"):
-        found = value(facts, GlobKey(f"{tmp_path}/{pattern}"))
-        assert isinstance(found, Matches)
-        assert found.paths == (str(deep),), pattern
-
-
-def test_a_link_to_nothing_is_no_match(facts: OutsideFacts, tmp_path: Path) -> None:
+    for place in ("a/b", ".hidden"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "done.txt").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "none")
-    assert value(facts, GlobKey(f"{tmp_path}/*")) == Matches()
+    for pattern in ("**/done.txt", "*/*/done.txt", "a/[ab]/do?e.txt", "a/b/done.txt"):
+        found = value(facts, f.GlobKey(f"{tmp_path}/{pattern}"))
+        assert found.paths == (f"{tmp_path}/a/b/done.txt",), pattern
+    for pattern in ("d*", "none/*/deep", "**/none"):
+        assert value(facts, f.GlobKey(f"{tmp_path}/{pattern}")) == f.Matches()
 
 
-def test_a_directory_that_cannot_be_listed_is_unknown_and_not_empty(
+def test_a_directory_that_cannot_be_listed_is_unknown_unless_another_has_a_match(
     facts: OutsideFacts, tmp_path: Path
 ) -> None:
     loop_in(tmp_path)
-    fact = facts.observe(GlobKey(f"{tmp_path}/loop/*"))
+    fact = facts.observe(f.GlobKey(f"{tmp_path}/loop/*"))
     assert fact.value is None
     assert "symbolic links" in fact.error
-
-
-def test_what_was_found_counts_although_something_else_could_not_be_looked_at(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    loop_in(tmp_path)
     (tmp_path / "good").mkdir()
     (tmp_path / "good" / "file").touch()
-    found = value(facts, GlobKey(f"{tmp_path}/*/file"))
-    assert isinstance(found, Matches)
+    found = value(facts, f.GlobKey(f"{tmp_path}/*/file"))
     assert found.paths == (f"{tmp_path}/good/file",)
 
 
-# ----------------------------------------------------------------------------- text
 def test_a_small_file_gives_its_text(facts: OutsideFacts, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes("iteration 8000 é \xff".encode("latin-1"))
-    file = identity(tmp_path / "file")
-    assert value(facts, TextKey(str(tmp_path / "file"))) == FileText(
-        "iteration 8000 ? ?", file
-    )
-    assert value(facts, TextKey(str(tmp_path / "none"))) == FileText(None)
+    path = tmp_path / "file"
+    key = f.TextKey(str(path))
+    assert value(facts, key) == f.FileText(None)
+    path.write_bytes("iteration 8000 é \xff".encode("latin-1"))
+    assert value(facts, key) == f.FileText("iteration 8000 ? ?", identity(path))
+    path.write_bytes(b"x" * (MOST_TEXT + 1))
+    assert "larger than" in facts.observe(key).error
 
 
-@pytest.mark.parametrize(
-    ("pattern", "holds"),
-    [
-        (r"^\d+$", True),
-        (r"^done$", True),
-        (r"failed: .$", True),
-        (r"a\nb", False),
-        (r"(\w+\s?)+;", False),
-    ],
-)
 def test_a_pattern_is_searched_where_the_file_is_read(
-    facts: OutsideFacts, tmp_path: Path, pattern: str, holds: bool
+    facts: OutsideFacts, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"a\r\n8000\r\ndone\r\nfailed: \xff\n")
-    key = TextKey(str(tmp_path / "file"), pattern)
-    found = value(facts, key)
-    assert isinstance(found, FileText)
-    assert (found.text, found.holds) == ("", holds)
+    holds = {r"^\d+$": True, r"^done$": True, r"failed: .$": True, r"a\nb": False}
+    for pattern, wanted in {**holds, r"(\w+\s?)+;": False}.items():
+        found = value(facts, f.TextKey(str(tmp_path / "file"), pattern))
+        assert (found.text, found.holds) == ("", wanted), pattern
 
 
-def test_a_large_file_is_an_error(facts: OutsideFacts, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"x" * (MOST_TEXT + 1))
-    assert "larger than" in facts.observe(TextKey(str(tmp_path / "file"))).error
-
-
-# ----------------------------------------------------------------------------- logs
-def log_key(path: Path | str, pattern: str = "FATAL", **more: object) -> LogKey:
+def log_key(path: Path | str, pattern: str = "FATAL", **more: Any) -> f.LogKey:
     fields = {"glob": False, "check_mode": "any", "tail_bytes": 1 << 20, **more}
-    return LogKey(str(path), pattern, **fields)  # type: ignore[arg-type]
-
-
-def searched(facts: OutsideFacts, key: LogKey) -> LogFound:
-    found = value(facts, key)
-    assert isinstance(found, LogFound)
-    return found
+    return f.LogKey(str(path), pattern, **fields)
 
 
 def append(path: Path, text: str) -> None:
@@ -221,128 +155,88 @@ def append(path: Path, text: str) -> None:
 
 
 def test_a_pattern_is_found_in_what_was_appended(
-    facts: OutsideFacts, tmp_path: Path
+    facts: OutsideFacts, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "log"
     key = log_key(log, r"^FATAL: \w+$")
-    assert value(facts, key) == LogFound(files=0)
+    assert value(facts, key) == f.LogFound(files=0)
     append(log, "fine\n")
-    assert value(facts, key) == LogFound(files=1)
+    assert value(facts, key) == f.LogFound(files=1)
+    with monkeypatch.context() as nothing_new_costs_no_read:
+        nothing_new_costs_no_read.delattr(os, "pread")
+        assert value(facts, key) == f.LogFound(files=1)
     append(log, "FATAL: disk\nfine again\n")
-    assert value(facts, key) == LogFound(
-        files=1, matched=1, line="FATAL: disk", path=str(log)
-    )
+    found = f.LogFound(files=1, matched=1, line="FATAL: disk", path=str(log))
+    assert value(facts, key) == found
 
 
-def test_a_replaced_log_is_searched_anew(facts: OutsideFacts, tmp_path: Path) -> None:
-    log = tmp_path / "current.log"
-    append(tmp_path / "run0", "FATAL\n")
+def test_a_log_that_was_replaced_or_cut_is_searched_anew(
+    facts: OutsideFacts, log: Path, tmp_path: Path
+) -> None:
+    append(tmp_path / "run0", "fine\nFATAL\n")
     append(tmp_path / "run1", "a fresh start, not even shorter\n")
     log.symlink_to("run0")
-    value(facts, log_key(log))
+    assert value(facts, log_key(log)).matched == 1
     log.unlink()
     log.symlink_to("run1")
-    assert value(facts, log_key(log)) == LogFound(files=1)
-
-
-def test_a_log_that_was_cut_is_searched_anew(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    append(log, "fine\nFATAL\n")
-    value(facts, log_key(log))
+    assert value(facts, log_key(log)) == f.LogFound(files=1)
+    append(log, "FATAL\n")
+    assert value(facts, log_key(log)).matched == 1
     log.write_text("fine\n")
-    assert value(facts, log_key(log)) == LogFound(files=1)
+    assert value(facts, log_key(log)) == f.LogFound(files=1)
 
 
-def test_of_an_old_log_only_the_tail_is_searched(
-    facts: OutsideFacts, tmp_path: Path
+def test_of_an_old_log_the_tail_and_of_a_new_one_all_is_searched(
+    facts: OutsideFacts, log: Path, tmp_path: Path
 ) -> None:
-    log = tmp_path / "log"
     append(log, "FATAL long ago\n" + "fine\n" * 100)
     key = log_key(log, tail_bytes=100)
-    assert value(facts, key) == LogFound(files=1)
+    assert value(facts, key) == f.LogFound(files=1)
     append(log, "FATAL now\n")
-    assert searched(facts, key).line == "FATAL now"
-
-
-def test_a_log_that_came_after_the_first_look_is_searched_from_its_start(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    key = log_key(tmp_path / "*.log", glob=True, tail_bytes=10)
-    value(facts, key)
+    assert value(facts, key).line == "FATAL now"
+    later = log_key(tmp_path / "*.log", glob=True, tail_bytes=10)
+    value(facts, later)
     append(tmp_path / "new.log", "FATAL\n" + "fine\n" * 100)
-    assert searched(facts, key).matched == 1
+    assert value(facts, later).matched == 1
 
 
 @pytest.mark.parametrize("cut", range(1, 24, 3))
 def test_a_pattern_is_found_wherever_a_look_fell(
-    cut: int, facts: OutsideFacts, tmp_path: Path
+    cut: int, facts: OutsideFacts, log: Path
 ) -> None:
-    log = tmp_path / "log"
     text = "one\nFATAL: the\nreason\nend\n"
     key = log_key(log, r"FATAL: the\nreason")
     append(log, text[:cut])
     value(facts, key)
     append(log, text[cut:])
-    assert searched(facts, key).matched == 1
-
-
-def test_a_pattern_across_two_chunks_is_found(
-    facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fact_source, "_CHUNK", 64)
-    log = tmp_path / "log"
-    append(log, "x" * 40 + "\n" + "y" * 18 + "FATAL\n" + "z" * 30 + "\n")
-    assert searched(facts, log_key(log)).line == "y" * 18 + "FATAL"
+    assert value(facts, key).matched == 1
 
 
 def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
-    facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    facts: OutsideFacts, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    large = log.with_name("large")
+    large.write_bytes(b"ab" * (1 << 20) + b"\nFATAL\n")
+    key = log_key(large, "[ab]{900}#|FATAL", tail_bytes=4 << 20)
+    of_large = [value(facts, key).matched for _ in range(40)]
+    assert of_large.index(1) > 10
+    assert of_large[-1] == 1
     monkeypatch.setattr(fact_source, "_CHUNK", 64)
+    across = log.with_name("across")
+    append(across, "x" * 40 + "\n" + "y" * 18 + "FATAL\n" + "z" * 30 + "\n")
+    assert value(facts, log_key(across)).line == "y" * 18 + "FATAL"
     monkeypatch.setattr(fact_source, "LOOK_BYTES", 128)
-    log = tmp_path / "log"
     append(log, "0123456\n" * 40 + "FATAL\n")
-    matched = [searched(facts, log_key(log)).matched for _ in range(5)]
-    assert matched[0] == 0
-    assert matched[-1] == 1
-
-
-def test_a_look_for_a_large_pattern_searches_less(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(b"ab" * (1 << 20) + b"\nFATAL\n")
-    large = log_key(log, "[ab]{900}#|FATAL", tail_bytes=4 << 20)
-    matched = [searched(facts, large).matched for _ in range(40)]
-    assert matched.index(1) > 10
-    assert matched[-1] == 1
-
-
-def test_nothing_new_costs_no_read(
-    facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = tmp_path / "log"
-    append(log, "fine\n")
-    value(facts, log_key(log))
-
-    def no_read(*_: object) -> bytes:
-        raise AssertionError("read again")
-
-    monkeypatch.setattr(os, "pread", no_read)
-    assert value(facts, log_key(log)) == LogFound(files=1)
+    matched = [value(facts, log_key(log)).matched for _ in range(5)]
+    assert (matched[0], matched[-1]) == (0, 1)
 
 
 def test_each_log_of_a_glob_counts(facts: OutsideFacts, tmp_path: Path) -> None:
     key = log_key(tmp_path / "*.log", glob=True, check_mode="all")
     append(tmp_path / "a.log", "FATAL\n")
-    append(tmp_path / "b.log", "fine\n")
-    found = searched(facts, key)
-    assert (found.files, found.matched) == (2, 1)
-    append(tmp_path / "b.log", "FATAL\n")
-    found = searched(facts, key)
-    assert (found.files, found.matched) == (2, 2)
+    for text, matched in (("fine\n", 1), ("FATAL\n", 2)):
+        append(tmp_path / "b.log", text)
+        found = value(facts, key)
+        assert (found.files, found.matched) == (2, matched)
 
 
 def test_a_log_that_cannot_be_read_is_unknown_unless_it_cannot_matter(
@@ -356,74 +250,62 @@ def test_a_log_that_cannot_be_read_is_unknown_unless_it_cannot_matter(
     append(tmp_path / "a.log", "FATAL\n")
     assert facts.observe(some).error == ""
     assert "not a regular file" in facts.observe(every).error
+    assert facts.observe(log_key(tmp_path / "a.log", "(")).error != ""
 
 
-def test_a_pattern_that_does_not_compile_is_an_error(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    append(tmp_path / "log", "x\n")
-    assert facts.observe(log_key(tmp_path / "log", "(")).error != ""
-
-
-# ------------------------------------------------------------------------- commands
-def command(facts: OutsideFacts, *words: str, timeout: float = 20.0) -> CommandResult:
-    found = value(facts, CommandKey(words, timeout))
-    assert isinstance(found, CommandResult)
+def command(facts: OutsideFacts, *words: str, timeout: float = 20.0) -> f.CommandResult:
+    found = value(facts, f.CommandKey(words, timeout))
+    assert isinstance(found, f.CommandResult)
     return found
 
 
-def test_a_command_gives_its_exit_code_and_the_end_of_its_output(
-    facts: OutsideFacts,
+QUIET = "import os, time; os.close(1); os.close(2); time.sleep(0.1); os._exit(6)"
+
+
+@pytest.mark.parametrize(("words", "code", "detail"), [
+    (("sh", "-c", "echo out; echo err >&2; exit 3"), 3, "out\nerr"),
+    (("echo", "$HOME; `id`"), 0, "$HOME; `id`"),
+    (("sh", "-c", "kill -KILL $$"), 137, ""), ((sys.executable, "-c", QUIET), 6, ""),
+], ids=["both outputs", "no shell", "128 and the signal", "waited for"])  # fmt: skip
+def test_a_command_ends_with_its_code(
+    facts: OutsideFacts, words: tuple[str, ...], code: int, detail: str
 ) -> None:
-    script = "echo out; echo err >&2; exit 3"
-    assert command(facts, "sh", "-c", script) == CommandResult(3, "out\nerr")
+    assert command(facts, *words) == f.CommandResult(code, detail)
+
+
+def test_of_a_long_output_the_end_is_kept(facts: OutsideFacts) -> None:
     noisy = command(facts, "sh", "-c", "seq 100000; echo the end")
     assert noisy.exit_code == 0
     assert noisy.detail.endswith("the end")
     assert len(noisy.detail) <= 2000
 
 
-QUIET = "import os, time; os.close(1); os.close(2); time.sleep(0.1); os._exit(6)"
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "detail"),
-    [
-        pytest.param(("echo", "$HOME; `id`"), 0, "$HOME; `id`", id="no shell"),
-        pytest.param(("sh", "-c", "kill -KILL $$"), 137, "", id="128 and the signal"),
-        pytest.param((sys.executable, "-c", QUIET), 6, "", id="waited for"),
-    ],
-)
-def test_a_command_ends_with_its_code(
-    facts: OutsideFacts, words: tuple[str, ...], code: int, detail: str
-) -> None:
-    assert command(facts, *words) == CommandResult(code, detail)
-
-
 def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> None:
-    for words in (("/no/such/command",), ("/",), ()):
+    for words in (("/",), ()):
         result = command(facts, *words)
         assert result.exit_code is None
         assert result.detail.startswith("cannot start")
-    detail = command(facts, "/no/such/command").detail
-    assert detail == "cannot start: No such file or directory: /no/such/command"
+    assert command(facts, "/no/such/command") == f.CommandResult(
+        None, "cannot start: No such file or directory: /no/such/command"
+    )
 
 
-def test_a_command_that_takes_too_long_is_ended_with_all_it_started(
-    facts: OutsideFacts, tmp_path: Path
+@pytest.mark.parametrize(("end", "timeout", "code", "detail"), [
+    ("echo begun; wait", 0.3, None, "ran longer than 0.3 s\nbegun"),
+    ("exit 4", 20.0, 4, ""),
+])  # fmt: skip
+def test_what_a_command_started_is_ended_with_it_and_holds_nothing_up(
+    facts: OutsideFacts,
+    tmp_path: Path,
+    end: str,
+    timeout: float,
+    code: int,
+    detail: str,
 ) -> None:
-    script = f"sleep 60 & echo $! > {tmp_path}/pid; echo begun; wait"
-    result = command(facts, "sh", "-c", script, timeout=0.3)
-    assert result == CommandResult(None, "ran longer than 0.3 s\nbegun")
-    assert gone(int((tmp_path / "pid").read_text()))
-
-
-def test_what_a_command_leaves_behind_does_not_hold_it_up(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    script = f"sleep 60 & echo $! > {tmp_path}/pid; exit 4"
     started = time.monotonic()
-    assert command(facts, "sh", "-c", script).exit_code == 4
+    script = f"sleep 60 & echo $! > {tmp_path}/pid; {end}"
+    result = command(facts, "sh", "-c", script, timeout=timeout)
+    assert result == f.CommandResult(code, detail)
     assert time.monotonic() - started < 10
     assert gone(int((tmp_path / "pid").read_text()))
 
@@ -440,25 +322,3 @@ def gone(pid: int) -> bool:
             return True
         time.sleep(0.01)
     return False
-
-
-HANGS = """
-import sys
-from pathlib import Path
-from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.model.facts import LogKey
-from autoexp_tui.testing.clock import ManualClock
-log = Path(sys.argv[1])
-log.write_text("a" * 60 + "b" + chr(10) + "first" + chr(10) + "aaa" + chr(10))
-key = LogKey(str(log), "^(a+)+$", glob=False, check_mode="any", tail_bytes=1 << 20)
-print(OutsideFacts(ManualClock(utc=1.0)).observe(key).value.line)
-"""
-
-
-def test_a_pattern_that_a_line_would_hold_up_is_found_behind_it(tmp_path: Path) -> None:
-    # In a process of its own, since nothing in this one could end it.
-    words = [sys.executable, "-c", HANGS, str(tmp_path / "log")]
-    done = subprocess.run(
-        words, timeout=30, check=False, capture_output=True, text=True
-    )
-    assert done.stdout.strip() == "aaa", done.stderr

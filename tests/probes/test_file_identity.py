@@ -10,53 +10,35 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.conditions.kinds import FileContent, FileExists, LogPattern
-from autoexp_tui.model.condition import EvalContext, evaluate
-from autoexp_tui.model.facts import (
-    Fact,
-    FactKey,
-    FileStat,
-    JobFact,
-    JobKey,
-    LogFound,
-    Moment,
-    StatKey,
-)
+from autoexp_tui.model import facts as f
+from autoexp_tui.model.condition import Condition, EvalContext, evaluate
 from autoexp_tui.model.outputs import SetAside
-from autoexp_tui.model.states import JobState, Verdict
+from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
 
-Change = Callable[[Path], object]
 HOUR = 3600.0
-NOW = Moment(t=0.0, utc=0.0, lived=0.0)
-
-
-@pytest.fixture
-def facts() -> OutsideFacts:
-    return OutsideFacts(ManualClock())
+NOW = f.Moment(t=0.0, utc=0.0, lived=0.0)
 
 
 class World:
     """The newest facts, and a writer whose file was set aside."""
 
-    def __init__(self, facts: OutsideFacts, aside: SetAside) -> None:
-        self._facts = facts
-        self._writer = JobFact(JobState.RUNNING, aside={aside.file.path: aside})
+    def __init__(self, path: Path) -> None:
+        self._facts = OutsideFacts(ManualClock())
+        stat = self._facts.observe(f.StatKey(str(path))).value
+        assert isinstance(stat, f.FileStat)
+        assert stat.file is not None
+        aside = {str(path): SetAside(file=stat.file, attempt=1)}
+        self._writer = f.JobFact(JobState.RUNNING, aside=aside)
 
-    def get(self, key: FactKey) -> Fact | None:
-        if isinstance(key, JobKey):
-            return Fact(self._writer, 0.0)
+    def get(self, key: f.FactKey) -> f.Fact | None:
+        if isinstance(key, f.JobKey):
+            return f.Fact(self._writer, 0.0)
         return self._facts.observe(key)  # type: ignore[arg-type]
 
-
-def judged(facts: OutsideFacts, path: Path, spec: FileExists, then: Change) -> Verdict:
-    """What `spec` says when the file was set aside, and then something happened."""
-    stat = facts.observe(StatKey(str(path))).value
-    assert isinstance(stat, FileStat)
-    assert stat.file is not None
-    aside = SetAside(file=stat.file, attempt=1)
-    then(path)
-    return evaluate(spec, World(facts, aside), NOW, EvalContext(job="b"))
+    def say(self, spec: Condition) -> str:
+        return evaluate(spec, self, NOW, EvalContext(job="b")).why.code
 
 
 def _copy_kept(path: Path) -> None:
@@ -82,93 +64,55 @@ def _as_long_ago(path: Path) -> None:
     os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-@pytest.mark.parametrize(
-    "then",
-    [
-        _copy_kept,
-        _hour_back,
-        _as_long_ago,
-        lambda path: path.write_bytes(b"longer"),
-        lambda path: (path.unlink(), path.write_bytes(b"x")),
-    ],
-)
-def test_a_file_that_was_written_since_counts(
-    facts: OutsideFacts, tmp_path: Path, then: Change
+@pytest.mark.parametrize(("then", "said"), [
+    (_copy_kept, "file_there"), (_hour_back, "file_there"),
+    (_as_long_ago, "file_there"),
+    (lambda path: path.write_bytes(b"longer"), "file_there"),
+    (lambda path: (path.unlink(), path.write_bytes(b"x")), "file_there"),
+    (Path.read_bytes, "waits_for_new_file"),
+])  # fmt: skip
+def test_a_file_that_was_written_since_counts_and_one_that_was_read_does_not(
+    tmp_path: Path, then: Callable[[Path], object], said: str
 ) -> None:
     path = tmp_path / "done"
     path.write_bytes(b"x")
     os.utime(path, (1e9, 1e9))
-    spec = FileExists(path=str(path), writer="a")
-    assert judged(facts, path, spec, then).why.code == "file_there"
+    world = World(path)
+    then(path)
+    assert world.say(FileExists(path=str(path), writer="a")) == said
 
 
-def test_a_file_that_was_only_read_does_not_count(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    path = tmp_path / "done"
-    path.write_bytes(b"x")
-    spec = FileExists(path=str(path), writer="a")
-    verdict = judged(facts, path, spec, Path.read_bytes)
-    assert verdict.why.code == "waits_for_new_file"
+def test_of_several_matches_those_that_were_not_there_count(tmp_path: Path) -> None:
+    (tmp_path / "iter_1").write_bytes(b"a long text")
+    world = World(tmp_path / "iter_1")
+    spec = FileExists(path=f"{tmp_path}/iter_*", glob=True, writer="a", min_size=3)
+    for data, said in ((b"x", "file_small"), (b"xxx", "file_there")):
+        (tmp_path / "iter_2").write_bytes(data)
+        assert world.say(spec) == said
 
 
-def test_of_several_matches_those_that_were_not_there_count(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    path = tmp_path / "iter_1"
-    path.write_bytes(b"a long text")
-    glob = FileExists(path=f"{tmp_path}/iter_*", glob=True, writer="a", min_size=3)
-
-    def small(path: Path) -> None:
-        path.with_name("iter_2").write_bytes(b"x")
-
-    def large(path: Path) -> None:
-        path.with_name("iter_2").write_bytes(b"xxx")
-
-    assert judged(facts, path, glob, small).why.code == "file_small"
-    assert judged(facts, path, glob, large).why.code == "file_there"
-
-
-def test_a_text_that_was_there_does_not_count(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
+def test_a_text_that_was_there_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "latest.txt"
     path.write_text("8000")
-    spec = FileContent(path=str(path), pattern="8000", writer="a")
-    stat = facts.observe(StatKey(str(path))).value
-    assert isinstance(stat, FileStat)
-    assert stat.file is not None
-    world = World(facts, SetAside(file=stat.file))
-    ctx = EvalContext(job="b")
-    assert evaluate(spec, world, NOW, ctx).why.code == "waits_for_new_file"
+    spec, world = FileContent(path=str(path), pattern="8000", writer="a"), World(path)
+    assert world.say(spec) == "waits_for_new_file"
     path.write_text("8000\n")
-    assert evaluate(spec, world, NOW, ctx).why.code == "text_there"
+    assert world.say(spec) == "text_there"
 
 
-def found(facts: OutsideFacts, path: Path, skip: tuple[tuple[int, int], ...]) -> int:
-    spec = LogPattern(log_path=str(path), pattern="ready", skip=skip)
-    value = facts.observe(spec.key).value
-    assert isinstance(value, LogFound)
-    return value.matched
+def test_of_a_log_only_what_came_after_is_searched(tmp_path: Path) -> None:
+    path, facts = tmp_path / "log", OutsideFacts(ManualClock())
 
+    def found(*skip: int) -> int:
+        skips = tuple((path.stat().st_ino, size) for size in skip)
+        spec = LogPattern(log_path=str(path), pattern="ready", skip=skips)
+        value = facts.observe(spec.key).value
+        assert isinstance(value, f.LogFound)
+        return value.matched
 
-def test_of_a_log_only_what_came_after_is_searched(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    path = tmp_path / "log"
     path.write_text("ready\n")
-    skip = ((path.stat().st_ino, 6),)
-    assert found(facts, path, ()) == 1
-    assert found(facts, path, skip) == 0
+    assert [found(), found(6)] == [1, 0]
     with path.open("a") as log:
         log.write("ready\n")
-    assert found(facts, path, skip) == 1
-
-
-def test_a_log_that_was_cut_short_is_searched_whole(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
-    path = tmp_path / "log"
-    path.write_text("ready\n")
-    skip = ((path.stat().st_ino, 1000),)
-    assert found(facts, path, skip) == 1
+    assert found(6) == 1
+    assert found(1000) == 1  # it was cut short

@@ -269,14 +269,7 @@ class FakeParser:
 
 
 _CONDITIONS: Mapping[str, Any] = {
-    "FileExists": FileExists,
-    "FileContent": FileContent,
-    "Metadata": MetadataIs,
-    "SlurmState": JobStateIs,
-    "Command": CommandPasses,
-    "LogPattern": LogPattern,
-    "Time": TimeReached,
-    "Approval": Approval,
-    "Composite": Composite,
-    "Not": Not,
-}
+    "FileExists": FileExists, "FileContent": FileContent, "Metadata": MetadataIs,
+    "SlurmState": JobStateIs, "Command": CommandPasses, "LogPattern": LogPattern,
+    "Time": TimeReached, "Approval": Approval, "Composite": Composite, "Not": Not,
+}  # fmt: skip

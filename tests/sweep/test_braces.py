@@ -14,19 +14,10 @@ from autoexp_tui.sweep.interpolation_scanner import (
 )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "${a}",
-        "${a.${b}}",
-        "${f:{a:1}}",
-        "${f:'}'}",
-        '${f:"}"}',
-        "${f:'\\'}'}",
-        "${f:'${g:\"}\"}'}",
-        "${oc.eval:int(${a}*2)}",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "${a}", "${a.${b}}", "${f:{a:1}}", "${f:'}'}", '${f:"}"}', "${f:'\\'}'}",
+    "${f:'${g:\"}\"}'}", "${oc.eval:int(${a}*2)}",
+])  # fmt: skip
 def test_an_interpolation_ends_at_its_brace(text: str) -> None:
     assert find_interpolation_end(f"{text} }}", 0) == len(text)
 
@@ -40,11 +31,8 @@ def test_what_does_not_close_has_no_end(text: str) -> None:
 
 def test_text_comes_in_pieces() -> None:
     assert list(split_interpolations(r"a${b}c\${d}${e}")) == [
-        ("a", False),
-        ("${b}", True),
-        (r"c\${d}", False),
-        ("${e}", True),
-    ]
+        ("a", False), ("${b}", True), (r"c\${d}", False), ("${e}", True),
+    ]  # fmt: skip
 
 
 @given(st.text(alphabet="${}'\"\\ab.", max_size=40))

@@ -19,66 +19,28 @@ def value(text: str, **names: object) -> object:
     return compile_expression(text).evaluate(names)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1  # one\n+ 2", 3),
-        ("1  # it's one\r\n+ 2  # and two", 3),
-        ("# a head\n1", 1),
-        ("'a # b'  # c", "a # b"),
-        ("'it\\'s # b' + \"#\"", "it's # b#"),
-        ('"#"', "#"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("1  # one\n+ 2", 3), ("1  # it's one\r\n+ 2  # and two", 3), ("# a head\n1", 1),
+    ("'a # b'  # c", "a # b"), ("'it\\'s # b' + \"#\"", "it's # b#"), ('"#"', "#"),
+])  # fmt: skip
 def test_a_comment_ends_with_its_own_line(text: str, expected: object) -> None:
     assert value(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1 + 2 * 3", 7),
-        ("(1 + 2) * 3", 9),
-        ("7 // 2", 3),
-        ("7 % 4", 3),
-        ("7 / 2", 3.5),
-        ("2 ** 10", 1024),
-        ("2 ** -1", 0.5),
-        ("2 ** 0.5", 2**0.5),
-        ("(-1) ** 999999999999", -1),
-        ("0 ** 99999999999", 0),
-        ("9.5 ** 0", 1.0),
-        ("-3 + +4", 1),
-        ("not 1", False),
-        ("1 < 2 <= 2 != 3", True),
-        ("1 < 2 > 5", False),
-        ("'b' in 'abc'", True),
-        ("3 in (1, 2)", False),
-        ("1 in 'a1'", False),
-        ("3 not in [1, 2]", True),
-        ("[1] in {1, 2}", False),
-        ("'a' < 'b'", True),
-        ("None is None", True),
-        ("1 is not None", True),
-        ("1 if 0 else 2", 2),
-        ("0 or 'x'", "x"),
-        ("0 and fails", 0),
-        ("'a' + 'b'", "ab"),
-        ("int('12') + int(3.9)", 15),
-        ("float('1e-4')", 1e-4),
-        ("round(2.567, 1)", 2.6),
-        ("round(2.5)", 2),
-        ("abs(-3)", 3),
-        ("min(3, 1, 2)", 1),
-        ("max([3, 1, 2])", 3),
-        ("sum([1, 2.5])", 3.5),
-        ("len('abc') + len([1])", 4),
-        ("str(5)", "5"),
-        ("{1, 2} == {2, 1}", True),
-        ("True + 1", 2),
-        ("1\n + 2", 3),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("1 + 2 * 3", 7), ("(1 + 2) * 3", 9), ("7 // 2", 3), ("7 % 4", 3), ("7 / 2", 3.5),
+    ("2 ** 10", 1024), ("2 ** -1", 0.5), ("2 ** 0.5", 2**0.5),
+    ("(-1) ** 999999999999", -1), ("0 ** 99999999999", 0), ("9.5 ** 0", 1.0),
+    ("-3 + +4", 1), ("not 1", False), ("1 < 2 <= 2 != 3", True), ("1 < 2 > 5", False),
+    ("'b' in 'abc'", True), ("3 in (1, 2)", False), ("1 in 'a1'", False),
+    ("3 not in [1, 2]", True), ("[1] in {1, 2}", False), ("'a' < 'b'", True),
+    ("None is None", True), ("1 is not None", True), ("1 if 0 else 2", 2),
+    ("0 or 'x'", "x"), ("0 and fails", 0), ("'a' + 'b'", "ab"),
+    ("int('12') + int(3.9)", 15), ("float('1e-4')", 1e-4), ("round(2.567, 1)", 2.6),
+    ("round(2.5)", 2), ("abs(-3)", 3), ("min(3, 1, 2)", 1), ("max([3, 1, 2])", 3),
+    ("sum([1, 2.5])", 3.5), ("len('abc') + len([1])", 4), ("str(5)", "5"),
+    ("{1, 2} == {2, 1}", True), ("True + 1", 2), ("1\n + 2", 3),
+])  # fmt: skip
 def test_computes_as_python_does(text: str, expected: object) -> None:
     found = value(text)
     assert found == expected
@@ -104,34 +66,22 @@ def test_a_name_may_be_called_p() -> None:
     assert compile_expression("p > 1", dotted=True).evaluate({"p": 2}) is True
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        ("   ", "is empty"),
-        ("1 +", "does not parse"),
-        ("a && b", "write `and` for `&&`"),
-        ("a || b", "write `or` for `||`"),
-        ("a.b", "values have no attributes"),
-        ("a[0]", "there are no indices"),
-        ("p['x']", "there are no indices"),
-        ("a & b", "write `and`"),
-        ("a @ b", "an operator that is not allowed"),
-        ("~a", "write `not`"),
-        ("a is b", "write `==`"),
-        ("int(x=1)", "may be called"),
-        ("(lambda: 1)()", "may be called"),
-        ("{x for x in y}", "comprehensions are not allowed"),
-        ("{x: 1 for x in y}", "comprehensions are not allowed"),
-        ("sum(x for x in y)", "comprehensions are not allowed"),
-        ("...", "not a value for configs"),
-        ("int()", "`int` takes one value"),
-        ("round(1, 2, 3)", "`round` takes 1 to 2 values"),
-        ("min()", "`min` takes 1 or more values"),
-        ("x" * 5000, "longer than 4096 characters"),
-        ("x\0", "does not parse"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "is empty"), ("   ", "is empty"), ("1 +", "does not parse"),
+    ("a && b", "write `and` for `&&`"), ("a || b", "write `or` for `||`"),
+    ("a.b", "values have no attributes"), ("a[0]", "there are no indices"),
+    ("p['x']", "there are no indices"), ("a & b", "write `and`"),
+    ("a @ b", "an operator that is not allowed"), ("~a", "write `not`"),
+    ("a is b", "write `==`"), ("int(x=1)", "may be called"),
+    ("(lambda: 1)()", "may be called"),
+    ("{x for x in y}", "comprehensions are not allowed"),
+    ("{x: 1 for x in y}", "comprehensions are not allowed"),
+    ("sum(x for x in y)", "comprehensions are not allowed"),
+    ("...", "not a value for configs"), ("int()", "`int` takes one value"),
+    ("round(1, 2, 3)", "`round` takes 1 to 2 values"),
+    ("min()", "`min` takes 1 or more values"),
+    ("x" * 5000, "longer than 4096 characters"), ("x\0", "does not parse"),
+])  # fmt: skip
 def test_refuses_what_is_not_listed(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message.replace("(", r"\(")):
         compile_expression(text)
@@ -142,31 +92,18 @@ def test_only_the_parameters_take_brackets_in_a_filter() -> None:
         compile_expression("q['a']", dotted=True)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("1 / 0", "divides by zero"),
-        ("[1] + [2]", "wants numbers"),
-        ("'a' < 1", "orders str and int"),
-        ("1 in 2", "holds nothing"),
-        ("int('x')", "invalid literal"),
-        ("int(1e999)", "too large for a number"),
-        ("int([1])", "not 'list'"),
-        ("len(5)", "has no len"),
-        ("abs('a')", "bad operand type"),
-        ("sum(['a'])", "unsupported operand"),
-        ("sum(5)", "wants a list, or several values"),
-        ("min([])", "empty"),
-        ("max(1, 'a')", "not supported between"),
-        ("round('a')", "__round__"),
-        ("(-8) ** 0.5", "has no real value"),
-        ("1e200 ** 2", "too large"),
-        ("{[1]}", "unhashable"),
-        ("nothing", "`nothing` is not known"),
-        ("true", "write `True`"),
-        ("int", r"write `int\(...\)`"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [
+    ("1 / 0", "divides by zero"), ("[1] + [2]", "wants numbers"),
+    ("'a' < 1", "orders str and int"), ("1 in 2", "holds nothing"),
+    ("int('x')", "invalid literal"), ("int(1e999)", "too large for a number"),
+    ("int([1])", "not 'list'"), ("len(5)", "has no len"),
+    ("abs('a')", "bad operand type"), ("sum(['a'])", "unsupported operand"),
+    ("sum(5)", "wants a list, or several values"), ("min([])", "empty"),
+    ("max(1, 'a')", "not supported between"), ("round('a')", "__round__"),
+    ("(-8) ** 0.5", "has no real value"), ("1e200 ** 2", "too large"),
+    ("{[1]}", "unhashable"), ("nothing", "`nothing` is not known"),
+    ("true", "write `True`"), ("int", r"write `int\(...\)`"),
+])  # fmt: skip
 def test_says_why_it_fails(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message):
         value(text)
@@ -189,27 +126,15 @@ def test_none_compares_equal_to_none_only() -> None:
 
 
 HOSTILE = [
-    "10**4000",
-    "*".join(["9" * 300] * 12),
-    "[" * 200 + "]" * 200,
-    "{" * 100,
-    "- " * 2000 + "1",
-    "1" + "+1" * 2000,
-    "2" + "**2" * 1300,
-    "a" + ".a" * 2000,
-    "1 if 1 else " * 300 + "1",
-    "(1," * 41 + ")" * 41,
-    "a" + "(a" * 200,
-    "'" + "\\" * 4001 + "'",
-    "'" + "\\'" * 2000 + "#",
-    "str(10**300)" + "+str(10**300)" * 60,
-    "round(10**300, -10**9)",
-    "max(" * 41 + "1" + ")" * 41,
-    "lambda:" * 500 + "1",
-    "[[" * 19 + "x" + " for x in x]" * 19,
-    "{" + "{1:" * 39,
+    "10**4000", "*".join(["9" * 300] * 12), "[" * 200 + "]" * 200, "{" * 100,
+    "- " * 2000 + "1", "1" + "+1" * 2000, "2" + "**2" * 1300, "a" + ".a" * 2000,
+    "1 if 1 else " * 300 + "1", "(1," * 41 + ")" * 41, "a" + "(a" * 200,
+    "'" + "\\" * 4001 + "'", "'" + "\\'" * 2000 + "#",
+    "str(10**300)" + "+str(10**300)" * 60, "round(10**300, -10**9)",
+    "max(" * 41 + "1" + ")" * 41, "lambda:" * 500 + "1",
+    "[[" * 19 + "x" + " for x in x]" * 19, "{" + "{1:" * 39,
     "f" + "'" * 3 + "{" * 39 + "1" + "}" * 39 + "'" * 3,
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])

@@ -57,13 +57,10 @@ def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> 
     assert find_sibling("stable", HAND, current_index=1) == (0, HAND[0])
 
 
-@pytest.mark.parametrize(
-    ("points", "pattern", "current"),
-    [
-        (HAND, "cooldown", 2),
-        ([SweepPoint(parameters={"stage": "cooldown"})], "stable", 0),
-    ],
-)
+@pytest.mark.parametrize(("points", "pattern", "current"), [
+    (HAND, "cooldown", 2),
+    ([SweepPoint(parameters={"stage": "cooldown"})], "stable", 0),
+])  # fmt: skip
 def test_points_made_by_hand_of_other_families_are_no_siblings(
     points: Sequence[SweepPoint], pattern: str, current: int
 ) -> None:
@@ -105,17 +102,12 @@ def listed(*branches: object) -> Sweep:
 
 RATES = {"params": {"lr": [1, 2]}}
 NESTED = {
-    "groups": [
-        RATES,
-        {
-            "configs": [
-                {"stage": "stable"},
-                {"params": {"scale": [6, 12]}, "defaults": {"stage": "cooldown"}},
-                {"params": {"scale": [6, 12]}, "defaults": {"stage": "evaluate"}},
-            ]
-        },
-    ]
-}
+    "groups": [RATES, {"configs": [{"stage": "stable"},
+                                   {"params": {"scale": [6, 12]},
+                                    "defaults": {"stage": "cooldown"}},
+                                   {"params": {"scale": [6, 12]},
+                                    "defaults": {"stage": "evaluate"}}]}]
+}  # fmt: skip
 REPORT = listed({"groups": [RATES, STAGES]}, "report")
 BY_LABEL = listed(*({**RATES, "defaults": {"stage": stage}} for stage in "ab"))
 ALONE = listed(*({"groups": [{"params": {"lr": [lr]}}, STAGES]} for lr in (1, 7)))
@@ -132,37 +124,24 @@ ZIP = {"type": "zip", "params": {"stage": ["a", "b"], "steps": [10, 20]}}
 WHOLE = listed("stable2", "stable", "x")
 
 
-@pytest.mark.parametrize(
-    ("sweep", "pattern", "found"),
-    [
-        (CROSSED, "cooldown", {at: at + 1 for at in range(0, 8, 2)}),
-        (CROSSED, "stable", {at + 1: at for at in range(0, 8, 2)}),
-        (CROSSED, "stage=stable", {3: 2}),
-        (CROSSED, "_stage=stable", {3: 2}),
-        (CROSSED, "[stage=stable]", {3: 2}),
-        (CROSSED, "[lr=2]", {1: 5}),
-        (CROSSED, "[stage=stable,lr=2]", {1: 4}),
-        (CROSSED, "index=7", {0: 7}),
-        (WHOLE, "stable", {2: 1}),
-        ({"params": {"optim.lr": [1e-4, 5e-4]}}, "lr=0.0005", {0: 1}),
-        (BY_LABEL, "a", {2: 0, 3: 1}),
-        (ALONE, "stable", {1: 0, 3: 2}),
-        (NESTED, "stable", {1: 0, 2: 0, 8: 5}),
-        (NESTED, "cooldown", {3: 1, 4: 2, 8: 6, 9: 7}),
-        ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, "stable", {2: 0, 3: 1}),
-        ({"params": {"stage": ["a", "b"], "lr": [1, 2]}}, "a", {2: 0, 3: 1}),
-        (listed("t", "f g"), "t", {1: 0, 2: 0}),
-        (SHARED, "f", {0: 6, 1: 7, 2: 6, 5: 7}),
-        (KINDS, "[kind=1.0]", {1: 0, 2: 0}),
-        (KINDS, "[kind=2.50]", {0: 1}),
-        ({"groups": [RATES, ZIP]}, "a", {1: 0, 3: 2}),
-        (
-            {"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}},
-            "size=s",
-            {1: 0},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sweep", "pattern", "found"), [
+    (CROSSED, "cooldown", {at: at + 1 for at in range(0, 8, 2)}),
+    (CROSSED, "stable", {at + 1: at for at in range(0, 8, 2)}),
+    (CROSSED, "stage=stable", {3: 2}), (CROSSED, "_stage=stable", {3: 2}),
+    (CROSSED, "[stage=stable]", {3: 2}), (CROSSED, "[lr=2]", {1: 5}),
+    (CROSSED, "[stage=stable,lr=2]", {1: 4}), (CROSSED, "index=7", {0: 7}),
+    (WHOLE, "stable", {2: 1}),
+    ({"params": {"optim.lr": [1e-4, 5e-4]}}, "lr=0.0005", {0: 1}),
+    (BY_LABEL, "a", {2: 0, 3: 1}), (ALONE, "stable", {1: 0, 3: 2}),
+    (NESTED, "stable", {1: 0, 2: 0, 8: 5}),
+    (NESTED, "cooldown", {3: 1, 4: 2, 8: 6, 9: 7}),
+    ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, "stable", {2: 0, 3: 1}),
+    ({"params": {"stage": ["a", "b"], "lr": [1, 2]}}, "a", {2: 0, 3: 1}),
+    (listed("t", "f g"), "t", {1: 0, 2: 0}), (SHARED, "f", {0: 6, 1: 7, 2: 6, 5: 7}),
+    (KINDS, "[kind=1.0]", {1: 0, 2: 0}), (KINDS, "[kind=2.50]", {0: 1}),
+    ({"groups": [RATES, ZIP]}, "a", {1: 0, 3: 2}),
+    ({"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}}, "size=s", {1: 0}),
+])  # fmt: skip
 def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
     sweep: Sweep, pattern: str, found: dict[int, int]
 ) -> None:
@@ -170,20 +149,14 @@ def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
     assert {at: made.find(pattern, at) for at in found} == found
 
 
-@pytest.mark.parametrize(
-    ("sweep", "numbers"),
-    [
-        (BY_LABEL, [0, 1, 0, 1]),
-        (NESTED, [0] * 5 + [1] * 5),
-        ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, [0, 1, 0, 1]),
-        (REPORT, [0, 0, 1, 1, 2]),
-        ({"params": {"a": [1, 2]}}, [0, 1]),
-        (listed("t", "f g"), [0, 0, 0]),
-        (SHARED, [0, 1, 0, 0, 1, 1, 0, 1]),
-        ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
-        ({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}}, [0, 1]),
-    ],
-)
+@pytest.mark.parametrize(("sweep", "numbers"), [
+    (BY_LABEL, [0, 1, 0, 1]), (NESTED, [0] * 5 + [1] * 5),
+    ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, [0, 1, 0, 1]),
+    (REPORT, [0, 0, 1, 1, 2]), ({"params": {"a": [1, 2]}}, [0, 1]),
+    (listed("t", "f g"), [0, 0, 0]), (SHARED, [0, 1, 0, 0, 1, 1, 0, 1]),
+    ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
+    ({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}}, [0, 1]),
+])  # fmt: skip
 def test_jobs_at_one_place_stage_apart_are_a_family(
     sweep: Sweep, numbers: list[int]
 ) -> None:
@@ -196,32 +169,21 @@ def test_jobs_at_one_place_stage_apart_are_a_family(
 SEEDS = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "pattern", "current", "said"),
-    [
-        (CROSSED, "index=8", 0, "indices go from 0 to 7"),
-        (CROSSED, "index=1", 1, "is that job itself"),
-        (CROSSED, "index=x", 0, "an index is a whole number"),
-        (CROSSED, "[=1]", 0, "is no pattern"),
-        (CROSSED, "[lrr=1]", 0, "did you mean `lr`?"),
-        (CROSSED, "stabel", 1, "did you mean `stable`?"),
-        (CROSSED, "cooldown", 1, "No sibling found"),
-        (CROSSED, "[lr=9]", 0, "no job beside it has that lr"),
-        (REPORT, "cooldown", 4, "2 siblings match"),
-        (
-            listed("a b", {**listed("a b"), "filter": "stage != 'a'"}),
-            "a",
-            2,
-            "removed by the filter `stage != 'a'` at sweep.groups.1.filter",
-        ),
-        (
-            listed(SEEDS, "f g"),
-            "t",
-            2,
-            "they are job 0 (stage=t, seed=1); job 1 (stage=t, seed=2)",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sweep", "pattern", "current", "said"), [
+    (CROSSED, "index=8", 0, "indices go from 0 to 7"),
+    (CROSSED, "index=1", 1, "is that job itself"),
+    (CROSSED, "index=x", 0, "an index is a whole number"),
+    (CROSSED, "[=1]", 0, "is no pattern"),
+    (CROSSED, "[lrr=1]", 0, "did you mean `lr`?"),
+    (CROSSED, "stabel", 1, "did you mean `stable`?"),
+    (CROSSED, "cooldown", 1, "No sibling found"),
+    (CROSSED, "[lr=9]", 0, "no job beside it has that lr"),
+    (REPORT, "cooldown", 4, "2 siblings match"),
+    (listed("a b", {**listed("a b"), "filter": "stage != 'a'"}), "a", 2,
+     "removed by the filter `stage != 'a'` at sweep.groups.1.filter"),
+    (listed(SEEDS, "f g"), "t", 2,
+     "they are job 0 (stage=t, seed=1); job 1 (stage=t, seed=2)"),
+])  # fmt: skip
 def test_what_finds_no_one_sibling_says_why(
     sweep: Sweep, pattern: str, current: int, said: str
 ) -> None:
@@ -229,20 +191,13 @@ def test_what_finds_no_one_sibling_says_why(
 
 
 LIST_AND_CROSS: Sweep = {
-    "groups": [
-        {"params": {"lr": [1, 2], "batch": [64, 128]}},
-        {
-            "type": "list",
-            "groups": [
-                {"configs": [{"stage": "stable", "kind": "x"}]},
-                {
-                    "params": {"decay": [0.1, 0.2]},
-                    "defaults": {"stage": "cooldown", "kind": "y"},
-                },
-            ],
-        },
-    ]
-}
+    "groups": [{"params": {"lr": [1, 2], "batch": [64, 128]}},
+               {"type": "list", "groups": [{"configs": [{"stage": "stable",
+                                                         "kind": "x"}]},
+                                           {"params": {"decay": [0.1, 0.2]},
+                                            "defaults": {"stage": "cooldown",
+                                                         "kind": "y"}}]}]
+}  # fmt: skip
 PATTERNS = ("stable", "cooldown", "[kind=x]", "[lr=1]", "[decay=0.2]", "stage=stable")
 
 
@@ -290,15 +245,11 @@ ODD_TO_EVEN = {at + 1: at for at in range(0, 100, 2)}
 SECOND_TO_FIRST = {50 + at: at for at in range(50)}
 
 
-@pytest.mark.parametrize(
-    ("sweep", "pattern", "found"),
-    [
-        ({"groups": [FIFTY, KINDS_APART]}, "[kind=x]", ODD_TO_EVEN),
-        ({"configs": SINGLE}, "[lr={found}]", {at: at + 1 for at in range(50)}),
-        ({"type": "list", "groups": OF_A_KIND}, "[kind=x]", SECOND_TO_FIRST),
-    ],
-    ids=["by a key", "by a value of its own", "of another list"],
-)
+@pytest.mark.parametrize(("sweep", "pattern", "found"), [
+    ({"groups": [FIFTY, KINDS_APART]}, "[kind=x]", ODD_TO_EVEN),
+    ({"configs": SINGLE}, "[lr={found}]", {at: at + 1 for at in range(50)}),
+    ({"type": "list", "groups": OF_A_KIND}, "[kind=x]", SECOND_TO_FIRST),
+], ids=["by a key", "by a value of its own", "of another list"])  # fmt: skip
 def test_a_sibling_is_compared_with_few_points(
     sweep: Sweep, pattern: str, found: dict[int, int], compared: list[int]
 ) -> None:
@@ -439,12 +390,9 @@ def test_the_filter_that_removed_a_base_is_named() -> None:
 
 def test_the_parent_stage_is_the_base() -> None:
     sweep = {
-        "configs": [
-            {"stage": "a"},
-            {"stage": "b"},
-            {"_meta": {"stage": "c", "parent_stage": "a"}},
-        ]
-    }
+        "configs": [{"stage": "a"}, {"stage": "b"},
+                    {"_meta": {"stage": "c", "parent_stage": "a"}}]
+    }  # fmt: skip
     assert families(sweep).base(2) == 0
 
 
@@ -459,19 +407,10 @@ def test_without_a_hint_there_is_no_base(referred: list[int]) -> None:
 
 
 # --------------------------------------------------------------------- patterns
-@pytest.mark.parametrize(
-    ("value", "text", "same"),
-    [
-        (1e-4, "0.0001", True),
-        (8000, "8e3", True),
-        (1, "x", False),
-        (True, "true", True),
-        (True, "1", False),
-        (None, "null", True),
-        ("a", "a", True),
-        ("a", "b", False),
-    ],
-)
+@pytest.mark.parametrize(("value", "text", "same"), [
+    (1e-4, "0.0001", True), (8000, "8e3", True), (1, "x", False), (True, "true", True),
+    (True, "1", False), (None, "null", True), ("a", "a", True), ("a", "b", False),
+])  # fmt: skip
 def test_a_text_spells_a_value(value: object, text: str, *, same: bool) -> None:
     point = SweepPoint(parameters={"lr": value})
     assert parse_pattern(f"lr={text}").fits(point) is same

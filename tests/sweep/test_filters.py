@@ -19,61 +19,46 @@ def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bo
     return PointFilter(text, known).holds(point)
 
 
-@pytest.mark.parametrize(
-    ("text", "point"),
-    [
-        ("backend.megatron.lr < 1", {"backend.megatron.lr": 0.1}),
-        ("megatron.lr < 1", {"backend.megatron.lr": 0.1}),
-        ("lr < 1", {"backend.megatron.lr": 0.1}),
-        ("lr < 1", {"lr": 0.1, "backend.megatron.lr": 9}),
-        ("lr < 1", {"++backend.lr": 0.1}),
-        ("lr < 1", {"+lr": 0.1}),
-        ("aux.tokens == 6", {"aux": {"tokens": 6}}),
-        ("tokens == 6", {"aux": {"tokens": 6}}),
-        ("aux.tokens == 6", {"aux.tokens": 6}),
-        ("opt == 'adam'", {"backend/opt": "adam"}),
-        ("backend == 'a' and backend.lr == 1", {"backend": "a", "backend.lr": 1}),
-        ('p["model.lambda"] == 1', {"model.lambda": 1}),
-        ('p["a-b"] == 1', {"++a-b": 1}),
-        ("stage == 'x'", {"stage": "x"}),
-        ("_stage == 'x'", {"stage": "x"}),
-        ("stage == 'x'", {"_stage": "x"}),
-        ("stage == 'x'", {"_meta": {"stage": "x"}}),
-        ("stage == 'x'", {"_meta.stage": "x"}),
-        ("lr in [0.1, 0.2]", {"optim.lr": 0.1}),
-    ],
-)
+@pytest.mark.parametrize(("text", "point"), [
+    ("backend.megatron.lr < 1", {"backend.megatron.lr": 0.1}),
+    ("megatron.lr < 1", {"backend.megatron.lr": 0.1}),
+    ("lr < 1", {"backend.megatron.lr": 0.1}),
+    ("lr < 1", {"lr": 0.1, "backend.megatron.lr": 9}),
+    ("lr < 1", {"++backend.lr": 0.1}), ("lr < 1", {"+lr": 0.1}),
+    ("aux.tokens == 6", {"aux": {"tokens": 6}}),
+    ("tokens == 6", {"aux": {"tokens": 6}}), ("aux.tokens == 6", {"aux.tokens": 6}),
+    ("opt == 'adam'", {"backend/opt": "adam"}),
+    ("backend == 'a' and backend.lr == 1", {"backend": "a", "backend.lr": 1}),
+    ('p["model.lambda"] == 1', {"model.lambda": 1}), ('p["a-b"] == 1', {"++a-b": 1}),
+    ("stage == 'x'", {"stage": "x"}), ("_stage == 'x'", {"stage": "x"}),
+    ("stage == 'x'", {"_stage": "x"}), ("stage == 'x'", {"_meta": {"stage": "x"}}),
+    ("stage == 'x'", {"_meta.stage": "x"}), ("lr in [0.1, 0.2]", {"optim.lr": 0.1}),
+])  # fmt: skip
 def test_a_name_finds_its_key(text: str, point: dict[str, object]) -> None:
     assert holds(text, point) is True
 
 
-@pytest.mark.parametrize(
-    ("text", "points", "stays"),
-    [
-        ("lr is None", [{"stage": "a"}, {"lr": 1}], True),
-        ("tokens is None", [{"aux": {}}, {"aux": {"tokens": 1}}], True),
-        ("stage is None", [{"lr": 1}, {"stage": "a"}], True),
-        ("lr is not None and lr < 1", [{"stage": "a"}, {"lr": 1}], False),
-    ],
-)
+@pytest.mark.parametrize(("text", "points", "stays"), [
+    ("lr is None", [{"stage": "a"}, {"lr": 1}], True),
+    ("tokens is None", [{"aux": {}}, {"aux": {"tokens": 1}}], True),
+    ("stage is None", [{"lr": 1}, {"stage": "a"}], True),
+    ("lr is not None and lr < 1", [{"stage": "a"}, {"lr": 1}], False),
+])  # fmt: skip
 def test_a_key_that_only_other_points_have_is_none(
     text: str, points: list[dict[str, object]], *, stays: bool
 ) -> None:
     assert holds(text, *points) is stays
 
 
-@pytest.mark.parametrize(
-    ("text", "points", "said"),
-    [
-        ("lr < 1", [{"a": 1}, {"lr": 1}], r"write `lr is not None and \.\.\.`"),
-        ("lr < 1", [{"a.lr": 1, "b.lr": 2}], r"end of a\.lr, b\.lr; write one"),
-        ("learning < 1", [{"backend.lr": 1}], "is not known; names:"),
-        ("backend.lrr < 1", [{"backend.lr": 1}], "is not known; did you"),
-        ('p["lr"] == 1', [{"backend.lr": 1}], "is not known"),
-        ("stage == 'x'", [{"lr": 1}], "`stage` is not known"),
-        ("a + 2", [{"a": 1}], "gives 3, and a filter says"),
-    ],
-)
+@pytest.mark.parametrize(("text", "points", "said"), [
+    ("lr < 1", [{"a": 1}, {"lr": 1}], r"write `lr is not None and \.\.\.`"),
+    ("lr < 1", [{"a.lr": 1, "b.lr": 2}], r"end of a\.lr, b\.lr; write one"),
+    ("learning < 1", [{"backend.lr": 1}], "is not known; names:"),
+    ("backend.lrr < 1", [{"backend.lr": 1}], "is not known; did you"),
+    ('p["lr"] == 1', [{"backend.lr": 1}], "is not known"),
+    ("stage == 'x'", [{"lr": 1}], "`stage` is not known"),
+    ("a + 2", [{"a": 1}], "gives 3, and a filter says"),
+])  # fmt: skip
 def test_what_a_filter_cannot_say_is_told(
     text: str, points: list[dict[str, object]], said: str
 ) -> None:
@@ -81,17 +66,13 @@ def test_what_a_filter_cannot_say_is_told(
         holds(text, *points)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{sibling.s.lr} > 1", "reads another job"),
-        ("{sibling[stage=s].x} > 1", "reads another job"),
-        ("{all.s.x} > 1", "reads another job"),
-        ("'a_${lr}' == 'a_1'", "inside a longer text"),
-        ("${lr < 1", "does not close"),
-        ("open(${lr})", "may be called"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), [
+    ("{sibling.s.lr} > 1", "reads another job"),
+    ("{sibling[stage=s].x} > 1", "reads another job"),
+    ("{all.s.x} > 1", "reads another job"),
+    ("'a_${lr}' == 'a_1'", "inside a longer text"), ("${lr < 1", "does not close"),
+    ("open(${lr})", "may be called"),
+])  # fmt: skip
 def test_a_filter_is_checked_before_there_are_jobs(text: str, said: str) -> None:
     with pytest.raises(ExpressionError, match=said):
         check_filter(text)
@@ -102,39 +83,24 @@ def kept(text: str, values: dict[str, object], **point: object) -> bool:
     return is_kept_by(text, point, list_names((point,)), values.__getitem__)
 
 
-@pytest.mark.parametrize(
-    ("text", "deferred"),
-    [
-        ("${lr} < 1", True),
-        ("lr < 1  # as ${limit}", False),
-        ("# it isn't ${limit}\nlr < 1", False),
-        ("lr < 1  # ${a}\n  and lr > ${b}", True),
-        ("name != '# ${a}'", True),
-        ('name != "it\'s"  # ${a}', False),
-        ("name == '# ${ open'", True),
-        ('${oc.select:"a#b"} < 1', True),
-    ],
-)
+@pytest.mark.parametrize(("text", "deferred"), [
+    ("${lr} < 1", True), ("lr < 1  # as ${limit}", False),
+    ("# it isn't ${limit}\nlr < 1", False), ("lr < 1  # ${a}\n  and lr > ${b}", True),
+    ("name != '# ${a}'", True), ('name != "it\'s"  # ${a}', False),
+    ("name == '# ${ open'", True), ('${oc.select:"a#b"} < 1', True),
+])  # fmt: skip
 def test_what_stands_in_a_comment_defers_no_filter(
     text: str, *, deferred: bool
 ) -> None:
     assert is_deferred(text) is deferred
 
 
-@pytest.mark.parametrize(
-    ("text", "stays"),
-    [
-        ("${lr} < 1", True),
-        ("${lr} < ${most}", True),
-        ("${lr} < a", True),
-        ("'${lr}' < 1", True),
-        (r"\${lr} < 1", True),
-        ("${lr} < 1 and ${lr} > 0", True),
-        ("${lr} < 1  # not ${limit}\n  and ${lr} > 0", True),
-        ("${oc.eval:'${lr} < 1'}", False),
-        ("${name} == 'x'", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "stays"), [
+    ("${lr} < 1", True), ("${lr} < ${most}", True), ("${lr} < a", True),
+    ("'${lr}' < 1", True), (r"\${lr} < 1", True), ("${lr} < 1 and ${lr} > 0", True),
+    ("${lr} < 1  # not ${limit}\n  and ${lr} > 0", True),
+    ("${oc.eval:'${lr} < 1'}", False), ("${name} == 'x'", False),
+])  # fmt: skip
 def test_interpolations_are_typed_operands(text: str, *, stays: bool) -> None:
     values = {"${lr}": 0.5, "${most}": 1, "${name}": "x' or True or '"}
     values |= {"${oc.eval:'${lr} < 1'}": False}

@@ -7,21 +7,11 @@ import pytest
 from autoexp_tui.sweep.points import find_fault_of_name, format_in_name, join_path
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1e-4, "1e-4"),
-        (2.5e-4, "2.5e-4"),
-        (0.01, "0.01"),
-        (50.0, "50"),
-        (64, "64"),
-        ("adam", "adam"),
-        (True, "True"),
-        (None, "None"),
-        ([1e-4, "a"], "[1e-4, a]"),
-        ({"a": 0.5}, "{a: 0.5}"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), [
+    (1e-4, "1e-4"), (2.5e-4, "2.5e-4"), (0.01, "0.01"), (50.0, "50"), (64, "64"),
+    ("adam", "adam"), (True, "True"), (None, "None"), ([1e-4, "a"], "[1e-4, a]"),
+    ({"a": 0.5}, "{a: 0.5}"),
+])  # fmt: skip
 def test_values_are_spelled_short(value: object, text: str) -> None:
     assert format_in_name(value) == text
 
@@ -31,27 +21,15 @@ def test_a_name_that_stays_below_is_fine(name: str) -> None:
     assert find_fault_of_name(name) == ""
 
 
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("", "is empty"),
-        ("a/.autoexp", "`.autoexp`, where we keep our own files"),
-        ("provenance/a", "`provenance`, where we keep our own files"),
-        (" ", "is empty"),
-        ("a\0b", "control character"),
-        ("a\nb", "control character"),
-        ("a{b", "holds braces"),
-        ("a}b", "holds braces"),
-        ("/a", "a path from the root"),
-        ("~a", "a path from the root"),
-        ("..", "holds `..`"),
-        ("a/../b", "holds `..`"),
-        ("a//b", "an empty part"),
-        ("a/", "an empty part"),
-        ("./a", "an empty part"),
-        ("ü" * 128, "longer than 255 bytes"),
-    ],
-)
+@pytest.mark.parametrize(("name", "fault"), [
+    ("", "is empty"), ("a/.autoexp", "`.autoexp`, where we keep our own files"),
+    ("provenance/a", "`provenance`, where we keep our own files"), (" ", "is empty"),
+    ("a\0b", "control character"), ("a\nb", "control character"),
+    ("a{b", "holds braces"), ("a}b", "holds braces"), ("/a", "a path from the root"),
+    ("~a", "a path from the root"), ("..", "holds `..`"), ("a/../b", "holds `..`"),
+    ("a//b", "an empty part"), ("a/", "an empty part"), ("./a", "an empty part"),
+    ("ü" * 128, "longer than 255 bytes"),
+])  # fmt: skip
 def test_a_name_that_leads_elsewhere_is_not(name: str, fault: str) -> None:
     assert fault in find_fault_of_name(name)
 

@@ -51,11 +51,8 @@ def test_filters_are_short() -> None:
 
 # ----------------------------------------------------------- spellings of the stage
 SPELLED = (
-    {"stage": "x"},
-    {"_stage": "x"},
-    {"_meta.stage": "x"},
-    {"_meta": {"stage": "x"}},
-)
+    {"stage": "x"}, {"_stage": "x"}, {"_meta.stage": "x"}, {"_meta": {"stage": "x"}},
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("later", SPELLED)
@@ -133,42 +130,23 @@ def test_a_deferred_filter_stays_with_its_points() -> None:
 # ------------------------------------------------------------------------ bound
 
 
-@pytest.mark.parametrize(
-    ("sweep", "said"),
-    [
-        pytest.param(
-            {"groups": [{"params": THOUSANDS}, {"configs": []}]},
-            "makes 1,000,000,000 points; the bound is 1,000,000",
-            id="crossed with nothing",
-        ),
-        pytest.param(
-            {"params": {f"k{at}": list(range(10)) for at in range(5000)}},
-            "makes about 10^5000 points; the bound is 1,000,000",
-            id="more digits than Python writes",
-        ),
-        pytest.param(
-            {
-                "params": {"a": list(range(1000)), "b": list(range(900))},
-                "derived_jobs": [{"name": f"d{at}"} for at in range(1000)],
-            },
-            "makes 900,900,000 points; the bound is 1,000,000",
-            id="derived",
-        ),
-        pytest.param(
-            {
-                "params": {"a": list(range(1000)), "b": list(range(900))},
-                "defaults": {f"d{at}": at for at in range(1000)},
-            },
-            "makes 900,000 points of up to 1,002 values",
-            id="wide",
-        ),
-        pytest.param(
-            {"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
-            "makes 1,000,000,000 points; the bound is 1,000,000",
-            id="below a filter",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sweep", "said"), [
+    pytest.param({"groups": [{"params": THOUSANDS}, {"configs": []}]},
+                 "makes 1,000,000,000 points; the bound is 1,000,000",
+                 id="crossed with nothing"),
+    pytest.param({"params": {f"k{at}": list(range(10)) for at in range(5000)}},
+                 "makes about 10^5000 points; the bound is 1,000,000",
+                 id="more digits than Python writes"),
+    pytest.param({"params": {"a": list(range(1000)), "b": list(range(900))},
+                  "derived_jobs": [{"name": f"d{at}"} for at in range(1000)]},
+                 "makes 900,900,000 points; the bound is 1,000,000", id="derived"),
+    pytest.param({"params": {"a": list(range(1000)), "b": list(range(900))},
+                  "defaults": {f"d{at}": at for at in range(1000)}},
+                 "makes 900,000 points of up to 1,002 values", id="wide"),
+    pytest.param({"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
+                 "makes 1,000,000,000 points; the bound is 1,000,000",
+                 id="below a filter"),
+])  # fmt: skip
 def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     begun = time.process_time()
     assert f"sweep: {said}" in refusal(sweep)
@@ -186,49 +164,34 @@ def test_a_sweep_that_holds_itself_is_refused() -> None:
 
 DERIVED: Sweep = {
     "grids": [{"lr": [1, 2], "aux": {"k": 1}, "start_conditions": ["mine"]}],
-    "derived_jobs": [
-        {
-            "name": "cooldown",
-            "aux": {"fraction": 0.2},
-            "start_conditions": ["theirs"],
-            "parameter_overrides": {"load": "{base.output_dir}"},
-        },
-        {"name": "report", "for_each_base_job": False},
-    ],
-}
+    "derived_jobs": [{"name": "cooldown", "aux": {"fraction": 0.2},
+                      "start_conditions": ["theirs"],
+                      "parameter_overrides": {"load": "{base.output_dir}"}},
+                     {"name": "report", "for_each_base_job": False}],
+}  # fmt: skip
 
 
 def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
     points = expand_sweep(DERIVED)
     assert [(point.stage, point.base) for point in points] == [
-        ("", None),
-        ("cooldown", 0),
-        ("", None),
-        ("cooldown", 2),
-        ("report", None),
-    ]
+        ("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None),
+    ]  # fmt: skip
 
 
 def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -> None:
     assert expand_sweep(DERIVED)[3].parameters == {
-        "lr": 2,
-        "project.name": "{base.name}_cooldown",
-        "stage": "cooldown",
-        "load": "{base.output_dir}",
-        "aux": {"k": 1, "fraction": 0.2},
+        "lr": 2, "project.name": "{base.name}_cooldown", "stage": "cooldown",
+        "load": "{base.output_dir}", "aux": {"k": 1, "fraction": 0.2},
         "start_conditions": ["theirs"],
-    }
+    }  # fmt: skip
 
 
 def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
     sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
     points = expand_sweep(sweep)
     assert [(point.stage, point.base) for point in points] == [
-        ("cooldown", None),
-        ("", None),
-        ("cooldown", 1),
-        ("report", None),
-    ]
+        ("cooldown", None), ("", None), ("cooldown", 1), ("report", None),
+    ]  # fmt: skip
 
 
 # --------------------------------------------------------------------- findings

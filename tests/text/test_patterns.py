@@ -7,8 +7,9 @@ import re
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -33,44 +34,32 @@ from autoexp_tui.text.patterns import (
 
 KNOWN: Final = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
 """Patterns of the shipped configs, the documentation and the specs, and lines."""
-
-
 ROOT: Final = Path(__file__).parents[2]
-FILES: Final = [
-    *(ROOT / "config").rglob("*.yaml"),
-    *(ROOT / "docs").rglob("*.md"),
-    *(ROOT / "tests" / "spec").rglob("*.yaml"),
-]
-"""Where patterns are written for people to use."""
 
 
-# ------------------------------------------------------------------ what they mean
 def test_every_pattern_that_is_shipped_or_documented_is_tried_here() -> None:
+    """Those of the configs, the documentation and the specs."""
     written = re.compile(r"""(?m)^[ #-]*pattern: +(".*"|'.*') *$""")
-    found = {
-        yaml.safe_load(text)
-        for path in FILES
-        for text in written.findall(path.read_text())
-    }
+    files = [*(ROOT / "config").rglob("*.yaml"), *(ROOT / "docs").rglob("*.md")]
+    files += (ROOT / "tests" / "spec").rglob("*.yaml")
+    texts = [text for path in files for text in written.findall(path.read_text())]
+    found = set(map(yaml.safe_load, texts))
     assert len(found) > 10
     assert found <= {entry["pattern"] for entry in KNOWN}
 
 
 @pytest.mark.parametrize("entry", KNOWN, ids=lambda entry: entry["pattern"])
-def test_a_pattern_in_use_gives_the_groups_that_it_gives_in_python(
-    entry: dict[str, object],
-) -> None:
-    pattern, lines = str(entry["pattern"]), entry["lines"]
-    assert isinstance(lines, list)
-    for line in lines:
-        match = re.search(pattern, line)
-        found = compile_line_pattern(pattern).search(line.encode())
+def test_a_pattern_in_use_gives_the_groups_that_it_gives_in_python(entry: Any) -> None:
+    compiled = compile_line_pattern(entry["pattern"])
+    for line in entry["lines"]:
+        match = re.search(entry["pattern"], line)
+        found = compiled.search(line.encode())
         assert match is not None
         assert found is not None
         numbers = range(match.re.groups + 1)
         texts = [(found[number] or b"").decode() for number in numbers]
         assert texts == [match[number] or "" for number in numbers]
-        assert dict(compile_line_pattern(pattern).names) == dict(match.re.groupindex)
+        assert dict(compiled.names) == dict(match.re.groupindex)
 
 
 ATOMS = st.sampled_from(
@@ -80,14 +69,13 @@ ATOMS = st.sampled_from(
         *("[ab]", "[^a]", "[a-c1]", r"[\d.]", "[]a]", "[^]a]", "[ö-ü]", "[a[]"),
     ]
 )
+TIMES = st.sampled_from(["*", "+", "?", "{2}", "{0}", "{1,}", "+?", "*?"])
 REGEXES = st.recursive(
     ATOMS,
     lambda inner: st.one_of(
         st.lists(inner, min_size=1, max_size=3).map("".join),
         st.lists(inner, min_size=1, max_size=3).map(lambda r: f"(?:{'|'.join(r)})"),
-        st.tuples(
-            inner, st.sampled_from(["*", "+", "?", "{2}", "{0}", "{1,}", "+?", "*?"])
-        ).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+        st.tuples(inner, TIMES).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
         inner.map(lambda r: f"(?i:{r})"),
         inner.map(lambda r: f"({r})"),
     ),
@@ -106,8 +94,7 @@ def test_a_pattern_that_parses_in_both_matches_where_python_matches(
         assume(line.isascii() or not re.search(r"\\[wWbBdDsS]", pattern))
         match = re.search(ascii_only, line, re.ASCII if "(?i" not in pattern else 0)
         found = compiled.search(line.encode())
-        expected = match and match[0].encode()
-        assert (found and found[0]) == expected
+        assert (found and found[0]) == (match and match[0].encode())
 
 
 @given(st.lists(REGEXES, min_size=1, max_size=4), LINES)
@@ -115,38 +102,25 @@ def test_many_patterns_at_once_find_each_line_that_one_alone_finds(
     patterns: list[str], lines: list[str]
 ) -> None:
     compiled = [compile_line_pattern(pattern) for pattern in patterns]
-    text = "".join(f"{line}\n" for line in lines).encode()
-    found = {
-        (line.start, at)
-        for line in LineSearch(compiled).find(text)
-        for at, one in enumerate(compiled)
-        if one.search(line.text)
-    }
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line.encode()) + 1)
-    assert found == {
-        (start, at)
-        for start, line in zip(starts, lines, strict=False)
-        for at, one in enumerate(compiled)
-        if one.search(line.encode())
-    }
+    texts = [line.encode() for line in lines]
+    starts = [sum(len(one) + 1 for one in texts[:at]) for at in range(len(texts))]
+    looked = [(line.start, line.text) for line in LineSearch(compiled).find(
+        b"".join(text + b"\n" for text in texts)
+    )]  # fmt: skip
+    alone = list(zip(starts, texts, strict=True))
+    found, wanted = (
+        {(at, n) for at, text in of for n, one in enumerate(compiled)
+         if one.search(text)} for of in (looked, alone)
+    )  # fmt: skip
+    assert found == wanted
 
 
-def test_no_match_of_a_line_pattern_reaches_into_the_next_line() -> None:
-    search = LineSearch(
-        [compile_line_pattern(r"a\s+b"), compile_line_pattern("a[^x]b")]
-    )
+def test_what_a_pattern_may_span() -> None:
+    search = LineSearch(list(map(compile_line_pattern, (r"a\s+b", "a[^x]b"))))
     assert list(search.find(b"a\nb\n")) == []
-
-
-def test_a_text_pattern_may_span_lines_and_anchors_hold_for_each() -> None:
     assert compile_text_pattern(r"a\s+b").search(b"a\nb")
     assert compile_text_pattern("^b$").search(b"a\nb\nc")
     assert not compile_text_pattern(r"\Ab").search(b"a\nb")
-
-
-def test_a_literal_has_no_special_signs() -> None:
     assert compile_literal_pattern("a.c[1]*").search(b"x a.c[1]* y")
     assert not compile_literal_pattern("a.c").search(b"abc")
 
@@ -160,17 +134,19 @@ def test_what_is_no_utf8_reads_as_a_question_mark_in_its_place() -> None:
 BAD: Final = b"rank \xff\xfe 3 failed: \xc3\xa4\x80 done\r\n"
 
 
+def rule_of(pattern: str, kind: Any = "regex") -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, pattern_type=kind)
+
+
 def test_bad_bytes_read_alike_everywhere() -> None:
     pattern = r"rank .. (\d) failed: ä. done$"
-    rule = LogEvent(
-        name="r", pattern=pattern, pattern_type="regex", extract_groups={"n": "1"}
-    )
+    rule = replace(rule_of(pattern), extract_groups={"n": "1"})
     (match,) = Scanner([compile_rule(rule)]).scan(BAD, 0)
     assert (match.line, match.metadata) == ("rank ?? 3 failed: ä? done", {"n": "3"})
     metric = compile_metric(MetricPattern(name="n", pattern=pattern))
     (point,) = MetricReader(OwnMetrics([metric])).read(BAD)
     assert point.values == {"n": 3.0}
-    quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
+    quiet = rule_of(pattern, "inactivity")
     assert compile_quiet_rule(quiet, 60.0).pattern is not None
     assert content_holds(pattern, read_text(BAD))
 
@@ -185,74 +161,59 @@ def test_the_end_of_a_line_is_none_of_it_whichever_it_is(end: str) -> None:
     text = f"one{end}done{end}two{end}"
     assert compile_line_pattern("^done$").search(b"done")
     search = LineSearch([compile_line_pattern("^done$")])
-    assert [line.text for line in search.find(make_readable(text.encode()))] == [
-        b"done"
-    ]
+    found = [line.text for line in search.find(make_readable(text.encode()))]
+    assert found == [b"done"]
     assert content_holds("^done$", text)
     assert content_holds("one\ndone", text)
 
 
-# --------------------------------------------------------------------- refused ones
-@pytest.mark.parametrize(
-    ("pattern", "problem", "hint"),
-    [
-        ("a(?=b)", "looks around itself (`(?=`)", "put what counts into a group"),
-        ("(?<!a)b", "looks around itself (`(?<!`)", "put what counts into a group"),
-        (r"(a)\1", r"refers back to a group (`\1`)", "write out what may stand there"),
-        ("(?P<x>a)(?P=x)", "refers back", "write out"),
-        ("(a)(?(1)b)", "refers back", "write out"),
-        ("(?x) a b", "has the flag x", "without blanks"),
-        ("(?ix) a b", "has the flag x", "without blanks"),
-        ("a(?#b)c", "holds a comment", "behind # in the YAML"),
-        ("a++b", "possessive", "leave out the second +"),
-        ("a{2,}+b", "possessive", "leave out the second +"),
-        ("(?>a+)b", "atomic", "write (?:...)"),
-        (r"a\Z", r"has \Z", r"write $ or \z"),
-        (r"\u20ac", r"has \u, \U or \N", r"write \x{20AC}"),
-        (r"[\u20ac]", r"has \u, \U or \N", r"write \x{20AC}"),
-        (r"a\Cb", r"has \C or \Q", "write . or a backslash"),
-        ("a{1001}", "repeats too often", "at most 1000"),
-        ("(?:a{100}){100}", "repeats too often", "at most 1000"),
-        ("a{,3}", "counts as {,n} (`{,3}`)", "write {0,n}"),
-        ("a{,}", "counts as {,n}", "write {0,n}"),
-        ("(?P<n>a)(?P<n>b)", "has two groups `n`", "name each group once"),
-        ("[[:alpha:]]", "has a class as [:alpha:]", "write a-z"),
-        ("[x[:^digit:]]", "has a class as [:alpha:]", "write a-z"),
-        ("(?a)x", "has a flag a, u or L", "leave it out"),
-        ("(?-m:^a)", "turns the flag m off", r"write \A and \z"),
-        ("(", "does not compile: missing ): (", "RE2 regex"),
-        (".{0,1000}x", "is too large", "smaller counts"),
-        ("\ud800", "no UTF-8 spells", "leave it out"),
-    ],
-)
-def test_what_re2_lacks_or_takes_otherwise_is_refused_with_the_way_to_write_it(
-    pattern: str, problem: str, hint: str
-) -> None:
+@pytest.mark.parametrize(("pattern", "problem", "hint"), [
+    ("a(?=b)", "looks around itself (`(?=`)", "put what counts into a group"),
+    ("(?<!a)b", "looks around itself (`(?<!`)", "put what counts into a group"),
+    (r"(a)\1", r"refers back to a group (`\1`)", "write out what may stand there"),
+    ("(?P<x>a)(?P=x)", "refers back", "write out"),
+    ("(a)(?(1)b)", "refers back", "write out"),
+    ("(?x) a b", "has the flag x", "without blanks"),
+    ("(?ix) a b", "has the flag x", "without blanks"),
+    ("a(?#b)c", "holds a comment", "behind # in the YAML"),
+    ("a++b", "possessive", "leave out the second +"),
+    ("a{2,}+b", "possessive", "leave out the second +"),
+    ("(?>a+)b", "atomic", "write (?:...)"), (r"a\Z", r"has \Z", r"write $ or \z"),
+    (r"\u20ac", r"has \u, \U or \N", r"write \x{20AC}"),
+    (r"[\u20ac]", r"has \u, \U or \N", r"write \x{20AC}"),
+    (r"a\Cb", r"has \C or \Q", "write . or a backslash"),
+    ("a{1001}", "repeats too often", "at most 1000"),
+    ("(?:a{100}){100}", "repeats too often", "at most 1000"),
+    ("a{,3}", "counts as {,n} (`{,3}`)", "write {0,n}"),
+    ("a{,}", "counts as {,n}", "write {0,n}"),
+    ("(?P<n>a)(?P<n>b)", "has two groups `n`", "name each group once"),
+    ("[[:alpha:]]", "has a class as [:alpha:]", "write a-z"),
+    ("[x[:^digit:]]", "has a class as [:alpha:]", "write a-z"),
+    ("(?a)x", "has a flag a, u or L", "leave it out"),
+    ("(?-m:^a)", "turns the flag m off", r"write \A and \z"),
+    ("(", "does not compile: missing ): (", "RE2 regex"),
+    (".{0,1000}x", "is too large", "smaller counts"),
+    ("\ud800", "no UTF-8 spells", "leave it out"),
+])  # fmt: skip
+def test_what_re2_lacks_is_refused(pattern: str, problem: str, hint: str) -> None:
     with pytest.raises(PatternRefused) as refused:
         compile_line_pattern(pattern)
     assert problem in refused.value.problem
     assert hint in refused.value.hint
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text"),
-    [
-        (r"\(?=", "(="),
-        (r"[(?=]", "?"),
-        (r"a\+\+", "a++"),
-        (r"[*+]+", "*+"),
-        (r"\{[^}]*}+", "{x}}"),
-        (r"\\Z", "\\Z"),
-        (r"x\{,3}", "x{,3}"),
-        (r"(?P<n>a)(?P<m>b)", "ab"),
-        (r"[\]:]+", "]:"),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "text"), [
+    (r"\(?=", "(="), (r"[(?=]", "?"), (r"a\+\+", "a++"), (r"[*+]+", "*+"),
+    (r"\{[^}]*}+", "{x}}"), (r"\\Z", "\\Z"), (r"x\{,3}", "x{,3}"),
+    (r"(?P<n>a)(?P<m>b)", "ab"), (r"[\]:]+", "]:"),
+])  # fmt: skip
 def test_what_only_looks_like_it_is_taken(pattern: str, text: str) -> None:
-    found = compile_line_pattern(pattern).search(text.encode())
-    match = re.search(pattern, text)
-    assert found is not None
-    assert match is not None
+    found, match = (
+        compile_line_pattern(pattern).search(text.encode()),
+        re.search(pattern, text),
+    )
+    assert found
+    assert match
     assert found[0] == match[0].encode()
 
 
@@ -269,22 +230,17 @@ def test_what_both_take_as_written_matches_alike(pattern: str) -> None:
         assert (found and found[0]) == (match and match[0].encode())
 
 
-# ------------------------------------------------------------------------ hostile ones
 HOSTILE: Final = [
-    (r"(a+)+$", b"a" * 5000 + b"! a" + b"b"),
-    (r"(a+)+b|ERROR", b"a" * 60_000),
-    (r"(?:\w+\s?)+: failed", b"word " * 12_000),
-    (r"(x+x+)+y", b"x" * 60_000),
-    (r"z.*z.*z.*q", b"z" * 60_000),
-    (r"^(\w+\s*)*;$", "é".encode() + b"a" * 60_000),
+    (r"(a+)+$", b"a" * 5000 + b"! a" + b"b"), (r"(a+)+b|ERROR", b"a" * 60_000),
+    (r"(?:\w+\s?)+: failed", b"word " * 12_000), (r"(x+x+)+y", b"x" * 60_000),
+    (r"z.*z.*z.*q", b"z" * 60_000), (r"^(\w+\s*)*;$", "é".encode() + b"a" * 60_000),
     (r"(?:a?){30}a{30}#", b"a" * 60_000),
     (r"[ab]*a[ab]{300}#", bytes(random.Random(1).choices(b"ab", k=60_000))),
-]
+]  # fmt: skip
 
 
 def over_rule(pattern: str, data: bytes) -> None:
-    rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
-    Scanner([compile_rule(rule)]).scan(data, 0)
+    Scanner([compile_rule(rule_of(pattern))]).scan(data, 0)
 
 
 def over_metric(pattern: str, data: bytes) -> None:
@@ -297,8 +253,8 @@ def over_content(pattern: str, data: bytes) -> None:
 
 
 def over_silence(pattern: str, data: bytes) -> None:
-    quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
-    InactivityWatch([compile_quiet_rule(quiet, 60.0)]).read_lines(data, 0, 0.0)
+    quiet = compile_quiet_rule(rule_of(pattern, "inactivity"), 60.0)
+    InactivityWatch([quiet]).read_lines(data, 0, 0.0)
 
 
 @pytest.mark.parametrize("over", [over_rule, over_metric, over_content, over_silence])
@@ -322,14 +278,9 @@ def test_patterns_that_are_too_large_together_still_match(
 
 
 def test_the_far_end_of_a_very_long_line_is_not_searched() -> None:
-    search = LineSearch([compile_line_pattern("error")])
-    data = b"x" * MAX_LINE + b"error\nan error\n"
-    matched = [
-        line.start
-        for line in search.find(data)
-        if compile_line_pattern("error").search(line.text)
-    ]
-    assert matched == [MAX_LINE + 6]
+    error = compile_line_pattern("error")
+    lines = LineSearch([error]).find(b"x" * MAX_LINE + b"error\nan error\n")
+    assert [one.start for one in lines if error.search(one.text)] == [MAX_LINE + 6]
 
 
 def test_re2_writes_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
