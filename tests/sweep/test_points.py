@@ -16,11 +16,6 @@ def test_values_are_spelled_short(value: object, text: str) -> None:
     assert format_in_name(value) == text
 
 
-@pytest.mark.parametrize("name", ["lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"])
-def test_a_name_that_stays_below_is_fine(name: str) -> None:
-    assert find_fault_of_name(name) == ""
-
-
 @pytest.mark.parametrize(("name", "fault"), [
     ("", "is empty"), ("a/.autoexp", "`.autoexp`, where we keep our own files"),
     ("provenance/a", "`provenance`, where we keep our own files"), (" ", "is empty"),
@@ -30,9 +25,8 @@ def test_a_name_that_stays_below_is_fine(name: str) -> None:
     ("a//b", "an empty part"), ("a/", "an empty part"), ("./a", "an empty part"),
     ("ü" * 128, "longer than 255 bytes"),
 ])  # fmt: skip
-def test_a_name_that_leads_elsewhere_is_not(name: str, fault: str) -> None:
+def test_a_name_may_not_lead_elsewhere(name: str, fault: str) -> None:
     assert fault in find_fault_of_name(name)
-
-
-def test_a_name_lies_inside_a_directory() -> None:
+    for fine in ("lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"):
+        assert find_fault_of_name(fine) == ""
     assert [join_path(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]
