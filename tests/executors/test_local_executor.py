@@ -10,8 +10,8 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +94,20 @@ class Machine:
         self.tasks.append(task)
         return task
 
+    def started(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
+        """An executor, and a task that it has started."""
+        executor, task = (
+            self.executor(more.pop("clock", None)),
+            self.task(script, **more),
+        )
+        assert isinstance(executor.submit(one(task)), Accepted)
+        return executor, task
+
+    def begun(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
+        executor, task = self.started(script, **more)
+        wait_for(Path(task.attempt_dir) / "begin.0.json")
+        return executor, task
+
     def ran(self) -> list[str]:
         path = self.root / "out" / "ran"
         return path.read_text().split() if path.exists() else []
@@ -131,53 +145,67 @@ def ended(executor: LocalExecutor, task: Task) -> TaskReport:
     return look(executor, task)
 
 
+def exit_code(executor: LocalExecutor, task: Task) -> int | None:
+    """How it ended by its own record."""
+    exited = ended(executor, task).exited
+    assert exited is not None
+    return exited.exit_code
+
+
+def record(task: Task, name: str) -> dict[str, Any]:
+    found = json.loads(Path(task.attempt_dir, name).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
 def supervisor_of(task: Task) -> int:
-    claim = json.loads((Path(task.attempt_dir) / "claim").read_text())
-    return int(claim["process"]["pid"])
+    return int(record(task, "claim")["process"]["pid"])
 
 
 def wait_for(path: Path) -> None:
     assert until(path.exists), f"{path} did not come"
 
 
-def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None:
+def fields_of(pid: int) -> list[str]:
+    """State, parent and what follows of a process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def modes(*paths: Path) -> set[int]:
+    return {path.stat().st_mode & 0o777 for path in paths}
+
+
+# ------------------------------------------------------------------------------ starts
+def test_a_started_task_is_claimed_and_neither_ours_nor_our_child(
+    machine: Machine,
+) -> None:
     task = machine.task("sleep 30")
     answer = machine.executor().submit(one(task))
     assert isinstance(answer, Accepted)
     assert answer.executor_ids == ("01234567.0",)
-    assert (Path(task.attempt_dir) / "claim").exists()
     assert answer.sent.startswith(f"cd {task.cwd} && sh -c 'sleep 30'  # on ")
+    pid = supervisor_of(task)
+    assert os.getsid(pid) != os.getsid(0)
+    assert os.getpgid(pid) != os.getpgid(0)
+    assert int(fields_of(pid)[1]) != os.getpid()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+    (file,) = Path(task.attempt_dir).glob("task.*.json")
+    assert "record_patience" not in json.loads(file.read_text())  # it has no end
 
 
-def test_a_wrapper_that_was_compiled_before_is_not_run(machine: Machine) -> None:
-    Path(f"{machine.settings.wrapper}c").write_bytes(b"planted")
-    task = machine.task("true")
-    assert isinstance(machine.executor().submit(one(task)), Accepted)
-
-
-def test_without_its_compiled_form_the_wrapper_starts_as_well(machine: Machine) -> None:
-    executor, compiled = machine.executor(), Path(f"{machine.settings.wrapper}c")
-    assert isinstance(executor.submit(one(machine.task("true"))), Accepted)
+def test_the_wrapper_starts_only_as_it_was_compiled_by_us_or_not_at_all(
+    machine: Machine,
+) -> None:
+    compiled = Path(f"{machine.settings.wrapper}c")
+    compiled.write_bytes(b"planted")
+    executor, _ = machine.started("true")
     compiled.unlink()
     second = one(machine.task("true", "second"), token=TOKEN[::-1])
     assert isinstance(executor.submit(second), Accepted)
     compiled.mkdir()
     third = one(machine.task("true", "third"), token=TOKEN[1:] + "0")
     assert isinstance(machine.executor().submit(third), Accepted)
-
-
-def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(
-    machine: Machine,
-) -> None:
-    task = machine.task("sleep 30")
-    machine.executor().submit(one(task))
-    pid = supervisor_of(task)
-    assert os.getsid(pid) != os.getsid(0)
-    assert os.getpgid(pid) != os.getpgid(0)
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    assert int(fields[1]) != os.getpid()
-    with pytest.raises(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
 
 
 _ENGINE = """
@@ -219,9 +247,7 @@ def dead_engine(machine: Machine, submission: Submission, place: str = "") -> in
 def test_a_dead_engine_takes_nothing_with_it(machine: Machine) -> None:
     task = machine.task("sleep 0.3; echo done >> ran")
     assert dead_engine(machine, one(task)) == signal.SIGHUP
-    report = ended(machine.executor(), task)
-    assert report.exited is not None
-    assert report.exited.exit_code == 0
+    assert exit_code(machine.executor(), task) == 0
     assert machine.ran() == ["done"]
 
 
@@ -229,51 +255,41 @@ def test_relative_paths_are_the_engine_s_and_the_resume_mark_is_the_task_s(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(machine.root)
-    script, paths = "pwd; echo $AUTOEXP_RESUME", {"cwd": "", "output_dir": "out"}
-    task = machine.task(script, log_dir="log/job", resume=True, **paths)
-    executor = machine.executor()
-    executor.submit(one(task))
-    ended(executor, task)
+    paths = {"cwd": "", "output_dir": "out", "log_dir": "log/job"}
+    ended(*machine.started("pwd; echo $AUTOEXP_RESUME", resume=True, **paths))
     log = machine.root / "log" / "job" / "current.log"
     assert log.read_text() == f"{machine.root}\n1\n"
 
 
 def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
-    task = machine.task("exit 0", env={"SECRET": "x"})
-    executor = machine.executor()
-    executor.submit(one(task))
+    executor, task = machine.started("exit 0", env={"SECRET": "x"})
     ended(executor, task)
     directory = Path(task.attempt_dir)
-    levels = (directory, directory.parent, directory.parent.parent)
-    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
-    for path in directory.iterdir():
-        assert path.stat().st_mode & 0o077 == 0, path.name
+    assert modes(directory, directory.parent, directory.parent.parent) == {0o700}
+    assert {mode & 0o077 for mode in modes(*directory.iterdir())} == {0}
+    home = machine.root / "new"  # of one that never came
+    executor.cancel([machine.task("exit 0", attempt_dir=str(home / "a" / "1"))])
+    assert modes(home, home / "a", home / "a" / "1") == {0o700}
+
+
+NO_GPU = "wants 3 GPUs; this machine has 2"
+GPUS = {"resources": Resources(gpus=3)}
+ERROR = Cause.SUBMIT_ERROR
 
 
 @pytest.mark.parametrize(
     ("settings", "task", "cause", "said"),
     [
-        ({"python": "/no/python"}, {}, Cause.SUBMIT_ERROR, "/no/python"),
-        ({"wrapper": Path("/none.py")}, {}, Cause.SUBMIT_ERROR, "none.py"),
-        ({}, {"attempt_dir": "/dev/null/1"}, Cause.SUBMIT_ERROR, "Not a directory"),
-        (
-            {"gpus": ("0", "1")},
-            {"resources": Resources(gpus=3)},
-            Cause.REJECTED,
-            "wants 3 GPUs; this machine has 2",
-        ),
+        ({"python": "/no/python"}, {}, ERROR, "/no/python"),
+        ({"wrapper": Path("/none.py")}, {}, ERROR, "none.py"),
+        ({}, {"attempt_dir": "/dev/null/1"}, ERROR, "Not a directory"),
+        ({"gpus": ("0", "1")}, GPUS, Cause.REJECTED, NO_GPU),
     ],
-    ids=["no interpreter", "no wrapper", "no directory", "no GPUs"],
 )
 def test_what_no_retry_starts_is_a_rejection(
-    machine: Machine,
-    settings: dict[str, Any],
-    task: dict[str, Any],
-    cause: Cause,
-    said: str,
+    machine: Machine, settings: Any, task: Any, cause: Cause, said: str
 ) -> None:
-    made = machine.task("exit 0", **task)
-    answer = machine.executor(**settings).submit(one(made))
+    answer = machine.executor(**settings).submit(one(machine.task("exit 0", **task)))
     machine.tasks.clear()
     assert isinstance(answer, Rejected)
     assert (answer.cause, said in answer.message) == (cause, True)
@@ -301,21 +317,14 @@ def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
     next_engine = machine.executor(settle_seconds=0.0)
     assert next_engine.adopt([one(task)]).absent == ()
     assert look(next_engine, task).phase is TaskPhase.QUEUED
-    for pid in _starters(task):
-        os.kill(pid, signal.SIGKILL)
-    assert until(lambda: executor.poll([]) and _children() == before)
-    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
-    assert look(next_engine, task).phase is TaskPhase.ENDED
-
-
-def _starters(task: Task) -> list[int]:
-    found = []
     for pid in all_pids():
         with suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes()
             if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
-                found.append(pid)
-    return found
+                os.kill(pid, signal.SIGKILL)
+    assert until(lambda: executor.poll([]) and _children() == before)
+    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
+    assert look(next_engine, task).phase is TaskPhase.ENDED
 
 
 def _children() -> set[int]:
@@ -323,9 +332,7 @@ def _children() -> set[int]:
     found = set()
     for pid in all_pids():
         with suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-            if int(fields.split()[1]) == os.getpid():
-                found.add(pid)
+            found |= {pid} if int(fields_of(pid)[1]) == os.getpid() else set()
     return found
 
 
@@ -334,8 +341,7 @@ def test_a_supervisor_that_dies_before_its_claim_took_nothing(machine: Machine) 
     dying.write_text("#!/bin/sh\nkill -KILL $$\n")
     dying.chmod(0o755)
     task = machine.task("echo ran >> ran")
-    answer = machine.executor(python=str(dying)).submit(one(task))
-    assert isinstance(answer, Busy)
+    assert isinstance(machine.executor(python=str(dying)).submit(one(task)), Busy)
     executor = machine.executor()
     assert isinstance(executor.submit(one(task)), Accepted)
     ended(executor, task)
@@ -346,21 +352,18 @@ def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> Non
     good = machine.task("exit 0", "good")
     bad = machine.task("exit 0", "bad", resources=Resources(gpus=64))
     executor = machine.executor()
-    answer = executor.submit(one(good, bad))
-    assert isinstance(answer, Accepted)
+    assert isinstance(executor.submit(one(good, bad)), Accepted)
     report = ended(executor, bad)
     assert (report.cause, report.began) == (Cause.SUBMIT_ERROR, None)
     assert report.gone_for >= executor.lost_after_seconds
     assert "wants 64 GPUs" in report.reason
-    assert ended(executor, good).exited is not None
+    assert exit_code(executor, good) == 0
 
 
 def test_an_attempt_that_another_submission_claimed_is_a_duplicate(
     machine: Machine,
 ) -> None:
-    task = machine.task("sleep 30")
-    executor = machine.executor()
-    executor.submit(one(task))
+    executor, task = machine.started("sleep 30")
     answer = executor.submit(one(task, token="another"))
     assert isinstance(answer, Rejected)
     assert answer.cause is Cause.DUPLICATE
@@ -371,45 +374,23 @@ def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
     machine: Machine,
 ) -> None:
     task = machine.task("echo ran >> ran; sleep 0.2")
-    answers: list[object] = []
-
-    def send() -> None:
-        answers.append(machine.executor().submit(one(task)))
-
-    threads = [threading.Thread(target=send) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(machine.executor().submit, one(task)) for _ in range(4)]
+        answers = [answer.result() for answer in sent]
     assert [type(answer) for answer in answers] == [Accepted] * 4
     ended(machine.executor(), task)
     assert machine.ran() == ["ran"]
 
 
+# ----------------------------------------------------------------------- what is told
 def test_a_time_limit_is_the_cause(machine: Machine) -> None:
-    task = machine.task("sleep 30", resources=Resources(time_limit_seconds=0.2))
-    executor = machine.executor()
-    executor.submit(one(task))
-    report = ended(executor, task)
-    assert report.cause is Cause.TIMEOUT
-    assert report.exited is not None
-
-
-def test_what_cancels_a_task_that_never_came_is_private_at_every_level(
-    machine: Machine,
-) -> None:
-    home = machine.root / "new"
-    task = replace(machine.task("exit 0"), attempt_dir=str(home / "a" / "1"))
-    machine.executor().cancel([task])
-    levels = (home, home / "a", home / "a" / "1")
-    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+    limit = Resources(time_limit_seconds=0.2)
+    report = ended(*machine.started("sleep 30", resources=limit))
+    assert (report.cause, report.exited is None) == (Cause.TIMEOUT, False)
 
 
 def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
-    task = machine.task("sleep 30")
-    executor = machine.executor()
-    executor.submit(one(task))
-    wait_for(Path(task.attempt_dir) / "begin.0.json")
+    executor, task = machine.begun("sleep 30")
     os.kill(supervisor_of(task), signal.SIGTERM)
     report = ended(executor, task)
     assert report.cause is None
@@ -417,16 +398,23 @@ def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
     assert report.exited.signal == signal.SIGTERM
 
 
+def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
+    executor, task = machine.begun("exec sleep 60")
+    os.kill(supervisor_of(task), signal.SIGSTOP)
+    executor.cancel([task])
+    report = ended(executor, task)
+    assert (report.cause, report.exited is not None) == (Cause.USER, True)
+
+
 def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
-    executor = machine.executor(slots=1)
-    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
-    executor.submit(one(first))
-    wait_for(Path(first.attempt_dir) / "begin.0.json")
+    machine.settings = replace(machine.settings, slots=1)
+    executor, _ = machine.begun("sleep 30", job="first")
+    second = machine.task("exit 0", "second")
     executor.submit(one(second, token="other"))
     report = look(executor, second)
-    assert report.phase is TaskPhase.QUEUED
-    assert report.reason == (
-        "waits for a slot: the one of this machine is taken, by session k7f2"
+    assert (report.phase, report.reason) == (
+        TaskPhase.QUEUED,
+        "waits for a slot: the one of this machine is taken, by session k7f2",
     )
 
 
@@ -450,8 +438,7 @@ def test_a_task_without_traces_is_gone_for_as_long_as_somebody_looked(
     machine: Machine,
 ) -> None:
     clock = ManualClock()
-    executor = machine.executor(clock)
-    task = machine.task("exit 0")
+    executor, task = machine.executor(clock), machine.task("exit 0")
     assert look(executor, task).gone_for == 0.0
     for _ in range(4):
         clock.advance(1.0)
@@ -460,11 +447,13 @@ def test_a_task_without_traces_is_gone_for_as_long_as_somebody_looked(
     assert report.gone_for == 4.0
     clock.advance(600.0)
     assert look(executor, task).gone_for < 4.0 + executor.lost_after_seconds
+    assert lost(looks(executor, task, clock))
+    elsewhere = replace(task, attempt_dir="/proc/nowhere/attempts/job/1")
+    assert not lost(looks(executor, elsewhere, clock))  # it takes no records
 
 
 def forge(task: Task, **process: object) -> None:
     """A claim and a begun run of a supervisor that is not on this machine any more."""
-    me = {**Identity.get_own().as_json(), **process}
     directory = Path(task.attempt_dir)
     directory.mkdir(parents=True, exist_ok=True)
     claim = {
@@ -472,7 +461,7 @@ def forge(task: Task, **process: object) -> None:
         "executor_id": "01234567.0",
         "nonce": "n",
         "claimed_at": 5.0,
-        "process": me,
+        "process": {**Identity.get_own().as_json(), **process},
     }
     begin = {**claim, "run": 0, "began_at": 6.0, "log_path": "/log"}
     (directory / "claim").write_text(json.dumps(claim))
@@ -483,9 +472,8 @@ def forge(task: Task, **process: object) -> None:
 def test_a_pid_that_was_given_to_another_process_is_not_the_supervisor(
     machine: Machine, earlier: dict[str, str]
 ) -> None:
-    task = machine.task("exit 0")
+    task, executor = machine.task("exit 0"), machine.executor(ManualClock())
     forge(task, **earlier)  # our own pid, of another time
-    executor = machine.executor(ManualClock())
     assert look(executor, task).phase is TaskPhase.ENDED
     assert executor.cancel([task]).ok  # and it did not end us
 
@@ -496,39 +484,27 @@ def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
     task = machine.task("exit 0")
     Path(task.attempt_dir).mkdir(parents=True)
     (Path(task.attempt_dir) / "task.n1.json").write_text("{}")
-
-    def claimed_meanwhile(_task_file: str) -> bool:
-        forge(task)
-        return False
-
-    monkeypatch.setattr(local, "is_start_alive", claimed_meanwhile)
+    monkeypatch.setattr(local, "is_start_alive", lambda _: bool(forge(task)))  # type: ignore[func-returns-value]
     assert look(machine.executor(), task).phase is TaskPhase.RUNNING
 
 
-def test_a_supervisor_on_another_host_is_never_said_to_be_gone(
+def test_a_supervisor_that_cannot_be_seen_is_never_said_to_be_gone(
     machine: Machine,
 ) -> None:
-    task = machine.task("exit 0")
+    task, clock = machine.task("exit 0"), ManualClock()
     forge(task, host="elsewhere", machine="other", boot="other", pid=1)
-    clock = ManualClock()
     executor = machine.executor(clock)
     for _ in range(3):
         report = look(executor, task)
         assert report.phase is TaskPhase.RUNNING
         assert "elsewhere, whose processes cannot be seen" in report.reason
         clock.advance(10_000)
-
-
-def test_a_supervisor_in_another_container_lives_as_long_as_its_lock(
-    machine: Machine,
-) -> None:
-    task = machine.task("exit 0")
-    forge(task, namespace="pid:[1]", pid=1)
-    executor = machine.executor()
-    with (Path(task.attempt_dir) / "claim").open("rb") as claim:
+    contained = machine.task("exit 0", "contained")
+    forge(contained, namespace="pid:[1]", pid=1)
+    with Path(contained.attempt_dir, "claim").open("rb") as claim:
         fcntl.flock(claim, fcntl.LOCK_EX)
-        assert look(executor, task).phase is TaskPhase.RUNNING
-    assert look(executor, task).phase is TaskPhase.ENDED
+        assert look(executor, contained).phase is TaskPhase.RUNNING
+    assert look(executor, contained).phase is TaskPhase.ENDED
 
 
 def test_terminating_a_namesake_is_refused() -> None:
@@ -537,71 +513,51 @@ def test_terminating_a_namesake_is_refused() -> None:
     assert not send_term(replace(me, pid=2**22 - 1))
 
 
-def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
-    machine: Machine,
-) -> None:
-    task = machine.task("setsid sleep 60 & (setsid sleep 60 &) ; exec sleep 60")
-    executor = machine.executor()
-    executor.submit(one(task))
-    begin = Path(task.attempt_dir) / "begin.0.json"
-    wait_for(begin)
-    assert until(lambda: len(_living(task)) == 3)
-    killed_both(task)
-    report = ended(executor, task)
-    assert report.exited is None
-    assert until(lambda: not _living(task))
-
-
+# ------------------------------------------------------------------ what is left behind
 def killed_both(task: Task) -> None:
     """Kill supervisor and guard so that neither sees the other die."""
-    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
-    pids = (begin["guard_pid"], supervisor_of(task))
+    pids = (record(task, "begin.0.json")["guard_pid"], supervisor_of(task))
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pids:
             os.kill(pid, number)
 
 
-def test_what_has_no_environment_is_known_by_the_commands_session(
+def _living(task: Task) -> list[int]:
+    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
+    return [pid for pid in all_pids() if cookie in environment_of(pid)]
+
+
+def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
     machine: Machine,
 ) -> None:
-    task = machine.task("env -i sleep 60 & echo $! > left; touch up; exec sleep 60")
-    executor = machine.executor()
-    executor.submit(one(task))
-    wait_for(machine.root / "out" / "up")
-    left = int((machine.root / "out" / "left").read_text())
-    assert until(lambda: environment_of(left) == [b""])
+    """What has no environment is known by the command's session."""
+    families = (
+        "setsid sleep 60 & (setsid sleep 60 &) ; env -i sleep 60 & echo $! > left"
+    )
+    executor, task = machine.begun(f"{families}; exec sleep 60")
+    path = machine.root / "out" / "left"
+    assert until(lambda: path.exists() and path.read_text())
+    left = int(path.read_text())
+    assert until(lambda: environment_of(left) == [b""] and len(_living(task)) == 3)
     killed_both(task)
-    ended(executor, task)
-    assert until(lambda: read_start(left) is None)
-
-
-def sleeper() -> subprocess.Popen[bytes]:
-    """A leader of a session, with nothing of ours in its environment."""
-    return subprocess.Popen(["sleep", "60"], env={}, start_new_session=True)
+    assert ended(executor, task).exited is None
+    assert until(lambda: not _living(task) and read_start(left) is None)
 
 
 def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
-    with sleeper() as other:
+    words = ["sleep", "60"]
+    with subprocess.Popen(words, env={}, start_new_session=True) as other:
         started = read_start(other.pid)
         assert started
-        assert kill_left_behind("/nowhere", (other.pid, str(int(started) - 1))) == 0
-        assert kill_left_behind("/nowhere", (other.pid, "")) == 0
-        assert kill_left_behind("/nowhere", (other.pid, str(int(started) + 1))) == 0
+        for since in (str(int(started) - 1), "", str(int(started) + 1)):
+            assert kill_left_behind("/nowhere", (other.pid, since)) == 0
         assert kill_left_behind("/nowhere", (other.pid, started)) == 1
 
 
-def refuse_exit(task: Task) -> Path:
-    """Something in the way of the supervisor's exit record; the rest may be written."""
-    name = f".exit.0.json.{os.uname().nodename}.{supervisor_of(task)}.tmp"
-    path = Path(task.attempt_dir, name)
-    path.mkdir()
-    return path
-
-
-def refuse_guard(task: Task) -> Path:
-    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
-    name = f".exit.0.json.{os.uname().nodename}.{begin['guard_pid']}.tmp"
-    path = Path(task.attempt_dir, name)
+# ---------------------------------------------------- records that cannot be written
+def refuse_exit(task: Task, pid: int) -> Path:
+    """Something in the way of a process's exit record; the rest may be written."""
+    path = Path(task.attempt_dir, f".exit.0.json.{os.uname().nodename}.{pid}.tmp")
     path.mkdir()
     return path
 
@@ -617,99 +573,72 @@ def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskR
 
 def lost(reports: list[TaskReport]) -> bool:
     """Whether the engine would have called it lost at any of these looks."""
-    longest = LocalExecutor.lost_after_seconds
-    return any(
-        one.phase is TaskPhase.ENDED and one.gone_for >= longest for one in reports
-    )
+    ends = [one for one in reports if one.phase is TaskPhase.ENDED]
+    return any(one.gone_for >= LocalExecutor.lost_after_seconds for one in ends)
 
 
-def started_and_refused(machine: Machine, executor: LocalExecutor) -> tuple[Task, Path]:
-    """A job that has ended with 0 and cannot say so."""
-    task = machine.task("touch up; while [ ! -e go ]; do sleep 0.01; done; touch over")
-    executor.submit(one(task))
+def refused(machine: Machine, clock: ManualClock) -> tuple[LocalExecutor, Task, Path]:
+    """A job that has ended with 0 and cannot say so; what is in its way."""
+    script = "touch up; while [ ! -e go ]; do sleep 0.01; done; touch over"
+    executor, task = machine.started(script, clock=clock)
     wait_for(machine.root / "out" / "up")
-    in_the_way = refuse_exit(task)
+    in_the_way = refuse_exit(task, supervisor_of(task))
     (machine.root / "out" / "go").touch()
     wait_for(machine.root / "out" / "over")
-    assert until(lambda: read_start(command_of(task)) is None)
-    return task, in_the_way
+    command = record(task, "begin.0.json")["command_pid"]
+    assert until(lambda: read_start(command) is None)
+    return executor, task, in_the_way
 
 
-def command_of(task: Task) -> int:
-    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
-    return int(begin["command_pid"])
+def write_copy(task: Task) -> None:
+    """The exit record where the wrapper leaves it when it cannot write it."""
+    begin = record(task, "begin.0.json")
+    ends = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
+    copy = Path(begin["exit_copy"])
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(json.dumps({**ends, "nonce": begin["nonce"]}))
 
 
 def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(
     machine: Machine,
 ) -> None:
     clock = ManualClock()
-    executor = machine.executor(clock)
-    task, in_the_way = started_and_refused(machine, executor)
+    executor, task, in_the_way = refused(machine, clock)
     assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
     in_the_way.rmdir()
-    report = ended(executor, task)
-    assert report.exited is not None
-    assert report.exited.exit_code == 0
-
-
-def test_a_copy_is_taken_while_the_supervisor_tries_on(machine: Machine) -> None:
-    clock = ManualClock()
-    executor = machine.executor(clock)
-    task, _ = started_and_refused(machine, executor)
-    look(executor, task)
-    write_copy(task)
-    report = look(executor, task)
-    assert report.phase is TaskPhase.ENDED
-    assert report.exited is not None
-    Path(task.attempt_dir, "cancel").touch()
-
-
-def write_copy(task: Task) -> None:
-    """The exit record where the wrapper leaves it when it cannot write it."""
-    begin = json.loads((Path(task.attempt_dir) / "begin.0.json").read_text())
-    record = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
-    copy = Path(begin["exit_copy"])
-    copy.parent.mkdir(exist_ok=True)
-    copy.write_text(json.dumps({**record, "nonce": begin["nonce"]}))
+    assert exit_code(executor, task) == 0
 
 
 def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
     machine: Machine,
 ) -> None:
     clock = ManualClock()
-    executor = machine.executor(clock)
-    task, _ = started_and_refused(machine, executor)
-    in_the_way = refuse_guard(task)
+    executor, task, _ = refused(machine, clock)
+    in_the_way = refuse_exit(task, record(task, "begin.0.json")["guard_pid"])
     os.kill(supervisor_of(task), signal.SIGKILL)
     assert until(lambda: read_start(supervisor_of(task)) is None)
     assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
     in_the_way.rmdir()
-    report = ended(executor, task)
-    assert report.exited is not None
-    assert report.exited.exit_code == 0
+    assert exit_code(executor, task) == 0
 
 
-def test_a_copy_of_the_end_counts_when_supervisor_and_guard_are_gone(
-    machine: Machine,
+@pytest.mark.parametrize("both_gone", [False, True])
+def test_a_copy_of_the_end_counts_whoever_still_tries(
+    machine: Machine, both_gone: bool
 ) -> None:
-    executor = machine.executor()
-    task, _ = started_and_refused(machine, executor)
-    killed_both(task)
+    executor, task, _ = refused(machine, ManualClock())
+    if both_gone:
+        killed_both(task)
+    look(executor, task)
     write_copy(task)
-    report = ended(executor, task)
-    assert report.exited is not None
-    assert report.exited.exit_code == 0
+    assert exit_code(executor, task) == 0
 
 
 def test_nothing_is_lost_while_its_directory_refuses_a_record(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = ManualClock()
-    executor = machine.executor(clock)
-    task = machine.task("exec sleep 60")
-    executor.submit(one(task))
-    wait_for(Path(task.attempt_dir, "begin.0.json"))
+    executor, task = machine.begun("exec sleep 60", clock=clock)
     killed_both(task)
     assert until(lambda: read_start(supervisor_of(task)) is None)
 
@@ -726,110 +655,60 @@ def test_nothing_is_lost_while_its_directory_refuses_a_record(
     assert not [name for name in os.listdir(task.attempt_dir) if "probe" in name]
 
 
-def test_what_left_nothing_in_a_session_that_takes_records_is_lost(
-    machine: Machine,
-) -> None:
-    clock = ManualClock()
-    executor = machine.executor(clock)
-    task = machine.task("true")
-    assert lost(looks(executor, task, clock))
-    elsewhere = replace(task, attempt_dir="/proc/nowhere/attempts/job/1")
-    assert not lost(looks(executor, elsewhere, clock))
-
-
-def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
-    task = machine.task("exec sleep 60")
-    executor = machine.executor()
-    executor.submit(one(task))
-    wait_for(Path(task.attempt_dir, "begin.0.json"))
-    os.kill(supervisor_of(task), signal.SIGSTOP)
-    executor.cancel([task])
-    report = ended(executor, task)
-    assert (report.cause, report.exited is not None) == (Cause.USER, True)
-
-
-@pytest.mark.parametrize(
-    "place",
-    ["$AUTOEXP_ATTEMPT_DIR", "$(dirname $(dirname $AUTOEXP_ATTEMPT_DIR))"],
-    ids=["its own", "all attempts"],
-)
+@pytest.mark.parametrize("above", ["", "/../.."], ids=["its own", "all attempts"])
 def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
-    place: str, machine: Machine
+    above: str, machine: Machine
 ) -> None:
-    task = machine.task(f"rm -r {place}; sleep 0.5; exit 3")
-    executor = machine.executor()
-    executor.submit(one(task))
+    place = f"$(realpath $AUTOEXP_ATTEMPT_DIR{above})"
+    executor, task = machine.started(f"rm -r {place}; sleep 0.5; exit 3")
     wait_for(Path(task.attempt_dir, "exit.0.json"))
-    report = ended(executor, task)
-    assert report.exited is not None
-    assert report.exited.exit_code == 3
-    assert "was removed, changed or forged while it ran" in report.tampering
+    assert exit_code(executor, task) == 3
+    tampering = look(executor, task).tampering
+    assert "was removed, changed or forged while it ran" in tampering
 
 
-def _living(task: Task) -> list[int]:
-    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
-    return [pid for pid in all_pids() if cookie in environment_of(pid)]
-
-
+# ----------------------------------------------------------------------------- in doubt
 def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
     machine: Machine,
 ) -> None:
+    """What was sent again is absent only after another look for it."""
     tasks = [machine.task(f"echo {n} >> ran", f"job{n}") for n in range(3)]
-    clock = ManualClock()
+    clock, whole = ManualClock(), one(*tasks)
     executor = machine.executor(clock)
-    first = executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
-    assert isinstance(first, Accepted)
+
+    def absent() -> tuple[str, ...]:
+        executor.adopt([whole])
+        clock.advance(3.0)
+        return executor.adopt([whole]).absent
+
+    assert absent() == (TOKEN,)
+    assert isinstance(executor.submit(one(tasks[0])), Accepted)
     ended(executor, tasks[0])
-    executor.adopt([one(*tasks)])
-    clock.advance(3.0)
-    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
-    assert isinstance(executor.submit(one(*tasks)), Accepted)
+    assert executor.adopt([whole]).absent == ()
+    assert absent() == (TOKEN,)
+    assert isinstance(executor.submit(whole), Accepted)
     for task in tasks:
         ended(executor, task)
     assert sorted(machine.ran()) == ["0", "1", "2"]
 
 
-def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
-    machine: Machine,
-) -> None:
-    tasks = [machine.task("exit 0", f"job{n}") for n in range(2)]
-    clock = ManualClock()
-    executor = machine.executor(clock)
-    executor.adopt([one(*tasks)])
-    clock.advance(3.0)
-    assert executor.adopt([one(*tasks)]).absent == (TOKEN,)
-    executor.submit(replace(one(*tasks), tasks=tuple(tasks[:1])))
-    ended(executor, tasks[0])
-    assert executor.adopt([one(*tasks)]).absent == ()
-
-
-def test_no_end_is_set_to_the_patience_for_the_exit_record(machine: Machine) -> None:
-    task = machine.task("exit 0")
-    machine.executor().submit(one(task))
-    [file] = Path(task.attempt_dir).glob("task.*.json")
-    assert "record_patience" not in json.loads(file.read_text())
-
-
 def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
-    task = machine.task("exit 0")
+    task, clock = machine.task("exit 0"), ManualClock()
     Path(task.attempt_dir).mkdir(parents=True)
     file = Path(task.attempt_dir) / "task.n1.json"
     file.write_text(json.dumps({"submitter": "elsewhere"}))
-    clock = ManualClock()
-    executor = machine.executor(clock)
-    executor.adopt([one(task)])
-    clock.advance(30.0)
-    assert executor.adopt([one(task)]).absent == ()
-    clock.advance(31.0)
-    assert executor.adopt([one(task)]).absent == (TOKEN,)
+    executor, found = machine.executor(clock), []
+    for seconds in (0.0, 30.0, 31.0):
+        clock.advance(seconds)
+        found.append(executor.adopt([one(task)]).absent)
+    assert found == [(), (), (TOKEN,)]
 
 
 def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> None:
     loop = machine.root / "loop"
     loop.symlink_to(loop)
-    task = machine.task("exit 0", attempt_dir=str(loop))
+    task, clock = machine.task("exit 0", attempt_dir=str(loop)), ManualClock()
     machine.tasks.clear()
-    clock = ManualClock()
     executor = machine.executor(clock)
     report = look(executor, task)
     assert (report.phase, "symbolic links" in report.reason) == ("unknown", True)
@@ -838,6 +717,12 @@ def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> No
         assert (answer.found, answer.absent) == ((), ())
         assert "symbolic links" in answer.error
         clock.advance(100.0)
+
+
+def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> bool:
+    answer = executor.adopt([submission])
+    assert answer.absent == ()
+    return bool(answer.found)
 
 
 def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
@@ -852,18 +737,19 @@ def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) 
 
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    locks: bool,
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, locks: bool
 ) -> None:
     """An engine killed between fork and exec leaves a child that shows its own name."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
     if not locks:
-        monkeypatch.setattr(fcntl, "flock", _refuse_locks)
+        monkeypatch.setattr(fcntl, "flock", refuse)
     task = machine.task("echo ran >> ran")
-    place = "between fork and exec"
-    assert dead_engine(machine, one(task), place) == signal.SIGKILL
+    assert dead_engine(machine, one(task), "between fork and exec") == signal.SIGKILL
     start = int((machine.root / "stopped").read_text())
-    assert until(lambda: _is_stopped(start))
+    assert until(lambda: fields_of(start)[0] == "T")
     clock = ManualClock()
     executor = machine.executor(clock, settle_seconds=0.0)
     for _ in range(3):
@@ -876,14 +762,6 @@ def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
     assert machine.ran() == ["ran"]
 
 
-def _refuse_locks(*_: object) -> None:
-    raise OSError(errno.ENOLCK, "No locks available")
-
-
-def _is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-
-
 def test_a_start_that_died_between_fork_and_exec_is_absent(machine: Machine) -> None:
     task = machine.task("exit 0")
     assert dead_engine(machine, one(task), "between fork and exec") == signal.SIGKILL
@@ -892,30 +770,18 @@ def test_a_start_that_died_between_fork_and_exec_is_absent(machine: Machine) -> 
     assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
 
 
-def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> bool:
-    answer = executor.adopt([submission])
-    assert answer.absent == ()
-    return bool(answer.found)
-
-
-def test_the_machine_is_described_as_it_is(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+# -------------------------------------------------------------------------- the machine
+def test_the_machine_is_described_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,GPU-ab,-1")
     settings = build_local_settings(Path("/wrapper.py"))
     assert settings.slots == len(os.sched_getaffinity(0))
     assert settings.gpus == ("0", "GPU-ab")
     assert build_local_settings(Path("/wrapper.py"), slots=7).slots == 7
-
-
-def test_gpus_are_found_by_their_devices(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     names = ["nvidia10", "nvidia2", "nvidiactl", "null"]
-    listdir: Callable[[str], list[str]] = lambda _: names  # noqa: E731
-    monkeypatch.setattr(os, "listdir", listdir)
-    assert list_gpus() == ("2", "10")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", lambda _: names)
+        assert list_gpus() == ("2", "10")
 
 
 def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
@@ -926,35 +792,20 @@ def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
     assert read_wrapper_version(place) == "0.9"
 
 
-TASK = Task(
-    job="a",
-    attempt=1,
-    command=("python", "train.py", "--note=two words"),
-    cwd="/data/my runs",
-    output_dir="/data/out",
-    log_dir="/data/log",
-    attempt_dir="/state/a/1",
-    env={"TOKEN": "hidden"},
-)
-
-
-def test_a_start_is_told_as_what_it_runs_and_where() -> None:
-    other = replace(TASK, job="b", command=("true",))
-    lines = format_commands([TASK, other], "node7").split("\n")
-    assert lines == [
+def test_a_start_is_told_as_what_it_runs_and_where_cleaned_and_bounded(
+    machine: Machine,
+) -> None:
+    words = ("python", "train.py", "--note=two words")
+    task = machine.task("", command=words, cwd="/data/my runs", env={"TOKEN": "x"})
+    machine.tasks.clear()
+    told = format_commands([task, replace(task, command=("true",))], "node7")
+    assert told.split("\n") == [
         "cd '/data/my runs' && python train.py '--note=two words'  # on node7",
         "$ cd '/data/my runs' && true  # on node7",
     ]
-
-
-def test_of_many_commands_the_rest_is_counted() -> None:
-    lines = format_commands([TASK] * (MOST_TOLD + 5), "node7").split("\n")
-    assert len(lines) == MOST_TOLD + 1
-    assert lines[-1] == "and 5 more on node7"
-
-
-def test_a_hostile_command_is_cleaned_and_bounded() -> None:
-    hostile = replace(TASK, command=("echo", "\x1b]52;c;eA==\x07" + "x" * 9000))
+    lines = format_commands([task] * (MOST_TOLD + 5), "node7").split("\n")
+    assert (len(lines), lines[-1]) == (MOST_TOLD + 1, "and 5 more on node7")
+    hostile = replace(task, command=("echo", "\x1b]52;c;eA==\x07" + "x" * 9000))
     told = format_commands([hostile], "node7")
     assert "\x1b" not in told
     assert len(told) < LONGEST + 100

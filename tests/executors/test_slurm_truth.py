@@ -1,4 +1,4 @@
-"""Records, queue and accounting weighed against each other: a row a rule."""
+"""Records, queue and accounting weighed against each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord, Task, TaskPhase
+from autoexp_tui.engine.executor_port import (
+    BeginRecord,
+    ExitRecord,
+    Task,
+    TaskPhase,
+    TaskReport,
+)
 from autoexp_tui.executors.slurm.judgement import (
     QUICK_SECONDS,
     SKEW_SECONDS,
@@ -17,12 +23,7 @@ from autoexp_tui.executors.slurm.judgement import (
     report,
 )
 from autoexp_tui.executors.slurm.task_memory import GRACE_SECONDS, TaskMemory
-from autoexp_tui.executors.slurm.text import (
-    AccountRow,
-    QueueRow,
-    Standing,
-    parse_state,
-)
+from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing, parse_state
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords, Claim, Run, Void
@@ -41,19 +42,38 @@ TASK = Task(
 )
 NODE = Identity(host="n1", pid=5)
 CLAIM = Claim(token="tok", executor_id="7", nonce="tok", claimed_at=4.0, process=NODE)
-BEGUN = Run(
-    began=BeginRecord(run=0, began_at=5.0, executor_id="7", host="n1"), process=NODE
-)
-NOTHING = AttemptRecords()
+BEGAN = BeginRecord(run=0, began_at=5.0, executor_id="7", host="n1")
+BEGUN = Run(began=BEGAN, process=NODE)
+NOTHING, ORDERED = AttemptRecords(), AttemptRecords(cancel_ordered=True)
 RUNS = AttemptRecords(claim=CLAIM, run=BEGUN)
 LATER = 1e6
+LATER_START = 5.0 + SKEW_SECONDS + 1.0
+"""By Slurm; the newest run began at 5."""
+QUEUED, RUNNING, ENDED = TaskPhase.QUEUED, TaskPhase.RUNNING, TaskPhase.ENDED
+LEAVING, UNKNOWN = TaskPhase.LEAVING, TaskPhase.UNKNOWN
 
 
 def exited(
-    code: int | None = 0, signal: int | None = None, ending: str = ""
+    code: int | None = 0, signal: int | None = None, ending: str = "", **more: Any
 ) -> AttemptRecords:
-    record = ExitRecord(run=0, ended_at=9.0, exit_code=code, signal=signal)
+    record = ExitRecord(run=0, ended_at=9.0, exit_code=code, signal=signal, **more)
     return AttemptRecords(claim=CLAIM, run=replace(BEGUN, exited=record, ending=ending))
+
+
+TERM = exited(None, 15, "signal 15")
+
+
+def plain(oom_kills: int | None = 0) -> AttemptRecords:
+    """Exit 0 that nobody asked for, four seconds after the begin."""
+    return exited(0, asked=False, oom_kills=oom_kills)
+
+
+def second_run(began_at: float, *, over: bool) -> AttemptRecords:
+    """A run after a requeue, and its good end."""
+    record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
+    began = replace(BEGAN, run=1, began_at=began_at)
+    run = replace(BEGUN, began=began, exited=record if over else None)
+    return AttemptRecords(claim=CLAIM, run=run)
 
 
 def row(
@@ -75,8 +95,8 @@ def row(
     )
 
 
-def account(word: str, code: int = 0, signal: int = 0, nodes: str = "n1") -> AccountRow:
-    return AccountRow(
+def account(word: str, code: Any = 0, signal: Any = 0, **more: Any) -> AccountRow:
+    made = AccountRow(
         id="7",
         raw_id="7",
         state=parse_state(word),
@@ -84,340 +104,170 @@ def account(word: str, code: int = 0, signal: int = 0, nodes: str = "n1") -> Acc
         signal=signal,
         submitted_at=1.0,
         ended_at=8.0,
-        nodes=nodes,
+        nodes="n1",
         name="a-tok",
     )
-
-
-def seen(records: AttemptRecords, **more: Any) -> TaskMemory:
-    return TaskMemory(task=TASK, records=records, **more)
-
-
-def succeeded(oom_kills: int | None = 0) -> AttemptRecords:
-    """Exit 0 that nobody asked for, four seconds after the begin."""
-    records = exited(0)
-    assert records.run is not None
-    assert records.run.exited is not None
-    end = replace(records.run.exited, asked=False, oom_kills=oom_kills)
-    return replace(records, run=replace(records.run, exited=end))
-
-
-def limited(seconds: float) -> Task:
-    return replace(TASK, resources=Resources(time_limit_seconds=seconds))
-
-
-def second_run(began_at: float, *, over: bool) -> AttemptRecords:
-    """A run after a requeue, and its good end."""
-    record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
-    began = replace(BEGUN.began, run=1, began_at=began_at)
-    run = replace(BEGUN, began=began, exited=record if over else None)
-    return AttemptRecords(claim=CLAIM, run=run)
-
-
-def voided(why: str) -> AttemptRecords:
-    void = Void(why=why, message="cannot open the log", at=4.0)
-    return AttemptRecords(claim=CLAIM, void=void)
-
-
-QUEUED, RUNNING, ENDED = TaskPhase.QUEUED, TaskPhase.RUNNING, TaskPhase.ENDED
-LEAVING, UNKNOWN = TaskPhase.LEAVING, TaskPhase.UNKNOWN
-ORDERED = AttemptRecords(cancel_ordered=True)
-TERM = exited(None, 15, "signal 15")
-LOST_CLAIM = AttemptRecords(
-    claim=replace(CLAIM, executor_id="6"), run=BEGUN, duplicates=("7",)
-)
-LATER_START = 5.0 + SKEW_SECONDS + 1.0
-"""By Slurm; the newest run began at 5."""
+    return replace(made, **more)
 
 
 def refused_later(word: str = "FAILED", at: float = LATER_START) -> QueueRow:
     return row(word, starts_at=at)
 
 
-RULES: dict[str, tuple[TaskMemory, dict[str, Any]]] = {
-    # ------------------------------------------------------------------ still alive
-    **{
-        f"{word} is queued": (
-            seen(NOTHING, row=row(word, "Priority", nodes="")),
-            {
-                "phase": QUEUED,
-                "reason": "lower priority than other jobs in partition main",
-                "expected_at": 99.0,
-            },
-        )
-        for word in ("PENDING", "CONFIGURING", "REQUEUED")
-    },
-    "with a node and without a begin record it is starting": (
-        seen(NOTHING, row=row("RUNNING")),
-        {"phase": QUEUED, "reason": "starting on n1"},
-    ),
-    **{
-        f"begun and {word} it runs": (
-            seen(RUNS, row=row(word)),
-            {"phase": RUNNING, "began": BEGUN.began, "exited": None},
-        )
-        for word in ("RUNNING", "COMPLETING")
-    },
-    "an unknown word is alive and said": (
-        seen(RUNS, row=row("MELTING"), gone_for=LATER, over_for=LATER),
-        {"phase": UNKNOWN, "reason": "Slurm says MELTING: taken as alive"},
-    ),
-    "before the queue is asked it is queued": (
-        seen(NOTHING, answered=False),
-        {"phase": QUEUED},
-    ),
-    "before the queue is asked it runs": (
-        seen(RUNS, answered=False),
-        {"phase": RUNNING},
-    ),
-    "never accepted, it is unknown until the queue answers": (
-        TaskMemory(task=replace(TASK, executor_id=""), records=NOTHING, answered=False),
-        {"phase": UNKNOWN},
-    ),
-    "queued again after an end, it is requeued": (
-        seen(TERM, row=row("PENDING")),
-        {"phase": QUEUED, "requeued": True, "exited": None},
-    ),
-    "a word that is older than a run does not requeue it": (
-        seen(RUNS, row=row("PENDING"), answered=False),
-        {"phase": RUNNING, "requeued": False},
-    ),
-    "a begun run that the queue has back is requeued": (
-        seen(RUNS, row=row("PENDING")),
-        {"phase": QUEUED, "requeued": True},
-    ),
-    # ------------------------------------------------------------- with exit record
-    "an ended run is judged although an older word has it queued": (
-        seen(exited(0), row=row("PENDING"), answered=False, over_for=WORD_SECONDS),
-        {"phase": ENDED, "exit_code": 0},
-    ),
-    "exit 0 with COMPLETED is success": (
-        seen(exited(0), row=row("COMPLETED"), over_for=1.0, gone_for=1.0),
-        {"phase": ENDED, "cause": None, "exit_code": 0},
-    ),
-    "the exit record's code counts and not the queue's word": (
-        seen(exited(3), row=row("COMPLETED"), over_for=1.0),
-        {"phase": ENDED, "cause": None, "exit_code": 3},
-    ),
-    **{
-        f"{word} is the cause even over exit 0, by {who}": (
-            seen(exited(0), over_for=1.0, **said),
-            {"phase": ENDED, "cause": parse_state(word).cause},
-        )
-        for word in ("TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "CANCELLED")
-        for who, said in (
-            ("squeue", {"row": row(word)}),
-            ("sacct", {"account": account(word)}),
-        )
-    },
-    "an exit record waits for the queue's word while the job lives": (
-        seen(exited(0), row=row("RUNNING"), over_for=WORD_SECONDS - 1),
-        {"phase": LEAVING, "exited": None},
-    ),
-    "an exit record is judged alone when the word does not come": (
-        seen(exited(0), row=row("COMPLETING"), over_for=WORD_SECONDS),
-        {"phase": ENDED},
-    ),
-    "an exit record is judged alone when the queue no longer answers": (
-        seen(exited(0), answered=False, over_for=WORD_SECONDS),
-        {"phase": ENDED},
-    ),
-    **{
-        f"a plain exit 0 waits for nobody: {word}, {kills}, {task.resources}": (
-            TaskMemory(
-                task=task,
-                records=succeeded(kills),
-                row=row(word) if word else None,
-            ),
-            {"phase": ENDED, "cause": None},
-        )
-        for word in ("RUNNING", "COMPLETING", None)
-        for kills in (0, None)
-        for task in (TASK, limited(3600.0))
-    },
-    "exit 0 near its limit waits": (
-        TaskMemory(task=limited(63.0), records=succeeded(), row=row("RUNNING")),
-        {"phase": LEAVING},
-    ),
-    "exit 0 after a kill for memory waits": (
-        seen(succeeded(1), row=row("RUNNING")),
-        {"phase": LEAVING},
-    ),
-    **{
-        f"out of memory over a plain exit 0 is a late cause, by {who}": (
-            seen(succeeded(), over_for=1.0, **said),
-            {"cause": None, "late_cause": Cause.OUT_OF_MEMORY},
-        )
-        for who, said in (
-            ("squeue", {"row": row("OUT_OF_MEMORY")}),
-            ("sacct", {"account": account("OUT_OF_MEMORY")}),
-        )
-    },
-    **{
-        f"an end by a signal is judged with anybody's last word: {who}": (
-            seen(exited(None, 9), over_for=1.0, gone_for=1.0, **said),
-            {"phase": ENDED, "cause": None, "signal": 9},
-        )
-        for who, said in (
-            ("squeue", {"row": row("FAILED")}),
-            ("sacct", {"account": account("FAILED")}),
-        )
-    },
-    **{
-        f"exit {code} waits for nobody whom the queue does not show": (
-            seen(exited(code), accounted=False),
-            {"phase": ENDED},
-        )
-        for code in (0, 1, 3, 139)
-    },
-    "told to end by our cancel, it has ended": (
-        seen(replace(TERM, cancel_ordered=True), over_for=1.0, gone_for=1.0),
-        {"phase": ENDED},
-    ),
-    # ---------------------------------------------------------- without exit record
-    "FAILED before it began could not be started": (
-        seen(
-            NOTHING,
-            row=row("FAILED", "JobLaunchFailure", nodes=""),
-            said_for=QUICK_SECONDS,
-        ),
-        {
-            "cause": Cause.SUBMIT_ERROR,
-            "reason": "Slurm could not start it on the node; see that the nodes can "
-            "reach /out/a and /log/a",
-        },
-    ),
-    **{
-        f"FAILED without a record is as accounting says: {code}, {signal}": (
-            seen(
-                RUNS,
-                row=row("FAILED"),
-                account=account("FAILED", code, signal),
-                said_for=QUICK_SECONDS,
-            ),
-            {"signal": signal or None, "exit_code": None if signal else code},
-        )
-        for code, signal in ((3, 0), (0, 9))
-    },
-    "FAILED without a record and without accounting is failed": (
-        seen(RUNS, row=row("FAILED"), said_for=QUICK_SECONDS),
-        {"cause": Cause.EXIT_CODE, "reason": "Slurm says FAILED"},
-    ),
-    "CANCELLED before it had a node has ended at once": (
-        seen(NOTHING, row=row("CANCELLED", "JobHeldUser", nodes="")),
-        {"phase": ENDED, "cause": Cause.USER, "reason": ""},
-    ),
-    "a cancelled task of a waiting array leaves no trace": (
-        seen(ORDERED, gone_for=QUICK_SECONDS),
-        {"phase": ENDED, "cause": Cause.USER},
-    ),
-    "without a word of anybody it is gone for as long as it is": (
-        seen(RUNS, gone_for=12.0),
-        {"phase": ENDED, "cause": None, "gone_for": 12.0, "unclaimed": False},
-    ),
-    "forgotten before it began it is unclaimed": (
-        seen(NOTHING, gone_for=12.0),
-        {"unclaimed": True},
-    ),
-    "a claim that cannot be read is still a claim": (
-        seen(AttemptRecords(damaged=("claim",)), gone_for=12.0),
-        {"unclaimed": False},
-    ),
-    **{
-        f"{word} in accounting alone is a ghost and proves nothing": (
-            seen(NOTHING, account=account(word), gone_for=12.0),
-            {"phase": ENDED, "gone_for": 12.0, "unclaimed": True},
-        )
-        for word in ("PENDING", "RUNNING", "REQUEUED")
-    },
-    "the queue's word counts more than accounting, which trails it": (
-        seen(RUNS, row=row("RUNNING"), account=account("NODE_FAIL")),
-        {"phase": RUNNING},
-    ),
-    **{
-        f"{word} of the run before does not end the one after it, over: {over}": (
-            seen(second_run(30.0, over=over), account=account(word), gone_for=12.0),
-            {"phase": ENDED, "cause": None, "exit_code": 0 if over else None},
-        )
-        for word in ("PREEMPTED", "NODE_FAIL")
-        for over in (True, False)
-    },
-    "what accounting says of the last run ends it": (
-        seen(second_run(7.0, over=False), account=account("NODE_FAIL"), said_for=LATER),
-        {"phase": ENDED, "cause": Cause.NODE_FAIL},
-    ),
-    "a last word is as old as its hearing, not as the absence": (
-        seen(RUNS, row=row("FAILED"), gone_for=LATER, said_for=QUICK_SECONDS - 1),
-        {"phase": LEAVING},
-    ),
-    # --------------------------------------------------------- a start after the run
-    "a start that claimed and never began counts as well": (
-        seen(AttemptRecords(claim=CLAIM), row=refused_later(), said_for=QUICK_SECONDS),
-        {"phase": LEAVING},
-    ),
-    "a second sending, which finds the claim taken, is no later start": (
-        seen(
-            RUNS,
-            row=replace(refused_later("COMPLETED"), id="9"),
-            said_for=GRACE_SECONDS,
-        ),
-        {"cause": None},
-    ),
-    "accounting alone tells of a later start too": (
-        seen(
-            RUNS,
-            account=replace(
-                account("FAILED", 1), started_at=LATER_START, ended_at=LATER_START
-            ),
-        ),
-        {"phase": LEAVING},
-    ),
-    "a run that ended by itself has ended whatever start came later": (
-        seen(exited(3), row=refused_later("COMPLETED"), said_for=1.0),
-        {"phase": ENDED, "exit_code": 3, "cause": None},
-    ),
-    "a run that we cancelled is not started again": (
-        seen(
-            replace(RUNS, cancel_ordered=True),
-            row=refused_later(),
-            said_for=QUICK_SECONDS,
-        ),
-        {"phase": ENDED},
-    ),
-    "clocks of node and controller may differ a little": (
-        seen(
-            RUNS,
-            row=refused_later(at=5.0 + SKEW_SECONDS),
-            said_for=QUICK_SECONDS,
-        ),
-        {"cause": Cause.EXIT_CODE},
-    ),
-    # -------------------------------------------------------------------- void, dup
-    **{
-        f"a void attempt has ended whatever the queue says: {why}": (
-            seen(voided(why), row=row("RUNNING"), answered=False),
-            {"phase": ENDED, "cause": cause, "reason": "cannot open the log"},
-        )
-        for why, cause in (("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR))
-    },
-    "a start that lost the claim is a duplicate": (
-        seen(LOST_CLAIM, row=row("COMPLETED")),
-        {"duplicate": True},
-    ),
-}
+def by_both(word: str) -> list[dict[str, Any]]:
+    """The word of the queue, and of accounting."""
+    return [{"row": row(word)}, {"account": account(word)}]
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_task_is_told_by_all_that_is_known_of_it(rule: str) -> None:
-    memory, expected = RULES[rule]
-    found = report(memory)
-    told: dict[str, Any] = {
-        "exit_code": found.exited.exit_code if found.exited else None,
-        "signal": found.exited.signal if found.exited else None,
-    }
-    assert {
-        name: told[name] if name in told else getattr(found, name) for name in expected
-    } == expected
+def seen(records: AttemptRecords, task: Any = TASK, **more: Any) -> TaskMemory:
+    return TaskMemory(task=task, records=records, **more)
+
+
+def told(records: AttemptRecords, task: Any = TASK, **more: Any) -> TaskReport:
+    return report(seen(records, task, **more))
+
+
+def end(
+    records: AttemptRecords, task: Any = TASK, **more: Any
+) -> tuple[TaskPhase, Cause | None, int | None]:
+    """Phase, cause, and the exit code or the signal below zero."""
+    found = told(records, task, **more)
+    ended = found.exited
+    code = None if ended is None else -ended.signal if ended.signal else ended.exit_code
+    return found.phase, found.cause, code
+
+
+def test_a_task_that_lives_is_told_by_queue_and_begin_record() -> None:
+    for word in ("PENDING", "CONFIGURING", "REQUEUED"):
+        found = told(NOTHING, row=row(word, "Priority", nodes=""))
+        assert (found.phase, found.expected_at) == (QUEUED, 99.0)
+        assert found.reason == "lower priority than other jobs in partition main"
+    found = told(NOTHING, row=row("RUNNING"))
+    assert (found.phase, found.reason) == (QUEUED, "starting on n1")
+    for word in ("RUNNING", "COMPLETING"):
+        found = told(RUNS, row=row(word))
+        assert (found.phase, found.began, found.exited) == (RUNNING, BEGAN, None)
+    found = told(RUNS, row=row("MELTING"), gone_for=LATER, over_for=LATER)
+    assert (found.phase, found.reason) == (
+        UNKNOWN,
+        "Slurm says MELTING: taken as alive",
+    )
+    assert told(NOTHING, answered=False).phase is QUEUED
+    assert told(RUNS, answered=False).phase is RUNNING
+    never_accepted = replace(TASK, executor_id="")
+    assert told(NOTHING, never_accepted, answered=False).phase is UNKNOWN
+    assert told(RUNS, row=row("RUNNING"), account=account("NODE_FAIL")).phase is RUNNING
+
+
+def test_what_the_queue_has_back_is_requeued_unless_its_word_is_older() -> None:
+    for records in (TERM, RUNS):
+        found = told(records, row=row("PENDING"))
+        assert (found.phase, found.requeued, found.exited) == (QUEUED, True, None)
+    found = told(RUNS, row=row("PENDING"), answered=False)
+    assert (found.phase, found.requeued) == (RUNNING, False)
+    older = {"row": row("PENDING"), "answered": False, "over_for": WORD_SECONDS}
+    assert end(exited(0), **older) == (ENDED, None, 0)
+
+
+def test_an_exit_record_counts_and_the_queue_says_why() -> None:
+    asked = {"over_for": 1.0, "gone_for": 1.0}
+    for code in (0, 3):
+        assert end(exited(code), row=row("COMPLETED"), **asked) == (ENDED, None, code)
+    for word in ("TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "CANCELLED"):
+        for said in by_both(word):
+            cause = parse_state(word).cause
+            assert end(exited(0), over_for=1.0, **said) == (ENDED, cause, 0)
+    for said in by_both("FAILED"):
+        assert end(exited(None, 9), **asked, **said) == (ENDED, None, -9)
+    for said in by_both("OUT_OF_MEMORY"):
+        found = told(plain(), over_for=1.0, **said)
+        assert (found.cause, found.late_cause) == (None, Cause.OUT_OF_MEMORY)
+    assert end(replace(TERM, cancel_ordered=True), **asked) == (ENDED, None, -15)
+    found = told(exited(0), row=row("RUNNING"), over_for=WORD_SECONDS - 1)
+    assert (found.phase, found.exited) == (LEAVING, None)
+    for more in ({"row": row("COMPLETING")}, {"answered": False}):
+        assert end(exited(0), over_for=WORD_SECONDS, **more) == (ENDED, None, 0)
+
+
+def test_what_nobody_can_explain_otherwise_is_not_waited_for() -> None:
+    limited = replace(TASK, resources=Resources(time_limit_seconds=3600.0))
+    near = replace(TASK, resources=Resources(time_limit_seconds=63.0))
+    for queued in (row("RUNNING"), row("COMPLETING"), None):
+        for kills in (0, None):
+            for task in (TASK, limited):
+                assert end(plain(kills), task, row=queued) == (ENDED, None, 0)
+    assert told(plain(), near, row=row("RUNNING")).phase is LEAVING
+    assert told(plain(1), row=row("RUNNING")).phase is LEAVING
+    for code in (0, 1, 3, 139):  # the queue does not show them
+        assert end(exited(code), accounted=False) == (ENDED, None, code)
+
+
+def test_without_an_exit_record_slurm_s_word_counts() -> None:
+    quick = {"row": row("FAILED"), "said_for": QUICK_SECONDS}
+    refused = row("FAILED", "JobLaunchFailure", nodes="")
+    found = told(NOTHING, row=refused, said_for=QUICK_SECONDS)
+    assert (found.cause, found.reason) == (
+        Cause.SUBMIT_ERROR,
+        "Slurm could not start it on the node; see that the nodes can reach /out/a "
+        "and /log/a",
+    )
+    by_code = account("FAILED", 3), account("FAILED", 0, 9)
+    assert [end(RUNS, account=one, **quick)[2] for one in by_code] == [3, -9]
+    found = told(RUNS, **quick)
+    assert (found.cause, found.reason) == (Cause.EXIT_CODE, "Slurm says FAILED")
+    found = told(NOTHING, row=row("CANCELLED", "JobHeldUser", nodes=""))
+    assert (found.phase, found.cause, found.reason) == (ENDED, Cause.USER, "")
+    assert end(ORDERED, gone_for=QUICK_SECONDS) == (ENDED, Cause.USER, None)
+    # A last word is as old as its hearing, not as the absence.
+    quick["said_for"] = QUICK_SECONDS - 1
+    assert told(RUNS, gone_for=LATER, **quick).phase is LEAVING
+
+
+def test_without_a_word_of_anybody_it_is_gone_for_as_long_as_it_is() -> None:
+    found = told(RUNS, gone_for=12.0)
+    assert (found.phase, found.cause, found.gone_for) == (ENDED, None, 12.0)
+    damaged = AttemptRecords(damaged=("claim",))
+    unclaimed = [told(one, gone_for=12.0).unclaimed for one in (RUNS, damaged, NOTHING)]
+    assert unclaimed == [False, False, True]
+    for word in ("PENDING", "RUNNING", "REQUEUED"):  # a ghost of accounting
+        found = told(NOTHING, account=account(word), gone_for=12.0)
+        assert (found.phase, found.gone_for, found.unclaimed) == (ENDED, 12.0, True)
+
+
+def test_a_word_on_one_run_does_not_end_the_next() -> None:
+    for word in ("PREEMPTED", "NODE_FAIL"):
+        for over, code in ((True, 0), (False, None)):
+            before = second_run(30.0, over=over)
+            found = end(before, account=account(word), gone_for=12.0)
+            assert found == (ENDED, None, code)
+    own = {"account": account("NODE_FAIL"), "said_for": LATER}
+    assert end(second_run(7.0, over=False), **own) == (ENDED, Cause.NODE_FAIL, None)
+
+
+def test_a_start_that_came_after_the_run_may_be_started_again() -> None:
+    later = {"row": refused_later(), "said_for": QUICK_SECONDS}
+    assert told(AttemptRecords(claim=CLAIM), **later).phase is LEAVING
+    times = {"started_at": LATER_START, "ended_at": LATER_START}
+    assert told(RUNS, account=account("FAILED", 1, **times)).phase is LEAVING
+    assert told(replace(RUNS, cancel_ordered=True), **later).phase is ENDED
+    another = replace(refused_later("COMPLETED"), id="9")  # a second sending
+    assert told(RUNS, row=another, said_for=GRACE_SECONDS).cause is None
+    by_itself = {"row": refused_later("COMPLETED"), "said_for": 1.0}
+    assert end(exited(3), **by_itself) == (ENDED, None, 3)
+    later["row"] = refused_later(at=5.0 + SKEW_SECONDS)  # clocks differ a little
+    assert told(RUNS, **later).cause is Cause.EXIT_CODE
+
+
+def test_a_void_attempt_has_ended_and_a_lost_claim_is_a_duplicate() -> None:
+    for why, cause in (("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR)):
+        void = Void(why=why, message="cannot open the log", at=4.0)
+        records = AttemptRecords(claim=CLAIM, void=void)
+        found = told(records, row=row("RUNNING"), answered=False)
+        assert (found.phase, found.cause) == (ENDED, cause)
+        assert found.reason == "cannot open the log"
+    claim = replace(CLAIM, executor_id="6")
+    lost = AttemptRecords(claim=claim, run=BEGUN, duplicates=("7",))
+    assert told(lost, row=row("COMPLETED")).duplicate
 
 
 # ------------------------------------------------------------------ what is waited for
@@ -461,28 +311,19 @@ BY_SIGNAL = (
 
 
 @pytest.mark.parametrize("records", BY_SIGNAL)
-@pytest.mark.parametrize("lacks", ["live", "answered", "accounted", "gone_for"])
 def test_an_end_by_a_signal_waits_for_all_who_may_know_why(
-    records: AttemptRecords, lacks: str
-) -> None:
-    silent = {"over_for": 299.0, "gone_for": GRACE_SECONDS}
-    missing: dict[str, Any] = {
-        "live": {"row": row("COMPLETING")},
-        "answered": {"answered": False},
-        "accounted": {"accounted": False},
-        "gone_for": {"gone_for": GRACE_SECONDS - 1},
-    }
-    waits = seen(records, **{**silent, **missing[lacks]})
-    assert report(waits).phase is TaskPhase.LEAVING
-    assert report(replace(waits, over_for=300.0)).phase is TaskPhase.ENDED
-
-
-@pytest.mark.parametrize("records", BY_SIGNAL)
-def test_an_end_by_a_signal_is_judged_when_all_have_answered_without_a_word(
     records: AttemptRecords,
 ) -> None:
-    heard = seen(records, over_for=GRACE_SECONDS, gone_for=GRACE_SECONDS)
-    assert report(heard).phase is TaskPhase.ENDED
+    heard: dict[str, Any] = {"over_for": 299.0, "gone_for": GRACE_SECONDS}
+    assert told(records, **heard | {"over_for": GRACE_SECONDS}).phase is ENDED
+    for lacks in (
+        {"row": row("COMPLETING")},
+        {"answered": False},
+        {"accounted": False},
+        {"gone_for": GRACE_SECONDS - 1},
+    ):
+        assert told(records, **heard | lacks).phase is LEAVING
+        assert told(records, **heard | lacks | {"over_for": 300.0}).phase is ENDED
 
 
 # ------------------------------------------------------------------------- properties
@@ -492,74 +333,49 @@ WORDS = st.sampled_from(
         *("TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED", "REQUEUED", "MELTING"),
     )
 )
-RECORDS = st.sampled_from(
-    (
-        *(NOTHING, AttemptRecords(cancel_ordered=True), RUNS, exited(0), exited(3)),
-        exited(None, 15, "signal 15"),
-    )
-)
+RECORDS = st.sampled_from((NOTHING, ORDERED, RUNS, exited(0), exited(3), TERM))
 SECONDS = st.floats(0, 1000)
+ROWS, ACCOUNTS = WORDS.map(row), st.none() | WORDS.map(account)
 
 
-@given(
-    st.sampled_from([NOTHING, AttemptRecords(cancel_ordered=True), RUNS]),
-    st.none() | WORDS.map(account),
-    SECONDS,
-    SECONDS,
-)
+@given(st.sampled_from([NOTHING, ORDERED, RUNS]), ACCOUNTS, SECONDS, SECONDS)
 def test_without_an_answer_nothing_without_an_exit_record_is_gone(
     records: AttemptRecords, said: AccountRow | None, over: float, gone: float
 ) -> None:
-    found = report(
-        seen(records, account=said, answered=False, over_for=over, gone_for=gone)
-    )
-    assert found.phase is not TaskPhase.ENDED
+    more = {"account": said, "over_for": over, "gone_for": gone}
+    assert told(records, answered=False, **more).phase is not ENDED
 
 
-@given(RECORDS, WORDS.map(row), SECONDS)
+@given(RECORDS, ROWS, SECONDS)
 def test_what_lives_in_the_queue_ends_only_by_its_own_exit_record(
     records: AttemptRecords, said: QueueRow, over: float
 ) -> None:
     evidence = seen(records, row=said, over_for=over)
     if evidence.live and records.exited is None:
-        assert report(evidence).phase is not TaskPhase.ENDED
+        assert report(evidence).phase is not ENDED
 
 
-@given(
-    RECORDS,
-    st.none() | WORDS.map(row),
-    st.none() | WORDS.map(account),
-    st.booleans(),
-    SECONDS,
-    SECONDS,
-)
+@given(RECORDS, st.none() | ROWS, ACCOUNTS, st.booleans(), SECONDS, SECONDS)
 def test_only_what_has_ended_has_an_end_and_a_cause(
     records: AttemptRecords,
-    said: QueueRow | None,
-    told: AccountRow | None,
+    queued: QueueRow | None,
+    said: AccountRow | None,
     answered: bool,
     over: float,
     gone: float,
 ) -> None:
-    found = report(
-        seen(
-            records,
-            row=said,
-            account=told,
-            answered=answered,
-            over_for=over,
-            gone_for=gone,
-        )
-    )
-    if found.phase is not TaskPhase.ENDED:
+    more: dict[str, Any] = {"answered": answered, "over_for": over, "gone_for": gone}
+    found = told(records, row=queued, account=said, **more)
+    if found.phase is not ENDED:
         assert (found.exited, found.cause, found.unclaimed) == (None, None, False)
 
 
-@given(WORDS.map(row), st.none() | WORDS.map(account), SECONDS)
+@given(ROWS, ACCOUNTS, SECONDS)
 def test_more_time_never_brings_an_ended_task_back(
-    said: QueueRow, told: AccountRow | None, gone: float
+    queued: QueueRow, said: AccountRow | None, gone: float
 ) -> None:
-    early = seen(RUNS, row=said, account=told, gone_for=gone)
-    if report(early).phase is TaskPhase.ENDED:
-        late = report(replace(early, gone_for=gone + 100))
-        assert (late.phase, late.cause) == (TaskPhase.ENDED, report(early).cause)
+    early, late = (
+        told(RUNS, row=queued, account=said, gone_for=at) for at in (gone, gone + 100)
+    )
+    if early.phase is ENDED:
+        assert (late.phase, late.cause) == (ENDED, early.cause)

@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,60 +23,17 @@ from autoexp_tui.storage.attempt_records import read_attempt
 from tests.executors.wrapper_runs import PATIENCE, Attempt, until
 
 SOURCE = Path(wrapper.__file__)
-
-
-@pytest.fixture
-def attempt(tmp_path: Path) -> Iterator[Attempt]:
-    made = Attempt(tmp_path)
-    yield made
-    made.close()
+UNTIL_GO = "while [ ! -e ../go ]; do sleep 0.01; done"
 
 
 def test_it_imports_the_standard_library_alone() -> None:
-    tree = ast.parse(SOURCE.read_text())
-    names = {
-        name
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(SOURCE.read_text(), feature_version=(3, 6))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
     assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
-
-
-def test_its_syntax_is_that_of_python_3_6() -> None:
-    ast.parse(SOURCE.read_text(), feature_version=(3, 6))
-
-
-@pytest.mark.parametrize("minor", [6, 7, 8, 9, 10, 12, 13, 14])
-def test_it_runs_on_other_pythons(minor: int, tmp_path: Path) -> None:
-    python = working_python(3, minor)
-    if python is None:
-        pytest.skip(f"no Python 3.{minor} here")
-    attempt = Attempt(tmp_path, python)
-    assert attempt.run("echo fine; exit 4") == 4
-    assert attempt.record("exit.0.json")["exit_code"] == 4
-    assert attempt.log.read_text() == "fine\n"
-
-
-def test_an_older_python_shows_in_the_log_what_is_needed(attempt: Attempt) -> None:
-    """What it shows of a file that it cannot read is the first such line."""
-    tree = ast.parse(SOURCE.read_text())
-    newer = [node for node in tree.body if isinstance(node, ast.AnnAssign)]
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    line = SOURCE.read_text().splitlines()[newer[0].lineno - 1]
-    assert line.startswith("PYTHON_3_6_OR_NEWER_IS_NEEDED")
-    assert newer[0].lineno < functions[0].lineno
-    older = working_python(2, 7)
-    if older is not None:
-        attempt.python = older
-        process = attempt.start(attempt.task("exit 0"), flags="-E")
-        _, stderr = process.communicate(timeout=PATIENCE)
-        assert line in stderr
 
 
 def working_python(major: int, minor: int) -> str | None:
@@ -90,56 +46,71 @@ def working_python(major: int, minor: int) -> str | None:
     return None
 
 
-def test_a_task_file_that_cannot_be_read_is_reported(attempt: Attempt) -> None:
+@pytest.mark.parametrize("minor", [6, 7, 8, 9, 10, 12, 13, 14])
+def test_it_runs_on_other_pythons(minor: int, attempt: Attempt) -> None:
+    python = working_python(3, minor)
+    if python is None:
+        pytest.skip(f"no Python 3.{minor} here")
+    attempt.python = python
+    assert attempt.run("echo fine; exit 4") == attempt.ended["exit_code"] == 4
+    assert attempt.log.read_text() == "fine\n"
+
+
+def test_an_older_python_shows_in_the_log_what_is_needed(attempt: Attempt) -> None:
+    """What it shows of a file that it cannot read is the first such line."""
+    tree = ast.parse(SOURCE.read_text()).body
+    newer = next(node.lineno for node in tree if isinstance(node, ast.AnnAssign))
+    line = SOURCE.read_text().splitlines()[newer - 1]
+    assert line.startswith("PYTHON_3_6_OR_NEWER_IS_NEEDED")
+    assert newer < min(one.lineno for one in tree if isinstance(one, ast.FunctionDef))
+    if older := working_python(2, 7):
+        attempt.python = older
+        process = attempt.start(attempt.task("exit 0"), flags="-E")
+        assert line in process.communicate(timeout=PATIENCE)[1]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"attempt_dir": 1}'])
+def test_a_task_file_that_cannot_be_read_is_reported(
+    text: str, attempt: Attempt
+) -> None:
     path = attempt.root / "task.json"
-    for text in ("", "[]", "{}", '{"attempt_dir": 1}'):
-        path.write_text(text)
-        process = attempt.start(path)
-        _, stderr = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 74
-        assert "cannot run" in stderr
+    path.write_text(text)
+    process = attempt.start(path)
+    assert "cannot run" in process.communicate(timeout=PATIENCE)[1]
+    assert process.returncode == 74
 
 
 def test_a_run_leaves_its_claim_begin_end_and_log(attempt: Attempt) -> None:
     before = time.time()
     process = attempt.start(attempt.task("echo hello; echo oops >&2; exit 3"))
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
-    claim = attempt.record("claim")
-    begun = attempt.record("begin.0.json")
-    ended = attempt.record("exit.0.json")
-    owner = claim["process"]
-    assert isinstance(owner, dict)
-    assert owner["pid"] == process.pid
-    assert owner == begun["process"]
-    assert claim["nonce"] == "n1"
+    assert attempt.wait(process) == 3
+    claim, begun = attempt.record("claim"), attempt.record("begin.0.json")
+    ended = attempt.ended
+    assert (claim["nonce"], claim["process"]["pid"]) == ("n1", process.pid)
+    assert claim["process"] == begun["process"]
     assert begun["executor_id"] == "tokentok.0"
     assert begun["log_path"] == str(attempt.root / "log" / "slurm-tokentok.0.out")
     assert (ended["run"], ended["exit_code"], ended["signal"]) == (0, 3, None)
     assert ended["asked"] is False
-    assert before <= float(str(begun["began_at"])) <= float(str(ended["ended_at"]))
-    assert int(str(ended["max_rss_kib"])) > 0
+    assert before <= begun["began_at"] <= ended["ended_at"]
+    assert ended["max_rss_kib"] > 0
     assert attempt.log.read_text() == "hello\noops\n"
     assert os.readlink(attempt.log) == "slurm-tokentok.0.out"
+    left = ["begin.0.json", "claim", "exit.0.json", "task.n1.json"]
+    assert sorted(os.listdir(attempt.dir)) == left
 
 
-def test_nothing_but_the_records_is_left(attempt: Attempt) -> None:
-    attempt.run("exit 0")
-    assert sorted(os.listdir(attempt.dir)) == [
-        "begin.0.json",
-        "claim",
-        "exit.0.json",
-        "task.n1.json",
-    ]
-
-
-def test_the_command_finds_where_it_is(
+def test_the_command_finds_where_it_is_and_nothing_stray(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INHERITED", "yes")
-    script = 'pwd; echo "$OWN $INHERITED"; env | grep ^AUTOEXP_ | sort'
+    script = (
+        'pwd; echo "$OWN $INHERITED"; env | grep ^AUTOEXP_ | sort; cat; '
+        "ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$"
+    )
     attempt.run(script, env={"OWN": "mine"}, attempt=2, resume=True)
-    assert attempt.log.read_text().splitlines() == [
+    *lines, files, session, own = attempt.log.read_text().splitlines()
+    assert lines == [
         str(attempt.root / "out"),
         "mine yes",
         "AUTOEXP_ATTEMPT=2",
@@ -150,13 +121,6 @@ def test_the_command_finds_where_it_is(
         "AUTOEXP_RUN=0",
         "AUTOEXP_SESSION=k7f2",
     ]
-
-
-def test_the_command_has_no_input_no_terminal_and_no_stray_files(
-    attempt: Attempt,
-) -> None:
-    attempt.run("cat; ls /proc/self/fd | wc -l; ps -o sid= -p $$ | tr -d ' '; echo $$")
-    files, session, own = attempt.log.read_text().split()
     assert int(files) == 4  # in, out, err, and the directory that ls reads
     assert session == own
 
@@ -175,7 +139,7 @@ def test_the_command_does_not_pass_a_shell(attempt: Attempt) -> None:
         (["nul\0byte"], 126, "cannot start the command: "),
         ([], 126, "cannot start the command: "),
         (["../script"], 127, "the interpreter of ../script is missing"),
-        (["true"], 126, "cannot use the directory file/below"),
+        (["true"], 126, "cannot use the directory {}/below"),
     ],
 )
 def test_a_command_that_cannot_start_gives_the_shells_code_and_the_reason(
@@ -185,37 +149,40 @@ def test_a_command_that_cannot_start_gives_the_shells_code_and_the_reason(
     script.write_text("#!/no/such/shell\n")
     script.chmod(0o755)
     more = {"cwd": str(script / "below")} if command == ["true"] else {}
-    reason = reason.replace("file/below", str(script / "below"))
     assert attempt.run("", command=command, **more) == code
-    assert attempt.record("exit.0.json")["exit_code"] == code
-    assert attempt.log.read_text().splitlines()[-1].startswith(f"autoexp: {reason}")
-    assert str(attempt.record("exit.0.json")["note"]).startswith(reason)
+    assert attempt.ended["exit_code"] == code
+    said = attempt.log.read_text().splitlines()[-1]
+    assert said.startswith(f"autoexp: {reason.format(script)}")
+    assert attempt.ended["note"].startswith(reason.format(script))
 
 
 def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None:
     (attempt.root / "file").touch()
     assert attempt.run("exit 0", log_dir=str(attempt.root / "file" / "log")) == 74
     void = attempt.record("void.json")
-    assert void["why"] == "failed"
-    assert "cannot open the log" in str(void["message"])
+    assert (void["why"], "cannot open the log" in void["message"]) == ("failed", True)
     assert not attempt.has("begin.0.json")
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
 
 
 def test_who_is_asked_to_end_does_not_wait_for_a_disk(attempt: Attempt) -> None:
     (attempt.root / "log").write_text("in the way")
     process = attempt.start(attempt.task("exit 0", patience_seconds=600))
-    assert process.stderr is not None
-    assert "cannot write" in process.stderr.readline()
+    assert "cannot write" in said_by(process)
     process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert "cannot open the log" in str(attempt.record("void.json")["message"])
+    attempt.wait(process)
+    assert "cannot open the log" in attempt.record("void.json")["message"]
 
 
 def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> None:
     attempt.log.mkdir(parents=True)
     assert attempt.run("echo still; exit 0") == 0
-    begun = attempt.record("begin.0.json")
-    assert Path(str(begun["log_path"])).read_text() == "still\n"
+    log = Path(attempt.record("begin.0.json")["log_path"])
+    assert log.read_text() == "still\n"
 
 
 OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3"}
@@ -223,17 +190,14 @@ OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3"}
 
 @pytest.mark.parametrize(
     ("env", "name"),
-    [
-        ({"SLURM_JOB_ID": "77"}, "77"),
-        ({**OF_AN_ARRAY, "SLURM_JOB_ID": "78"}, "77_3"),
-    ],
+    [({"SLURM_JOB_ID": "77"}, "77"), ({**OF_AN_ARRAY, "SLURM_JOB_ID": "78"}, "77_3")],
 )
 def test_a_run_names_itself_and_its_place_as_the_queue_does(
     env: dict[str, str], name: str, attempt: Attempt
 ) -> None:
     place = {"SLURMD_NODENAME": "nid001893", "SLURM_JOB_PARTITION": "gpu"}
-    process = attempt.start(attempt.task("exit 0", executor_id=""), **env, **place)
-    process.communicate(timeout=PATIENCE)
+    task = attempt.task("exit 0", executor_id="")
+    attempt.wait(attempt.start(task, **env, **place))
     run = read_attempt(str(attempt.dir)).run
     assert run is not None
     assert (run.began.host, run.began.partition) == ("nid001893", "gpu")
@@ -241,21 +205,30 @@ def test_a_run_names_itself_and_its_place_as_the_queue_does(
     assert os.readlink(attempt.log) == f"slurm-{name}.out"
 
 
-def test_of_many_starts_at_once_exactly_one_runs(attempt: Attempt) -> None:
-    tasks = [attempt.task("echo ran >> ran", nonce=f"n{n}") for n in range(8)]
-    for process in [attempt.start(task) for task in tasks]:
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
-    assert len(list(attempt.dir.glob("duplicate.*.json"))) == 7
+@pytest.mark.parametrize(
+    ("nonces", "env", "duplicates"),
+    [([f"n{n}" for n in range(8)], {}, 7), (["n1"] * 4, {"SLURM_JOB_ID": "77"}, 1)],
+    ids=["sent again and again", "the same on many nodes"],
+)
+def test_of_many_starts_at_once_exactly_one_runs(
+    nonces: list[str], env: dict[str, str], duplicates: int, attempt: Attempt
+) -> None:
+    script, own = "echo ran >> ran; sleep 0.3", {"executor_id": ""} if env else {}
+    tasks = [attempt.task(script, nonce, **own) for nonce in nonces]
+    for process in [attempt.start(task, **env) for task in tasks]:
+        assert attempt.wait(process) == 0
+    assert attempt.out("ran") == "ran\n"
+    found = list(attempt.dir.glob("duplicate.*.json"))
+    assert len(found) == duplicates
+    if env:
+        assert attempt.record("duplicate.77.json")["executor_id"] == "77"
 
 
 def starts(attempt: Attempt, script: str, *counts: str, **more: object) -> None:
     """One start after the other, with what the queue tells them of its restarts."""
     task = attempt.task(script, nonce="n1", **more)
     for count in counts:
-        process = attempt.start(task, SLURM_RESTART_COUNT=count)
-        process.communicate(timeout=PATIENCE)
+        attempt.wait(attempt.start(task, SLURM_RESTART_COUNT=count))
 
 
 @pytest.mark.parametrize(
@@ -277,21 +250,18 @@ def test_which_ended_runs_a_further_start_follows(
     script: str, counts: str, more: dict[str, Any], runs: int, attempt: Attempt
 ) -> None:
     starts(attempt, f"echo ran >> ran; {script}", *counts, **more)
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n" * runs
+    assert attempt.out("ran") == "ran\n" * runs
     assert attempt.has(f"exit.{runs - 1}.json")
 
 
 def test_a_run_that_made_room_when_asked_is_followed(attempt: Attempt) -> None:
-    task = attempt.task("trap 'exit 0' TERM; touch ready; sleep 30 & wait")
+    task = attempt.task("trap 'exit 0' TERM; echo up > ready; sleep 30 & wait")
     first = attempt.start(task, SLURM_RESTART_COUNT="0")
-    assert until((attempt.root / "out" / "ready").exists)
-    first.terminate()
-    first.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 0
+    assert until(lambda: attempt.out("ready"))
+    assert attempt.end(first)["exit_code"] == 0
     again = attempt.start(task, SLURM_RESTART_COUNT="1")
     attempt.wait_for("begin.1.json")
-    again.terminate()
-    again.communicate(timeout=PATIENCE)
+    attempt.end(again)
 
 
 def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -> None:
@@ -300,19 +270,8 @@ def test_a_requeued_start_is_a_further_run_with_the_same_log(attempt: Attempt) -
     begun = read_attempt(str(attempt.dir)).run
     assert begun is not None
     assert begun.began.log_start == len("run 0 resume 0\n")
-    assert attempt.has("exit.0.json")
-    assert attempt.has("exit.1.json")
-    assert not attempt.has("duplicate.n1.json")
-
-
-def test_the_same_start_on_two_nodes_at_once_runs_once(attempt: Attempt) -> None:
-    task = attempt.task("echo ran >> ran; sleep 0.3", executor_id="")
-    processes = [attempt.start(task, SLURM_JOB_ID="77") for _ in range(4)]
-    for process in processes:
-        process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
-    assert attempt.record("duplicate.77.json")["executor_id"] == "77"
+    names = ("exit.0.json", "exit.1.json", "duplicate.n1.json")
+    assert [attempt.has(name) for name in names] == [True, True, False]
 
 
 def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
@@ -324,15 +283,13 @@ def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
     attempt.wait_for("begin.0.json")
     again = attempt.start(task, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="1")
     attempt.wait_for("begin.1.json")
-    once_more = attempt.start(task, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="1")
-    once_more.communicate(timeout=PATIENCE)
+    attempt.wait(attempt.start(task, SLURM_JOB_ID="77", SLURM_RESTART_COUNT="1"))
     assert attempt.has("duplicate.77.json")
     assert not attempt.has("begin.2.json")
-    lost.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["ending"] == "a further run has begun"
+    attempt.wait(lost)
+    assert attempt.ended["ending"] == "a further run has begun"
     assert again.poll() is None
-    again.terminate()
-    again.communicate(timeout=PATIENCE)
+    attempt.end(again)
     assert attempt.record("exit.1.json")["ending"] == "signal 15"
 
 
@@ -344,8 +301,7 @@ def test_without_locks_a_second_start_of_one_count_does_nothing(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     task = wrapper.load_task(str(attempt.task("exit 0")))
-    assert wrapper.take_claim(task) == 0
-    assert wrapper.take_claim(task) is None
+    assert [wrapper.take_claim(task) for _ in range(2)] == [0, None]
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
     assert wrapper.take_claim(task) == 0  # nothing has begun yet
 
@@ -358,36 +314,29 @@ def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> 
     assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
 
 
-def test_a_start_from_a_queue_waits_for_its_directory(attempt: Attempt) -> None:
-    task = attempt.task("exit 3", patience_seconds=60)
-    away = attempt.dir.rename(attempt.root / "away")
-    process = attempt.start(away / task.name)
-    assert process.stderr is not None
-    assert "cannot write" in process.stderr.readline()
-    away.rename(attempt.dir)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
-
-
 def test_a_task_file_that_comes_late_is_waited_for(attempt: Attempt) -> None:
     task = attempt.task("exit 3")
     hidden = task.rename(attempt.root / "hidden")
     process = attempt.start(task)
-    assert process.stderr is not None
-    assert "cannot read the task yet" in process.stderr.readline()
+    assert "cannot read the task yet" in said_by(process)
     hidden.rename(task)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
+    assert attempt.wait(process) == 3
+
+
+def test_a_start_from_a_queue_waits_for_its_directory(attempt: Attempt) -> None:
+    task = attempt.task("exit 3", patience_seconds=60)
+    away = attempt.dir.rename(attempt.root / "away")
+    process = attempt.start(away / task.name)
+    assert "cannot write" in said_by(process)
+    away.rename(attempt.dir)
+    assert attempt.wait(process) == 3
 
 
 def test_a_damaged_claim_is_somebody_elses(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran")
     (attempt.dir / "claim").write_text("{")
-    process = attempt.start(task)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0
-    assert attempt.has("duplicate.n1.json")
-    assert not (attempt.root / "out" / "ran").exists()
+    assert attempt.wait(attempt.start(task)) == 0
+    assert (attempt.has("duplicate.n1.json"), attempt.out("ran")) == (True, "")
 
 
 def test_a_link_whose_answer_was_lost_is_still_our_claim(
@@ -401,15 +350,6 @@ def test_a_link_whose_answer_was_lost_is_still_our_claim(
 
     monkeypatch.setattr(os, "link", linked_already)
     assert wrapper.take_claim(wrapper.load_task(str(attempt.task("exit 0")))) == 0
-
-
-def test_the_claim_is_locked_while_the_run_lives(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("sleep 30"))
-    attempt.wait_for("begin.0.json")
-    assert not can_lock(attempt.dir / "claim")
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert until(lambda: can_lock(attempt.dir / "claim"))
 
 
 def can_lock(path: Path) -> bool:
@@ -433,6 +373,7 @@ def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
     assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
 
 
+# ------------------------------------------------------------------------------- slots
 def slots_in(attempt: Attempt, **more: object) -> dict[str, object]:
     return {"dir": str(attempt.root / "slots"), "count": 1, **more}
 
@@ -449,8 +390,7 @@ def hold(attempt: Attempt, name: str) -> int:
 def test_a_slot_is_held_until_the_last_process_of_the_run_is_gone(
     attempt: Attempt,
 ) -> None:
-    process = attempt.start(attempt.task("sleep 30", slots=slots_in(attempt)))
-    attempt.wait_for("begin.0.json")
+    process = attempt.begin("sleep 30", slots=slots_in(attempt))
     assert not can_lock(attempt.root / "slots" / "slot.0")
     process.kill()
     attempt.wait_for("exit.0.json")
@@ -461,8 +401,7 @@ def test_a_slot_is_held_until_the_last_process_of_the_run_is_gone(
 def test_a_slot_file_that_was_removed_is_not_the_slot(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = attempt.root / "slot"
-    opened = os.open
+    path, opened = attempt.root / "slot", os.open
 
     def removed_meanwhile(*arguments: object, **more: object) -> int:
         handle = opened(*arguments, **more)  # type: ignore[arg-type]
@@ -485,73 +424,60 @@ def test_a_slot_directory_that_others_can_enter_is_refused(
     else:
         place.symlink_to("elsewhere")
     assert attempt.run("exit 0", slots=slots_in(attempt)) == 74
-    assert "only you can enter" in str(attempt.record("void.json")["message"])
+    assert "only you can enter" in attempt.record("void.json")["message"]
 
 
-def test_gpus_are_handed_out_by_their_ids(attempt: Attempt) -> None:
+def test_gpus_are_handed_out_by_their_ids_all_or_none(attempt: Attempt) -> None:
     taken = hold(attempt, "gpu.1")
     slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1", "3"])
     attempt.run("echo $CUDA_VISIBLE_DEVICES", slots=slots)
     assert attempt.log.read_text() == "0,3\n"
     assert attempt.record("begin.0.json")["gpus"] == ["0", "3"]
-    os.close(taken)
-
-
-def test_a_run_takes_all_its_gpus_or_none(attempt: Attempt) -> None:
-    slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1"])
-    taken = hold(attempt, "gpu.1")
+    slots["gpu_ids"] = ["0", "1"]
     assert wrapper.take_slots(slots) is None
-    for name in ("slot.0", "gpu.0"):
-        assert can_lock(attempt.root / "slots" / name)
+    assert all(can_lock(attempt.root / "slots" / name) for name in ("slot.0", "gpu.0"))
     os.close(taken)
     assert wrapper.take_slots(slots) is not None
 
 
-SIGNALLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
-    **{
-        f"{name} reaches it": (
-            f"trap 'exit 5' {name[3:]}; echo up; sleep 30 & wait",
-            *(name, {}, {"exit_code": 5, "asked": True}),
-        )
-        for name in ("SIGUSR1", "SIGUSR2", "SIGINT")
-    },
-    "a closed terminal does not end it": (
-        "echo up; sleep 0.3",
-        *("SIGHUP", {}, {"exit_code": 0, "asked": False}),
-    ),
-    "a hang-up is passed on where the task asks for it": (
-        "echo up; exec sleep 30",
-        *("SIGHUP", {"forward_hup": True}, {"signal": signal.SIGHUP}),
-    ),
-    "it ends by TERM": (
-        "echo up; exec sleep 30",
-        *("SIGTERM", {}, {"signal": signal.SIGTERM, "ending": "signal 15"}),
-    ),
-    "it may end in order when it is asked to": (
-        "trap 'exit 0' TERM; echo up; sleep 30 & wait",
-        *("SIGTERM", {}, {"exit_code": 0, "asked": True}),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SIGNALLED)
-def test_what_a_signal_does_to_a_run(case: str, attempt: Attempt) -> None:
-    script, name, more, expected = SIGNALLED[case]
+# ----------------------------------------------------------------- signals and cancels
+@pytest.mark.parametrize(
+    ("script", "name", "more", "expected"),
+    [
+        *(
+            (f"trap 'exit 5' {name[3:]}; echo up; sleep 30 & wait", name, {}, (5, True))
+            for name in ("SIGUSR1", "SIGUSR2", "SIGINT")
+        ),
+        ("echo up; sleep 0.3", "SIGHUP", {}, (0, False)),
+        ("echo up; exec sleep 30", "SIGHUP", {"forward_hup": True}, (-1, True)),
+        ("echo up; exec sleep 30", "SIGTERM", {}, (-15, True)),
+        ("trap 'exit 0' TERM; echo up; sleep 30 & wait", "SIGTERM", {}, (0, True)),
+    ],
+)
+def test_what_a_signal_does_to_a_run(
+    script: str,
+    name: str,
+    more: dict[str, Any],
+    expected: tuple[int, bool],
+    attempt: Attempt,
+) -> None:
     process = attempt.start(attempt.task(script, **more))
     assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
     process.send_signal(signal.Signals[name])
-    process.communicate(timeout=PATIENCE)
-    ended = attempt.record("exit.0.json")
-    assert {key: ended[key] for key in expected} == expected
-    by_signal = 128 + int(str(ended["signal"] or 0))
-    assert process.returncode == (
-        by_signal if ended["exit_code"] is None else ended["exit_code"]
-    )
+    status, ended = attempt.wait(process), attempt.ended
+    code = -ended["signal"] if ended["exit_code"] is None else ended["exit_code"]
+    assert (code, ended["asked"]) == expected
+    assert status == (code if code >= 0 else 128 - code)
+    assert ended["ending"] == ("signal 15" if name == "SIGTERM" else "")
 
 
-_SLOW_COMMAND = """
-import os, sys, time
+IN_A_WRAPPER = """
+import os, signal, sys, threading, time
 from autoexp_tui.executors import wrapper
+{}
+sys.exit(wrapper.main(sys.argv[1:]))
+"""
+SLOW_SETSID = """
 supervisor, setsid = os.getpid(), os.setsid
 
 def slow_setsid():
@@ -560,78 +486,34 @@ def slow_setsid():
     setsid()
 
 os.setsid = slow_setsid
-sys.exit(wrapper.main(sys.argv[1:]))
 """
-
-
-def test_a_run_that_has_begun_hears_signals_at_once(attempt: Attempt) -> None:
-    task = attempt.task("exec sleep 30", grace_seconds=10)
-    process = subprocess.Popen([sys.executable, "-c", _SLOW_COMMAND, str(task)])
-    attempt.wait_for("begin.0.json")
-    process.terminate()
-    process.wait(PATIENCE)
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-_BLOCKING = """
-import os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-
-
-_LIBC_SIGNALS = 0b11 << 31
-"""Signals 32 and 33 are the C library's own; whoever started us may ignore them."""
-
-
-def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
-    task = attempt.task("", command=["grep", "^Sig[BI]", "/proc/self/status"])
-    words = [sys.executable, "-c", _BLOCKING, str(SOURCE), str(task)]
-    subprocess.run(words, check=True, timeout=PATIENCE)
-    lines = attempt.log.read_text().splitlines()
-    masks = [int(line.split()[1], 16) & ~_LIBC_SIGNALS for line in lines]
-    assert masks == [0, 0]
-
-
-def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("exec sleep 30", grace_seconds=10))
-    attempt.wait_for("begin.0.json")
-    command = int(str(attempt.record("begin.0.json")["command_pid"]))
-    assert until(attempt.living)
-    os.kill(command, signal.SIGSTOP)
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-def test_a_cancel_file_ends_a_run(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("sleep 30"))
-    attempt.wait_for("begin.0.json")
-    (attempt.dir / "cancel").touch()
-    process.communicate(timeout=PATIENCE)
-    ended = attempt.record("exit.0.json")
-    assert (ended["signal"], ended["ending"]) == (signal.SIGTERM, "cancel file")
-    assert ended["asked"] is True
-
-
-_SIGNALLED = """
-import os, signal, sys, threading
-from autoexp_tui.executors import wrapper
-listen = wrapper.Child.read_report
+SIGNALLED = """
+listen, when = wrapper.Child.read_report, sys.argv.pop(1)
 
 def listen_and_be_signalled(child):
     told = "signal" in child.told
     heard = listen(child)
-    if sys.argv[1] == "with" and "signal" in child.told and not told:
+    if when == "with" and "signal" in child.told and not told:
         os.kill(os.getpid(), signal.SIGTERM)
-    if sys.argv[1] == "after" and "leftovers" in child.told:
+    if when == "after" and "leftovers" in child.told:
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
     return heard
 
 wrapper.Child.read_report = listen_and_be_signalled
-sys.exit(wrapper.main(sys.argv[2:]))
 """
+
+
+def altered(how: str, *words: object, **env: str) -> subprocess.Popen[str]:
+    """A wrapper some of whose parts are others."""
+    arguments = [sys.executable, "-c", IN_A_WRAPPER.format(how), *map(str, words)]
+    return subprocess.Popen(arguments, text=True, env={**os.environ, **env})
+
+
+def test_a_run_that_has_begun_hears_signals_at_once(attempt: Attempt) -> None:
+    task = attempt.task("exec sleep 30", grace_seconds=10)
+    process = altered(SLOW_SETSID, task)
+    attempt.wait_for("begin.0.json")
+    assert attempt.end(process)["signal"] == signal.SIGTERM
 
 
 @pytest.mark.parametrize(
@@ -641,17 +523,61 @@ def test_a_signal_that_comes_with_the_end_may_have_caused_it(
     when: str, env: dict[str, str], attempt: Attempt
 ) -> None:
     """Slurm may signal the command before the wrapper."""
-    words = [sys.executable, "-c", _SIGNALLED, when, str(attempt.task("exit 0"))]
-    ran = {**os.environ, **env}
-    subprocess.run(words, check=False, timeout=PATIENCE, env=ran)
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["asked"]) == (0, True)
+    attempt.wait(altered(SIGNALLED, when, attempt.task("exit 0"), **env))
+    assert (attempt.ended["exit_code"], attempt.ended["asked"]) == (0, True)
+
+
+def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
+    task = attempt.task("trap '' TERM; sleep 60 & sleep 0.05; exit 7")
+    assert attempt.wait(altered("wrapper.PRCTL = None", task)) == 7
+    assert until(lambda: attempt.living() == [])
+
+
+_BLOCKING = """
+import os, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+_LIBC_SIGNALS = 0b11 << 31
+"""Signals 32 and 33 are the C library's own; whoever started us may ignore them."""
+
+
+def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
+    task = attempt.task("", command=["grep", "^Sig[BI]", "/proc/self/status"])
+    words = [sys.executable, "-c", _BLOCKING, str(SOURCE), str(task)]
+    subprocess.run(words, check=True, timeout=PATIENCE)
+    lines = attempt.log.read_text().splitlines()
+    assert [int(line.split()[1], 16) & ~_LIBC_SIGNALS for line in lines] == [0, 0]
+
+
+def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
+    process = attempt.begin(grace_seconds=10)
+    assert until(attempt.living)
+    os.kill(attempt.record("begin.0.json")["command_pid"], signal.SIGSTOP)
+    assert attempt.end(process)["signal"] == signal.SIGTERM
+
+
+def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 3", grace_seconds=60)
+    os.kill(attempt.record("begin.0.json")["guard_pid"], signal.SIGSTOP)
+    assert attempt.end(process)["signal"] == signal.SIGTERM
+
+
+def test_a_cancel_file_ends_a_run_and_its_lock(attempt: Attempt) -> None:
+    process = attempt.begin("sleep 30")
+    assert not can_lock(attempt.dir / "claim")
+    (attempt.dir / "cancel").touch()
+    attempt.wait(process)
+    told = [attempt.ended[key] for key in ("signal", "ending", "asked")]
+    assert told == [signal.SIGTERM, "cancel file", True]
+    assert until(lambda: can_lock(attempt.dir / "claim"))
 
 
 def test_a_cancelled_attempt_never_begins(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran")
     (attempt.dir / "cancel").touch()
-    attempt.start(task).communicate(timeout=PATIENCE)
+    attempt.wait(attempt.start(task))
     assert attempt.record("void.json")["why"] == "cancelled"
     assert not attempt.has("begin.0.json")
     assert not (attempt.root / "out").exists()
@@ -664,88 +590,61 @@ def test_a_run_that_waits_for_a_slot_can_be_cancelled(
     hold(attempt, "slot.0")
     process = attempt.start(attempt.task("exit 0", slots=slots_in(attempt)))
     attempt.wait_for("claim")
-    if how == "signal":
-        process.terminate()
-    else:
-        (attempt.dir / "cancel").touch()
-    process.communicate(timeout=PATIENCE)
+    process.terminate() if how == "signal" else (attempt.dir / "cancel").touch()
+    attempt.wait(process)
     assert attempt.record("void.json")["why"] == "cancelled"
-    assert not attempt.has("begin.0.json")
 
 
-ENDS: dict[str, tuple[str, dict[str, Any], dict[str, object]]] = {
-    "a time limit": (
-        "sleep 30",
-        {"time_limit_seconds": 0.2},
-        {"signal": signal.SIGTERM, "timed_out": True},
-    ),
-    "a limit that is not reached": (
-        "exit 127",
-        {"time_limit_seconds": 30},
-        {"exit_code": 127, "timed_out": False, "note": None, "restored": None},
-    ),
-    "leftovers in any session": (
-        "sleep 60 & setsid sleep 60 & (setsid sleep 60 &); sleep 0.1; exit 0",
-        {},
-        {"exit_code": 0, "leftovers": 3},
-    ),
-}
+# -------------------------------------------------------------------------------- ends
+LEFT = "sleep 60 & setsid sleep 60 & (setsid sleep 60 &); sleep 0.1; exit 0"
 
 
-@pytest.mark.parametrize("case", ENDS)
-def test_how_a_run_ended_is_recorded(case: str, attempt: Attempt) -> None:
-    script, more, expected = ENDS[case]
+@pytest.mark.parametrize(
+    ("script", "limit", "expected"),
+    [
+        ("sleep 30", 0.2, {"signal": signal.SIGTERM, "timed_out": True}),
+        ("exit 127", 30, {"exit_code": 127, "timed_out": False, "note": None}),
+        (LEFT, None, {"exit_code": 0, "leftovers": 3, "restored": None}),
+    ],
+)
+def test_how_a_run_ended_is_recorded(
+    script: str, limit: float | None, expected: dict[str, object], attempt: Attempt
+) -> None:
+    more: dict[str, Any] = {"time_limit_seconds": limit} if limit else {}
     attempt.run(script, **more)
-    ended = attempt.record("exit.0.json")
-    assert {key: ended.get(key) for key in expected} == expected
-    assert ended["oom_kills"] in (0, None)
+    assert {key: attempt.ended.get(key) for key in expected} == expected
+    assert attempt.ended["oom_kills"] in (0, None)
     assert (attempt.living(), copies(attempt)) == ([], [])
-
-
-def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
-    task = attempt.task("trap '' TERM; sleep 60 & sleep 0.05; exit 7")
-    words = "wrapper.PRCTL = None; sys.exit(wrapper.main(sys.argv[1:]))"
-    code = f"import sys; from autoexp_tui.executors import wrapper; {words}"
-    ran = subprocess.run([sys.executable, "-c", code, str(task)], check=False)
-    assert ran.returncode == 7
-    assert until(lambda: attempt.living() == [])
 
 
 def test_leftovers_may_end_in_order(attempt: Attempt) -> None:
     last_words = "trap 'sleep 0.1; echo bye >> bye; exit' TERM; echo up > up"
     leftover = f'sh -c "{last_words}; sleep 60 & wait" &'
     attempt.run(f"{leftover} while [ ! -e up ]; do sleep 0.01; done; exit 0")
-    assert (attempt.root / "out" / "bye").read_text() == "bye\n"
+    assert attempt.out("bye") == "bye\n"
 
 
-def test_a_cancel_after_the_commands_end_does_not_claim_to_have_caused_it(
-    attempt: Attempt,
-) -> None:
-    stubborn = (
-        "sh -c \"trap 'echo asked > asked' TERM; while :; do sleep 0.01; done\" &"
-    )
-    process = attempt.start(attempt.task(f"{stubborn} sleep 0.05; exit 0"))
-    assert until(lambda: (attempt.root / "out" / "asked").exists())
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    ended = attempt.record("exit.0.json")
+def test_a_cancel_after_the_commands_end_has_not_caused_it(attempt: Attempt) -> None:
+    waits = "trap 'echo asked > asked' TERM; while :; do sleep 0.01; done"
+    process = attempt.start(attempt.task(f'sh -c "{waits}" & sleep 0.05; exit 0'))
+    assert until(lambda: attempt.out("asked"))
+    ended = attempt.end(process)
     assert (ended["exit_code"], ended["ending"]) == (0, "")
 
 
-class FullDisk:
-    """Has `write_record` fail until there is room again."""
+def fill_disk(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[float]:
+    """Has `write_record` fail until there is room again; how time passes meanwhile."""
+    left, now, write = iter(range(failures)), [1000.0], wrapper.write_record
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
-        self.left = failures
-        self._write = wrapper.write_record
-        monkeypatch.setattr(wrapper, "write_record", self)
-        monkeypatch.setattr(time, "sleep", lambda _: None)
-
-    def __call__(self, *arguments: object) -> None:
-        self.left -= 1
-        if self.left >= 0:
+    def write_if_there_is_room(*arguments: object) -> None:
+        if next(left, None) is not None:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self._write(*arguments)  # type: ignore[arg-type]
+        write(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(wrapper, "write_record", write_if_there_is_room)
+    monkeypatch.setattr(time, "monotonic", lambda: now[-1])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now[-1] + seconds))
+    return now
 
 
 ENDED = {"exit_code": 0, "signal": None, "leftovers": 0}
@@ -756,32 +655,23 @@ def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
 ) -> None:
     task = wrapper.load_task(str(attempt.task("exit 0")))
     wrapper.set_room_aside(task)
-    FullDisk(monkeypatch, failures=10_000)
+    fill_disk(monkeypatch, failures=10_000)
     wrapper.write_exit(task, 0, ENDED)
-    assert attempt.record("exit.0.json")["exit_code"] == 0
+    assert attempt.ended["exit_code"] == 0
     assert sorted(os.listdir(attempt.dir)) == ["exit.0.json", "task.n1.json"]
 
 
 def test_a_task_that_sets_no_end_of_patience_waits_for_room_for_hours(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fields = json.loads(attempt.task("exit 0").read_text())
+    path = attempt.task("exit 0")
+    fields = json.loads(path.read_text())
     del fields["record_patience"]
-    path = attempt.dir / "task.n1.json"
     path.write_text(json.dumps(fields))
-    task = wrapper.load_task(str(path))
-    FullDisk(monkeypatch, failures=20_000)
-    now = 1000.0
-
-    def passes(seconds: float) -> None:
-        nonlocal now
-        now += seconds
-
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    monkeypatch.setattr(time, "sleep", passes)
-    wrapper.write_exit(task, 0, ENDED)
-    assert now > 3 * 3600
-    assert attempt.record("exit.0.json")["exit_code"] == 0
+    now = fill_disk(monkeypatch, failures=20_000)
+    wrapper.write_exit(wrapper.load_task(str(path)), 0, ENDED)
+    assert now[-1] > 3 * 3600
+    assert attempt.ended["exit_code"] == 0
 
 
 class Away:
@@ -797,10 +687,11 @@ class Away:
         self.kept.rename(self.place)
 
 
-def begun(attempt: Attempt, script: str, **more: float) -> subprocess.Popen[str]:
+def begun(attempt: Attempt, script: str, **more: object) -> subprocess.Popen[str]:
     """A run whose command ends when the file `go` is there."""
-    wait = "while [ ! -e ../go ]; do sleep 0.01; done"
-    process = attempt.start(attempt.task(f"echo up; {wait}; {script}", "n1", **more))
+    more = {"copy_seconds": 0.1, **more}
+    task = attempt.task(f"echo up; {UNTIL_GO}; {script}", **more)  # type: ignore[arg-type]
+    process = attempt.start(task)
     assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
     return process
 
@@ -816,75 +707,65 @@ def copies(attempt: Attempt) -> list[Path]:
 def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
-    nonce = attempt.record("begin.0.json")["nonce"]
-    disk = Away(attempt)
+    process = begun(attempt, "exit 3")
+    nonce, disk = attempt.record("begin.0.json")["nonce"], Away(attempt)
     let_end(attempt)
     assert until(lambda: copies(attempt))
-    copy = json.loads(copies(attempt)[0].read_text())
-    assert (copy["exit_code"], copy["nonce"]) == (3, nonce)
-    assert copies(attempt)[0].name == f"exit.{nonce}.json"
+    (copy,) = copies(attempt)
+    fields = json.loads(copy.read_text())
+    assert (fields["exit_code"], fields["nonce"]) == (3, nonce)
+    assert copy.name == f"exit.{nonce}.json"
     disk.comes_back()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 3
-    assert copies(attempt) == []
+    attempt.wait(process)
+    assert (attempt.ended["exit_code"], copies(attempt)) == (3, [])
 
 
 def test_a_queues_node_is_not_held_for_longer_than_its_patience(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1, record_patience=0.3)
+    process = begun(attempt, "exit 3", record_patience=0.3)
     Away(attempt)
     let_end(attempt)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
+    assert attempt.wait(process) == 3
     assert len(copies(attempt)) == 1
 
 
-def test_a_slot_is_free_while_the_exit_record_of_an_ended_command_waits(
-    attempt: Attempt,
-) -> None:
-    slots = slots_in(attempt)
-    wait = "while [ ! -e ../go ]; do sleep 0.01; done"
-    task = attempt.task(f"touch up; {wait}", slots=slots, copy_seconds=0.1)
-    process = attempt.start(task)
-    assert until(lambda: (attempt.root / "out" / "up").exists())
-    assert not can_lock(attempt.root / "slots" / "slot.0")
+def test_a_slot_is_free_while_the_exit_record_waits(attempt: Attempt) -> None:
+    process = begun(attempt, "exit 0", slots=slots_in(attempt))
+    slot = attempt.root / "slots" / "slot.0"
+    assert not can_lock(slot)
     disk = Away(attempt)
     let_end(attempt)
-    assert until(lambda: can_lock(attempt.root / "slots" / "slot.0"))
+    assert until(lambda: can_lock(slot))
     assert process.poll() is None
     disk.comes_back()
-    process.communicate(timeout=PATIENCE)
+    attempt.wait(process)
 
 
 def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
-    supervisor = process.pid
-    name = f".exit.0.json.{os.uname().nodename}.{supervisor}.tmp"
-    (attempt.dir / name).mkdir()
+    process = begun(attempt, "exit 3")
+    (attempt.dir / f".exit.0.json.{os.uname().nodename}.{process.pid}.tmp").mkdir()
     let_end(attempt)
     assert until(lambda: copies(attempt))
     (attempt.dir / "cancel").touch()
-    process.communicate(timeout=PATIENCE)
+    attempt.wait(process)
     assert len(copies(attempt)) == 1
 
 
 def test_an_attempt_that_was_removed_for_good_is_not_waited_for(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    process = begun(attempt, "exit 3")
     shutil.rmtree(attempt.root / "attempt")
     (attempt.root / "attempt").symlink_to(attempt.root / "nowhere" / "attempt")
     let_end(attempt)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 3
+    assert attempt.wait(process) == 3
 
 
 def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
+    process = begun(attempt, "exit 3")
     disk = Away(attempt)
     let_end(attempt)
     assert until(lambda: copies(attempt))
@@ -894,29 +775,29 @@ def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
     assert until(lambda: copies(attempt))
     disk.comes_back()
     attempt.wait_for("exit.0.json")
-    ended = attempt.record("exit.0.json")
+    ended = attempt.ended
     assert (ended["exit_code"], ended["note"]) == (3, "the supervisor died")
 
 
-MEDDLING = {
-    "the begin record is removed": "rm begin.0.json",
-    "the begin record is changed": "echo {} > begin.0.json",
-    "the claim is removed": "rm claim",
-    "an exit record is forged": "echo '{}' > exit.0.json",
-    "all of it is removed": "rm -r $AUTOEXP_ATTEMPT_DIR",
-    "a pipe is made of the begin record": "rm begin.0.json; mkfifo begin.0.json",
-    "the begin record has no end": "rm begin.0.json; ln -s /dev/zero begin.0.json",
-    "an exit record is a directory": "mkdir exit.0.json",
-    "an exit record is a pipe": "mkfifo exit.0.json",
-}
-
-
-@pytest.mark.parametrize("how", MEDDLING.values(), ids=MEDDLING)
+@pytest.mark.parametrize(
+    "how",
+    [
+        "rm begin.0.json",
+        "echo {} > begin.0.json",
+        "rm claim",
+        "echo '{}' > exit.0.json",
+        "rm -r $AUTOEXP_ATTEMPT_DIR",
+        "rm begin.0.json; mkfifo begin.0.json",
+        "rm begin.0.json; ln -s /dev/zero begin.0.json",
+        "mkdir exit.0.json",
+        "mkfifo exit.0.json",
+    ],
+)
 def test_records_that_a_command_meddles_with_are_put_right_and_that_is_noted(
     how: str, attempt: Attempt
 ) -> None:
     attempt.run(f"cd $AUTOEXP_ATTEMPT_DIR; {how}; exit 3")
-    begin, ended = attempt.record("begin.0.json"), attempt.record("exit.0.json")
+    begin, ended = attempt.record("begin.0.json"), attempt.ended
     assert (ended["exit_code"], ended["nonce"]) == (3, begin["nonce"])
     assert attempt.record("claim")["nonce"] == "n1"
     assert ended["restored"]
@@ -924,29 +805,16 @@ def test_records_that_a_command_meddles_with_are_put_right_and_that_is_noted(
 
 def test_records_are_put_right_while_the_command_runs(attempt: Attempt) -> None:
     process = begun(attempt, "exit 0")
-    (attempt.dir / "claim").unlink()
-    (attempt.dir / "begin.0.json").unlink()
-    attempt.wait_for("begin.0.json")
-    attempt.wait_for("claim")
+    for name in ("claim", "begin.0.json"):
+        (attempt.dir / name).unlink()
+    for name in ("claim", "begin.0.json"):
+        attempt.wait_for(name)
     assert not can_lock(attempt.dir / "claim")
     let_end(attempt)
-    process.communicate(timeout=PATIENCE)
+    attempt.wait(process)
 
 
-def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", grace_seconds=60)
-    os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-def counted(monkeypatch: pytest.MonkeyPatch, *counts: int | None) -> None:
-    """What the kernel counts at each look."""
-    left = iter(counts)
-    monkeypatch.setattr(wrapper, "oom_kills", lambda: next(left))
-
-
+# --------------------------------------------------------------------- memory and GPUs
 @pytest.mark.parametrize(
     ("before", "after", "new"), [(2, 3, 1), (2, 2, 0), (None, 2, None), (2, None, None)]
 )
@@ -957,77 +825,68 @@ def test_kills_for_memory_are_counted_over_the_run(
     attempt: Attempt,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    counted(monkeypatch, before, after)
+    counts = iter([before, after])
+    monkeypatch.setattr(wrapper, "oom_kills", lambda: next(counts))
     task = wrapper.load_task(str(attempt.task("exit 0")))
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
     assert supervisor._new_oom_kills() == new
 
 
-HOMES = {
-    "version 2": "0::/slurm/job_12/step_batch/user/task_0",
-    "version 1": "4:memory:/me\n0::/",
-}
 COUNTS = {
     "/sys/fs/cgroup/slurm/job_12/memory.events": "low 0\noom 4\noom_kill 3\n",
     "/sys/fs/cgroup/memory/me/memory.oom_control": "under_oom 0\noom_kill 3\n",
 }
 
 
-@pytest.mark.parametrize("home", HOMES.values(), ids=HOMES)
+@pytest.mark.parametrize(
+    ("home", "kills"),
+    [
+        ("0::/slurm/job_12/step_batch/user/task_0", 3),
+        ("4:memory:/me\n0::/", 3),
+        ("0::/nowhere", None),
+        (None, None),
+    ],
+    ids=["version 2", "version 1", "it does not count", "no cgroups"],
+)
 def test_the_kernel_is_asked_by_the_cgroups_it_has(
-    home: str, monkeypatch: pytest.MonkeyPatch
+    home: str | None, kills: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {"/proc/self/cgroup": f"1:name=systemd:/\n{home}\n", **COUNTS}
+    own = {"/proc/self/cgroup": f"1:name=systemd:/\n{home}\n"} if home else {}
 
     def opened(path: str, **_: object) -> io.StringIO:
-        return io.StringIO(files[path])
+        if path not in {**own, **COUNTS}:
+            raise FileNotFoundError(path)
+        return io.StringIO({**own, **COUNTS}[path])
 
     monkeypatch.setattr(wrapper, "open", opened, raising=False)
-    assert wrapper.oom_kills() == 3
-
-
-def test_where_the_kernel_does_not_count_nothing_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def missing(path: str, **_: object) -> io.StringIO:
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(wrapper, "open", missing, raising=False)
-    assert wrapper.oom_kills() is None
+    assert wrapper.oom_kills() == kills
 
 
 def tool(attempt: Attempt, script: str) -> str:
     """A made-up nvidia-smi; the PATH that has it first."""
-    directory = attempt.root / "bin"
-    directory.mkdir()
-    path = directory / "nvidia-smi"
+    path = attempt.root / "bin" / "nvidia-smi"
+    path.parent.mkdir()
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    return f"{directory}:{os.environ['PATH']}"
+    return f"{path.parent}:{os.environ['PATH']}"
+
+
+def samples(attempt: Attempt) -> list[dict[str, Any]]:
+    path = attempt.dir / "gpu.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def test_gpus_are_sampled_while_the_command_runs(attempt: Attempt) -> None:
     path = tool(attempt, "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'")
     process = attempt.start(attempt.task("sleep 30", gpu_seconds=0.02), PATH=path)
     assert until(lambda: len(samples(attempt)) >= 3)
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    first, second = samples(attempt)[0]["gpus"]
-    assert first == {
-        "index": 0.0,
-        "util_percent": 93.0,
-        "used_mib": 70123.0,
-        "total_mib": 81559.0,
-        "watts": 412.5,
-        "celsius": 61.0,
-    }
-    assert second == {"index": 1.0, "util_percent": None, "used_mib": 5.0}
-
-
-def samples(attempt: Attempt) -> list[dict[str, list[dict[str, float | None]]]]:
-    path = attempt.dir / "gpu.jsonl"
-    text = path.read_text() if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
+    attempt.end(process)
+    keys = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
+    assert samples(attempt)[0]["gpus"] == [
+        dict(zip(keys, (0.0, 93.0, 70123.0, 81559.0, 412.5, 61.0), strict=True)),
+        dict(zip(keys, (1.0, None, 5.0), strict=False)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -1041,41 +900,32 @@ def test_only_the_gpus_that_a_queue_gave_are_sampled(
     path = tool(attempt, f'echo "$@" > {called}; echo "0, 1"')
     script = f"while [ ! -s {called} ]; do sleep 0.01; done"
     task = attempt.task("sleep 0.2" if asked is None else script, gpu_seconds=0.1)
-    process = attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES=allowed)
-    process.communicate(timeout=PATIENCE)
+    attempt.wait(attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES=allowed))
     assert called.exists() is (asked is not None)
     words = called.read_text().split() if asked is not None else []
     assert [word for word in words if word.startswith("--id")] == (asked or "").split()
 
 
 def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:
-    path = tool(attempt, f"echo $$ > {attempt.root}/called; exec sleep 60")
-    script = f"while [ ! -s {attempt.root}/called ]; do sleep 0.01; done; exit 6"
-    started = time.monotonic()
-    process = attempt.start(attempt.task(script, gpu_seconds=1), PATH=path)
-    process.communicate(timeout=PATIENCE)
-    assert process.returncode == 6
-    assert time.monotonic() - started < 8
-    hung = (attempt.root / "called").read_text().strip()
-    assert until(lambda: not Path("/proc", hung).exists())
+    called, began = attempt.root / "called", time.monotonic()
+    path = tool(attempt, f"echo $$ > {called}; exec sleep 60")
+    script = f"while [ ! -s {called} ]; do sleep 0.01; done; exit 6"
+    task = attempt.task(script, gpu_seconds=1)
+    assert attempt.wait(attempt.start(task, PATH=path)) == 6
+    assert time.monotonic() - began < 8
+    assert until(lambda: not Path("/proc", called.read_text().strip()).exists())
 
 
 def test_a_tool_that_fails_is_given_up(attempt: Attempt) -> None:
     path = tool(attempt, f"echo x >> {attempt.root}/called; exit 9")
-    task = attempt.task("sleep 0.5", gpu_seconds=0.01)
-    attempt.start(task, PATH=path).communicate(timeout=PATIENCE)
+    attempt.wait(attempt.start(attempt.task("sleep 0.5", gpu_seconds=0.01), PATH=path))
     assert (attempt.root / "called").read_text() == "x\n" * 3
     assert samples(attempt) == []
 
 
-def detached(attempt: Attempt, task: Path) -> subprocess.CompletedProcess[str]:
-    arguments = [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)]
-    return subprocess.run(
-        arguments, capture_output=True, text=True, timeout=PATIENCE, check=True
-    )
-
-
 def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:
     task = attempt.task("exit 0", attempt_dir=str(attempt.root / "none"))
-    answer = json.loads(detached(attempt, task).stdout)
+    words = [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)]
+    ran = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=True)
+    answer = json.loads(ran.stdout)
     assert (answer["state"], answer["errno"]) == ("failed", errno.ENOENT)

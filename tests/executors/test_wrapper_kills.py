@@ -16,153 +16,107 @@ SCRIPT = "echo ran >> ran; sleep 0.02; echo done >> ran; exit 0"
 AT_A_TIME = 6
 
 
-class Killed:
+class Killed(Attempt):
     """An attempt of which one process was killed at one place."""
 
     def __init__(self, root: Path, role: str, place: int) -> None:
         root.mkdir()
-        self.attempt = Attempt(root)
-        task = self.attempt.task(SCRIPT)
-        self.process = self.attempt.start_to_die(task, role, place)
+        super().__init__(root)
+        self.role = role
+        self.process = self.start_to_die(self.task(SCRIPT), role, place)
 
-    def finish(self) -> None:
-        self.process.communicate(timeout=PATIENCE)
-        assert until(self._is_quiet), "something of it lives on"
-
-    def _is_quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Whether every process is gone: guard and supervisor hold the claim's lock."""
-        claim = self.attempt.dir / "claim"
-        if self.attempt.living():
+        if self.living():
             return False
-        if not claim.exists():
-            return True
-        with claim.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return False
+        if self.has("claim"):
+            with (self.dir / "claim").open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return False
         return True
 
-    @property
-    def ran(self) -> list[str]:
-        path = self.attempt.root / "out" / "ran"
-        return path.read_text().split() if path.exists() else []
-
     def check_records(self) -> None:
-        for path in self.attempt.dir.glob("*.json"):
+        for path in self.dir.glob("*.json"):
             json.loads(path.read_text())
-        assert self.attempt.has("exit.0.json") == self.attempt.has("begin.0.json")
-        if self.ran:
-            assert self.attempt.has("begin.0.json")
-        if self.attempt.has("exit.0.json"):
-            self.check_end()
-
-    def check_end(self) -> None:
-        ended = self.attempt.record("exit.0.json")
-        if ended["exit_code"] is None:
-            assert ended["signal"] == signal.SIGKILL
-        else:
-            assert ended["exit_code"] == 0
-            assert self.ran == ["ran", "done"]
+        assert self.has("exit.0.json") == self.has("begin.0.json")
+        assert self.has("begin.0.json") or not self.out("ran")
+        if self.has("exit.0.json") and self.ended["exit_code"] is None:
+            assert self.ended["signal"] == signal.SIGKILL
+        elif self.has("exit.0.json"):
+            assert (self.ended["exit_code"], self.out("ran")) == (0, "ran\ndone\n")
 
     def check_second_start(self) -> None:
         """A further start does the work exactly if nobody had the right to it."""
-        before = self.ran
-        claimed = self.attempt.has("claim")
-        assert self.attempt.run(SCRIPT, nonce="n2") == 0
-        assert self.attempt.has("duplicate.n2.json") == claimed
-        assert self.ran == (before if claimed else ["ran", "done"])
+        before, claimed = self.out("ran"), self.has("claim")
+        assert self.run(SCRIPT, nonce="n2") == 0
+        assert self.has("duplicate.n2.json") == claimed
+        assert self.out("ran") == (before if claimed else "ran\ndone\n")
 
-
-def swept(root: Path, role: str, places: int) -> list[bool]:
-    """Kill at each place, check, and tell which were reached; ends when none were."""
-    reached: list[bool] = []
-    for first in range(1, places, AT_A_TIME):
-        found = kill_and_check(root, role, range(first, first + AT_A_TIME))
-        reached += found
-        if not any(found):
-            break
-    return reached
+    def was_killed(self) -> bool:
+        if self.role == "supervisor":
+            return self.process.returncode == -signal.SIGKILL
+        ended = self.dir / "exit.0.json"
+        return not ended.exists() or "guard died" in ended.read_text()
 
 
 def kill_and_check(root: Path, role: str, places: range) -> list[bool]:
     batch = [Killed(root / f"{place}", role, place) for place in places]
     try:
         for killed in batch:
-            killed.finish()
+            killed.process.communicate(timeout=PATIENCE)
+            assert until(killed.is_quiet), "something of it lives on"
             killed.check_records()
             killed.check_second_start()
     finally:
         for killed in batch:
-            killed.attempt.close()
-    return [was_killed(killed, role) for killed in batch]
+            killed.close()
+    return [killed.was_killed() for killed in batch]
 
 
-def was_killed(killed: Killed, role: str) -> bool:
-    if role == "supervisor":
-        return killed.process.returncode == -signal.SIGKILL
-    ended = killed.attempt.dir / "exit.0.json"
-    return not ended.exists() or "guard died" in ended.read_text()
-
-
-def test_the_supervisor_may_be_killed_before_any_of_its_calls(tmp_path: Path) -> None:
-    reached = swept(tmp_path, "supervisor", 70)
-    assert sum(reached) >= 30
+@pytest.mark.parametrize(
+    ("role", "places", "least"), [("supervisor", 70, 30), ("guard", 30, 10)]
+)
+def test_a_process_of_the_wrapper_may_be_killed_before_any_of_its_calls(
+    role: str, places: int, least: int, tmp_path: Path
+) -> None:
+    reached: list[bool] = []
+    for first in range(1, places, AT_A_TIME):
+        found = kill_and_check(tmp_path, role, range(first, first + AT_A_TIME))
+        reached += found
+        if not any(found):
+            break
+    assert sum(reached) >= least
     assert not reached[-1], "there are more places to die than the test tries"
 
 
-def test_the_guard_may_be_killed_before_any_of_its_calls(tmp_path: Path) -> None:
-    reached = swept(tmp_path, "guard", 30)
-    assert sum(reached) >= 10
-    assert not reached[-1], "there are more places to die than the test tries"
-
-
-@pytest.fixture
-def attempt(tmp_path: Path) -> Attempt:
-    return Attempt(tmp_path)
-
-
-FAMILY = "sleep 60 & setsid sleep 60 & (setsid sleep 60 &) ; echo up > up; sleep 60"
-
-
-def start_family(attempt: Attempt) -> None:
-    attempt.start(attempt.task(FAMILY))
-    attempt.wait_for("begin.0.json")
-    assert until(lambda: (attempt.root / "out" / "up").exists())
-    assert until(lambda: len(attempt.living()) == 5)
+FAMILY = "sleep 60 & setsid sleep 60 & (setsid sleep 60 &) ; sleep 60"
 
 
 @pytest.mark.parametrize("role", ["process", "guard_pid", "command_pid"])
 def test_killing_any_one_process_ends_all_of_them_and_leaves_a_record(
     role: str, attempt: Attempt
 ) -> None:
-    start_family(attempt)
-    begun = attempt.record("begin.0.json")
-    victim = begun[role]
-    pid = victim["pid"] if isinstance(victim, dict) else victim
-    assert isinstance(pid, int)
-    os.kill(pid, signal.SIGKILL)
+    attempt.begin(FAMILY)
+    assert until(lambda: len(attempt.living()) == 5)
+    victim = attempt.record("begin.0.json")[role]
+    os.kill(victim["pid"] if role == "process" else victim, signal.SIGKILL)
     attempt.wait_for("exit.0.json")
-    ended = attempt.record("exit.0.json")
+    ended = attempt.ended
     assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGKILL)
     assert attempt.living() == []
-    attempt.close()
 
 
-def test_even_when_supervisor_and_guard_are_killed_the_command_dies(
+def test_when_supervisor_and_guard_are_killed_the_command_dies(
     attempt: Attempt,
 ) -> None:
-    attempt.start(attempt.task("exec sleep 60"))
-    attempt.wait_for("begin.0.json")
+    attempt.begin("exec sleep 60")
     assert until(attempt.living)
     begun = attempt.record("begin.0.json")
-    process, guard = begun["process"], begun["guard_pid"]
-    assert isinstance(process, dict)
-    assert isinstance(guard, int)
-    for pid in (process["pid"], guard):
-        os.kill(pid, signal.SIGSTOP)  # neither sees the other die
-    for pid in (guard, process["pid"]):
-        os.kill(pid, signal.SIGKILL)
+    pids = (begun["guard_pid"], begun["process"]["pid"])
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # neither sees the other die
+        for pid in pids:
+            os.kill(pid, number)
     assert until(lambda: not attempt.living())
     assert not attempt.has("exit.0.json")
-    attempt.close()

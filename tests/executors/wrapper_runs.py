@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autoexp_tui.executors import wrapper
 
@@ -125,17 +126,43 @@ class Attempt:
         self.started.append(process)
         return process
 
-    def run(self, script: str, nonce: str = "n1", **more: object) -> int:
-        """Run to the end; the wrapper's exit status."""
-        process = self.start(self.task(script, nonce, **more))
+    def wait(self, process: subprocess.Popen[str]) -> int:
+        """Until the wrapper has ended; its exit status."""
         process.communicate(timeout=PATIENCE)
         return process.returncode
 
-    def record(self, name: str) -> dict[str, object]:
+    def run(self, script: str, nonce: str = "n1", **more: object) -> int:
+        """Run to the end; the wrapper's exit status."""
+        return self.wait(self.start(self.task(script, nonce, **more)))
+
+    def begin(
+        self, script: str = "exec sleep 30", **more: object
+    ) -> subprocess.Popen[str]:
+        """Start, and wait until the run has begun."""
+        process = self.start(self.task(script, **more))  # type: ignore[arg-type]
+        self.wait_for("begin.0.json")
+        return process
+
+    def end(self, process: subprocess.Popen[str]) -> dict[str, Any]:
+        """Ask it to end; how the first run ended."""
+        process.terminate()
+        self.wait(process)
+        return self.ended
+
+    @property
+    def ended(self) -> dict[str, Any]:
+        return self.record("exit.0.json")
+
+    def record(self, name: str) -> dict[str, Any]:
         """A record's fields."""
         fields = json.loads((self.dir / name).read_text())
         assert isinstance(fields, dict)
         return fields
+
+    def out(self, name: str) -> str:
+        """What the command has written into a file."""
+        path = self.root / "out" / name
+        return path.read_text() if path.exists() else ""
 
     def has(self, name: str) -> bool:
         return (self.dir / name).exists()
