@@ -10,38 +10,25 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from textwrap import dedent
+from typing import Any
 
 import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.actions.notify import Log
-from autoexp_tui.config.planning import (
-    COMMAND,
-    ChildPlanner,
-    PlanningAnswer,
-    PlanningChild,
-    PlanningRequest,
-    decode_answer,
-    encode_answer,
-    encode_request,
-    report_of,
-    run_planning,
-)
+from autoexp_tui.conditions.kinds import FileExists, JobStateIs
+from autoexp_tui.config import planning as p
+from autoexp_tui.config.planning import ChildPlanner, PlanningChild
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.model.errors import (
-    AutoexpError,
-    EnvironmentFailed,
-    Problem,
-    UsageError,
-    ValidationFailed,
-)
+from autoexp_tui.engine.ports import FurtherPlan
+from autoexp_tui.model import errors as e
 from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage import provenance
 from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.manifests import read_manifest
-from autoexp_tui.storage.provenance import load_record, read_record
 from tests.config.config_trees import write_tree
+from tests.config.planned_here import planning_here
 
 EXPERIMENT = """
 project: {name: "{lr}_{stage}", base_output_dir: out}
@@ -72,30 +59,46 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def asked(place: Path, *overrides: str, **words: object) -> PlanningAnswer:
-    request = PlanningRequest(cwd=str(place), overrides=overrides)
-    return answer_request(replace(request, **words))  # type: ignore[arg-type]
+def asked(place: Path, *overrides: str, **words: Any) -> p.PlanningAnswer:
+    request = p.PlanningRequest(cwd=str(place), overrides=overrides, **words)
+    return answer_request(request)
 
 
-def planned(place: Path, *overrides: str, **words: object) -> Plan:
+def planned(place: Path, *overrides: str, **words: Any) -> Plan:
     answer = asked(place, *overrides, **words)
     assert answer.errors == ()
     assert answer.plan is not None
     return answer.plan
 
 
+def of_mine(place: Path, *lines: str) -> p.PlanningRequest:
+    """A request to a process, with a backend of the user's own in `mine.py`."""
+    (place / "mine.py").write_text("\n".join(lines))
+    override = "backend.class_name=mine:Backend"
+    return p.PlanningRequest(cwd=str(place), overrides=(override,), state_dir="s")
+
+
+def backend(problems: str, command: str = "return ()") -> tuple[str, ...]:
+    return (
+        "class Backend:",
+        f"    def problems(self, backend, config): {problems}",
+        f"    def command(self, backend, config): {command}",
+    )
+
+
 def test_a_plan_means_the_same_from_anywhere(place: Path) -> None:
     plan = planned(place)
     job = plan.jobs[1]
-    assert [job.name for job in plan.jobs] == [
-        "1e-4_first", "1e-4_then", "2_first", "2_then",
-    ]  # fmt: skip
+    names = ["1e-4_first", "1e-4_then", "2_first", "2_then"]
+    assert [job.name for job in plan.jobs] == names
     assert job.output_dir == f"{place}/out/1e-4_then"
     assert job.log_dir == f"{place}/out/logs/1e-4_then"
     assert job.cwd == str(place)
     assert plan.state_dir == f"{place}/outputs/.autoexp"
     assert job.command == ("./train", "0.0001", "{{x}}")
     assert job.depends_on == ("1e-4_first",)
+    told = asked(place, report=True)  # as the command writes it
+    assert (json.loads(told.report), told.plan) == (p.report_of(plan), None)
 
 
 def test_what_the_config_read_of_the_environment_is_in_the_plan(
@@ -110,14 +113,18 @@ def test_what_the_config_read_of_the_environment_is_in_the_plan(
 def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> None:
     answer = asked(place, keep=True, state_dir="state")
     plan = read_manifest(Path(answer.manifest))
-    record = load_record(place / "state", plan.plan_id)
+    record = provenance.load_record(place / "state", plan.plan_id)
     assert plan == answer.plan
-    assert record is not None
-    configs = record.get_configs("2_then")
+    configs = record.get_configs("2_then") if record else None
     assert configs is not None
     resolved, raw = map(yaml.safe_load, (configs.resolved, configs.unresolved))
     assert resolved["project"]["name"] == "2_then"
     assert raw["slurm"]["log_dir"] == "${project.base_output_dir}/logs"
+
+
+def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
+    planned(place)
+    assert sorted(path.name for path in place.iterdir()) == ["config"]
 
 
 def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
@@ -130,111 +137,77 @@ def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
     assert added.below == f"{added.place}: {added.hint}"
 
 
-def test_what_is_an_error_already_is_no_warning_besides(place: Path) -> None:
-    answer = asked(place, "sweep.groups.0.params={slurm.tiem: 3}")
-    assert [one.where for one in answer.errors] == ["slurm.tiem"]
-    assert [one for one in answer.warnings if one.where == "slurm.tiem"] == []
-
-
-def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
-    planned(place)
-    assert sorted(path.name for path in place.iterdir()) == ["config"]
-
-
-def test_a_report_is_the_plan_as_the_command_writes_it(place: Path) -> None:
-    told = asked(place, report=True)
-    plan = planned(place)
-    assert json.loads(told.report) == report_of(plan)
-    assert told.plan is None
-
-
-def test_points_stop_after_the_expansion(place: Path) -> None:
+def test_points_stop_after_the_expansion_and_those_of_a_file_need_no_config(
+    place: Path,
+) -> None:
     answer = asked(place, "backend.class_name=Nonsense", want="points")
     assert answer.errors == ()
     assert answer.points[2] == {"index": 2, "parameters": {"lr": 2, "stage": "first"}}
+    file: dict[str, Any] = {"want": "points", "sweep_file": "mine.yaml"}
+    (place / "mine.yaml").write_text("type: zip\nparams: {a: [1, 2], b: [3, 4]}")
+    points = asked(place, config_dir="none", **file).points
+    pairs = [{"a": 1, "b": 3}, {"a": 2, "b": 4}]
+    assert [point["parameters"] for point in points] == pairs
+    (place / "mine.yaml").write_text("type: zip\nparams: {a: [1\n")
+    assert asked(place, **file).errors[0].where.endswith("mine.yaml:3")
 
 
-def test_points_of_a_file_need_no_other_config(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("type: zip\nparams: {a: [1, 2], b: [3, 4]}")
-    answer = asked(tmp_path, want="points", sweep_file="mine.yaml", config_dir="none")
-    assert [point["parameters"] for point in answer.points] == [
-        {"a": 1, "b": 3},
-        {"a": 2, "b": 4},
-    ]
-
-
-def test_the_primary_config_resolves_as_far_as_it_can(place: Path) -> None:
-    answer = asked(place, "+shown=${stage}", want="config")
-    assert answer.config is not None
-    assert answer.config["shown"] == "${stage}"
-    assert answer.config["lr"] == 1
-
-
-def test_one_jobs_config_is_wholly_resolved(place: Path) -> None:
-    asks = asked(place, "+shown=${stage}", want="config", job="2_then")
-    answer = decode_answer(encode_answer(asks))  # as it comes from the process
-    assert answer.config is not None
-    assert answer.config["shown"] == "then"
-    assert answer.config["lr"] == 2
-
-
-@pytest.mark.parametrize(("overrides", "failed", "where", "message"), [
-    (["lrr=1"], "config", "override lrr", "there is no such key"),
-    (["backend.class_name=Commnd"], "plan", "backend.class_name",
-     "there is no backend `Commnd`"),
-    (["+monitoring.los=1"], "plan", "monitoring.los", "is no key here"),
-    (["sweep.groups.0.params.lr='${nowhere}'"], "plan", "lr",
-     "${nowhere} names no key of the config"),
-])  # fmt: skip
-def test_findings_are_in_the_answer(
-    place: Path, overrides: list[str], failed: str, where: str, message: str
+def test_the_primary_config_resolves_as_far_as_it_can_and_a_job_s_wholly(
+    place: Path,
 ) -> None:
-    answer = asked(place, *overrides)
-    assert answer.failed == failed
-    assert answer.plan is None
+    for job, expected in (
+        ("", {"shown": "${stage}", "lr": 1}),
+        ("2_then", {"shown": "then", "lr": 2}),
+    ):
+        asks = asked(place, "+shown=${stage}", want="config", job=job)
+        answer = p.decode_answer(p.encode_answer(asks))  # as it comes from the process
+        assert answer.config is not None
+        assert expected.items() <= answer.config.items()
+
+
+@pytest.mark.parametrize(("override", "failed", "where", "message"), [
+    ("lrr=1", "config", "override lrr", "there is no such key"),
+    ("backend.class_name=Commnd", "plan", "backend.class_name",
+     "there is no backend `Commnd`"),
+    ("+monitoring.los=1", "plan", "monitoring.los", "is no key here"),
+    ("sweep.groups.0.params.lr='${nowhere}'", "plan", "lr",
+     "${nowhere} names no key of the config"),
+    ("sweep.groups.0.params={slurm.tiem: 3}", "plan", "slurm.tiem", "is no key here"),
+])  # fmt: skip
+def test_findings_are_in_the_answer_and_no_error_is_a_warning_besides(
+    place: Path, override: str, failed: str, where: str, message: str
+) -> None:
+    answer = asked(place, override)
+    assert (answer.failed, answer.plan) == (failed, None)
     found = [(one.where, one.message.partition(" (")[0]) for one in answer.errors]
     assert (where, message) in found
+    assert [one for one in answer.warnings if one.where == where] == []
 
 
 def test_a_state_dir_that_cannot_be_made_is_the_environments_fault(place: Path) -> None:
     (place / "state").write_text("a file")
-    answer = asked(place, keep=True, state_dir="state")
-    assert answer.failed == "environment"
-
-
-def test_a_broken_sweep_file_is_named_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("type: zip\nparams: {a: [1\n")
-    answer = asked(tmp_path, want="points", sweep_file="mine.yaml")
-    assert answer.errors[0].where.endswith("mine.yaml:3")
+    assert asked(place, keep=True, state_dir="state").failed == "environment"
 
 
 @pytest.mark.parametrize(("failed", "error", "exit_code"), [
-    ("config", UsageError, 2), ("plan", ValidationFailed, 3),
-    ("environment", EnvironmentFailed, 5),
+    ("config", e.UsageError, 2), ("plan", e.ValidationFailed, 3),
+    ("environment", e.EnvironmentFailed, 5),
 ])  # fmt: skip
 def test_each_kind_of_failure_has_its_exit_code(
-    failed: str, error: type[AutoexpError], exit_code: int
+    failed: Any, error: type[e.AutoexpError], exit_code: int
 ) -> None:
-    problem = Problem("is wrong", where="here", hint="mend it")
-    result = PlanningAnswer(errors=(problem,), failed=failed)  # type: ignore[arg-type]
+    problem = e.Problem("is wrong", where="here", hint="mend it")
+    result = p.PlanningAnswer(errors=(problem,), failed=failed)
     with pytest.raises(error, match=r"(?s)here.*is wrong.*mend it") as caught:
         result.raise_errors()
     assert caught.value.exit_code == exit_code
 
 
+# ------------------------------------------------------------------- the process itself
 def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
-    (place / "mine.py").write_text(
-        dedent("""
-        print("hello from the user's module")
-        class Backend:
-            def problems(self, backend, config): return ()
-            def command(self, backend, config):
-                print("and from its function")
-                return ["run", str(config["lr"])]
-        """)
-    )
-    result = run_planning(
-        PlanningRequest(cwd=str(place), overrides=("backend.class_name=mine:Backend",))
+    command = "print('and from its function'); return ['run', str(config['lr'])]"
+    result = p.run_planning(
+        of_mine(place, "print('hello')", *backend("return ()", command))
     )
     result.raise_errors()
     assert result.plan is not None
@@ -244,72 +217,48 @@ def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
 def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
     place: Path,
 ) -> None:
-    (place / "mine.py").write_text(
-        "class Backend:\n"
-        "    def problems(self, backend, config): raise RuntimeError('boom')\n"
-        "    def command(self, backend, config): return ()\n"
-    )
-    request = PlanningRequest(
-        cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
-    )
-    errors = run_planning(request).errors
-    assert {error.where for error in errors} == {"backend.class_name"}
-    assert {error.hint for error in errors} == {f"raised at {place}/mine.py:2"}
+    errors = p.run_planning(
+        of_mine(place, *backend("raise RuntimeError('boom')"))
+    ).errors
     said = "`mine:Backend` failed in problems: RuntimeError: boom"
     assert all(error.message.startswith(said) for error in errors)
+    wanted = ("backend.class_name", f"raised at {place}/mine.py:2")
+    assert {(error.where, error.hint) for error in errors} == {wanted}
 
 
 def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> None:
-    (place / "mine.py").write_text(
-        "class Backend:\n"
-        "    def problems(self, backend, config): raise KeyboardInterrupt('boom')\n"
-        "    def command(self, backend, config): return ()\n"
-    )
-    request = PlanningRequest(
-        cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
-    )
-    with pytest.raises(
-        AutoexpError, match="planning crashed: KeyboardInterrupt: boom"
-    ) as c:
-        run_planning(request)
-    log = Path(c.value.hint.rpartition(" ")[2])
+    request = of_mine(place, *backend("raise KeyboardInterrupt('boom')"))
+    said = "planning crashed: KeyboardInterrupt: boom"
+    with pytest.raises(e.AutoexpError, match=said) as caught:
+        p.run_planning(request)
+    log = Path(caught.value.hint.rpartition(" ")[2])
     assert log.parent == place / "s" / "crashes"
     assert "boom" in log.read_text()
 
 
 def test_planning_that_takes_too_long_is_ended(place: Path) -> None:
-    (place / "mine.py").write_text("import time\ntime.sleep(60)\n")
-    child = PlanningChild(
-        PlanningRequest(cwd=str(place), overrides=("backend.class_name=mine:Backend",))
-    )
-    with pytest.raises(EnvironmentFailed, match="longer than 2 s"):
+    child = PlanningChild(of_mine(place, "import time", "time.sleep(60)"))
+    with pytest.raises(e.EnvironmentFailed, match="longer than 2 s"):
         child.wait(limit_seconds=2)
 
 
 def test_a_killed_child_says_so(place: Path) -> None:
-    child = PlanningChild(PlanningRequest(cwd=str(place)))
+    child = PlanningChild(p.PlanningRequest(cwd=str(place)))
     threading.Timer(0.2, child.kill).start()
-    with pytest.raises(EnvironmentFailed, match="planning was killed"):
+    with pytest.raises(e.EnvironmentFailed, match="planning was killed"):
         child.wait()
 
 
 def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) -> None:
-    (place / "mine.py").write_text(
-        "import time\nopen('began', 'w').close()\ntime.sleep(60)\n"
-    )
-    request = PlanningRequest(
-        cwd=str(place), overrides=("backend.class_name=mine:Backend",)
-    )
+    began = "open('began', 'w').close()"
+    request = of_mine(place, "import time", began, "time.sleep(60)")
     with subprocess.Popen(
-        COMMAND,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=place,
+        p.COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place,
         start_new_session=True,
-    ) as child:
+    ) as child:  # fmt: skip
         assert child.stdin is not None
         assert child.stdout is not None
-        child.stdin.write(encode_request(request))
+        child.stdin.write(p.encode_request(request))
         child.stdin.close()
         while not (place / "began").exists():
             assert child.poll() is None
@@ -321,11 +270,12 @@ def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) ->
 def test_a_file_called_like_a_module_of_ours_does_no_harm(place: Path) -> None:
     for name in ("yaml.py", "hydra.py", "json.py"):
         (place / name).write_text("raise ImportError('the wrong module')\n")
-    assert run_planning(PlanningRequest(cwd=str(place), want="points")).points
+    request = p.PlanningRequest(cwd=str(place), want="points")
+    assert p.run_planning(request).points
 
 
 def test_the_child_has_a_process_group_of_its_own(place: Path) -> None:
-    child = PlanningChild(PlanningRequest(cwd=str(place)))
+    child = PlanningChild(p.PlanningRequest(cwd=str(place)))
     group = os.getpgid(child.pid)
     child.close()
     assert group == child.pid
@@ -333,43 +283,31 @@ def test_the_child_has_a_process_group_of_its_own(place: Path) -> None:
         os.killpg(group, 0)
 
 
-def again(
-    place: Path, plan: Plan, *further: str, job: str = "2_then"
-) -> PlanningAnswer:
+# ------------------------------------------------------------ a job is made again
+def test_a_job_made_again_is_the_job_that_was_but_for_further_overrides(
+    place: Path,
+) -> None:
+    def again(*further: str, job: str = "2_then") -> p.PlanningAnswer:
+        words: dict[str, Any] = {"want": "job", "job": job, "further": further}
+        return asked(place, manifest=str(manifest), **words)
+
+    plan = planned(place)
     manifest = place / "plan.json"
     manifest.write_bytes(encode_plan(plan))
-    return asked(place, want="job", manifest=str(manifest), job=job, further=further)
-
-
-def test_a_job_made_again_is_the_job_that_was(place: Path) -> None:
-    plan = planned(place)
-    answer = again(place, plan)
-    assert answer.errors == ()
-    assert answer.job == plan.jobs[3]
-
-
-def test_further_overrides_change_the_command_and_no_name(place: Path) -> None:
-    plan = planned(place)
-    job = again(place, plan, "lr=5").job
+    was = plan.jobs[3]
+    assert (again().errors, again().job) == ((), was)
+    job = again("lr=5").job
     assert job is not None
     assert job.command == ("./train", "5", "{{x}}")
-    assert job.name == "2_then"
-    assert job.output_dir == plan.jobs[3].output_dir
-    assert job.start_conditions == plan.jobs[3].start_conditions
+    assert (job.name, job.output_dir) == ("2_then", was.output_dir)
+    assert job.start_conditions == was.start_conditions
     assert job.overrides[-1] == "lr=5"
-    assert job.fingerprint != plan.jobs[3].fingerprint
-
-
-def test_a_config_that_changed_since_refuses_to_make_a_job_again(place: Path) -> None:
-    plan = planned(place)
+    assert job.fingerprint != was.fingerprint
+    hint = "jobs: 1e-4_first, 1e-4_then, 2_first, 2_then"
+    assert again(job="nobody").errors[0].hint == hint
     (place / "config" / "exp.yaml").write_text(EXPERIMENT.replace("A: b", "A: c"))
-    answer = again(place, plan, "lr=5")
-    assert answer.errors[0].message == "the config has changed since the plan was made"
-
-
-def test_a_job_that_is_not_in_the_plan_names_those_that_are(place: Path) -> None:
-    answer = again(place, planned(place), job="nobody")
-    assert answer.errors[0].hint == "jobs: 1e-4_first, 1e-4_then, 2_first, 2_then"
+    (error,) = again("lr=5").errors
+    assert error.message == "the config has changed since the plan was made"
 
 
 def test_the_planner_makes_a_job_again_from_wherever_it_is(
@@ -381,8 +319,11 @@ def test_the_planner_makes_a_job_again_from_wherever_it_is(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     planner = ChildPlanner()
     assert planner.compose(plan, "2_then", ["lr=5"]).command[1] == "5"
-    with pytest.raises(UsageError, match="2_then cannot be made anew"):
+    with pytest.raises(e.UsageError, match="2_then cannot be made anew"):
         planner.compose(plan, "2_then", ["lrr=5"])
+    # a manifest of old composes where its jobs run
+    made = planner.compose(replace(plan, cwd=""), "2_then", ["lr=5"])
+    assert made.cwd == str(place)
 
 
 def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) -> None:
@@ -393,9 +334,9 @@ def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) ->
     made = planner.compose(plan, "2_then", [*plan.jobs[3].overrides, "lr=5"])
     assert made.overrides == (*plan.jobs[3].overrides, "lr=5")
     assert made.own_values["lr"] == 5
-    place_of_record = Path(made.config_record)
-    assert place_of_record.is_relative_to(place / "state")
-    record = read_record(place_of_record)
+    kept = Path(made.config_record)
+    assert kept.is_relative_to(place / "state")
+    record = provenance.read_record(kept)
     configs = record.get_configs("2_then") if record else None
     assert configs is not None
     assert "lr: 5\n" in configs.resolved
@@ -408,18 +349,10 @@ def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:
     made = ChildPlanner().compose(plan, "2_then", ["lr=5"])
     assert plan.cwd == str(place)
     assert made.cwd == plan.jobs[3].cwd == str(elsewhere)
-
-
-def test_a_plan_whose_directory_is_gone_composes_nothing_anew(place: Path) -> None:
-    plan = replace(planned(place), cwd=str(place / "gone"))
-    with pytest.raises(UsageError, match="the plan was made is not there") as raised:
-        ChildPlanner().compose(plan, "2_then", ["lr=5"])
+    gone = replace(plan, cwd=str(place / "gone"))
+    with pytest.raises(e.UsageError, match="the plan was made is not there") as raised:
+        ChildPlanner().compose(gone, "2_then", ["lr=5"])
     assert raised.value.where == str(place / "gone")
-
-
-def test_a_manifest_of_old_composes_where_its_jobs_run(place: Path) -> None:
-    plan = replace(planned(place), cwd="")
-    assert ChildPlanner().compose(plan, "2_then", ["lr=5"]).cwd == str(place)
 
 
 RULED = (
@@ -445,11 +378,111 @@ def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
     assert (rules.anomalies.nan, rules.stall_after_seconds) == ("warn", 60)
     assert rules.log_events[0].pattern == r"it{2} \"(?P<it>\d{1,9})\" \{x\}"
     assert rules.log_events[0].actions == (Log(message="{at} of {name}, 2"),)
-
-
-def test_a_rule_of_a_job_that_is_wrong_names_the_job(place: Path) -> None:
+    # one that is wrong names the job
     write_tree(place / "config", exp=RULED.replace("it{2} ", "it("))
-    answer = asked(place)
-    assert "does not compile" in answer.errors[0].message
-    assert answer.errors[0].where == "monitoring.log_events.0.pattern"
-    assert answer.errors[0].job == "1e-4_then"
+    found = asked(place).errors[0]
+    assert "does not compile" in found.message
+    assert (found.where, found.job) == ("monitoring.log_events.0.pattern", "1e-4_then")
+
+
+# ------------------------------------------------- plans made for a session that runs
+TRAIN = """
+defaults: [monitoring: plain, _self_]
+project: {name: "train{lr}", base_output_dir: out}
+lr: 1
+backend: {class_name: Command, command: ["./train", "${lr}"]}
+slurm: {log_dir: "${project.base_output_dir}/logs"}
+sweep: {configs: [{stage: train, lr: 3}]}
+"""
+EVALUATE = """
+project: {name: eval, base_output_dir: out}
+load: null
+after: null
+backend: {class_name: Command, command: ["./eval", "${load}"]}
+slurm: {log_dir: "${project.base_output_dir}/logs"}
+sweep:
+  configs:
+    - stage: evaluate
+      start_conditions:
+        - {class_name: JobState, job_name: "${after}", state: COMPLETED,
+           timeout_seconds: 9}
+        - {class_name: FileExists, path: "${load}/done", timeout_seconds: 9}
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """The plan of the session that runs."""
+    place = tmp_path_factory.mktemp("further")
+    write_tree(
+        place / "config", train=TRAIN, evaluate=EVALUATE,
+        monitoring__plain="poll_seconds: 1\n", monitoring__other="loss: perplexity\n",
+    )  # fmt: skip
+    plan = planned(place, config_ref="train", keep=True, state_dir="state", now=5.0)
+    GlobalHydra.instance().clear()
+    return plan
+
+
+@pytest.fixture
+def planner(base: Plan, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChildPlanner]:
+    """Further plans are made in this process."""
+    with planning_here(monkeypatch):
+        yield ChildPlanner(state_dir=base.state_dir)
+
+
+def further(base: Plan, **fields: Any) -> FurtherPlan:
+    known = tuple((job.name, job.output_dir, job.log_dir) for job in base.jobs)
+    usual = {"family": "f0", "stage": "train", "families": 1, "now": 9.0}
+    return FurtherPlan(base=base, known=known, **{**usual, **fields})
+
+
+def evaluation(base: Plan, after: str) -> FurtherPlan:
+    load = f"{base.jobs[0].output_dir}/ckpt"
+    overrides = (f"load={load}", f"after={after}", "project.name=train3_eval")
+    return further(base, config_ref="evaluate", overrides=overrides)
+
+
+def test_a_further_plan_may_wait_for_jobs_of_the_session(
+    base: Plan, planner: ChildPlanner
+) -> None:
+    plan = planner.plan(evaluation(base, "train3"))
+    (job,) = plan.jobs
+    state, there = job.start_conditions
+    assert isinstance(state, JobStateIs)
+    assert state.jobs == ("train3",)
+    assert isinstance(there, FileExists)
+    assert there.writer == "train3"
+    assert job.depends_on == ("train3",)
+    assert [(one.before, one.after) for one in plan.edges] == [
+        ("train3", "train3_eval")
+    ]
+    assert (job.family, job.stage) == ("f0", "evaluate")
+    assert provenance.load_record(Path(base.state_dir), plan.plan_id) is not None
+    assert planner.plan(evaluation(base, "train3")) == plan  # asked again after a kill
+
+
+def test_what_no_further_plan_can_be_made_of_is_refused(
+    base: Plan, planner: ChildPlanner
+) -> None:
+    with pytest.raises(e.ValidationFailed, match="names the job nobody"):
+        planner.plan(evaluation(base, "nobody"))
+    with pytest.raises(e.UsageError, match="there is no config `evaluat`"):
+        planner.plan(further(base, config_ref="evaluat"))
+    with pytest.raises(e.UsageError, match="it has no config"):
+        planner.compose(replace(base, config_ref=""), "train3", ["lr=1"])
+
+
+def test_the_config_of_a_job_is_planned_again_with_what_differs(
+    base: Plan, planner: ChildPlanner
+) -> None:
+    record = provenance.load_record(Path(base.state_dir), base.plan_id)
+    kept = provenance.write_provenance(base, base.jobs[0], record)
+    overrides = ("lr=4", "project.name=again", "+monitoring=other")
+    own = str(kept / "unresolved_config.yaml")
+    plan = planner.plan(further(base, config_path=own, overrides=overrides))
+    (job,) = plan.jobs
+    assert (job.name, job.stage, job.command) == ("again", "train", ("./train", "4"))
+    assert plan.monitoring.loss == "perplexity"
+    assert job.output_dir == f"{base.cwd}/out/again"
+    made = planner.compose(plan, "again", ["lr=7", "+monitoring=other"])
+    assert made.command == ("./train", "7")
