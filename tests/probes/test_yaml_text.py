@@ -30,6 +30,7 @@ SPECIAL = (
 
 @given(st.dictionaries(TEXTS, TREES, max_size=4))
 @example({text: [text, {"b": [text]}] for text in SPECIAL})
+@example({"a": [float("nan"), float("-inf"), {"b": float("inf")}]})
 def test_what_is_written_reads_back_equal(tree: dict[str, Any]) -> None:
     assert repr(yaml.safe_load(format_yaml(tree))) == repr(tree)
 

@@ -32,7 +32,6 @@ THOUSANDS = {key: list(range(1000)) for key in "abc"}
 STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
 
 
-# ------------------------------------------------------------------------ table
 TABLE = yaml.safe_load(Path(__file__).with_name("sweeps.yaml").read_text("utf-8"))
 
 
@@ -44,15 +43,13 @@ def test_a_sweep_makes_these_points_or_is_refused(row: dict[str, Any]) -> None:
         assert parameters(row["sweep"]) == row["points"]
 
 
-def test_filters_are_short() -> None:
-    long = {"params": {"a": [1]}, "filter": "a == " + "9" * 5000}
-    assert "...`: is longer than 4096 characters" in refusal(long)
-
-
-# ----------------------------------------------------------- spellings of the stage
-SPELLED = (
+SPELLED: list[Any] = [
     {"stage": "x"}, {"_stage": "x"}, {"_meta.stage": "x"}, {"_meta": {"stage": "x"}},
-)  # fmt: skip
+]  # fmt: skip
+
+
+def stages(sweep: Sweep) -> list[str]:
+    return [point.stage for point in expand_sweep(sweep)]
 
 
 @pytest.mark.parametrize("later", SPELLED)
@@ -60,93 +57,62 @@ SPELLED = (
 def test_of_two_groups_the_later_says_the_stage_however_it_is_written(
     earlier: Sweep, later: Sweep
 ) -> None:
-    again = {
-        key: {"stage": "y"} if key == "_meta" else "y" for key, value in later.items()
-    }
-    sweep = {
-        "groups": [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
-    }
-    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
-
-
-@pytest.mark.parametrize("under", SPELLED)
-def test_notes_that_say_the_stage_win_over_defaults(under: Sweep) -> None:
-    sweep = {"defaults": under, "configs": [{"_meta": {"stage": "y", "why": "z"}}]}
-    assert [point.stage for point in expand_sweep(sweep)] == ["y"]
+    again = {key: {"stage": "y"} if key == "_meta" else "y" for key in later}
+    nodes = [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
+    assert stages({"groups": nodes}) == ["y"]
 
 
 @pytest.mark.parametrize("said", SPELLED)
-def test_a_derived_job_may_say_its_stage_in_any_spelling(said: Sweep) -> None:
+def test_notes_and_derived_jobs_may_say_the_stage(said: Sweep) -> None:
+    notes = [{"_meta": {"stage": "y", "why": "z"}}]
+    assert stages({"defaults": said, "configs": notes}) == ["y"]
     derived = [{"name": "d", "parameter_overrides": said}]
-    sweep = {"params": {"a": [1]}, "derived_jobs": derived}
-    assert [point.stage for point in expand_sweep(sweep)] == ["", "x"]
+    assert stages({"params": {"a": [1]}, "derived_jobs": derived}) == ["", "x"]
 
 
 def test_one_config_may_say_its_stage_twice_alike() -> None:
-    sweep = {"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}
-    assert [point.stage for point in expand_sweep(sweep)] == ["x"]
+    assert stages({"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}) == ["x"]
 
 
-def test_of_a_zip_of_empty_lists_single_values_are_not_called_empty() -> None:
+def test_what_is_empty_is_told_with_its_place() -> None:
     found = expand({"type": "zip", "params": {"lr": [], "steps": 3}})
     assert found.empty == ("sweep.params.lr",)
-
-
-def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
     alone: Sweep = {"configs": []}
     crossed = {"groups": [{"params": {"a": [1]}}, {"groups": [{"configs": []}]}]}
     both = {"groups": [{"params": {"a": [1], "b": []}}]}
     rest = {"configs": [{"a": 1}]}
     found = expand({"type": "list", "groups": [alone, crossed, both, rest]})
-    assert found.empty == (
-        "sweep.groups.1.groups.1.groups.0.configs",
-        "sweep.groups.2.groups.0.params.b",
-    )
-
-
-# ---------------------------------------------------------------------- filters
+    branches = "groups.1.groups.1.groups.0.configs", "groups.2.groups.0.params.b"
+    assert found.empty == tuple(f"sweep.{branch}" for branch in branches)
 
 
 def test_a_group_filter_prunes_its_group() -> None:
-    sweep = {
-        "groups": [
-            {"params": {"a": [1, 2, 3, 4], "b": [10, 20, 30]}, "filter": "a*b <= 60"},
-            STAGES,
-        ]
-    }
-    pairs = {(found["a"], found["b"]) for found in parameters(sweep)}
-    assert len(parameters(sweep)) == 2 * len(pairs) == 18
+    node = {"params": {"a": [1, 2, 3, 4], "b": [10, 20, 30]}, "filter": "a*b <= 60"}
+    found = parameters({"groups": [node, STAGES]})
+    assert len(found) == 2 * len({(row["a"], row["b"]) for row in found}) == 18
 
 
 def test_a_deferred_filter_stays_with_its_points() -> None:
-    sweep = {"groups": [{"params": {"a": [1, 2]}, "filter": "${b} > a"}, STAGES]}
-    points = expand_sweep(sweep)
-    assert [mark.text for point in points for mark in point.deferred] == [
-        "${b} > a"
-    ] * 4
-    assert points[0].deferred[0].where == "sweep.groups.0.filter"
+    node = {"params": {"a": [1, 2]}, "filter": "${b} > a"}
+    points = expand_sweep({"groups": [node, STAGES]})
+    marks = [(mark.text, mark.where) for point in points for mark in point.deferred]
+    assert marks == [("${b} > a", "sweep.groups.0.filter")] * 4
 
 
-# ------------------------------------------------------------------------ bound
+WIDE = {"a": list(range(1000)), "b": list(range(900))}
+MILLIARD = "makes 1,000,000,000 points; the bound is 1,000,000"
 
 
 @pytest.mark.parametrize(("sweep", "said"), [
-    pytest.param({"groups": [{"params": THOUSANDS}, {"configs": []}]},
-                 "makes 1,000,000,000 points; the bound is 1,000,000",
-                 id="crossed with nothing"),
-    pytest.param({"params": {f"k{at}": list(range(10)) for at in range(5000)}},
-                 "makes about 10^5000 points; the bound is 1,000,000",
-                 id="more digits than Python writes"),
-    pytest.param({"params": {"a": list(range(1000)), "b": list(range(900))},
-                  "derived_jobs": [{"name": f"d{at}"} for at in range(1000)]},
-                 "makes 900,900,000 points; the bound is 1,000,000", id="derived"),
-    pytest.param({"params": {"a": list(range(1000)), "b": list(range(900))},
-                  "defaults": {f"d{at}": at for at in range(1000)}},
-                 "makes 900,000 points of up to 1,002 values", id="wide"),
-    pytest.param({"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
-                 "makes 1,000,000,000 points; the bound is 1,000,000",
-                 id="below a filter"),
-])  # fmt: skip
+    ({"groups": [{"params": THOUSANDS}, {"configs": []}]}, MILLIARD),
+    ({"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]}, MILLIARD),
+    ({"params": {f"k{at}": list(range(10)) for at in range(5000)}},
+     "makes about 10^5000 points; the bound is 1,000,000"),
+    ({"params": WIDE, "derived_jobs": [{"name": f"d{at}"} for at in range(1000)]},
+     "makes 900,900,000 points; the bound is 1,000,000"),
+    ({"params": WIDE, "defaults": {f"d{at}": at for at in range(1000)}},
+     "makes 900,000 points of up to 1,002 values"),
+], ids=["empty", "filtered", "digits", "derived", "wide"])  # fmt: skip
 def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     begun = time.process_time()
     assert f"sweep: {said}" in refusal(sweep)
@@ -159,7 +125,11 @@ def test_a_sweep_that_holds_itself_is_refused() -> None:
     assert "sweep: is nested too deeply, or holds itself" in refusal(ring)
 
 
-# ------------------------------------------------------------------------ sugar
+def test_all_findings_come_at_once() -> None:
+    said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
+    assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
+    long = {"params": {"a": [1]}, "filter": "a == " + "9" * 5000}
+    assert "...`: is longer than 4096 characters" in refusal(long)
 
 
 DERIVED: Sweep = {
@@ -171,11 +141,16 @@ DERIVED: Sweep = {
 }  # fmt: skip
 
 
-def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
-    points = expand_sweep(DERIVED)
-    assert [(point.stage, point.base) for point in points] == [
-        ("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None),
-    ]  # fmt: skip
+@pytest.mark.parametrize(("more", "made"), [
+    ({}, [("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None)]),
+    ({"filter": "not (stage is None and lr == 1)"},
+     [("cooldown", None), ("", None), ("cooldown", 1), ("report", None)]),
+])  # fmt: skip
+def test_each_base_job_is_followed_by_those_derived_from_it(
+    more: Sweep, made: list[tuple[str, int | None]]
+) -> None:
+    points = expand_sweep({**DERIVED, **more})
+    assert [(point.stage, point.base) for point in points] == made
 
 
 def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -> None:
@@ -186,44 +161,21 @@ def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -
     }  # fmt: skip
 
 
-def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
-    sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
-    points = expand_sweep(sweep)
-    assert [(point.stage, point.base) for point in points] == [
-        ("cooldown", None), ("", None), ("cooldown", 1), ("report", None),
-    ]  # fmt: skip
-
-
-# --------------------------------------------------------------------- findings
-
-
-def test_all_findings_come_at_once() -> None:
-    said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
-    assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
-
-
-# ------------------------------------------------------------------- properties
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 PARAMS = st.dictionaries(KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
+ENTRIES = st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3)
 LEAVES = st.one_of(
-    st.builds(lambda params: {"params": params}, PARAMS),
-    st.builds(
-        lambda configs: {"configs": configs},
-        st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3),
-    ),
+    st.fixed_dictionaries({"params": PARAMS}),
+    st.fixed_dictionaries({"configs": ENTRIES}),
 )
 
 
 def _groups(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kinds = st.sampled_from(["product", "list"])
-    return st.builds(
-        lambda kind, nodes: {"type": kind, "groups": nodes},
-        kinds,
-        st.lists(children, max_size=3),
-    )
+    kinds, nodes = st.sampled_from(["product", "list"]), st.lists(children, max_size=3)
+    return st.fixed_dictionaries({"type": kinds, "groups": nodes})
 
 
-NODES = st.recursive(LEAVES, _groups, max_leaves=5)
+NODES: st.SearchStrategy[Any] = st.recursive(LEAVES, _groups, max_leaves=5)
 
 
 def naive(node: Sweep) -> list[dict[str, object]]:
