@@ -140,7 +140,7 @@ def test_a_job_in_a_path_goes_by_its_stage_only_as_a_whole(
     path: str, told: str
 ) -> None:
     waits = kinds.FileExists(path=path)
-    more = {"depends_on": ("g\x1bone",), "start_conditions": (waits,)}
+    more: dict[str, Any] = {"depends_on": ("g\x1bone",), "start_conditions": (waits,)}
     me = job("b", stage="eval", family="f0", **more)
     ((_, text),) = stages(plan([me]))[0].tables[-1]
     assert text == f"when {told}"

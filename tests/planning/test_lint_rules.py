@@ -10,17 +10,8 @@ import pytest
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    Composite,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    Not,
-)
+from autoexp_tui.conditions import kinds
+from autoexp_tui.conditions.kinds import Composite, JobStateIs, MaxAttempts, MetadataIs
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
@@ -37,33 +28,22 @@ def warnings(the_plan: Plan) -> list[str]:
     return [str(warning) for warning in validate_execution_plan(the_plan).warnings]
 
 
-# ----------------------------------------------------------------------- names of jobs
-def test_candidates_for_a_job_that_is_not_in_the_plan_are_in_its_order() -> None:
-    wait = JobStateIs(jobs=("nobody",), state="COMPLETED", timeout_seconds=5)
-    names = [f"j{at}" for at in range(11)]
-    waiting = job("zz", 11, start_conditions=(wait,))
-    (told,) = errors(plan(*map(job, names, range(11)), waiting))
-    assert told.endswith(f"jobs: {', '.join(names)}, zz")
-
-
 @pytest.mark.parametrize("condition", [
     JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
     MetadataIs(key="k", job="stabel", timeout_seconds=1),
-    Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
+    kinds.Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
     Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
 ])  # fmt: skip
 @pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
-def test_a_condition_on_a_stranger_is_an_error(
-    condition: Composite, field: str
-) -> None:
-    strange = plan(job("stable"), job("a", 1, **{field: (condition,)}))
-    assert errors(strange) == [
-        f"a {field}: names the job stabel, which is not in the plan\n"
-        "    did you mean `stable`?"
-    ]
+def test_a_condition_on_a_stranger_is_an_error(condition: Any, field: str) -> None:
+    said = f"a {field}: names the job stabel, which is not in the plan\n    "
+    strange = job("a", 1, **{field: (condition,)})
+    assert errors(plan(job("stable"), strange)) == [f"{said}did you mean `stable`?"]
+    names = [f"j{at}" for at in range(11)]
+    (told,) = errors(plan(*map(job, names, range(11)), strange))
+    assert told == f"{said}jobs: {', '.join(names)}, a"
 
 
-# -------------------------------------------------------------------- rules for nobody
 RESTART = Restart(conditions=(MaxAttempts(max_attempts=3),))
 
 
@@ -79,34 +59,11 @@ def crashed(*actions: Action, stages: tuple[str, ...] = ()) -> StateEvent:
     return StateEvent(name="crashed", state="crash", actions=actions, stages=stages)
 
 
-def test_a_rule_for_a_stage_that_no_job_has_is_warned_about() -> None:
+def test_a_rule_for_nobody_and_a_wait_for_a_stranger_are_warned_about() -> None:
     assert warned(crashed(RESTART, stages=("stabel",))) == [
         "monitoring.state_events.0.stages: crashed applies to no job: "
         "no stage is called stabel (did you mean `stable`?)"
     ]
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        (crashed(RESTART, stages=("stable", "cooldown")),),
-        *(
-            (crashed(joins, stages=("stable",)), crashed(stages=(stage,)))
-            for joins, stage in (
-                (NewJob(command=("true",)), "crashed"),
-                (RunAutoexp(config_ref="x"), "evaluate"),
-            )
-        ),
-    ],
-    ids=["one of several stages", "of a job that joins", "of a config that joins"],
-)
-def test_a_rule_for_a_stage_that_is_there_or_may_come_applies(
-    events: tuple[StateEvent, ...],
-) -> None:
-    assert warned(*events) == []
-
-
-def test_an_action_that_waits_for_a_stranger_is_warned_about() -> None:
     stranger = JobStateIs(jobs=("a_stabel",), state="COMPLETED")
     log = Log(message="x", conditions=(Composite(conditions=(stranger,)),))
     assert warned(crashed(log)) == [
@@ -115,14 +72,24 @@ def test_an_action_that_waits_for_a_stranger_is_warned_about() -> None:
     ]
 
 
-def test_jobs_of_the_session_and_references_are_no_strangers() -> None:
-    both = JobStateIs(jobs=("there", "{name}"), state="COMPLETED")
-    assert warned(crashed(Log(message="x", conditions=(both,))), known=("there",)) == []
+STABLE = ("stable",)
 
 
-# --------------------------------------------------------------------------- approvals
-ASKS = Approval(prompt="go on?")
-NESTED = Composite(conditions=(MaxAttempts(max_attempts=3), Not(condition=ASKS)))
+@pytest.mark.parametrize("events", [
+    (crashed(RESTART, stages=("stable", "cooldown")),),
+    (crashed(NewJob(command=("true",)), stages=STABLE), crashed(stages=("crashed",))),
+    (crashed(RunAutoexp(config_ref="x"), stages=STABLE), crashed(stages=("other",))),
+    (crashed(Log(message="x", conditions=(
+        JobStateIs(jobs=("there", "{name}"), state="COMPLETED"),))),),
+], ids=["of several", "a job joins", "a config joins", "of the session"])  # fmt: skip
+def test_what_is_there_or_may_come_is_no_stranger(
+    events: tuple[StateEvent, ...],
+) -> None:
+    assert warned(*events, known=("there",)) == []
+
+
+ASKS = kinds.Approval(prompt="go on?")
+NESTED = Composite(conditions=(MaxAttempts(max_attempts=3), kinds.Not(condition=ASKS)))
 
 
 def places(conditions: Monitoring | None = None, **of_job: Any) -> list[str]:
@@ -141,17 +108,14 @@ def under(action: Action) -> Monitoring:
 
 
 @pytest.mark.parametrize("approval", [ASKS, NESTED])
-def test_an_approval_of_a_restart_is_refused(approval: Approval | Composite) -> None:
+def test_an_approval_of_a_restart_or_cancel_is_refused(approval: Condition) -> None:
     rules = under(Restart(conditions=(MaxAttempts(max_attempts=3), approval)))
     assert places(rules) == [
         "monitoring.log_events.0.actions.0.conditions",
         "monitoring.state_events.0.actions.0.conditions",
     ]
-
-
-@pytest.mark.parametrize("approval", [ASKS, NESTED])
-def test_an_approval_of_a_cancel_is_refused(approval: Approval | Composite) -> None:
     assert places(cancel_conditions=(approval,)) == ["cancel_conditions"]
+    assert places(start_conditions=(approval,)) == []
 
 
 def test_a_job_that_joins_may_ask_before_it_starts_and_not_to_be_ended() -> None:
@@ -161,36 +125,19 @@ def test_a_job_that_joins_may_ask_before_it_starts_and_not_to_be_ended() -> None
     assert len(places(under(ends))) == 2
 
 
-def test_an_approval_before_a_start_is_what_it_is_for() -> None:
-    assert places(start_conditions=(ASKS, NESTED)) == []
-
-
-# --------------------------------------------------------------- what cannot come true
 DAY = 86400.0
-
-
-def state(name: str, wanted: str) -> JobStateIs:
-    return JobStateIs(jobs=(name,), state=wanted, timeout_seconds=DAY)
-
-
-def waiting(*conditions: Condition) -> Plan:
-    return plan(
-        job("a", stage="s"), job("b", 1, stage="t", start_conditions=conditions)
-    )
-
-
 EVENT = LogEvent(name="saved", pattern="x", extract_groups={"iteration": "1"})
+RULES = Monitoring(log_events=(EVENT,))
 
 
 def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
-    waits = (
-        MetadataIs(job="a", key=key, op=">=", value=1, timeout_seconds=DAY)
-        for key in ("iteration", "iteratoin")
-    )
-    rules = Monitoring(log_events=(EVENT,))
-    known, ruled = (plan(*waiting(one).jobs, monitoring=rules) for one in waits)
-    assert warnings(known) == []
-    assert warnings(ruled) == [
+    def waiting(key: str) -> list[str]:
+        wait = MetadataIs(job="a", key=key, op=">=", value=1, timeout_seconds=DAY)
+        jobs = job("a"), job("b", 1, start_conditions=(wait,))
+        return warnings(plan(*jobs, monitoring=RULES))
+
+    assert waiting("iteration") == []
+    assert waiting("iteratoin") == [
         "b start_conditions.0: waits for `iteratoin` of a, which no log event extracts "
         "there\n    did you mean `iteration`?"
     ]
@@ -198,47 +145,39 @@ def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
 
 def test_a_stage_behind_a_job_that_never_starts_is_told() -> None:
     itself = MetadataIs(key="iteration", op=">=", value=1, timeout_seconds=DAY)
-    rules = Monitoring(log_events=(EVENT,))
-    one = plan(
-        job("a", stage="s", start_conditions=(itself,)),
-        job("b", 1, stage="t", start_conditions=(state("a", "COMPLETED"),)),
-        job("c", 2, stage="u", start_conditions=(state("b", "COMPLETED"),)),
-        job("d", 3, stage="u"),
-        monitoring=rules,
+    on_a, on_b = (
+        JobStateIs(jobs=(n,), state="COMPLETED", timeout_seconds=DAY) for n in "ab"
     )
-    assert [text for text in warnings(one) if "reached" in text] == [
+    waits = zip("abcd", "stuu", ((itself,), (on_a,), (on_b,), ()), strict=True)
+    jobs = [job(name, at, stage=stage, start_conditions=conditions)
+            for at, (name, stage, conditions) in enumerate(waits)]  # fmt: skip
+    told = warnings(plan(*jobs, monitoring=RULES))
+    assert [text for text in told if "reached" in text] == [
         "b start_conditions: the stage t is never reached: it waits for a, which never "
         "starts"
     ]
 
 
-# -------------------------------------------------------------------- waits for itself
 OWN = [
     MetadataIs(key="k", value=1),
     MetadataIs(key="k", job="a", value=1),
-    MetricIs(name="loss", value=2.0),
-    LogPattern(log_path="/logs/a/current.log", pattern="x", writer="a"),
+    kinds.MetricIs(name="loss", value=2.0),
+    kinds.LogPattern(log_path="/logs/a/current.log", pattern="x", writer="a"),
 ]
 
 
 @pytest.mark.parametrize("own", OWN)
-def test_waiting_for_what_ones_own_run_says_is_warned_about(own: Condition) -> None:
+def test_waiting_for_ones_own_run_is_warned_about_without_a_choice(own: Any) -> None:
     waits = replace(own, timeout_seconds=60)
     (found,) = warnings(plan(job("a", start_conditions=(waits,))))
-    assert found.startswith(
-        "a start_conditions.0: waits for what its own run is to say"
-    )
-
-
-@pytest.mark.parametrize("own", OWN)
-def test_an_alternative_to_ones_own_word_is_none(own: Condition) -> None:
-    stop = FileExists(path="/go")
+    said = "a start_conditions.0: waits for what its own run is to say"
+    assert found.startswith(said)
+    stop = kinds.FileExists(path="/go")
     either = Composite(mode="any", conditions=(own, stop), timeout_seconds=60)
     assert warnings(plan(job("a", start_conditions=(either,)))) == []
     assert warnings(plan(job("a", cancel_conditions=(own,)))) == []
 
 
-# ------------------------------------------------------------------ reads without waits
 class Searched(str):
     """A text that counts how often something is looked for in it."""
 
@@ -259,19 +198,13 @@ def reading_all(count: int, text: str) -> Plan:
     return replace(plan(*befores, reader), edges=tuple(edges))
 
 
-def test_a_job_that_uses_what_a_whole_stage_writes_is_warned_about_once() -> None:
+def test_a_job_that_uses_what_others_write_is_warned_about_once() -> None:
     befores = reading_all(100, "").jobs[:100]
-    text = f"[{','.join(one.output_dir for one in befores)}]"
-    (told,) = warnings(reading_all(100, text))
-    assert told.startswith("z start_conditions: reads what a writes, and does not wait")
-    assert Searched.times <= 2
-
-
-def test_a_job_that_reads_but_no_directory_is_not_searched_for_each_of_them() -> None:
+    every = f"[{','.join(one.output_dir for one in befores)}]"
+    for text in (every, f"--load={befores[99].output_dir}/x"):
+        (told,) = warnings(reading_all(100, text))
+        said = "z start_conditions: reads what a writes, and does not wait"
+        assert told.startswith(said)
+        assert text != every or Searched.times <= 2
     assert warnings(reading_all(100, "[1,2,3]")) == []
     assert Searched.times <= 1
-
-
-def test_a_job_that_uses_one_directory_of_a_stage_is_warned_about() -> None:
-    last = reading_all(100, "").jobs[99]
-    assert len(warnings(reading_all(100, f"--load={last.output_dir}/x"))) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 import pytest
 
@@ -26,42 +27,29 @@ def test_a_sound_plan_has_no_findings() -> None:
     sound = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(wait,)))
     assert errors(sound) == []
     assert warnings(sound) == []
-
-
-def test_a_plan_without_jobs_is_an_error() -> None:
     assert "sweep: makes no job" in errors(plan())[0]
 
 
-def test_a_name_that_leads_elsewhere_is_an_error() -> None:
-    assert errors(plan(job("../a"))) == [
-        "../a project.name: '../a': the name holds `..`; it must stay below "
-        "base_output_dir"
-    ]
+def test_equal_names_may_be_told_apart_by_what_can_stand_in_a_name() -> None:
+    def said(*parameters: dict[str, Any]) -> str:
+        pairs = enumerate(parameters)
+        return errors(plan(*(job("a", at, parameters=own) for at, own in pairs)))[0]
+
+    same = "they set the same values: take one out, or add ${index} to the name"
+    assert said({"lr": 1}, {"lr": 1.0}).endswith(same)
+    swept = said(*({"stage": s, "++lr": s, "aux": {"x": s}} for s in "ab"))
+    assert swept.endswith("apart: ${stage}, ${lr}")
+    assert said(*({"start_conditions": [s]} for s in "ab")).endswith("apart: ${index}")
 
 
-def test_equal_names_without_a_difference_may_take_the_index() -> None:
-    alike = plan(job("a", parameters={"lr": 1}), job("a", 1, parameters={"lr": 1.0}))
-    assert errors(alike)[0].endswith(
-        "they set the same values: take one out, or add ${index} to the name"
-    )
-
-
-def test_what_cannot_stand_in_a_name_tells_no_jobs_apart() -> None:
-    one, two = ({"stage": s, "++lr": s, "aux": {"x": s}} for s in "ab")
-    twice = plan(job("a", parameters=one), job("a", 1, parameters=two))
-    assert errors(twice)[0].endswith("apart: ${stage}, ${lr}")
-    waits = ({"start_conditions": [s]} for s in "ab")
-    twice = plan(*(job("a", at, parameters=own) for at, own in enumerate(waits)))
-    assert errors(twice)[0].endswith("apart: ${index}")
-
-
-def test_one_directory_for_two_jobs_is_an_error() -> None:
-    shared = plan(
-        job("a/b", output_dir="/out/a/b"), job("b", 1, output_dir="/out/a//b")
-    )
-    assert errors(shared) == [
-        "b project.name: writes into the same directory as a/b: /out/a/b"
-    ]
+@pytest.mark.parametrize(("made", "said"), [
+    (plan(job("../a")), "../a project.name: '../a': the name holds `..`; it must stay "
+                        "below base_output_dir"),
+    (plan(job("a/b", output_dir="/out/a/b"), job("b", 1, output_dir="/out/a//b")),
+     "b project.name: writes into the same directory as a/b: /out/a/b"),
+])  # fmt: skip
+def test_a_name_that_leads_elsewhere_is_an_error(made: Plan, said: str) -> None:
+    assert errors(made) == [said]
 
 
 @pytest.mark.parametrize(("output_dir", "message"), [
@@ -83,11 +71,8 @@ def test_outputs_do_not_overlap_what_is_ours(output_dir: str, message: str) -> N
     assert message in "\n".join(errors(made))
 
 
-def test_a_jobs_own_logs_may_lie_inside_its_output() -> None:
+def test_a_jobs_own_logs_and_a_namesakes_are_no_overlap() -> None:
     assert errors(plan(job("a", log_dir="/out/a/logs"))) == []
-
-
-def test_a_namesake_is_not_inside() -> None:
     assert errors(plan(job("a", output_dir="/logs/bb"), job("b", 1))) == []
 
 
@@ -102,18 +87,14 @@ def test_what_many_jobs_share_is_told_once() -> None:
     found = fold_problems(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
     message = "is bad (and for 2 more jobs)"
     assert found == (Problem(message, "x", "a", others=("b", "c")),)
-
-
-def test_what_differs_is_told_apart() -> None:
-    found = fold_problems(
-        [Problem("1", job="a"), Problem("2", job="a"), Problem("1", job="b")]
+    one, two, other = (
+        Problem("1", job="a"),
+        Problem("2", job="a"),
+        Problem("1", job="b"),
     )
-    assert [problem.message for problem in found] == ["1 (and for 1 more job)", "2"]
-
-
-def test_what_the_config_has_without_any_job_is_told_for_the_config() -> None:
-    found = fold_problems([Problem("1"), Problem("1", job="a"), Problem("1", job="b")])
-    assert found == (Problem("1"),)
+    messages = [problem.message for problem in fold_problems([one, two, other])]
+    assert messages == ["1 (and for 1 more job)", "2"]
+    assert fold_problems([Problem("1"), one, other]) == (Problem("1"),)
 
 
 def test_the_package_gives_its_public_names_and_nothing_else() -> None:
