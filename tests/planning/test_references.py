@@ -91,7 +91,6 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
     return Substitution(values, mount, view=view).value(value)
 
 
-# ------------------------------------------------------------------- other jobs
 @pytest.mark.parametrize(("reference", "value"), [
     ("sibling.stable.name", "job0.1"), ("sibling.stable.project.name", "job0.1"),
     ("sibling.stable.output_dir", "/out/job0.1"),
@@ -112,10 +111,9 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
     ("family", "f0"),
 ])  # fmt: skip
 def test_a_reference_alone_keeps_its_type(
-    world: FakeWorld, reference: str, value: object
+    world: Any, reference: str, value: Any
 ) -> None:
-    given = [f"{{{reference}}}", "{sibling.stable.name}"]
-    found = before(world, given)
+    found = before(world, [f"{{{reference}}}", "{sibling.stable.name}"])
     wanted = value if isinstance(value, list) and "all" in reference else [value]
     assert found[:-1] == wanted
 
@@ -134,10 +132,12 @@ def test_a_reference_alone_keeps_its_type(
     ("{sibling.stable.metadata.x}", "{runtime.job0.1.x}"),
     ("{sibling.stable.metadata.x}!", "{runtime.job0.1.x}!"),
 ])  # fmt: skip
-def test_values_of_other_jobs_are_put_in_as_literals(
-    world: FakeWorld, value: object, replaced: object
+def test_values_of_other_jobs_are_literals(
+    world: Any, value: Any, replaced: Any
 ) -> None:
     assert before(world, value) == replaced
+    without_braces = {"a": [1, "x"], "b": None}
+    assert before(world, without_braces) is without_braces
 
 
 @pytest.mark.parametrize(("text", "said"), [
@@ -145,28 +145,17 @@ def test_values_of_other_jobs_are_put_in_as_literals(
     ("${oc.eval:{output_dir}}", "is not known yet"),
     ("${oc.eval:{sibling.stable.metadata.x} + 1}", "set it as a parameter of its own"),
 ])  # fmt: skip
-def test_what_is_known_too_late_is_refused(
-    world: FakeWorld, text: str, said: str
-) -> None:
+def test_what_is_known_too_late_is_refused(world: Any, text: str, said: str) -> None:
     with pytest.raises(NotAReference, match=said):
         before(world, text)
 
 
-def test_what_has_no_braces_is_left_alone(world: FakeWorld) -> None:
-    value = {"a": [1, "x"], "b": None}
-    assert before(world, value) is value
-
-
-def test_a_substituted_value_hides_no_interpolation(world: FakeWorld) -> None:
+def test_a_substituted_value_hides_and_makes_no_interpolation(world: FakeWorld) -> None:
     world.view(0).put("backend.text", "C:\\")
     found = before(world, "{sibling.stable.text}${lr}")
     assert OmegaConf.create({"lr": 1, "x": found}).x == "C:\\1"
-
-
-def test_a_substituted_value_makes_no_interpolation(world: FakeWorld) -> None:
-    world.view(0).put("backend.text", "{lr}")
-    found = before(world, "a${sibling.stable.text}".replace("${", "$ {"))
-    assert found == "a$ {lr}"
+    world.view(0).put("backend.more", "{lr}")
+    assert before(world, "a$ {sibling.stable.more}") == "a$ {lr}"
 
 
 def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> None:
@@ -181,10 +170,7 @@ def test_nested_references_are_resolved_innermost_first(world: FakeWorld) -> Non
     assert before(world, "{sibling.{from}.name}") == "job0.1"
 
 
-# ---------------------------------------------------------------- interpolations
-def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
-    world: FakeWorld,
-) -> None:
+def test_inside_an_interpolation_a_value_is_mounted_with_its_type(world: Any) -> None:
     mounts = Mounts()
     text = "${oc.eval:int({sibling.stable.backend.lr}*{aux.n})}"
     found = Substitution(Values(world, 1), mounts).value(text)
@@ -192,7 +178,6 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
     assert mounts.held == [1e-4]
 
 
-# ------------------------------------------------------------------- its own job
 def finished(world: FakeWorld, value: object) -> Any:
     """The value as parameters have it once their own job is composed."""
     values = Values(world, 1)
@@ -202,20 +187,12 @@ def finished(world: FakeWorld, value: object) -> Any:
     return parameters.value(value)
 
 
-def test_what_reads_the_job_itself_is_an_interpolation_at_first(
-    world: FakeWorld,
-) -> None:
+def test_what_reads_the_job_itself_is_an_interpolation_at_first(world: Any) -> None:
     text = "{output_dir}/{sibling.stable.index}/{backend.lr}"
     assert before(world, text) == "${output_dir}/0/${backend.lr}"
     assert finished(world, text) == "/out/job1.1/0/1e-4"
-
-
-def test_a_text_is_finished_with_values_spelled(world: FakeWorld) -> None:
     found = finished(world, {"a": ["it_{aux.n}_${x}", "{aux.n}"]})
     assert found == {"a": ["it_0.5_${x}", 0.5]}
-
-
-def test_a_finished_text_takes_no_expression(world: FakeWorld) -> None:
     found = finished(world, ["{backend.text}", "x{backend.text}"])
     assert found == [r"it's \${lr}", r"xit's \${lr}"]
 
@@ -230,7 +207,6 @@ def test_what_a_value_of_the_job_is_made_of_is_finished_first(world: FakeWorld) 
         Substitution(values, Mounts()).value("{checkpoint_iteration}")
 
 
-# ---------------------------------------------------------------- after composing
 @pytest.mark.parametrize(("value", "resolved"), [
     ("{output_dir}/x", "/out/job1.1/x"),
     ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
@@ -247,12 +223,9 @@ def test_what_a_value_of_the_job_is_made_of_is_finished_first(world: FakeWorld) 
     ("{all.stable.name}_${lr}", ["job0.1_7", "job2.1_7"]),
 ])  # fmt: skip
 def test_conditions_are_resolved_as_a_whole(
-    world: FakeWorld, value: object, resolved: object
+    world: Any, value: Any, resolved: Any
 ) -> None:
     assert after(world, value) == resolved
-
-
-# --------------------------------------------------------------------- failures
 
 
 def test_stages_of_different_size_do_not_fit_in_one_text(world: FakeWorld) -> None:
