@@ -55,32 +55,24 @@ def test_what_does_not_change_the_work_does_not_count(change: dict[str, Any]) ->
 ])  # fmt: skip
 def test_what_changes_the_work_counts(change: dict[str, Any]) -> None:
     assert of({**CONFIG, **change}) != of(CONFIG)
-
-
-def test_the_command_counts() -> None:
     assert of(CONFIG, "train", "--fast") != of(CONFIG)
 
 
 def test_our_paths_do_not_count_wherever_they_stand() -> None:
     moved = {**CONFIG, "backend": {"lr": 1e-3, "args": {"save": "/new/x/ckpt"}}}
     here = of(CONFIG, "train", "--save=/out/x", paths=("/out", "/logs"))
-    there = of(moved, "train", "--save=/new/x", paths=("/new", "/logs"))
-    assert here == there
-
-
-def test_a_word_that_only_holds_a_path_of_ours_stays() -> None:
-    config = {"backend": {"dropout": "no dropout"}}
+    assert here == of(moved, "train", "--save=/new/x", paths=("/new", "/logs"))
+    config = {"backend": {"dropout": "no dropout"}}  # a word that only holds one stays
     assert of(config, paths=("out",)) == of(config, paths=("runs",))
+    relative = of({"a": "out/x"}, "train", "out", paths=("out", "/logs"))
+    assert relative == of({"a": "new/x"}, "train", "new", paths=("new", "/logs"))
 
 
-# ------------------------------------------------------------------ how it is written
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
+KEYS = st.text(max_size=4) | st.integers(0, 9)
 TREES = st.recursive(
     LEAVES,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=3)
-    ),
+    lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3),
     max_leaves=12,
 )
 
@@ -96,8 +88,3 @@ def _with_text_keys(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {str(key): _with_text_keys(value) for key, value in tree.items()}
     return [_with_text_keys(one) for one in tree] if isinstance(tree, list) else tree
-
-
-def test_a_path_without_a_slash_does_not_count_either() -> None:
-    relative = hash_job({"a": "out/x"}, ("train", "out"), ("out", "/logs"))
-    assert relative == hash_job({"a": "new/x"}, ("train", "new"), ("new", "/logs"))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.model.specs import Hole, JobSpec, Plan
+from autoexp_tui.model.specs import Hole, JobSpec
 from autoexp_tui.planning.grid import Grid, SweepSummary, build_grid
 from tests.cockpit.plans import FILTER, holey
 from tests.planning.plans import job, plan, ten_jobs
@@ -36,32 +37,29 @@ def test_a_row_is_a_combination_and_its_cells_hold_jobs_or_the_filter() -> None:
     assert dict(grid.counts) == {0: 2}
 
 
-def test_a_row_of_which_nothing_is_left_is_there() -> None:
-    jobs = [job("a", 0, stage="s", parameters={"lr": 0.5})]
-    grid = build_grid(plan(jobs, holes=(hole("s", lr=2.0),)))
-    assert rows(grid) == ["lr=0.5", "lr=2"]
+def of(*parameters: dict[str, float], **fields: Any) -> Grid:
+    """The grid of jobs of one stage with these parameters."""
+    jobs = [job(f"j{at}", at, stage="s", parameters=own)
+            for at, own in enumerate(parameters)]  # fmt: skip
+    return build_grid(plan(jobs, **fields))
 
 
-def test_a_hole_without_a_stage_is_one_of_every_stage() -> None:
-    jobs = [
-        job("a", 0, stage="s", parameters={"lr": 0.5}),
-        job("b", 1, stage="t", parameters={"lr": 0.5}),
-    ]
+def test_a_hole_is_a_row_though_nothing_of_it_is_left_but_no_job_s_cell() -> None:
+    holes = (hole("s", lr=2.0),)
+    assert rows(of({"lr": 0.5}, holes=holes)) == ["lr=0.5", "lr=2"]
+    assert not of({"lr": 0.5}, {"lr": 2.0}, holes=holes).holes
+
+
+def test_a_hole_is_one_of_every_stage_and_value_that_it_does_not_name() -> None:
+    jobs = [job(s, at, stage=s, parameters={"lr": 0.5}) for at, s in enumerate("st")]
     grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
     assert [stage for _, stage in grid.holes] == ["s", "t"]
-
-
-def test_a_hole_that_names_one_axis_is_one_of_every_value_of_the_others() -> None:
-    jobs = [
-        job(f"j{at}", at, stage="s", parameters={"lr": 0.5, "seed": at})
-        for at in range(3)
-    ]
-    grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
-    assert [grid.describe_row(row) for row, _ in grid.holes] == [
-        "lr=2 seed=0",
-        "lr=2 seed=1",
-        "lr=2 seed=2",
-    ]
+    seeds = [{"lr": 0.5, "seed": at} for at in range(1007)]
+    grid = of(*seeds[:3], holes=(hole(lr=2.0),))
+    told = [grid.describe_row(row) for row, _ in grid.holes]
+    assert told == ["lr=2 seed=0", "lr=2 seed=1", "lr=2 seed=2"]
+    grid = of(*seeds, holes=(hole(lr=2.0),))
+    assert (len(grid.holes), grid.more) == (1000, 7)
 
 
 def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
@@ -69,48 +67,19 @@ def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
     assert build_grid(plan(jobs)).stages == ("early", "late")
 
 
-def test_a_job_wins_over_a_hole_in_its_cell() -> None:
-    jobs = [
-        job("a", 0, stage="s", parameters={"lr": 0.5}),
-        job("b", 1, stage="s", parameters={"lr": 2.0}),
-    ]
-    assert not build_grid(plan(jobs, holes=(hole("s", lr=2.0),))).holes
-
-
 def test_what_one_stage_alone_varies_makes_no_rows() -> None:
-    jobs = [
-        job("a", 0, stage="s"),
-        job("b", 1, stage="t", parameters={"scale": 1}),
-        job("c", 2, stage="t", parameters={"scale": 2}),
-    ]
-    grid = build_grid(plan(jobs))
+    scales = [job(f"b{at}", at, stage="t", parameters={"scale": at}) for at in (1, 2)]
+    grid = build_grid(plan([job("a", 0, stage="s"), *scales]))
     assert (grid.axes, grid.jobs[(), "t"]) == ((), (1, 2))
 
 
-def test_holes_that_were_not_remembered_are_counted() -> None:
+def test_what_is_not_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build_grid(plan([job("a")], holes_more=7)).more == 7
-
-
-def test_rows_that_one_hole_has_too_many_of_are_counted() -> None:
-    jobs = [
-        job(f"j{at}", at, stage="s", parameters={"lr": 0.5, "seed": at})
-        for at in range(1007)
-    ]
-    grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
-    assert (len(grid.holes), grid.more) == (1000, 7)
-
-
-def test_rows_beyond_the_most_of_a_grid_are_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.setattr("autoexp_tui.planning.grid.MOST_ROWS", 3)
-    jobs = [job("a", 0, stage="s", parameters={"lr": 0.5})]
-    holes = tuple(hole("s", lr=1.0 + at) for at in range(5))
-    grid = build_grid(plan(jobs, holes=holes))
+    grid = of({"lr": 0.5}, holes=tuple(hole("s", lr=1.0 + at) for at in range(5)))
     assert (len(grid.rows), grid.more) == (3, 3)
 
 
-# ---------------------------------------------------------------- the sweep
 def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
     """A job for each point, each a family of its own."""
     return [
@@ -119,18 +88,7 @@ def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
     ]
 
 
-def keys(jobs: Sequence[JobSpec]) -> dict[str, tuple[str, ...]]:
-    """Each swept key and its values."""
-    return {one.key: one.values for one in SweepSummary(plan(jobs)).axes}
-
-
-def total(jobs: Sequence[JobSpec] | Plan) -> str:
-    """The counting line."""
-    made = jobs if isinstance(jobs, Plan) else plan(jobs)
-    return SweepSummary(made).count_jobs()
-
-
-# --------------------------------------------------------------------------- keys
+Jobs = Sequence[JobSpec]
 
 
 @pytest.mark.parametrize(("jobs", "found"), [
@@ -150,28 +108,23 @@ def total(jobs: Sequence[JobSpec] | Plan) -> str:
     (points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
      {"x": ("true", "false", "null", '""')}),
 ])  # fmt: skip
-def test_a_key_is_swept_where_jobs_of_one_stage_differ_in_it(
-    jobs: Sequence[JobSpec], found: dict[str, tuple[str, ...]]
-) -> None:
-    assert keys(jobs) == found
+def test_a_key_is_swept_where_jobs_of_one_stage_differ(jobs: Jobs, found: Any) -> None:
+    axes = SweepSummary(plan(jobs)).axes
+    assert {one.key: one.values for one in axes} == found
 
 
 def test_labels_are_short_where_that_tells_them_apart() -> None:
-    made = plan(
-        points({"a.lr": 1, "b.lr": 1, "c.bsz": 1}, {"a.lr": 2, "b.lr": 2, "c.bsz": 2})
+    both = points(
+        {"a.lr": 1, "b.lr": 1, "c.bsz": 1}, {"a.lr": 2, "b.lr": 2, "c.bsz": 2}
     )
-    assert [one.label for one in SweepSummary(made).axes] == ["a.lr", "b.lr", "bsz"]
-
-
-def test_a_job_is_described_by_the_keys_that_it_sets() -> None:
-    made = plan(
-        points({"optim.lr": 0.1, "bsz": 4, "seed": 1}, {"optim.lr": 1, "bsz": 8})
-    )
+    assert [one.label for one in SweepSummary(plan(both)).axes] == [
+        "a.lr",
+        "b.lr",
+        "bsz",
+    ]
+    made = plan(points({"o.lr": 0.1, "bsz": 4, "seed": 1}, {"o.lr": 1, "bsz": 8}))
     shown = [SweepSummary(made).describe_job(one) for one in made.jobs]
     assert shown == ["lr=0.1 bsz=4 seed=1", "lr=1 bsz=8"]
-
-
-# -------------------------------------------------------------------------- counts
 
 
 GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
@@ -179,7 +132,7 @@ ZIPPED = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
 
 
 @pytest.mark.parametrize(("jobs", "counted"), [
-    (ten_jobs(), "3 lr × 3 stages + 1 = 10 jobs"),
+    (ten_jobs().jobs, "3 lr × 3 stages + 1 = 10 jobs"),
     (points(*GRID), "3 lr × 2 bsz = 6 jobs"), (ZIPPED, "3 combinations = 3 jobs"),
     (points(*GRID[:3]), "3 combinations = 3 jobs"), ([job("a")], "1 job"),
     ([job(one, stage=one, family="f0") for one in "abc"], "3 stages = 3 jobs"),
@@ -191,31 +144,21 @@ ZIPPED = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
     ([job(f"{family}-{at}", stage=f"s{at}", family=f"f{family}") for family in range(6)
       for at in range(family + 1)], "21 jobs in 6 families"),
 ])  # fmt: skip
-def test_the_number_of_jobs_is_told_as_a_sum_of_products(
-    jobs: Sequence[JobSpec] | Plan, counted: str
-) -> None:
-    assert total(jobs) == counted
+def test_the_number_of_jobs_is_a_sum_of_products(jobs: Jobs, counted: str) -> None:
+    assert SweepSummary(plan(jobs)).count_jobs() == counted
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2))))
 def test_the_sum_is_the_number_of_jobs(places: list[tuple[int, int, int]]) -> None:
     jobs = [
-        job(
-            f"run{at}",
-            at,
-            stage=f"s{stage}",
-            family=f"f{lr}-{bsz}",
-            parameters={"lr": lr, "bsz": bsz},
-        )
+        job(f"run{at}", at, stage=f"s{stage}", family=f"f{lr}-{bsz}",
+            parameters={"lr": lr, "bsz": bsz})
         for at, (lr, bsz, stage) in enumerate(places)
-    ]
-    text = total(jobs)
+    ]  # fmt: skip
+    text = SweepSummary(plan(jobs)).count_jobs()
     terms, _, told = text.rpartition(" = ")
     assert (told or text).split(" in ")[0] == f"{len(jobs)} job{'s' * (len(jobs) != 1)}"
     if terms:
-        assert sum(_product(term) for term in terms.split(" + ")) == len(jobs)
-
-
-def _product(term: str) -> int:
-    return math.prod(int(number) for number in re.findall(r"(?:^|× )(\d+)", term))
+        numbers = (re.findall(r"(?:^|× )(\d+)", term) for term in terms.split(" + "))
+        assert sum(math.prod(map(int, each)) for each in numbers) == len(jobs)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from autoexp_tui.planning.job_details import Entry, list_config_entries
+from autoexp_tui.planning.job_details import list_config_entries
 from tests.planning.plans import job
 
 RESOLVED: Mapping[str, object] = {
@@ -17,45 +18,30 @@ RESOLVED: Mapping[str, object] = {
 }
 
 
-def entry(key: str, **fields: object) -> Entry:
-    """The entry of one key, of a job that sweeps the rate."""
-    given: dict[str, object] = {"written": RESOLVED, "overrides": (), **fields}
-    made = list_config_entries(
-        RESOLVED,
-        given["written"],  # type: ignore[arg-type]
-        job("a", parameters={"++optim.lr": 1e-3}),
-        given["overrides"],  # type: ignore[arg-type]
-    )
-    return next(one for one in made if one.key == key)
+def entry(key: str, *overrides: str, written: Any = RESOLVED) -> tuple[str, str]:
+    """Who set a key of a job that sweeps the rate, and as what it is written."""
+    me = job("a", parameters={"++optim.lr": 1e-3})
+    made = list_config_entries(RESOLVED, written, me, overrides)
+    return next((one.origin, one.written) for one in made if one.key == key)
 
 
-def test_a_key_of_the_sweep_is_swept_however_it_is_added() -> None:
-    assert entry("optim.lr").origin == "swept"
-
-
-def test_a_key_that_nobody_set_is_of_a_file() -> None:
-    assert entry("seed").origin == "file"
-
-
-@pytest.mark.parametrize(
-    "text", ["train.iters=800", "+train.iters=800", "train=short", "train@train=short"]
-)
-def test_a_key_of_the_command_line_is_an_override(text: str) -> None:
-    assert entry("train.iters", overrides=(text,)).origin == "override"
-
-
-def test_the_sweep_wins_over_the_command_line() -> None:
-    assert entry("optim.lr", overrides=("optim.lr=2",)).origin == "swept"
+@pytest.mark.parametrize(("origin", "key", "overrides"), [
+    ("swept", "optim.lr", ()), ("swept", "optim.lr", ("optim.lr=2",)),
+    ("file", "seed", ()), ("ours", "stage", ()),
+    ("override", "train.iters", ("train.iters=800",)),
+    ("override", "train.iters", ("+train.iters=800",)),
+    ("override", "train.iters", ("train=short",)),
+    ("override", "train.iters", ("train@train=short",)),
+])  # fmt: skip
+def test_who_set_a_key_is_told(
+    origin: str, key: str, overrides: tuple[str, ...]
+) -> None:
+    assert entry(key, *overrides)[0] == origin
 
 
 def test_a_computed_key_shows_its_expression() -> None:
     written = {**RESOLVED, "train": {"iters": "${oc.eval:8*100}"}}
-    found = entry("train.iters", written=written)
-    assert (found.origin, found.written) == ("computed", "${oc.eval:8*100}")
-
-
-def test_the_stage_is_planning_s_own() -> None:
-    assert entry("stage").origin == "ours"
+    assert entry("train.iters", written=written) == ("computed", "${oc.eval:8*100}")
 
 
 def test_lists_stand_in_one_line_and_mappings_in_them_key_by_key() -> None:
