@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -29,21 +30,21 @@ sweep:
 """
 
 
-def errors_of(sweep: str, place: Path) -> tuple[Problem, ...]:
-    """What planning says of a config with this sweep."""
+def errors_of(sweep: str, place: Path, most: int = 1000) -> tuple[Problem, ...]:
+    """What planning says of a config with this sweep; how much it may compose."""
     (place / "backend").mkdir()
     for name in ("train", "eval"):
-        (place / "backend" / f"{name}.yaml").write_text(
-            "{class_name: 'Null', load: null}"
-        )
+        backend = "{class_name: 'Null', load: null}"
+        (place / "backend" / f"{name}.yaml").write_text(backend)
     (place / "exp.yaml").write_text(HEAD + indent(sweep, "  "))
-    composer = HydraComposer("exp", place, environ={}, cwd="/cwd")
-    try:
-        return build_plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
-    except CannotCompose as refused:
-        return refused.problems
-    finally:
-        composer.close()
+    with closing(HydraComposer("exp", place, environ={}, cwd="/cwd")) as composer:
+        parser = HouseParser("/cwd")
+        try:
+            return build_plan_outcome(composer=composer, parser=parser).errors
+        except CannotCompose as refused:
+            return refused.problems
+        finally:
+            assert composer.composed < most
 
 
 @pytest.mark.parametrize("row", [pytest.param(r, id=r["mistake"]) for r in MISTAKES])
@@ -63,31 +64,18 @@ def test_a_mistake_is_told_word_for_word(
 def test_what_is_refused_in_all_jobs_is_composed_for_the_first_twenty(
     sweep: str, said: str, tmp_path: Path
 ) -> None:
-    values = str(list(range(200)))
-    (tmp_path / "backend").mkdir()
-    (tmp_path / "backend" / "train.yaml").write_text("{class_name: 'Null'}")
-    text = HEAD + indent(sweep.replace("VALUES", values), "  ")
-    (tmp_path / "exp.yaml").write_text(text)
-    composer = HydraComposer("exp", tmp_path, environ={}, cwd="/cwd")
-    error, others = build_plan_outcome(
-        composer=composer, parser=HouseParser("/cwd")
-    ).errors
-    composed = composer.composed
-    composer.close()
+    text = sweep.replace("VALUES", str(list(range(200))))
+    error, others = errors_of(text, tmp_path, most=60)
     assert error.message.startswith(said)
     assert error.message.endswith("(and for 19 more jobs)")
     assert others.message == (
         "is not looked at: too many jobs before it cannot be made "
         "(and for 179 more jobs)"
     )
-    assert composed < 60
 
 
 def test_of_jobs_with_other_keys_each_is_told_what_is_refused(tmp_path: Path) -> None:
     sweep = "configs: [{+lr: 1}, {+newer: 1}, {+steps: 3}]"
-    found = errors_of(sweep, tmp_path)
-    told = [f"{one.where}: {one.message}" for one in found]
-    assert told == [
-        "override +lr: `+` adds, but it is there already",
-        "override +steps: `+` adds, but it is there already",
-    ]
+    said = "`+` adds, but it is there already"
+    found = [(one.where, one.message) for one in errors_of(sweep, tmp_path)]
+    assert found == [("override +lr", said), ("override +steps", said)]

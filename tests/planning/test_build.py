@@ -50,16 +50,6 @@ def planned(sweep: Sweep | None, **changes: Any) -> Plan:
     return found.plan
 
 
-def errors(sweep: Sweep | None, **changes: Any) -> str:
-    found = outcome(sweep, **changes)
-    assert found.plan is None
-    return "\n".join(map(str, found.errors))
-
-
-def warnings(sweep: Sweep | None, **changes: Any) -> str:
-    return "\n".join(map(str, outcome(sweep, **changes).warnings))
-
-
 def stages(*configs: Mapping[str, Any], **node: Any) -> Sweep:
     return {"groups": [LR, {"configs": list(configs)}], **node}
 
@@ -69,26 +59,16 @@ def one(*configs: Mapping[str, Any]) -> list[JobSpec]:
     return list(planned({"configs": list(configs)}).jobs)
 
 
+def wait_for(name: str) -> dict[str, Any]:
+    return {"class_name": "SlurmState", "job_name": name, "state": "COMPLETED",
+            "timeout_seconds": 60}  # fmt: skip
+
+
 STABLE = {"stage": "stable", "backend.save": "{output_dir}/checkpoints"}
 COOLDOWN = {
     "stage": "cooldown", "backend.load": "{sibling.stable.output_dir}/checkpoints",
-    "start_conditions": [{"class_name": "SlurmStateCondition",
-                          "job_name": "{sibling.stable.name}", "state": "COMPLETED",
-                          "timeout_seconds": 60}],
+    "start_conditions": [wait_for("{sibling.stable.name}")],
 }  # fmt: skip
-
-
-def waiting(condition: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A second stage with one start condition."""
-    return {"stage": "cooldown", "start_conditions": [condition], **more}
-
-
-def condition(mapping: Mapping[str, Any], **more: Any) -> Any:
-    """That condition, resolved."""
-    return one(STABLE, waiting(mapping, **more))[1].start_conditions[0]
-
-
-# ------------------------------------------------------------------- what jobs become
 TABLE: Final = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text("utf-8"))
 
 
@@ -125,7 +105,6 @@ def test_a_sweep_becomes_these_jobs_or_findings(row: dict[str, Any]) -> None:
         assert is_like(row.get("edges", tree["edges"]), tree["edges"])
 
 
-# ------------------------------------------------------------------------ findings
 def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
     configs = [{"stage": "a"}, {"stage": "b", "backend.load": "{nowhere}"}]
     groups = [{"params": {"p.lr": [1, 2]}}, {"configs": configs}]
@@ -137,15 +116,11 @@ def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
     ]
 
 
-def test_notes_are_shown_with_the_job() -> None:
+def test_notes_and_the_last_step_are_read() -> None:
     jobs = one({"_meta": {"stage": "a", "why": "first"}})
     assert (jobs[0].stage, dict(jobs[0].notes)) == ("a", {"why": "first"})
-
-
-def test_the_last_step_is_read_from_the_config() -> None:
-    assert one({"stage": "a", "backend.iters": 500})[0].progress_total == 500
-    assert one({"stage": "a", "backend.iters": 5e2})[0].progress_total == 500
-    assert one({"stage": "a", "backend.iters": "x"})[0].progress_total is None
+    steps = one(*({"stage": f"{n}", "backend.iters": n} for n in (500, 5e2, "x")))
+    assert [job.progress_total for job in steps] == [500, 500, None]
 
 
 @pytest.mark.parametrize("key", [
@@ -155,13 +130,12 @@ def test_the_last_step_is_read_from_the_config() -> None:
     "base.checkpoint_iteration", "parent.checkpoint_iteration",
 ])  # fmt: skip
 def test_metadata_of_another_job_is_named_by_job_and_key(key: str) -> None:
-    found = condition(
-        {"class_name": "MetadataCondition", "key": key, "equals": "${target}"},
-        **{"backend.load": "{sibling.stable.output_dir}"},
-    )
-    assert found == MetadataIs(
-        job="lr1e-3_stable", key="checkpoint_iteration", value=80
-    )
+    wait = {"class_name": "MetadataCondition", "key": key, "equals": "${target}"}
+    load = {"backend.load": "{sibling.stable.output_dir}"}
+    later = {"stage": "cooldown", "start_conditions": [wait], **load}
+    (found,) = one(STABLE, later)[1].start_conditions
+    job, wanted = "lr1e-3_stable", "checkpoint_iteration"
+    assert found == MetadataIs(job=job, key=wanted, value=80)
 
 
 def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
@@ -178,29 +152,22 @@ def test_a_job_that_names_a_failing_one_adds_no_error_of_its_own(
     assert len(outcome(sweep).errors) == 1
 
 
+RATES: Final = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
+
+
 def test_the_same_ring_of_references_in_many_families_is_told_once() -> None:
-    two = [
-        {"stage": "a", "backend.load": "{sibling.b.name}"},
-        {"stage": "b", "backend.load": "{sibling.a.name}"},
-    ]
-    rates = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
-    (error,) = outcome({"groups": [rates, {"configs": two}]}).errors
+    def ring(stages: str, others: str) -> Sweep:
+        pairs = zip(stages, others, strict=True)
+        return {"configs": [{"stage": one, "backend.load": f"{{sibling.{other}.name}}"}
+                            for one, other in pairs]}  # fmt: skip
+
+    (error,) = outcome({"groups": [RATES, ring("ab", "ba")]}).errors
     assert error.message == (
         "references go in a ring: job 0 (stage=a, lr=1e-3) -> job 1 (stage=b, lr=1e-3) "
         "-> job 0 (stage=a, lr=1e-3) (and 2 more rings of these stages)"
     )
-
-
-def test_rings_of_references_of_other_stages_are_each_told() -> None:
-    found = outcome(
-        {
-            "configs": [
-                {"stage": one, "backend.load": f"{{sibling.{other}.name}}"}
-                for one, other in ("ab", "ba", "cd", "dc")
-            ]
-        }
-    ).errors
-    assert ["in a ring" in error.message for error in found] == [True, True]
+    of_others = outcome(ring("abcd", "badc")).errors
+    assert ["in a ring" in error.message for error in of_others] == [True, True]
 
 
 @pytest.mark.parametrize(("parameters", "key"), [
@@ -209,46 +176,22 @@ def test_rings_of_references_of_other_stages_are_each_told() -> None:
     ({"backend": {"load": "{sibling.b.name}"}, "target": "{base.x}"}, "backend.load"),
     ({"project.name": "x{sibling.b.name}"}, "project.name"),
 ])  # fmt: skip
-def test_of_several_keys_that_read_jobs_a_ring_is_told_at_the_one_that_closes_it(
-    parameters: Mapping[str, Any], key: str
-) -> None:
-    one = {"stage": "a", **parameters}
+def test_a_ring_is_told_at_the_key_that_closes_it(parameters: Sweep, key: str) -> None:
     two = {"stage": "b", "backend.load": "{sibling.a.name}"}
-    found = outcome({"configs": [one, two, {"stage": "c"}]}).errors
-
-    assert [e.where for e in found if "in a ring" in e.message] == [key]
-
-
-RING: Final = {
-    "configs": [
-        {
-            "stage": stage,
-            "start_conditions": [
-                {
-                    "class_name": "SlurmState",
-                    "job_name": f"{{sibling.{other}.name}}",
-                    "state": "COMPLETED",
-                }
-            ],
-        }
-        for stage, other in ("ab", "ba")
-    ]
-}
+    found = outcome({"configs": [{"stage": "a", **parameters}, two, {"stage": "c"}]})
+    assert [e.where for e in found.errors if "in a ring" in e.message] == [key]
 
 
 def test_the_same_ring_in_many_families_is_told_once() -> None:
-    rates = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
-    (error,) = outcome({"groups": [rates, RING]}).errors
+    waits = [
+        {"stage": stage, "start_conditions": [wait_for(f"{{sibling.{other}.name}}")]}
+        for stage, other in (("a", "b"), ("b", "a"))
+    ]
+    (error,) = outcome({"groups": [RATES, {"configs": waits}]}).errors
     assert error.message.endswith("-> lr1e-3_a (and 2 more rings of these stages)")
-
-
-def test_rings_of_jobs_without_a_stage_are_each_told() -> None:
-    def waits(other: int) -> Mapping[str, object]:
-        name = f"{{sibling.index={other}.name}}"
-        kind = {"class_name": "SlurmState", "job_name": name, "state": "COMPLETED"}
-        return {"backend.lr": other, "start_conditions": [kind]}
-
-    said = errors({"configs": [waits(at) for at in (1, 0, 3, 2)]})
+    names = ((n, f"{{sibling.index={n}.name}}") for n in (1, 0, 3, 2))
+    each = [{"backend.lr": n, "start_conditions": [wait_for(one)]} for n, one in names]
+    said = "\n".join(map(str, outcome({"configs": each}).errors))
     assert said.count("wait for each other in a ring") == 2
 
 
@@ -272,27 +215,23 @@ AFTER: Final = {"class_name": "Time", "after_seconds": 5}
     ({"class_name": "Composite", "mode": "any", "conditions": [FILE, AFTER]}, False),
     ({"class_name": "Composite", "conditions": [FILE]}, True),
 ])  # fmt: skip
-def test_waits_without_an_end_are_warned_about(
-    entry: Mapping[str, Any], *, warned: bool
-) -> None:
-    said = warnings({"configs": [{"stage": "a", "start_conditions": [entry]}]})
+def test_waits_without_an_end_are_warned_about(entry: Any, *, warned: bool) -> None:
+    found = outcome({"configs": [{"stage": "a", "start_conditions": [entry]}]})
+    said = "\n".join(map(str, found.warnings))
     assert ("waits without a time-out" in said) is warned
 
 
-# ------------------------------------------------------------------------- plan
 def test_a_plan_keeps_where_it_came_from() -> None:
-    source = PlanSource(
-        config_ref="experiments/dense", config_dir="/c", overrides=("a=1",),
-        created_at=5.0, environment={"HOME": "d"},
-    )  # fmt: skip
+    told: dict[str, Any] = {
+        "config_ref": "experiments/dense", "config_dir": "/c", "overrides": ("a=1",),
+        "created_at": 5.0, "environment": {"HOME": "d"},
+    }  # fmt: skip
+    composer = FakeComposer(CONFIG, LR)
     plan = build_execution_plan(
-        source, composer=FakeComposer(CONFIG, LR), parser=FakeParser()
+        PlanSource(**told), composer=composer, parser=FakeParser()
     )
-    assert plan.name == "dense"
-    assert (plan.config_ref, plan.config_dir) == ("experiments/dense", "/c")
-    assert (plan.overrides, plan.created_at) == (("a=1",), 5.0)
-    assert plan.environment == {"HOME": "d"}
-    assert plan.base_output_dir == "/out"
+    assert {key: getattr(plan, key) for key in told} == told
+    assert (plan.name, plan.base_output_dir) == ("dense", "/out")
 
 
 @pytest.mark.parametrize(("given", "configured", "wanted"), [
@@ -301,20 +240,15 @@ def test_a_plan_keeps_where_it_came_from() -> None:
 def test_the_state_dir_is_said_or_configured(
     given: str, configured: str | None, wanted: str
 ) -> None:
-    monitoring, ui = {"state_dir": configured}, {"theme": "light"}
-    composer = FakeComposer({**CONFIG, "monitoring": monitoring, "ui": ui})
-    plan = build_execution_plan(
-        PlanSource(state_dir=given), composer=composer, parser=FakeParser()
-    )
-    assert (plan.state_dir, plan.ui) == (wanted, ui)
+    own = {"monitoring": {"state_dir": configured}, "ui": {"theme": "light"}}
+    composer, source = FakeComposer({**CONFIG, **own}), PlanSource(state_dir=given)
+    plan = build_execution_plan(source, composer=composer, parser=FakeParser())
+    assert (plan.state_dir, plan.ui) == (wanted, {"theme": "light"})
 
 
-def test_plans_of_equal_content_have_equal_ids() -> None:
+def test_equal_content_has_equal_ids_and_the_same_work_equal_fingerprints() -> None:
     assert planned(LR).plan_id == planned(LR).plan_id
     assert planned(LR).plan_id != planned(LR, target=81).plan_id
-
-
-def test_the_same_work_has_the_same_fingerprint_wherever_it_lies() -> None:
     moved = {"name": "lr${backend.lr}_${stage}", "base_output_dir": "/elsewhere"}
     here = planned(stages(STABLE, COOLDOWN))
     there = planned(stages(STABLE, COOLDOWN), project=moved)
@@ -327,15 +261,9 @@ def test_each_config_is_told_to_whom_records_them() -> None:
     def record(index: int, view: Any, config: Mapping[str, Any]) -> None:
         told.append((index, view.raw("backend.load"), config["project"]["name"]))
 
-    build_plan_outcome(
-        composer=FakeComposer(CONFIG, stages(STABLE, {"stage": "b"})),
-        parser=FakeParser(),
-        record=record,
-    )
+    composer = FakeComposer(CONFIG, stages(STABLE, {"stage": "b"}))
+    build_plan_outcome(composer=composer, parser=FakeParser(), record=record)
     assert told[1] == (1, None, "lr1e-4_b")
-
-
-# ------------------------------------------------------------------ how much work
 
 
 @pytest.mark.parametrize(("sweep", "composed"), [
@@ -349,19 +277,14 @@ def test_each_job_is_composed_once(sweep: Sweep, composed: int) -> None:
     assert len(composer.asked) == composed
 
 
-def far_apart(reference: str) -> Sweep:
-    """All jobs of one stage before those of the other."""
-    return {
-        "type": "list",
-        "groups": [{"params": {"backend.lr": list(range(70)), "stage": "stable"},
-                    "defaults": {"backend.save": "{output_dir}/x"}},
-                   {"params": {"backend.lr": list(range(70)), "stage": "cooldown"},
-                    "defaults": {"backend.load": reference, "aux": {"of": "stable"}}}],
-    }  # fmt: skip
-
-
 def test_far_siblings_are_composed_again() -> None:
-    composer = FakeComposer(CONFIG, far_apart("{sibling.stable.backend.save}"))
+    each = {"backend.lr": list(range(70))}
+    load = {"backend.load": "{sibling.stable.backend.save}", "aux": {"of": "stable"}}
+    save = {"backend.save": "{output_dir}/x"}
+    composer = FakeComposer(CONFIG, {"type": "list", "groups": [
+        {"params": {**each, "stage": "stable"}, "defaults": save},
+        {"params": {**each, "stage": "cooldown"}, "defaults": load},
+    ]})  # fmt: skip
     plan = build_execution_plan(composer=composer, parser=FakeParser())
     assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
     assert len(composer.asked) == 210

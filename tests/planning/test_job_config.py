@@ -37,29 +37,18 @@ def planned(*points: Mapping[str, Any]) -> Plan:
     return found.plan
 
 
-def extracted(plan: Plan, at: int) -> list[str]:
-    rules = plan.rules_of(plan.jobs[at])
-    return list(rules.log_events[0].extract_groups)
-
-
 def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
     own = {"stage": "b", "monitoring.extracts": ["x"]}
-    plan = planned({"stage": "a"}, own, {"stage": "c", "monitoring": "strict"})
-    assert [extracted(plan, at) for at in (0, 1, 2)] == [["step"], ["x"], ["loss"]]
+    strict = {"stage": "c", "monitoring": "strict"}
+    plan = planned({"stage": "a"}, own, strict, {**own, "stage": "d"})
+    extracted = [plan.rules_of(job).log_events[0].extract_groups for job in plan.jobs]
+    assert list(map(list, extracted)) == [["step"], ["x"], ["loss"], ["x"]]
+    assert len(plan.rule_sets) == 2  # equal ones are kept once
+    assert plan.jobs[0].rules == ""
+    assert plan.jobs[1].rules == plan.jobs[3].rules
     assert outcome(own).warnings == ()
-
-
-def test_equal_rules_are_kept_once() -> None:
-    same = {"monitoring.extracts": ["x"]}
-    plan = planned({"stage": "a", **same}, {"stage": "b", **same}, {"stage": "c"})
-    assert len(plan.rule_sets) == 1
-    assert plan.jobs[0].rules == plan.jobs[1].rules
-    assert plan.jobs[2].rules == ""
-
-
-def test_rules_that_say_what_the_plan_says_are_the_plans() -> None:
-    plan = planned({"stage": "a", "monitoring.extracts": ["step"]})
-    assert (plan.rule_sets, plan.jobs[0].rules) == ({}, "")
+    same = planned({"stage": "a", "monitoring.extracts": ["step"]})
+    assert (same.rule_sets, same.jobs[0].rules) == ({}, "")
 
 
 def test_the_last_step_is_where_the_jobs_own_rules_say() -> None:
@@ -76,16 +65,10 @@ def test_braces_of_rules_are_left_to_the_moment_when_a_rule_fires() -> None:
 
 def test_metadata_that_only_a_siblings_own_rules_extract_is_known() -> None:
     rules = [{"name": "n", "pattern": "x", "extract_groups": {"speed": "1"}}]
-    condition = {
-        "class_name": "Metadata",
-        "key": "go",
-        "equals": "{sibling.a.speed}",
-        "timeout_seconds": 1,
-    }
-    plan = planned(
-        {"stage": "a", "monitoring.log_events": rules},
-        {"stage": "b", "start_conditions": [condition]},
-    )
+    condition = {"class_name": "Metadata", "key": "go", "equals": "{sibling.a.speed}",
+                 "timeout_seconds": 1}  # fmt: skip
+    later = {"stage": "b", "start_conditions": [condition]}
+    plan = planned({"stage": "a", "monitoring.log_events": rules}, later)
     waits = plan.jobs[1].start_conditions[0]
     assert isinstance(waits, MetadataIs)
     assert waits.value == "{runtime.j0.speed}"
@@ -107,9 +90,7 @@ def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
 @pytest.mark.parametrize(
     "key", ["hydra.searchpath", "++hydra.job.name", "sweep.filter", "defaults"]
 )
-def test_what_is_settled_before_jobs_are_composed_is_said_and_left_out(
-    key: str,
-) -> None:
+def test_what_is_settled_before_jobs_are_composed_is_left_out(key: str) -> None:
     found = outcome({"stage": "a", key: ["x"]})
     (warning,) = found.warnings
     assert warning.where == key
@@ -119,15 +100,10 @@ def test_what_is_settled_before_jobs_are_composed_is_said_and_left_out(
     assert found.plan.jobs[0].overrides == ()
 
 
-def test_how_often_to_look_is_the_sessions_for_every_job() -> None:
-    kept = apply_session(
-        Monitoring(poll_seconds=9, loss="x"), Monitoring(poll_seconds=3)
-    )
-    assert kept == Monitoring(poll_seconds=3, loss="x")
-
-
 def test_names_of_rule_sets_follow_their_content() -> None:
     one, two = RuleSets(Monitoring()), RuleSets(Monitoring(loss="y"))
-    rules = Monitoring(loss="x")
-    assert one.add(rules) == two.add(Monitoring(loss="x"))
+    assert one.add(Monitoring(loss="x")) == two.add(Monitoring(loss="x"))
     assert one.sets == two.sets
+    session = Monitoring(poll_seconds=3)  # how often to look is the session's
+    kept = apply_session(Monitoring(poll_seconds=9, loss="x"), session)
+    assert kept == Monitoring(poll_seconds=3, loss="x")

@@ -7,6 +7,7 @@ are the ones that matter, so nothing here is a fake.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ class Bench:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._composers: list[HydraComposer] = []
+        self.composers = ExitStack()
         (directory / "backend").mkdir()
         for name, backend in BACKENDS.items():
             (directory / "backend" / f"{name}.yaml").write_text(yaml.safe_dump(backend))
@@ -41,32 +42,25 @@ class Bench:
         """A composer of an example, with a sweep below it."""
         written = (EXAMPLES / f"{example}.yaml").read_text() + sweep
         (self._directory / "exp.yaml").write_text(written)
-        made = HydraComposer("exp", self._directory)
-        self._composers.append(made)
-        return made
+        return self.composers.enter_context(
+            closing(HydraComposer("exp", self._directory))
+        )
 
     def outcome(self, example: str, sweep: str = "") -> PlanOutcome:
-        """What comes of planning it."""
         composer = self.composer(example, sweep)
         return build_plan_outcome(composer=composer, parser=HouseParser("/cwd"))
 
     def plan(self, example: str, sweep: str = "") -> Plan:
-        """The plan; there must be one."""
         found = self.outcome(example, sweep)
         assert found.plan is not None, [str(error) for error in found.errors]
         return found.plan
-
-    def close(self) -> None:
-        """Give Hydra's globals back."""
-        for composer in self._composers:
-            composer.close()
 
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     made = Bench(tmp_path)
-    yield made
-    made.close()
+    with made.composers:
+        yield made
 
 
 def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
@@ -94,10 +88,8 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     )  # fmt: skip
     assert cooldown.depends_on == ("lr2.5e-4_bsz128_stable",)
     assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
-    assert (
-        build_job_again(cooldown, (), plan=plan, composer=composer, parser=parser)
-        == cooldown
-    )
+    again = build_job_again(cooldown, (), plan=plan, composer=composer, parser=parser)
+    assert again == cooldown
 
 
 def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:
@@ -108,9 +100,8 @@ def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:
     ]  # fmt: skip
     decay = plan.jobs[4]
     # 6e9 // 4096 // 64 = 22888; 80 % of it, rounded to a save: 18000.
-    assert "backend.megatron.load=/out/lr1e-3_bsz64/checkpoints/iter_18000" in (
-        decay.overrides
-    )
+    load = "backend.megatron.load=/out/lr1e-3_bsz64/checkpoints/iter_18000"
+    assert load in decay.overrides
     assert decay.start_conditions[1] == MetadataIs(
         job="lr1e-3_bsz64", key="checkpoint_iteration", value=18000
     )
