@@ -107,21 +107,15 @@ def two_stages(jobs: int, *, choices: bool = False) -> dict[str, Any]:
 
     `jobs`: how many; with `choices` of groups it is rounded up to a multiple of twelve.
     """
-    rates = [
-        round(1e-4 + n * 1e-7, 10) for n in range(-(-jobs // (12 if choices else 2)))
-    ]
+    pairs = -(-jobs // (12 if choices else 2))
+    rates = [round(1e-4 + n * 1e-7, 10) for n in range(pairs)]
+    wait = {"class_name": "JobState", "job_name": "{sibling.stable.name}"}
     cooled = {
         "stage": "cool", "aux.source": "{sibling.stable.output_dir}",
         "train.steps": "${oc.eval:'_0*2',${data.part0.key5}}",
         "project.name": "cool_{index}",
-        "start_conditions": [{"class_name": "JobState",
-                              "job_name": "{sibling.stable.name}", "state": "COMPLETED",
-                              "timeout_seconds": 86400}],
+        "start_conditions": [{**wait, "state": "COMPLETED", "timeout_seconds": 86400}],
     }  # fmt: skip
-    return {
-        "type": "product",
-        "groups": [*([{"params": dict(CHOICES)}] if choices else []),
-                   {"params": {"optim.lr": rates}},
-                   {"configs": [{"stage": "stable", "project.name": "stable_{index}"},
-                                cooled]}],
-    }  # fmt: skip
+    stable = {"stage": "stable", "project.name": "stable_{index}"}
+    nodes = [{"params": {"optim.lr": rates}}, {"configs": [stable, cooled]}]
+    return {"type": "product", "groups": [{"params": dict(CHOICES)}] * choices + nodes}

@@ -42,67 +42,50 @@ def plan(jobs: Sequence[JobSpec], **fields: Any) -> Plan:
     return Plan(**given)
 
 
+def _completed(*names: str, hours: int = 1) -> JobStateIs:
+    return JobStateIs(jobs=names, state="COMPLETED", timeout_seconds=hours * HOUR)
+
+
 def ten_jobs() -> Plan:
     """Three rates in three stages, and a report: the shipped experiment."""
     jobs: list[JobSpec] = []
     for family, rate in enumerate(RATES):
-        jobs += [
-            _stable(family, rate),
-            _cooldown(family, rate),
-            _evaluate(family, rate),
-        ]
-    jobs.append(_report())
-    warning = PlanFinding(
-        message="is not in the config and is added",
-        where="backend.args.decay_iters",
-        job="lr1e-3_cooldown",
-        hint="write `++backend.args.decay_iters` to say so",
-    )
-    return plan(jobs, warnings=(warning,))
-
-
-def _member(family: int, rate: str, stage: str, place: int, **fields: Any) -> JobSpec:
-    return job(
-        f"lr{rate}_{stage}", 3 * family + place, stage=stage, family=f"f{family}",
-        parameters={"lr": float(rate), "stage": stage}, **fields,
-    )  # fmt: skip
-
-
-def _stable(family: int, rate: str) -> JobSpec:
-    return _member(family, rate, "stable", 0)
-
-
-def _cooldown(family: int, rate: str) -> JobSpec:
-    stable = f"lr{rate}_stable"
-    done = f"outputs/exp/{stable}/checkpoints/iter_00008000/done.txt"
-    return _member(
-        family, rate, "cooldown", 1, depends_on=(stable,),
-        start_conditions=(FileExists(path=done, writer=stable, timeout_seconds=HOUR),
-                          MetadataIs(job=stable, key="checkpoint_iteration", op=">=",
-                                     value=8000, timeout_seconds=HOUR)),
-        cancel_conditions=(JobStateIs(jobs=(stable,), state="FAILED"),
-                           LogPattern(log_path=f"outputs/logs/{stable}/current.log",
-                                      pattern="FATAL|Traceback")),
-    )  # fmt: skip
-
-
-def _evaluate(family: int, rate: str) -> JobSpec:
-    before = (f"lr{rate}_cooldown", f"lr{rate}_stable")
-    return _member(
-        family, rate, "evaluate", 2, depends_on=before,
-        start_conditions=tuple(JobStateIs(jobs=(name,), state="COMPLETED",
-                                          timeout_seconds=HOUR) for name in before),
-        cancel_conditions=(JobStateIs(jobs=before[:1], state="FAILED"),),
-    )  # fmt: skip
-
-
-def _report() -> JobSpec:
-    evaluations = tuple(f"lr{rate}_evaluate" for rate in RATES)
-    return job(
-        "report", 9, stage="report", family="f3",
+        stable, cooldown, evaluate = (
+            {"name": f"lr{rate}_{stage}", "stage": stage, "family": f"f{family}",
+             "index": 3 * family + at,
+             "parameters": {"lr": float(rate), "stage": stage}}
+            for at, stage in enumerate(("stable", "cooldown", "evaluate"))
+        )  # fmt: skip
+        first, second = f"lr{rate}_stable", f"lr{rate}_cooldown"
+        done = f"outputs/exp/{first}/checkpoints/iter_00008000/done.txt"
+        saved = {"job": first, "key": "checkpoint_iteration", "op": ">=", "value": 8000}
+        log = f"outputs/logs/{first}/current.log"
+        cooldown |= {
+            "depends_on": (first,),
+            "start_conditions": (
+                FileExists(path=done, writer=first, timeout_seconds=HOUR),
+                MetadataIs(**saved, timeout_seconds=HOUR),  # type: ignore[arg-type]
+            ),
+            "cancel_conditions": (
+                JobStateIs(jobs=(first,), state="FAILED"),
+                LogPattern(log_path=log, pattern="FATAL|Traceback"),
+            ),
+        }
+        evaluate |= {
+            "depends_on": (second, first),
+            "start_conditions": (_completed(second), _completed(first)),
+            "cancel_conditions": (JobStateIs(jobs=(second,), state="FAILED"),),
+        }
+        jobs += [job(**given) for given in (stable, cooldown, evaluate)]  # type: ignore[arg-type]
+    every = tuple(f"lr{rate}_evaluate" for rate in RATES)
+    asks = Approval(prompt="Write the report from these results?")
+    jobs.append(job(
+        "report", 9, stage="report", family="f3", depends_on=every,
         parameters={"stage": "report", "project.name": "report"},
-        depends_on=evaluations,
-        start_conditions=(JobStateIs(jobs=evaluations, state="COMPLETED",
-                                     timeout_seconds=2 * HOUR),
-                          Approval(prompt="Write the report from these results?")),
+        start_conditions=(_completed(*every, hours=2), asks),
+    ))  # fmt: skip
+    warning = PlanFinding(
+        message="is not in the config and is added", where="backend.args.decay_iters",
+        job="lr1e-3_cooldown", hint="write `++backend.args.decay_iters` to say so",
     )  # fmt: skip
+    return plan(jobs, warnings=(warning,))

@@ -42,21 +42,18 @@ REFERENCES = (
     *("{sibling.a.name}", "{sibling.b.output_dir}/x", "{sibling[stage=a].x.y}"),
     *("{sibling.stage=b.x.y}", "{sibling.index=0.name}", "{sibling.index=99.name}"),
     *("{all.a.name}", "{all.b.x.y}", "{base.name}", "{parent.x.y}", "${base.x.y}"),
-    *("{stage}", "{index}", "{name}", "{output_dir}", "{aux.z}", "{nowhere}"),
-    *("{sibling.{stage}.name}", "{runtime.{sibling.a.name}.k}",
-      "{sibling.a.metadata.k}"),
-    *("{sibling.a}", "{sibling}", "{sibling..x}", "{sibling[.x}", "{all}", "{{x}}",
-      "{"),
-    *("}", "}}", "{}", "{ x }", "{sibling.a.x.y}{sibling.b.x.y}", "a{all.a.name}b"),
-)  # fmt: skip
+    *("{stage}", "{index}", "{name}", "{output_dir}", "{aux.z}", "{nowhere}", "{all}"),
+    *("{sibling.{stage}.name}", "{runtime.{sibling.a.name}.k}", "{sibling.a}"),
+    *("{sibling.a.metadata.k}", "{sibling}", "{sibling..x}", "{sibling[.x}", "{{x}}"),
+    *("{", "}", "}}", "{}", "{ x }", "{sibling.a.x.y}{sibling.b.x.y}", "a{all.a.name}"),
+)
 INTERPOLATIONS = (
     *("${x.y}", "${.y}", "${..x.y}", "${oc.eval:${x.y}*2}", "${oc.eval:(${x.y}+1)//2}"),
     *("${oc.eval:'${x.y}*2'}", "${oc.eval:__import__('os')}", "${oc.eval:9**9**9}"),
-    *("${oc.env:HOME}", "${oc.env:NOT_THERE}", "${ax.ceil:1.2}", "${ax.pad:${x.y},4}"),
-    *("${", "${}", "${x", "${x.y}}", "$${x.y}", "\\${x.y}", "${nowhere}",
-      "${oc.nope:1}"),
+    *("${oc.env:HOME}", "${oc.nope:1}", "${ax.ceil:1.2}", "${ax.pad:${x.y},4}"),
+    *("${", "${}", "${x", "${x.y}}", "$${x.y}", "\\${x.y}", "${nowhere}", "${.}"),
     *("${x.${x.y}}", "${project.name}", "${oc.eval:{sibling.a.x.y}*2}", "${hydra:x}"),
-)  # fmt: skip
+)
 TEXTS = (
     *("a", "b", "???", "", " ", "é", "\u2028", "\U0001f600", "x" * 2000, "-", "=", "*"),
     *("!!set", "'", '"', "\\", "it's", "null", "true", "1e-4", "1:30", "a=b", "a,b"),
@@ -64,14 +61,12 @@ TEXTS = (
     *("/abs", "~", "[", "(1", "glob(*)", "choice(1,2)", "\x07", "\x1b[31m", "\u202e"),
 )
 FILTERS = (
-    *("stage == 'a'", "x.y > 1", "y > 1", "p['x.y'] == 1", "True", "False",
-      "not stage"),
+    *("stage == 'a'", "x.y > 1", "y > 1", "p['x.y'] == 1", "True", "False", "stage.x"),
     *("", "y", "y >", "nope == 1", "x.y is None", "x.y < None", "__import__('os')"),
-    *("9**9**9", "'a' * 10**9", "[i for i in y]", "(lambda: 1)()", "y.__class__",
-      "a.b("),
-    *("${x.y} > 0", "${x.y", "{sibling.a.x.y} > 1", "${oc.eval:'${x.y} < 2'}"),
-    *("(" * 300, "y == " + "9" * 5000, "stage in ('a', 'b')", "stage.x"),
-)  # fmt: skip
+    *("9**9**9", "'a' * 10**9", "[i for i in y]", "(lambda: 1)()", "y.__class__"),
+    *("${x.y} > 0", "${x.y", "{sibling.a.x.y} > 1", "${oc.eval:'${x.y} < 2'}", "a.b("),
+    *("(" * 300, "y == " + "9" * 5000, "stage in ('a', 'b')", "not stage"),
+)
 KEYS = (
     *("x.y", "x.z", "backend", "backend.lr", "stage", "_stage", "_meta", "_meta.stage"),
     *("aux", "aux.z", "start_conditions", "cancel_conditions", "start_condition_cmd"),
@@ -91,7 +86,10 @@ CONDITIONS = (
 )
 
 
-def _named(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+Strategy = st.SearchStrategy[Any]
+
+
+def _named(strategy: Strategy) -> Strategy:
     """The strategy under a short name: in full, what it may draw fills pages."""
 
     @st.composite
@@ -101,19 +99,22 @@ def _named(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return drawn()
 
 
+def _few(of: Strategy, most: int = 3) -> Strategy:
+    return st.lists(of, max_size=most)
+
+
+_NUMBERS = st.sampled_from([0.5, 1e-4, 1e300, float("inf"), float("nan"), 10**40])
+_WORDS = st.sampled_from(TEXTS + REFERENCES + INTERPOLATIONS)
 _SCALARS = _named(
-    st.one_of(st.sampled_from(TEXTS + REFERENCES + INTERPOLATIONS), st.integers(-3, 3),
-              st.sampled_from([0.5, 1e-4, 1e300, float("inf"), float("nan"), 10**40]),
-              st.booleans(), st.none())
-)  # fmt: skip
-_VALUES = _named(
-    st.recursive(st.one_of(_SCALARS, st.sampled_from(CONDITIONS)),
-                 lambda inner: st.one_of(st.lists(inner, max_size=3),
-                                         st.dictionaries(st.sampled_from(["y", "z",
-                                                                          "a b", "1",
-                                                                          "lr"]), inner,
-                                                         max_size=2)), max_leaves=4)
-)  # fmt: skip
+    st.one_of(_WORDS, st.integers(-3, 3), _NUMBERS, st.booleans(), st.none())
+)
+_INNER_KEYS = st.sampled_from(["y", "z", "a b", "1", "lr"])
+_CONDITIONS = st.sampled_from(CONDITIONS)
+_VALUES = _named(st.recursive(
+    st.one_of(_SCALARS, _CONDITIONS),
+    lambda of: st.one_of(_few(of), st.dictionaries(_INNER_KEYS, of, max_size=2)),
+    max_leaves=4,
+))  # fmt: skip
 _KEYS = _named(
     st.one_of(st.sampled_from(KEYS[:20]), st.sampled_from(KEYS), st.integers(0, 2))
 )
@@ -121,28 +122,12 @@ _ENTRIES = _named(st.dictionaries(_KEYS, _VALUES, max_size=4))
 _STAGED = st.builds(
     lambda stage, entry: {"stage": stage, **entry}, st.sampled_from("abc"), _ENTRIES
 )
-_TRIED = st.dictionaries(
-    _KEYS, st.one_of(st.lists(_VALUES, max_size=3), _VALUES), max_size=3
-)
-_HUGE = st.just(
-    {"x.y": list(range(1000)), "x.z": list(range(1000)), "q": [1, 2, 3] * 400}
-)
+_TRIED = st.dictionaries(_KEYS, st.one_of(_few(_VALUES), _VALUES), max_size=3)
+_THOUSAND = list(range(1000))
+_HUGE = st.just({"x.y": _THOUSAND, "x.z": _THOUSAND, "q": [1, 2, 3] * 400})
 _TYPES = st.sampled_from(
-    ["product", "list", "zip", "product", "list", "produkt", 3, None]
+    ["product", "list", "zip", "product", "list", "produ", 3, None]
 )
-
-
-def _nodes(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Nodes around others, and things that are none."""
-    body = st.one_of(
-        st.fixed_dictionaries({"groups": st.lists(children, max_size=3)}),
-        st.fixed_dictionaries(
-            {"configs": st.lists(st.one_of(_STAGED, _ENTRIES, children), max_size=4)}
-        ),
-    )
-    return st.builds(_node, body, _TYPES, _ENTRIES, st.sampled_from(FILTERS), _EXTRAS)
-
-
 _EXTRAS = st.sets(
     st.sampled_from(["type", "defaults", "filter", "name", "grop"]), max_size=3
 )
@@ -155,72 +140,55 @@ def _node(
     return {**body, **{key: more[key] for key in sorted(extras)}}
 
 
-_LEAVES = _named(
-    st.one_of(st.builds(_node, st.fixed_dictionaries({"params": st.one_of(_TRIED,
-                                                                          _TRIED,
-                                                                          _TRIED,
-                                                                          _HUGE)}),
-                        _TYPES, _ENTRIES, st.sampled_from(FILTERS), _EXTRAS),
-              st.fixed_dictionaries({"configs": st.lists(_STAGED, max_size=4)}),
-              _VALUES)
-)  # fmt: skip
-_DERIVED = _named(
-    st.lists(
-        st.fixed_dictionaries(
-            {"name": st.sampled_from(["c", "d", "", 3])},
-            optional={
-                "for_each_base_job": st.sampled_from([True, False, "x"]),
-                "parameter_overrides": _ENTRIES,
-                "aux": st.one_of(_ENTRIES, _VALUES),
-                "start_conditions": st.lists(st.sampled_from(CONDITIONS), max_size=2),
-            },
-        ),
-        max_size=3,
-    )
+def _as_node(body: Strategy) -> Strategy:
+    return st.builds(_node, body, _TYPES, _ENTRIES, st.sampled_from(FILTERS), _EXTRAS)
+
+
+def _has(**fields: Strategy) -> Strategy:
+    return st.fixed_dictionaries(fields)
+
+
+def _nodes(of: Strategy) -> Strategy:
+    """Nodes around others, and things that are none."""
+    configs = _few(st.one_of(_STAGED, _ENTRIES, of), 4)
+    return _as_node(st.one_of(_has(groups=_few(of)), _has(configs=configs)))
+
+
+_PARAMS = _as_node(_has(params=st.one_of(_TRIED, _TRIED, _TRIED, _HUGE)))
+_LEAVES = _named(st.one_of(_PARAMS, _has(configs=_few(_STAGED, 4)), _VALUES))
+_DERIVED = _named(_few(st.fixed_dictionaries(
+    {"name": st.sampled_from(["c", "d", "", 3])},
+    optional={
+        "for_each_base_job": st.sampled_from([True, False, "x"]),
+        "parameter_overrides": _ENTRIES, "aux": st.one_of(_ENTRIES, _VALUES),
+        "start_conditions": _few(_CONDITIONS, 2),
+    },
+)))  # fmt: skip
+_COMPOSED = st.one_of(_few(_KEYS, 2), _SCALARS)
+_MORE = {"list_composition": _COMPOSED, "base_values": _ENTRIES}
+_GROUPS = _few(st.recursive(_LEAVES, _nodes, max_leaves=4))
+_DERIVING = st.fixed_dictionaries(
+    {"grids": _few(_TRIED, 2)}, optional={"derived_jobs": _DERIVED}
 )
-_ROOTS = _named(
-    st.one_of(
-        st.recursive(_LEAVES, _nodes, max_leaves=6),
-        st.fixed_dictionaries(
-            {"grids": st.lists(_TRIED, max_size=2)}, optional={"derived_jobs": _DERIVED}
-        ),
-        st.fixed_dictionaries(
-            {
-                "groups": st.lists(
-                    st.recursive(_LEAVES, _nodes, max_leaves=4), max_size=3
-                )
-            },
-            optional={
-                "derived_jobs": _DERIVED,
-                "list_composition": st.one_of(st.lists(_KEYS, max_size=2), _SCALARS),
-                "base_values": _ENTRIES,
-            },
-        ),
-    )
+_GROUPED = st.fixed_dictionaries(
+    {"groups": _GROUPS}, optional={**_MORE, "derived_jobs": _DERIVED}
 )
+_NESTED = st.recursive(_LEAVES, _nodes, max_leaves=6)
+_ROOTS = _named(st.one_of(_NESTED, _DERIVING, _GROUPED))
 _SNIPPETS = (
     *("&a ", "*a", "!!set ", "!!int ", "<<: *a\n", "- ", ": ", "{", "}", "[", "]", "'"),
-    *('"', "\t", "\0", "\n", "# ", "---\n", "? ", "| ", "> ", "%", "\ufeff",
-      "{sibling.a}"),
-    *("&l [*l]", "&m {k: *m}", "stage: ", "stage: ", "9" * 5000, "[" * 200, "${" * 100),
-)  # fmt: skip
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes equal containers once, with anchors, as a person might."""
-
-
-def _written(tree: object, bound: int) -> str:
-    if isinstance(tree, dict):
-        tree = {**tree, "max_points": bound}
-    text: str = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-    return text
+    *('"', "\t", "\0", "\n", "# ", "---\n", "? ", "| ", "> ", "%", "\ufeff", "stage: "),
+    *("&l [*l]", "&m {k: *m}", "{sibling.a}", "9" * 5000, "[" * 200, "${" * 99),
+)
 
 
 @st.composite
 def sweeps(draw: st.DrawFn, bound: int) -> str:
     """The YAML of a sweep of at most `bound` points, often no longer readable."""
-    text = _written(draw(_ROOTS), bound)
+    tree = draw(_ROOTS)
+    if isinstance(tree, dict):
+        tree = {**tree, "max_points": bound}
+    text = str(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     for _ in range(draw(st.sampled_from([0, 0, 0, 1, 1, 2, 4]))):
         text = _mangled(draw, text)
     return text
@@ -245,7 +213,6 @@ def _mangled(draw: st.DrawFn, text: str) -> str:
     return "".join(lines)
 
 
-# -------------------------------------------------------------------------- roads
 HEAD = """\
 defaults: [{backend: one}, _self_]
 project: {name: "{stage}_{index}", base_output_dir: /out}
@@ -264,12 +231,11 @@ def pure_road(text: str) -> Sequence[Problem]:
         return refused.problems
     families = Families(found.points, found.removed)
     for at, point in enumerate(found.points[:_MOST_POINTS_LOOKED_AT]):
-        for reference in list_references(point.parameters):
-            for part in reference.parts:
-                if isinstance(part, str):
-                    with suppress(SiblingNotFound, NotAReference):
-                        pattern = parse_address(part)[1].partition(".")[0]
-                        families.find(pattern, at)
+        references = list_references(point.parameters)
+        for part in (part for one in references for part in one.parts):
+            if isinstance(part, str):
+                with suppress(SiblingNotFound, NotAReference):
+                    families.find(parse_address(part)[1].partition(".")[0], at)
     return ()
 
 
