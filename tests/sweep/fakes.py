@@ -15,18 +15,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    CommandPasses,
-    Composite,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MetadataIs,
-    Not,
-    TimeReached,
-)
+from autoexp_tui.conditions import kinds
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
@@ -63,12 +52,11 @@ class FakeView:
             found = OmegaConf.select(
                 self.config, path, default=_ABSENT, throw_on_missing=True
             )
-            plain = _plain(found)
+            if found is not _ABSENT:
+                return _plain(found)
         except OmegaConfBaseException as error:
             raise _refused(error, path) from None
-        if found is _ABSENT:
-            raise KeyError(path)
-        return plain
+        raise KeyError(path)
 
     def raw(self, path: str) -> object:
         node: Any = self.config
@@ -103,16 +91,14 @@ class FakeView:
 
     def to_dict(self) -> Mapping[str, object]:
         try:
-            found = OmegaConf.to_container(
-                self.config, resolve=True, throw_on_missing=True
-            )
+            found: Any = _plain(self.config)
         except OmegaConfBaseException as error:
             raise _refused(error, "") from None
-        return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
+        return {str(k): v for k, v in found.items()}
 
     def written_dict(self) -> Mapping[str, object]:
-        found = OmegaConf.to_container(self.config, resolve=False)
-        return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
+        found: Any = OmegaConf.to_container(self.config, resolve=False)
+        return {str(k): v for k, v in found.items()}
 
 
 class FakeComposer:
@@ -220,12 +206,11 @@ class FakeParser:
             fields["jobs"] = (names,) if isinstance(names, str) else tuple(names)
         if "equals" in fields:
             fields["value"] = fields.pop("equals")
-        for nested in ("conditions", "show_files", "command"):
-            if nested in fields:
-                fields[nested] = tuple(
-                    self.condition(item, where) if nested == "conditions" else item
-                    for item in fields[nested]
-                )
+        for nested in {"conditions", "show_files", "command"} & fields.keys():
+            fields[nested] = tuple(
+                self.condition(item, where) if nested == "conditions" else item
+                for item in fields[nested]
+            )
         if "condition" in fields:
             fields["condition"] = self.condition(fields["condition"], where)
         if not all(isinstance(fields.get(key, ""), str) for key in ("path", "key")):
@@ -269,7 +254,9 @@ class FakeParser:
 
 
 _CONDITIONS: Mapping[str, Any] = {
-    "FileExists": FileExists, "FileContent": FileContent, "Metadata": MetadataIs,
-    "SlurmState": JobStateIs, "Command": CommandPasses, "LogPattern": LogPattern,
-    "Time": TimeReached, "Approval": Approval, "Composite": Composite, "Not": Not,
+    "FileExists": kinds.FileExists, "FileContent": kinds.FileContent,
+    "Metadata": kinds.MetadataIs, "SlurmState": kinds.JobStateIs,
+    "Command": kinds.CommandPasses, "LogPattern": kinds.LogPattern,
+    "Time": kinds.TimeReached, "Approval": kinds.Approval,
+    "Composite": kinds.Composite, "Not": kinds.Not,
 }  # fmt: skip
