@@ -145,9 +145,7 @@ def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
 
 
 @pytest.mark.parametrize("other", [COOLDOWN, {**COOLDOWN, "backend.load": "x"}])
-def test_a_job_that_names_a_failing_one_adds_no_error_of_its_own(
-    other: Mapping[str, Any],
-) -> None:
+def test_who_names_a_failing_job_adds_no_error(other: Mapping[str, Any]) -> None:
     sweep = {"configs": [{"stage": "stable", "backend.lrr": 1}, other]}
     assert len(outcome(sweep).errors) == 1
 

@@ -136,9 +136,7 @@ def test_only_conditions_that_one_job_has_both_are_joined() -> None:
     ("/data/web/x.bin", "web/x.bin"), ("b/x.bin", "eval/x.bin"),
     ("/out/b/x.bin", "eval/x.bin"), ("/out/b.c/b", "b.c/b"),
 ])  # fmt: skip
-def test_a_job_in_a_path_goes_by_its_stage_only_as_a_whole(
-    path: str, told: str
-) -> None:
+def test_a_job_in_a_path_goes_by_its_stage_as_a_whole(path: str, told: str) -> None:
     waits = kinds.FileExists(path=path)
     more: dict[str, Any] = {"depends_on": ("g\x1bone",), "start_conditions": (waits,)}
     me = job("b", stage="eval", family="f0", **more)

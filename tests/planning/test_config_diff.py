@@ -60,9 +60,7 @@ TREES = st.recursive(
     st.sampled_from(["zz", "0", "- x"]),
     SCALARS,
 )
-def test_a_key_that_is_added_is_all_that_differs(
-    tree: dict[str, Any], key: str, value: object
-) -> None:
+def test_an_added_key_differs(tree: dict[str, Any], key: str, value: object) -> None:
     tree.pop(key, None)
     found = differing({"top": tree}, {"top": {**tree, key: value}})
     if tree:

@@ -76,9 +76,7 @@ def test_what_a_job_waits_for_and_only_reads_are_told_apart(
     ("xyz", (edge("a", "c", "w"), edge("b", "c", "r")), "x", "y"),
     ("xyy", (edge("a", "b", "w"), edge("a", "c", "r")), "x", ""),
 ], ids=["itself", "both", "once"])  # fmt: skip
-def test_a_stage_follows_from_those_of_its_jobs(
-    of: str, edges: Edges, waits: str, reads: str
-) -> None:
+def test_stages_follow_jobs(of: str, edges: Edges, waits: str, reads: str) -> None:
     jobs = [job("abc"[at], at, stage=stage) for at, stage in enumerate(of)]
     made = plan(jobs, edges=edges)
     last = dag.list_stages(made, dag.find_links(made))[-1]
@@ -91,9 +89,7 @@ def test_a_stage_follows_from_those_of_its_jobs(
     ({"a": ["a"], "b": []}, ["a", "b"]), ({"a": ["gone"], "b": []}, ["a", "b"]),
     ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
 ], ids=["as they are", "free again", "after itself", "unknown", "a ring"])  # fmt: skip
-def test_stages_come_after_those_before_them_and_rings_last(
-    before: dict[str, list[str]], order: list[str]
-) -> None:
+def test_stages_come_in_order(before: dict[str, list[str]], order: list[str]) -> None:
     assert dag.order_stages(before) == order
 
 

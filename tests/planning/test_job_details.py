@@ -33,9 +33,7 @@ def entry(key: str, *overrides: str, written: Any = RESOLVED) -> tuple[str, str]
     ("override", "train.iters", ("train=short",)),
     ("override", "train.iters", ("train@train=short",)),
 ])  # fmt: skip
-def test_who_set_a_key_is_told(
-    origin: str, key: str, overrides: tuple[str, ...]
-) -> None:
+def test_who_set_it_is_told(origin: str, key: str, overrides: tuple[str, ...]) -> None:
     assert entry(key, *overrides)[0] == origin
 
 

@@ -82,9 +82,7 @@ STABLE = ("stable",)
     (crashed(Log(message="x", conditions=(
         JobStateIs(jobs=("there", "{name}"), state="COMPLETED"),))),),
 ], ids=["of several", "a job joins", "a config joins", "of the session"])  # fmt: skip
-def test_what_is_there_or_may_come_is_no_stranger(
-    events: tuple[StateEvent, ...],
-) -> None:
+def test_what_may_come_is_no_stranger(events: tuple[StateEvent, ...]) -> None:
     assert warned(*events, known=("there",)) == []
 
 

@@ -131,9 +131,7 @@ def write(parameters: Mapping[str, object]) -> Any:
     ({"++backend.lr": {"values": [1]}}, ["++backend.lr={values:[1]}"]),
     ({"slurm.log_dir": ["a", "b"]}, ["slurm.log_dir=[a,b]"]),
 ])  # fmt: skip
-def test_what_is_meant_is_written_without_a_finding(
-    parameters: Any, texts: Any
-) -> None:
+def test_what_is_meant_is_written_with_no_finding(parameters: Any, texts: Any) -> None:
     made = write(parameters)
     assert list(made.texts.values()) == texts
     assert not made.errors
@@ -198,9 +196,7 @@ TRIED = (
     ("backend.lr", "2024-01-01", f"is the text `2024-01-01`, {AS_IT_WAS}", MEANT),
     ("backend.lr", True, f"is `true`, {AS_IT_WAS}", MEANT),
 ])  # fmt: skip
-def test_what_may_not_be_meant_is_only_warned_about(
-    key: str, value: object, said: str, hint: str
-) -> None:
+def test_doubts_are_warned_about(key: str, value: object, said: str, hint: str) -> None:
     made = write({key: value})
     assert not made.errors
     warning = made.warnings[0]

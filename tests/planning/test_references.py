@@ -110,9 +110,7 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
     ("all[lr=1e-4].name", ["job0.1", "job1.1"]), ("stage", "cooldown"), ("index", 1),
     ("family", "f0"),
 ])  # fmt: skip
-def test_a_reference_alone_keeps_its_type(
-    world: Any, reference: str, value: Any
-) -> None:
+def test_a_reference_keeps_its_type(world: Any, reference: str, value: Any) -> None:
     found = before(world, [f"{{{reference}}}", "{sibling.stable.name}"])
     wanted = value if isinstance(value, list) and "all" in reference else [value]
     assert found[:-1] == wanted
@@ -132,9 +130,7 @@ def test_a_reference_alone_keeps_its_type(
     ("{sibling.stable.metadata.x}", "{runtime.job0.1.x}"),
     ("{sibling.stable.metadata.x}!", "{runtime.job0.1.x}!"),
 ])  # fmt: skip
-def test_values_of_other_jobs_are_literals(
-    world: Any, value: Any, replaced: Any
-) -> None:
+def test_values_of_others_are_literals(world: Any, value: Any, replaced: Any) -> None:
     assert before(world, value) == replaced
     without_braces = {"a": [1, "x"], "b": None}
     assert before(world, without_braces) is without_braces

@@ -104,9 +104,7 @@ def test_the_config_is_recorded_where_it_differs_from_the_plan_s(bench: Bench) -
 
 
 @pytest.mark.parametrize(("own", "named"), [("f0", ["f3", "f3"]), ("f1", ["f7", "f8"])])
-def test_one_family_joins_that_of_its_job_and_several_are_numbered_anew(
-    own: str, named: list[str]
-) -> None:
+def test_families_that_join_are_numbered_anew(own: str, named: list[str]) -> None:
     jobs = builders.job("x", family="f0"), builders.job("y", 1, family=own)
     made = join_plan(builders.plan(*jobs), family="f3", families=7)
     assert [one.family for one in made.jobs] == named

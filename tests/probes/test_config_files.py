@@ -26,9 +26,7 @@ def compose(root: Path, *overrides: str, ref: str = "own") -> HydraComposer:
     return composer
 
 
-def test_a_wheels_own_data_comes_before_a_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_own_data_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "site" / "autoexp_tui"
     monkeypatch.setattr(autoexp_tui, "__file__", str(package / "__init__.py"))
     with pytest.raises(EnvironmentFailed, match="has no config/ directory"):
@@ -38,9 +36,7 @@ def test_a_wheels_own_data_comes_before_a_checkout(
     assert places.find_shipped("config") == package / "_data" / "config"
 
 
-def test_the_config_directory_is_the_chosen_the_own_or_the_shipped_one(
-    tmp_path: Path,
-) -> None:
+def test_the_config_directory_is_chosen_own_or_shipped(tmp_path: Path) -> None:
     shipped = places.find_shipped("config")
     assert places.find_config_dir(None, tmp_path) == shipped
     for name, chosen in (("config", None), ("conf", "conf")):
@@ -80,9 +76,7 @@ def test_a_choice_of_ours_needs_no_entry_in_the_defaults(
     assert composer.base().select(key) == value
 
 
-def test_a_stage_may_choose_a_group_that_the_defaults_do_not_name(
-    tmp_path: Path,
-) -> None:
+def test_a_stage_may_choose_a_group_outside_the_defaults(tmp_path: Path) -> None:
     composer = compose(write_tree(tmp_path, own=BARE))
     job = composer.compose(["backend=python", "backend.script=a.py"], {})
     assert job.select("backend.class_name") == "Python"

@@ -46,9 +46,7 @@ def identity(path: Path) -> FileIdentity:
     return FileIdentity(path=str(path), inode=found.st_ino, size=found.st_size, **times)
 
 
-def test_a_file_has_a_size_and_an_age_or_is_absent(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
+def test_a_file_has_a_size_and_an_age(facts: OutsideFacts, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     os.utime(path, (50.0, 50.0))
@@ -111,9 +109,7 @@ def test_patterns_go_down_directories(facts: OutsideFacts, tmp_path: Path) -> No
         assert value(facts, f.GlobKey(f"{tmp_path}/{pattern}")) == f.Matches()
 
 
-def test_a_directory_that_cannot_be_listed_is_unknown_unless_another_has_a_match(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
+def test_what_cannot_be_listed_is_unknown(facts: OutsideFacts, tmp_path: Path) -> None:
     loop_in(tmp_path)
     fact = facts.observe(f.GlobKey(f"{tmp_path}/loop/*"))
     assert fact.value is None
@@ -134,9 +130,7 @@ def test_a_small_file_gives_its_text(facts: OutsideFacts, tmp_path: Path) -> Non
     assert "larger than" in facts.observe(key).error
 
 
-def test_a_pattern_is_searched_where_the_file_is_read(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
+def test_a_pattern_is_searched_in_a_file(facts: OutsideFacts, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"a\r\n8000\r\ndone\r\nfailed: \xff\n")
     holds = {r"^\d+$": True, r"^done$": True, r"failed: .$": True, r"a\nb": False}
     for pattern, wanted in {**holds, r"(\w+\s?)+;": False}.items():
@@ -169,9 +163,7 @@ def test_a_pattern_is_found_in_what_was_appended(
     assert value(facts, key) == found
 
 
-def test_a_log_that_was_replaced_or_cut_is_searched_anew(
-    facts: OutsideFacts, log: Path, tmp_path: Path
-) -> None:
+def test_a_new_log_is_read_anew(facts: OutsideFacts, log: Path, tmp_path: Path) -> None:
     append(tmp_path / "run0", "fine\nFATAL\n")
     append(tmp_path / "run1", "a fresh start, not even shorter\n")
     log.symlink_to("run0")
@@ -185,9 +177,7 @@ def test_a_log_that_was_replaced_or_cut_is_searched_anew(
     assert value(facts, log_key(log)) == f.LogFound(files=1)
 
 
-def test_of_an_old_log_the_tail_and_of_a_new_one_all_is_searched(
-    facts: OutsideFacts, log: Path, tmp_path: Path
-) -> None:
+def test_an_old_log_has_a_tail(facts: OutsideFacts, log: Path, tmp_path: Path) -> None:
     append(log, "FATAL long ago\n" + "fine\n" * 100)
     key = log_key(log, tail_bytes=100)
     assert value(facts, key) == f.LogFound(files=1)
@@ -200,9 +190,7 @@ def test_of_an_old_log_the_tail_and_of_a_new_one_all_is_searched(
 
 
 @pytest.mark.parametrize("cut", range(1, 24, 3))
-def test_a_pattern_is_found_wherever_a_look_fell(
-    cut: int, facts: OutsideFacts, log: Path
-) -> None:
+def test_a_pattern_is_found_in_halves(cut: int, facts: OutsideFacts, log: Path) -> None:
     text = "one\nFATAL: the\nreason\nend\n"
     key = log_key(log, r"FATAL: the\nreason")
     append(log, text[:cut])
@@ -239,9 +227,7 @@ def test_each_log_of_a_glob_counts(facts: OutsideFacts, tmp_path: Path) -> None:
         assert (found.files, found.matched) == (2, matched)
 
 
-def test_a_log_that_cannot_be_read_is_unknown_unless_it_cannot_matter(
-    facts: OutsideFacts, tmp_path: Path
-) -> None:
+def test_an_unreadable_log_may_be_unknown(facts: OutsideFacts, tmp_path: Path) -> None:
     (tmp_path / "b.log").mkdir()
     append(tmp_path / "a.log", "fine\n")
     every = log_key(tmp_path / "*.log", glob=True, check_mode="all")

@@ -12,11 +12,13 @@ from autoexp_tui.model.facts import GlobKey, OutsideKey, StatKey
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
 
+Calls = Counter[tuple[str, str]]
+
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     """How often `os.stat` and `os.listdir` were called, and with which path."""
-    made: Counter[tuple[str, str]] = Counter()
+    made: Calls = Counter()
 
     def count(name: str) -> None:
         real = getattr(os, name)
@@ -36,9 +38,7 @@ def facts() -> OutsideFacts:
     return OutsideFacts(ManualClock(utc=4e9))
 
 
-def test_a_path_that_several_conditions_ask_about_is_asked_once(
-    tmp_path: Path, calls: Counter[tuple[str, str]]
-) -> None:
+def test_a_path_many_ask_about_is_asked_once(tmp_path: Path, calls: Calls) -> None:
     path = tmp_path / "done.txt"
     path.touch()
     keys: list[OutsideKey] = [StatKey(str(path)), GlobKey(f"{tmp_path}/*.txt")]
@@ -48,7 +48,7 @@ def test_a_path_that_several_conditions_ask_about_is_asked_once(
 
 
 def test_a_directory_that_patterns_share_is_listed_once(
-    tmp_path: Path, calls: Counter[tuple[str, str]]
+    tmp_path: Path, calls: Calls
 ) -> None:
     keys = [GlobKey(f"{tmp_path}/iter_*/a{n}") for n in range(50)]
     calls.clear()
@@ -56,9 +56,7 @@ def test_a_directory_that_patterns_share_is_listed_once(
     assert sum(n for (kind, _), n in calls.items() if kind == "listdir") == 1
 
 
-def test_each_look_is_made_when_its_answer_is_asked_for(
-    tmp_path: Path, calls: Counter[tuple[str, str]]
-) -> None:
+def test_each_look_is_made_when_asked_for(tmp_path: Path, calls: Calls) -> None:
     answers = facts().observe_all([StatKey(f"{tmp_path}/{name}") for name in "ab"])
     calls.clear()
     next(answers)

@@ -88,9 +88,7 @@ def test_one_read_is_bounded_whatever_was_asked_for(log: Log) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"new\n", b"other file\n", b"other file\nmore\n"]
 )
-def test_a_log_with_another_content_is_read_from_its_start(
-    log: Log, data: bytes, *, is_replaced: bool
-) -> None:
+def test_another_log_is_read_anew(log: Log, data: bytes, *, is_replaced: bool) -> None:
     log.append(b"first file\n")
     log.read()
     other = log.path.with_name("other") if is_replaced else log.path

@@ -95,9 +95,7 @@ def test_a_log_written_anew_to_the_same_length_is_noticed(log: Log) -> None:
     assert log.text() == b"two\nagain\n" + end
 
 
-def test_the_hole_that_a_truncation_leaves_before_a_writer_is_passed_over(
-    log: Log,
-) -> None:
+def test_the_hole_that_a_truncation_leaves_is_passed_over(log: Log) -> None:
     with log.path.open("wb", buffering=0) as writer:
         writer.write(b"x" * 3_000_000 + b"\n")
         while log.read() is not None:
@@ -168,9 +166,7 @@ def test_a_log_that_may_not_be_read_for_a_while_is_read_on(
     assert log.text() == b"two\n"
 
 
-def test_a_stale_handle_is_opened_again(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stale_handle_is_reopened(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.append(b"two\n")
     stale = _failing(OSError(errno.ESTALE, "stale file handle"))
     calls = iter([stale])
@@ -186,9 +182,7 @@ def _failing(error: OSError) -> Callable[..., Any]:
     return fail
 
 
-def test_a_look_at_a_growing_log_is_one_open_one_stat_one_read(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_costs_three_calls(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     made: Counter[str] = Counter()
 
     def count(name: str) -> None:

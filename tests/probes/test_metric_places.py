@@ -18,9 +18,7 @@ def attempts(tmp_path: Path) -> list[str]:
     return list(map(str, made))
 
 
-def test_plain_paths_and_patterns_are_found_each_once(
-    tmp_path: Path, attempts: list[str]
-) -> None:
+def test_paths_and_patterns_are_found_once(tmp_path: Path, attempts: list[str]) -> None:
     for name in ("b.csv", "a.csv", "m.jsonl"):
         (tmp_path / name).write_text("x")
     patterns = [f"{tmp_path}/{name}" for name in ("m.jsonl", "*.csv", "gone")]
@@ -32,9 +30,7 @@ def test_plain_paths_and_patterns_are_found_each_once(
     assert len(find_files([f"{tmp_path}/*.csv"], *attempts)) == MOST_FILES
 
 
-def test_what_an_earlier_session_and_attempt_wrote_is_told_apart(
-    tmp_path: Path, attempts: list[str]
-) -> None:
+def test_earlier_parts_are_told_apart(tmp_path: Path, attempts: list[str]) -> None:
     file = tmp_path / "m.jsonl"
     places = [str(file)]
     file.write_text("of an earlier session\n")
@@ -49,9 +45,7 @@ def test_what_an_earlier_session_and_attempt_wrote_is_told_apart(
     assert find_files(places, *attempts)[0].foreign == 0
 
 
-def test_a_file_that_came_with_the_attempt_is_new(
-    tmp_path: Path, attempts: list[str]
-) -> None:
+def test_a_file_of_the_attempt_is_new(tmp_path: Path, attempts: list[str]) -> None:
     place = f"{tmp_path}/m.jsonl"
     note_lengths(Path(attempts[0]), [place])
     Path(place).write_text("x\n")

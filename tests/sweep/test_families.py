@@ -140,9 +140,7 @@ def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
     ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
     ({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}}, [0, 1]),
 ])  # fmt: skip
-def test_jobs_at_one_place_stage_apart_are_a_family(
-    sweep: Sweep, numbers: list[int]
-) -> None:
+def test_jobs_at_one_place_are_a_family(sweep: Sweep, numbers: list[int]) -> None:
     made = families(sweep)
     assert [made.family(at) for at in range(len(made.points))] == [
         f"f{number}" for number in numbers
@@ -290,9 +288,7 @@ def nested_lists(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(nested=nested_lists())
-def test_stages_that_stand_once_find_each_other_however_lists_nest(
-    nested: tuple[Sweep, int],
-) -> None:
+def test_lone_stages_find_each_other_in_any_nesting(nested: tuple[Sweep, int]) -> None:
     tree, count = nested
     found = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
     for row in (0, count):
@@ -304,9 +300,7 @@ def test_stages_that_stand_once_find_each_other_however_lists_nest(
 
 @settings(max_examples=100, deadline=None)
 @given(nested=nested_lists(), twice=st.integers(2, 3))
-def test_structures_of_the_same_stages_side_by_side_stay_apart(
-    nested: tuple[Sweep, int], twice: int
-) -> None:
+def test_twin_structures_stay_apart(nested: tuple[Sweep, int], twice: int) -> None:
     tree, count = nested
     found = families({"type": "list", "groups": [tree] * twice})
     for part in range(0, count * twice, count):

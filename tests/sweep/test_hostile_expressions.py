@@ -107,9 +107,7 @@ def test_a_long_text_is_refused_in_milliseconds(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), HOSTILE[:9:2], ids=lambda text: text[:16])
-def test_it_is_refused_on_the_command_line_too(
-    text: str, message: str, tmp_path: Path
-) -> None:
+def test_the_command_line_refuses_it(text: str, message: str, tmp_path: Path) -> None:
     tree = write_tree(tmp_path, exp="{x: 1, project: {name: a}}")
     override = format_override("x", f"${{oc.eval:{text}}}")
     with (

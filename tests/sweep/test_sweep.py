@@ -54,9 +54,7 @@ def stages(sweep: Sweep) -> list[str]:
 
 @pytest.mark.parametrize("later", SPELLED)
 @pytest.mark.parametrize("earlier", SPELLED)
-def test_of_two_groups_the_later_says_the_stage_however_it_is_written(
-    earlier: Sweep, later: Sweep
-) -> None:
+def test_the_later_group_says_the_stage(earlier: Sweep, later: Sweep) -> None:
     again = {key: {"stage": "y"} if key == "_meta" else "y" for key in later}
     nodes = [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
     assert stages({"groups": nodes}) == ["y"]

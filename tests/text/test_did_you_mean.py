@@ -43,9 +43,7 @@ def test_among_thousands_of_names_none_is_looked_for() -> None:
     ("lr", "lrr rl l lx"), ("batch_size", "batch_sze btach_sze bat_size"),
     (None, "xy ba_size lr"),
 ])  # fmt: skip
-def test_a_slip_is_one_edit_or_two_in_long_words(
-    expected: str | None, words: str
-) -> None:
+def test_a_slip_is_one_edit_or_two(expected: str | None, words: str) -> None:
     found = {word: find_slip(word, ["lr", "batch_size"]) for word in words.split()}
     assert found == dict.fromkeys(words.split(), expected)
     assert find_slip("a", ["b"]) is None
