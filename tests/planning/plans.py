@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MetadataIs,
-)
+from autoexp_tui.conditions import kinds
 from autoexp_tui.model.specs import Edge, JobSpec, Plan, PlanFinding
 
 RATES = ("1e-3", "3e-3", "5e-3")
@@ -42,8 +36,8 @@ def plan(jobs: Sequence[JobSpec], **fields: Any) -> Plan:
     return Plan(**given)
 
 
-def _completed(*names: str, hours: int = 1) -> JobStateIs:
-    return JobStateIs(jobs=names, state="COMPLETED", timeout_seconds=hours * HOUR)
+def _completed(*names: str, hours: int = 1) -> kinds.JobStateIs:
+    return kinds.JobStateIs(jobs=names, state="COMPLETED", timeout_seconds=hours * HOUR)
 
 
 def ten_jobs() -> Plan:
@@ -63,22 +57,22 @@ def ten_jobs() -> Plan:
         cooldown |= {
             "depends_on": (first,),
             "start_conditions": (
-                FileExists(path=done, writer=first, timeout_seconds=HOUR),
-                MetadataIs(**saved, timeout_seconds=HOUR),  # type: ignore[arg-type]
+                kinds.FileExists(path=done, writer=first, timeout_seconds=HOUR),
+                kinds.MetadataIs(**saved, timeout_seconds=HOUR),  # type: ignore[arg-type]
             ),
             "cancel_conditions": (
-                JobStateIs(jobs=(first,), state="FAILED"),
-                LogPattern(log_path=log, pattern="FATAL|Traceback"),
+                kinds.JobStateIs(jobs=(first,), state="FAILED"),
+                kinds.LogPattern(log_path=log, pattern="FATAL|Traceback"),
             ),
         }
         evaluate |= {
             "depends_on": (second, first),
             "start_conditions": (_completed(second), _completed(first)),
-            "cancel_conditions": (JobStateIs(jobs=(second,), state="FAILED"),),
+            "cancel_conditions": (kinds.JobStateIs(jobs=(second,), state="FAILED"),),
         }
         jobs += [job(**given) for given in (stable, cooldown, evaluate)]  # type: ignore[arg-type]
     every = tuple(f"lr{rate}_evaluate" for rate in RATES)
-    asks = Approval(prompt="Write the report from these results?")
+    asks = kinds.Approval(prompt="Write the report from these results?")
     jobs.append(job(
         "report", 9, stage="report", family="f3", depends_on=every,
         parameters={"stage": "report", "project.name": "report"},

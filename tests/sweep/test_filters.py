@@ -6,19 +6,13 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.sweep import filters
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.filters import (
-    PointFilter,
-    check_filter,
-    is_deferred,
-    is_kept_by,
-    list_names,
-)
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
-    known = list_names((point, *others))
-    return PointFilter(text, known).holds(point)
+    known = filters.list_names((point, *others))
+    return filters.PointFilter(text, known).holds(point)
 
 
 @pytest.mark.parametrize(("text", "point"), [
@@ -75,8 +69,8 @@ def test_what_a_filter_cannot_say_is_told(text: str, points: Any, said: str) -> 
 ])  # fmt: skip
 def test_a_filter_is_checked_before_there_are_jobs(text: str, said: str) -> None:
     with pytest.raises(ExpressionError, match=said):
-        check_filter(text)
-    check_filter("lr < 1  # what {sibling.stable.lr} is not")
+        filters.check_filter(text)
+    filters.check_filter("lr < 1  # what {sibling.stable.lr} is not")
 
 
 @pytest.mark.parametrize(("text", "deferred"), [
@@ -86,7 +80,7 @@ def test_a_filter_is_checked_before_there_are_jobs(text: str, said: str) -> None
     ("name == '# ${ open'", True), ('${oc.select:"a#b"} < 1', True),
 ])  # fmt: skip
 def test_a_comment_defers_no_filter(text: str, *, deferred: bool) -> None:
-    assert is_deferred(text) is deferred
+    assert filters.is_deferred(text) is deferred
 
 
 @pytest.mark.parametrize(("text", "stays"), [
@@ -98,5 +92,5 @@ def test_a_comment_defers_no_filter(text: str, *, deferred: bool) -> None:
 def test_interpolations_are_typed_operands(text: str, *, stays: bool) -> None:
     values = {"${lr}": 0.5, "${most}": 1, "${name}": "x' or True or '"}
     values |= {"${oc.eval:'${lr} < 1'}": False}
-    known = list_names(({"a": 1},))
-    assert is_kept_by(text, {"a": 1}, known, values.__getitem__) is stays
+    known = filters.list_names(({"a": 1},))
+    assert filters.is_kept_by(text, {"a": 1}, known, values.__getitem__) is stays
