@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
+from autoexp_tui.conditions.kinds import FileExists, MetadataIs
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.specs import Plan
@@ -90,45 +90,6 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
     again = build_job_again(cooldown, (), plan=plan, composer=composer, parser=parser)
     assert again == cooldown
-
-
-def test_derived_jobs_are_planned_for_each_base(bench: Bench) -> None:
-    plan = bench.plan("progressive")
-    assert [job.name for job in plan.jobs] == [
-        "lr5e-4_bsz64", "lr5e-4_bsz64_decay_6B", "lr5e-4_bsz64_evaluate",
-        "lr1e-3_bsz64", "lr1e-3_bsz64_decay_6B", "lr1e-3_bsz64_evaluate",
-    ]  # fmt: skip
-    decay = plan.jobs[4]
-    # 6e9 // 4096 // 64 = 22888; 80 % of it, rounded to a save: 18000.
-    load = "backend.megatron.load=/out/lr1e-3_bsz64/checkpoints/iter_18000"
-    assert load in decay.overrides
-    assert decay.start_conditions[1] == MetadataIs(
-        job="lr1e-3_bsz64", key="checkpoint_iteration", value=18000
-    )
-    assert plan.jobs[5].start_conditions == (
-        JobStateIs(
-            jobs=("lr1e-3_bsz64_decay_6B",), state="COMPLETED", timeout_seconds=86400
-        ),
-    )
-
-
-def test_chains_and_branches_are_planned_for_each_family(bench: Bench) -> None:
-    plan = bench.plan("chain")
-    waits = {
-        edge.after: edge.before
-        for edge in plan.edges
-        if edge.mode == "waits" and edge.after != "lr1e-4_f0_path_b"
-    }
-    assert waits == {
-        "lr1e-4_f0_mid": "lr1e-4_f0_pre",
-        "lr1e-4_f0_path_a": "lr1e-4_f0_mid",
-        "lr1e-4_f1_mid": "lr1e-4_f1_pre",
-        "lr1e-4_f1_path_a": "lr1e-4_f1_mid",
-    }
-    branch = plan.jobs[3]
-    assert branch.depends_on == ("lr1e-4_f0_mid", "lr1e-4_f0_path_a")
-    assert len(plan.jobs) == 7
-    assert plan.jobs[4].overrides[0] == "backend=fsdp"
 
 
 def test_typos_are_told_all_at_once_with_what_was_meant(bench: Bench) -> None:
