@@ -124,10 +124,9 @@ def test_notes_and_the_last_step_are_read() -> None:
 
 
 @pytest.mark.parametrize("key", [
-    "{runtime.{sibling.stable.name}.checkpoint_iteration}",
-    "{sibling.stable.metadata.checkpoint_iteration}",
-    "{sibling.stable.checkpoint_iteration}", "{base.checkpoint_iteration}",
-    "base.checkpoint_iteration", "parent.checkpoint_iteration",
+    "{runtime.{sibling.stable.name}.checkpoint_iteration}", "base.checkpoint_iteration",
+    "{sibling.stable.metadata.checkpoint_iteration}", "{base.checkpoint_iteration}",
+    "{sibling.stable.checkpoint_iteration}", "parent.checkpoint_iteration",
 ])  # fmt: skip
 def test_metadata_of_another_job_is_named_by_job_and_key(key: str) -> None:
     wait = {"class_name": "MetadataCondition", "key": key, "equals": "${target}"}
@@ -170,9 +169,8 @@ def test_the_same_ring_of_references_in_many_families_is_told_once() -> None:
 
 @pytest.mark.parametrize(("parameters", "key"), [
     ({"backend.save": "{sibling.c.name}", "backend.load": "{sibling.b.name}"},
-     "backend.load"),
+     "backend.load"), ({"project.name": "x{sibling.b.name}"}, "project.name"),
     ({"backend": {"load": "{sibling.b.name}"}, "target": "{base.x}"}, "backend.load"),
-    ({"project.name": "x{sibling.b.name}"}, "project.name"),
 ])  # fmt: skip
 def test_a_ring_is_told_at_the_key_that_closes_it(parameters: Sweep, key: str) -> None:
     two = {"stage": "b", "backend.load": "{sibling.a.name}"}
@@ -207,9 +205,8 @@ AFTER: Final = {"class_name": "Time", "after_seconds": 5}
 
 
 @pytest.mark.parametrize(("entry", "warned"), [
-    (FILE, True), ({**FILE, "timeout_seconds": 5}, False),
+    (FILE, True), ({**FILE, "timeout_seconds": 5}, False), (AFTER, False),
     ({**FILE, "blocking": False}, False), ({"class_name": "Approval"}, False),
-    (AFTER, False),
     ({"class_name": "Composite", "mode": "any", "conditions": [FILE, AFTER]}, False),
     ({"class_name": "Composite", "conditions": [FILE]}, True),
 ])  # fmt: skip

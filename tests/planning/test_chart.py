@@ -100,9 +100,6 @@ def test_a_stage_comes_after_those_it_waits_for_or_reads() -> None:
     last = stages(plan([staged("a", 0), staged("b", 1)], edges=edges))[-1]
     assert last.title == "b: 1 job, reads a"
     assert last.tables[0] == (("b", "", "reads a"),)
-
-
-def test_jobs_without_stages_are_one_section_of_jobs() -> None:
     made = plan([job("a"), job("b", 1)])
     assert titles(made) == ["jobs: 2 jobs"]
     assert build_chart(made).title == "exp: 2 jobs, config exp"

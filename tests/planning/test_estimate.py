@@ -28,6 +28,8 @@ def bounded(*jobs: JobSpec, **settings: Scalar) -> Plan:
 def test_hours_are_the_time_limit_times_what_is_held() -> None:
     found = estimate([spender("a", 7200, 8, options={"nodes": 2, "cpus-per-task": 4})])
     assert (found.gpu_hours, found.node_hours, found.cpu_hours) == (16.0, 4.0, 16.0)
+    told = [costs.format_hours(number) for number in (0.25, 12.4, 1234.0, 3.0)]
+    assert told == ["0.25", "12", "1,234", "3"]
 
 
 def test_every_stage_has_its_own_estimate_and_jobs_without_a_limit_are_named() -> None:
@@ -61,11 +63,6 @@ def test_gpu_hours_are_told_with_what_bounds_them(jobs: Any, words: str) -> None
     assert costs.format_gpu_hours(estimate(jobs)) == words
 
 
-def test_hours_have_no_digit_more_than_counts() -> None:
-    told = [costs.format_hours(number) for number in (0.25, 12.4, 1234.0, 3.0)]
-    assert told == ["0.25", "12", "1,234", "3"]
-
-
 def test_above_a_bound_the_words_name_the_key() -> None:
     found = estimate([spender(f"j{n}", gpus=3) for n in range(4)])
     assert [*Bounds(10, 3).find_excess(found).items()] == [
@@ -74,9 +71,6 @@ def test_above_a_bound_the_words_name_the_key() -> None:
     ]
     assert not Bounds(12, 4).find_excess(found)
     assert not Bounds(None, None).find_excess(found)
-
-
-def test_bounds_are_those_of_the_config_or_the_usual_ones() -> None:
     assert costs.read_bounds(plan()) == Bounds(1000.0, 1000)
     own = bounded(confirm_gpu_hours=None, confirm_jobs=7)
     assert costs.read_bounds(own) == Bounds(None, 7)

@@ -62,15 +62,12 @@ def test_a_hole_is_one_of_every_stage_and_value_that_it_does_not_name() -> None:
     assert (len(grid.holes), grid.more) == (1000, 7)
 
 
-def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
-    jobs = [job("c", 0, stage="late", depends_on=("a",)), job("a", 1, stage="early")]
-    assert build_grid(plan(jobs)).stages == ("early", "late")
-
-
 def test_what_one_stage_alone_varies_makes_no_rows() -> None:
     scales = [job(f"b{at}", at, stage="t", parameters={"scale": at}) for at in (1, 2)]
     grid = build_grid(plan([job("a", 0, stage="s"), *scales]))
     assert (grid.axes, grid.jobs[(), "t"]) == ((), (1, 2))
+    jobs = [job("c", 0, stage="late", depends_on=("a",)), job("a", 1, stage="early")]
+    assert build_grid(plan(jobs)).stages == ("early", "late")
 
 
 def test_what_is_not_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,18 +90,16 @@ Jobs = Sequence[JobSpec]
 
 @pytest.mark.parametrize(("jobs", "found"), [
     (points({"lr": 0.001}, {"lr": 2.5e-4}, {"lr": 50.0}),
-     {"lr": ("1e-3", "2.5e-4", "50")}),
+     {"lr": ("1e-3", "2.5e-4", "50")}), (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
     (points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 4}), {"lr": ("1", "2")}),
     ([*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")], {}),
-    (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
     ([*points({"lr": 1}, stage="a"), *points({"lr": 2}, stage="b"),
       *points({}, {"lr": 3}, stage="a")[1:], *points({}, {"lr": 4}, stage="b")[1:]],
      {"lr": ("1", "2", "3", "4")}),
     ([*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")],
-     {"lr": ("1", "2")}),
+     {"lr": ("1", "2")}), (points({"++lr": 1}, {"++lr": 2}), {"lr": ("1", "2")}),
     (points({"stage": "a", "aux": 1, "_meta": 2}, {"stage": "b", "aux": 2}), {}),
     (points({"_stage": "a", "project.name": "a"}, {"project.name": "b"}), {}),
-    (points({"++lr": 1}, {"++lr": 2}), {"lr": ("1", "2")}),
     (points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
      {"x": ("true", "false", "null", '""')}),
 ])  # fmt: skip

@@ -49,9 +49,6 @@ def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
     assert outcome(own).warnings == ()
     same = planned({"stage": "a", "monitoring.extracts": ["step"]})
     assert (same.rule_sets, same.jobs[0].rules) == ({}, "")
-
-
-def test_the_last_step_is_where_the_jobs_own_rules_say() -> None:
     plan = planned({"stage": "a"}, {"stage": "b", "monitoring.total": "backend.short"})
     assert [job.progress_total for job in plan.jobs] == [100, 7]
 

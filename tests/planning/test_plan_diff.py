@@ -121,6 +121,9 @@ def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
     old, new = (plan(job("a", parameters={"optim.lr": lr})) for lr in (1, 2))
     found = lines(old, new, lambda *names: [ValueChange(*one) for one in told])
     assert found[1:] == ["~ a: optim.lr 1 -> 2; optim.wd 0.1 -> 0.2"]
+    times = ({"time": "1:00:00"}, {"time": "2:00:00"})
+    old, new = (plan(job("a", resources=Resources(options=one))) for one in times)
+    assert "slurm.sbatch.time 1:00:00 -> 2:00:00" in lines(old, new)[1]
 
 
 def test_what_is_not_recorded_is_told_as_not_compared() -> None:
@@ -144,12 +147,6 @@ def test_what_is_not_recorded_is_told_as_not_compared() -> None:
 def test_what_holds_for_the_whole_plan_is_told(change: Any, said: str) -> None:
     old = plan(job("a"), environment={"HOME": "1"})
     assert said in lines(old, replace(old, **change))
-
-
-def test_resources_are_told_without_a_recorded_config() -> None:
-    times = ({"time": "1:00:00"}, {"time": "2:00:00"})
-    old, new = (plan(job("a", resources=Resources(options=one))) for one in times)
-    assert "slurm.sbatch.time 1:00:00 -> 2:00:00" in lines(old, new)[1]
 
 
 def test_in_short_there_are_few_lines_however_much_differs() -> None:

@@ -29,15 +29,14 @@ NESTED = "{runtime.{sibling.a.name}.key}"
 
 @pytest.mark.parametrize(("text", "parts"), [
     (NESTED, (Reference(("runtime.", ref("sibling.a.name"), ".key"), NESTED),)),
-    ("plain", ("plain",)), ("", ()), ("{stage}", (ref("stage"),)),
+    ("plain", ("plain",)), ("", ()), ("{stage}", (ref("stage"),)), ("a}b", ("a}b",)),
     ("lr{lr}_{stage}", ("lr", ref("lr"), "_", ref("stage"))), ("a{{b}}c", ("a{b}c",)),
-    ("a}b", ("a}b",)), ("{{{a}}}", ("{", ref("a"), "}")),
-    ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)),
-    ("${a}", (Interpolation(("${a}",)),)),
-    ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")),
+    ("{{{a}}}", ("{", ref("a"), "}")), ("${a}", (Interpolation(("${a}",)),)),
+    ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)), (r"\${a}", (r"\${a}",)),
+    ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")), ("${a", ("${a",)),
     ("${f:{a:1}}", (Interpolation(("${f:{a:1}}",)),)),
-    ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)), (r"\${a}", (r"\${a}",)),
-    ("${a", ("${a",)), ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
+    ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)),
+    ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
     ("${base.lr}x", (Reference(("base.lr",), "${base.lr}"), "x")),
 ])  # fmt: skip
 def test_a_text_is_read_into_pieces(text: str, parts: tuple[object, ...]) -> None:
@@ -107,11 +106,10 @@ class Stages(frozenset[str]):
 
 
 @pytest.mark.parametrize(("inside", "kind", "rest"), [
-    ("sibling.stable.name", "sibling", "stable.name"),
-    ("sibling[lr=1].name", "sibling", "[lr=1].name"),
-    ("all.stable.name", "all", "stable.name"), ("base.name", "base", "name"),
-    ("parent.name", "base", "name"), ("runtime.job.key", "runtime", "job.key"),
-    ("aux.x", "own", "aux.x"), ("basement.x", "own", "basement.x"),
+    ("sibling.stable.name", "sibling", "stable.name"), ("base.name", "base", "name"),
+    ("sibling[lr=1].name", "sibling", "[lr=1].name"), ("parent.name", "base", "name"),
+    ("all.stable.name", "all", "stable.name"), ("aux.x", "own", "aux.x"),
+    ("runtime.job.key", "runtime", "job.key"), ("basement.x", "own", "basement.x"),
     ("stage", "own", "stage"),
 ])  # fmt: skip
 def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:

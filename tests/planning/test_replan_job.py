@@ -87,9 +87,6 @@ def test_overrides_may_not_fit(bench: Bench) -> None:
     for further in ("++backend.broken=1", "++slurm.bad=1"):
         with pytest.raises(SpecRefused):
             bench.again(job, further)
-
-
-def test_a_config_that_has_changed_is_refused(bench: Bench) -> None:
     other = Bench(backend={"lr": 1e-3, "iters": 100, "new": 1})
     with pytest.raises(UsageError, match="the config has changed"):
         other.again(bench.plan.jobs[0], "backend.lr=1")

@@ -71,16 +71,13 @@ def test_outputs_do_not_overlap_what_is_ours(output_dir: str, message: str) -> N
     assert message in "\n".join(errors(made))
 
 
-def test_a_jobs_own_logs_and_a_namesakes_are_no_overlap() -> None:
-    assert errors(plan(job("a", log_dir="/out/a/logs"))) == []
-    assert errors(plan(job("a", output_dir="/logs/bb"), job("b", 1))) == []
-
-
 def test_a_directory_inside_another_jobs_is_a_warning() -> None:
     assert warnings(plan(job("a"), job("a/b", 1), job("ab", 2))) == [
         "a/b project.name: its directory lies inside the one of a: /out/a/b\n"
         "    a name with `/` is a directory for each part"
     ]
+    assert errors(plan(job("a", log_dir="/out/a/logs"))) == []
+    assert errors(plan(job("a", output_dir="/logs/bb"), job("b", 1))) == []
 
 
 def test_what_many_jobs_share_is_told_once() -> None:

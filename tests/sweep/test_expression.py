@@ -21,19 +21,18 @@ def value(text: str, **names: object) -> object:
 
 @pytest.mark.parametrize(("text", "expected"), [
     ("1 + 2 * 3", 7), ("(1 + 2) * 3", 9), ("7 // 2", 3), ("7 % 4", 3), ("7 / 2", 3.5),
-    ("2 ** 10", 1024), ("2 ** -1", 0.5), ("2 ** 0.5", 2**0.5),
-    ("(-1) ** 999999999999", -1), ("0 ** 99999999999", 0), ("9.5 ** 0", 1.0),
-    ("-3 + +4", 1), ("not 1", False), ("1 < 2 <= 2 != 3", True), ("1 < 2 > 5", False),
-    ("'b' in 'abc'", True), ("3 in (1, 2)", False), ("1 in 'a1'", False),
-    ("3 not in [1, 2]", True), ("[1] in {1, 2}", False), ("'a' < 'b'", True),
-    ("None is None", True), ("1 is not None", True), ("1 if 0 else 2", 2),
-    ("0 or 'x'", "x"), ("0 and fails", 0), ("'a' + 'b'", "ab"),
-    ("int('12') + int(3.9)", 15), ("float('1e-4')", 1e-4), ("round(2.567, 1)", 2.6),
-    ("round(2.5)", 2), ("abs(-3)", 3), ("min(3, 1, 2)", 1), ("max([3, 1, 2])", 3),
-    ("sum([1, 2.5])", 3.5), ("len('abc') + len([1])", 4), ("str(5)", "5"),
-    ("{1, 2} == {2, 1}", True), ("True + 1", 2), ("1\n + 2", 3),
+    ("2 ** 10", 1024), ("2 ** -1", 0.5), ("2 ** 0.5", 2**0.5), ("0 ** 99999999999", 0),
+    ("(-1) ** 999999999999", -1), ("9.5 ** 0", 1.0), ("-3 + +4", 1), ("not 1", False),
+    ("1 < 2 <= 2 != 3", True), ("1 < 2 > 5", False), ("'b' in 'abc'", True),
+    ("3 in (1, 2)", False), ("1 in 'a1'", False), ("3 not in [1, 2]", True),
+    ("[1] in {1, 2}", False), ("'a' < 'b'", True), ("None is None", True), ('"#"', "#"),
+    ("1 is not None", True), ("1 if 0 else 2", 2), ("0 or 'x'", "x"), ("round(2.5)", 2),
+    ("0 and fails", 0), ("'a' + 'b'", "ab"), ("int('12') + int(3.9)", 15),
+    ("float('1e-4')", 1e-4), ("round(2.567, 1)", 2.6), ("abs(-3)", 3), ("str(5)", "5"),
+    ("min(3, 1, 2)", 1), ("max([3, 1, 2])", 3), ("sum([1, 2.5])", 3.5), ("True + 1", 2),
+    ("len('abc') + len([1])", 4), ("{1, 2} == {2, 1}", True), ("1\n + 2", 3),
     ("1  # one\n+ 2", 3), ("1  # it's one\r\n+ 2  # and two", 3), ("# a head\n1", 1),
-    ("'a # b'  # c", "a # b"), ("'it\\'s # b' + \"#\"", "it's # b#"), ('"#"', "#"),
+    ("'a # b'  # c", "a # b"), ("'it\\'s # b' + \"#\"", "it's # b#"),
 ])  # fmt: skip
 def test_computes_as_python_does(text: str, expected: object) -> None:
     found = value(text)
@@ -55,17 +54,16 @@ def test_names_are_read_and_listed_in_order_and_dotted_ones_are_one() -> None:
     ("", "is empty"), ("   ", "is empty"), ("1 +", "does not parse"),
     ("a && b", "write `and` for `&&`"), ("a || b", "write `or` for `||`"),
     ("a.b", "values have no attributes"), ("a[0]", "there are no indices"),
-    ("p['x']", "there are no indices"), ("a & b", "write `and`"),
-    ("a @ b", "an operator that is not allowed"), ("~a", "write `not`"),
-    ("a is b", "write `==`"), ("int(x=1)", "may be called"),
-    ("(lambda: 1)()", "may be called"),
-    ("{x for x in y}", "comprehensions are not allowed"),
+    ("p['x']", "there are no indices"), ("a & b", "write `and`"), ("~a", "write `not`"),
+    ("a @ b", "an operator that is not allowed"), ("a is b", "write `==`"),
+    ("int(x=1)", "may be called"), ("(lambda: 1)()", "may be called"),
+    ("{x for x in y}", "comprehensions are not allowed"), ("x\0", "does not parse"),
     ("{x: 1 for x in y}", "comprehensions are not allowed"),
     ("sum(x for x in y)", "comprehensions are not allowed"),
     ("...", "not a value for configs"), ("int()", "`int` takes one value"),
     ("round(1, 2, 3)", "`round` takes 1 to 2 values"),
     ("min()", "`min` takes 1 or more values"),
-    ("x" * 5000, "longer than 4096 characters"), ("x\0", "does not parse"),
+    ("x" * 5000, "longer than 4096 characters"),
 ])  # fmt: skip
 def test_refuses_what_is_not_listed(text: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message.replace("(", r"\(")):
@@ -75,14 +73,13 @@ def test_refuses_what_is_not_listed(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("1 / 0", "divides by zero"), ("[1] + [2]", "wants numbers"),
+    ("1 / 0", "divides by zero"), ("[1] + [2]", "wants numbers"), ("min([])", "empty"),
     ("'a' < 1", "orders str and int"), ("1 in 2", "holds nothing"),
     ("int('x')", "invalid literal"), ("int(1e999)", "too large for a number"),
-    ("int([1])", "not 'list'"), ("len(5)", "has no len"),
+    ("int([1])", "not 'list'"), ("len(5)", "has no len"), ("round('a')", "__round__"),
     ("abs('a')", "bad operand type"), ("sum(['a'])", "unsupported operand"),
-    ("sum(5)", "wants a list, or several values"), ("min([])", "empty"),
-    ("max(1, 'a')", "not supported between"), ("round('a')", "__round__"),
-    ("(-8) ** 0.5", "has no real value"), ("1e200 ** 2", "too large"),
+    ("sum(5)", "wants a list, or several values"), ("(-8) ** 0.5", "has no real value"),
+    ("max(1, 'a')", "not supported between"), ("1e200 ** 2", "too large"),
     ("{[1]}", "unhashable"), ("nothing", "`nothing` is not known"),
     ("true", "write `True`"), ("int", r"write `int\(...\)`"),
     ("bacth > 1", "did you mean `batch`"),

@@ -54,6 +54,12 @@ HAND = [
 
 def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> None:
     assert find_sibling("stable", HAND, current_index=1) == (0, HAND[0])
+    told = {"stage": "a", "x": 1}, {"stage": "b", "y": 1}
+    points = [SweepPoint(parameters=own) for own in told]
+    assert find_sibling("a", points, 1)[0] == 0
+    assert find_sibling("index=2", HAND, 0)[0] == 2
+    swept = expand_sweep({"params": {"lr": [1, 2, 3, 4]}})[1:]
+    assert find_sibling("index=3", swept, 0) == (2, swept[2])
 
 
 def test_points_made_by_hand_of_other_families_are_no_siblings() -> None:
@@ -61,15 +67,6 @@ def test_points_made_by_hand_of_other_families_are_no_siblings() -> None:
         find_sibling("cooldown", HAND, 2)
     with pytest.raises(ValueError, match=r"^No sibling found matching pattern: st"):
         find_sibling("stable", HAND[1:2], 0)
-
-
-def test_points_made_by_hand_may_set_different_keys_and_are_numbered() -> None:
-    told = {"stage": "a", "x": 1}, {"stage": "b", "y": 1}
-    points = [SweepPoint(parameters=own) for own in told]
-    assert find_sibling("a", points, 1)[0] == 0
-    assert find_sibling("index=2", HAND, 0)[0] == 2
-    swept = expand_sweep({"params": {"lr": [1, 2, 3, 4]}})[1:]
-    assert find_sibling("index=3", swept, 0) == (2, swept[2])
 
 
 def listed(*branches: object) -> Sweep:
@@ -113,16 +110,14 @@ WHOLE = listed("stable2", "stable", "x")
     (CROSSED, "stage=stable", {3: 2}), (CROSSED, "_stage=stable", {3: 2}),
     (CROSSED, "[stage=stable]", {3: 2}), (CROSSED, "[lr=2]", {1: 5}),
     (CROSSED, "[stage=stable,lr=2]", {1: 4}), (CROSSED, "index=7", {0: 7}),
-    (WHOLE, "stable", {2: 1}),
+    (WHOLE, "stable", {2: 1}), (BY_LABEL, "a", {2: 0, 3: 1}),
     ({"params": {"optim.lr": [1e-4, 5e-4]}}, "lr=0.0005", {0: 1}),
-    (BY_LABEL, "a", {2: 0, 3: 1}), (ALONE, "stable", {1: 0, 3: 2}),
-    (NESTED, "stable", {1: 0, 2: 0, 8: 5}),
-    (NESTED, "cooldown", {3: 1, 4: 2, 8: 6, 9: 7}),
+    (ALONE, "stable", {1: 0, 3: 2}), (NESTED, "stable", {1: 0, 2: 0, 8: 5}),
+    (NESTED, "cooldown", {3: 1, 4: 2, 8: 6, 9: 7}), (KINDS, "[kind=1.0]", {1: 0, 2: 0}),
     ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, "stable", {2: 0, 3: 1}),
     ({"params": {"stage": ["a", "b"], "lr": [1, 2]}}, "a", {2: 0, 3: 1}),
     (listed("t", "f g"), "t", {1: 0, 2: 0}), (SHARED, "f", {0: 6, 1: 7, 2: 6, 5: 7}),
-    (KINDS, "[kind=1.0]", {1: 0, 2: 0}), (KINDS, "[kind=2.50]", {0: 1}),
-    ({"groups": [RATES, ZIP]}, "a", {1: 0, 3: 2}),
+    (KINDS, "[kind=2.50]", {0: 1}), ({"groups": [RATES, ZIP]}, "a", {1: 0, 3: 2}),
     ({"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}}, "size=s", {1: 0}),
 ])  # fmt: skip
 def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
@@ -133,11 +128,10 @@ def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
 
 
 @pytest.mark.parametrize(("sweep", "numbers"), [
-    (BY_LABEL, [0, 1, 0, 1]), (NESTED, [0] * 5 + [1] * 5),
+    (BY_LABEL, [0, 1, 0, 1]), (NESTED, [0] * 5 + [1] * 5), (REPORT, [0, 0, 1, 1, 2]),
     ({"groups": [STAGES, {"params": {"scale": [6, 12]}}]}, [0, 1, 0, 1]),
-    (REPORT, [0, 0, 1, 1, 2]), ({"params": {"a": [1, 2]}}, [0, 1]),
-    (listed("t", "f g"), [0, 0, 0]), (SHARED, [0, 1, 0, 0, 1, 1, 0, 1]),
-    ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
+    ({"params": {"a": [1, 2]}}, [0, 1]), (listed("t", "f g"), [0, 0, 0]),
+    (SHARED, [0, 1, 0, 0, 1, 1, 0, 1]), ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
     ({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}}, [0, 1]),
 ])  # fmt: skip
 def test_jobs_at_one_place_are_a_family(sweep: Sweep, numbers: list[int]) -> None:
@@ -154,10 +148,9 @@ SEEDS = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
     (CROSSED, "index=8", 0, "indices go from 0 to 7"),
     (CROSSED, "index=1", 1, "is that job itself"),
     (CROSSED, "index=x", 0, "an index is a whole number"),
-    (CROSSED, "[=1]", 0, "is no pattern"),
+    (CROSSED, "[=1]", 0, "is no pattern"), (CROSSED, "cooldown", 1, "No sibling found"),
     (CROSSED, "[lrr=1]", 0, "did you mean `lr`?"),
     (CROSSED, "stabel", 1, "did you mean `stable`?"),
-    (CROSSED, "cooldown", 1, "No sibling found"),
     (CROSSED, "[lr=9]", 0, "no job beside it has that lr"),
     (REPORT, "cooldown", 4, "2 siblings match"),
     (listed("a b", {**listed("a b"), "filter": "stage != 'a'"}), "a", 2,
@@ -308,16 +301,13 @@ def test_twin_structures_stay_apart(nested: tuple[Sweep, int], twice: int) -> No
             assert found.find(f"s{other}", part + one) == part + other
 
 
-def test_a_parameter_that_a_later_group_sets_again_is_told_once() -> None:
-    sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
-    assert label_point(expand(sweep).points[0]) == "job 0 (lr=3)"
-
-
 def test_stages_tried_as_notes_are_siblings() -> None:
     notes = [{"stage": "a"}, {"stage": "b"}]
     found = families({"params": {"lr": [1, 2], "_meta": notes}})
     assert [found.find("a", at) for at in (1, 3)] == [0, 2]
     assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
+    sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
+    assert label_point(expand(sweep).points[0]) == "job 0 (lr=3)"
 
 
 DERIVED = {"params": {"lr": [1, 2]}, "derived_jobs": [{"name": "c"}, {"name": "e"}]}

@@ -119,12 +119,9 @@ def test_what_a_pattern_may_span() -> None:
     assert not compile_text_pattern(r"\Ab").search(b"a\nb")
     assert compile_literal_pattern("a.c[1]*").search(b"x a.c[1]* y")
     assert not compile_literal_pattern("a.c").search(b"abc")
-
-
-def test_what_is_no_utf8_reads_as_a_question_mark_in_its_place() -> None:
-    data = b"a\xffb\xc3\xa4\r\xe2\x82x\n"
-    assert make_readable(data) == "a?bä\n??x\n".encode()
-    assert len(make_readable(data)) == len(data)
+    error = compile_line_pattern("error")
+    lines = LineSearch([error]).find(b"x" * MAX_LINE + b"error\nan error\n")
+    assert [one.start for one in lines if error.search(one.text)] == [MAX_LINE + 6]
 
 
 BAD: Final = b"rank \xff\xfe 3 failed: \xc3\xa4\x80 done\r\n"
@@ -145,6 +142,9 @@ def test_bad_bytes_read_alike_everywhere() -> None:
     quiet = rule_of(pattern, "inactivity")
     assert compile_quiet_rule(quiet, 60.0).pattern is not None
     assert content_holds(pattern, read_text(BAD))
+    data = b"a\xffb\xc3\xa4\r\xe2\x82x\n"
+    assert make_readable(data) == "a?bä\n??x\n".encode()
+    assert len(make_readable(data)) == len(data)
 
 
 def content_holds(pattern: str, text: str) -> bool:
@@ -168,20 +168,19 @@ def test_the_end_of_a_line_is_none_of_it_whichever_it_is(end: str) -> None:
     ("(?<!a)b", "looks around itself (`(?<!`)", "put what counts into a group"),
     (r"(a)\1", r"refers back to a group (`\1`)", "write out what may stand there"),
     ("(?P<x>a)(?P=x)", "refers back", "write out"),
-    ("(a)(?(1)b)", "refers back", "write out"),
+    ("(a)(?(1)b)", "refers back", "write out"), ("(?>a+)b", "atomic", "write (?:...)"),
     ("(?x) a b", "has the flag x", "without blanks"),
     ("(?ix) a b", "has the flag x", "without blanks"),
     ("a(?#b)c", "holds a comment", "behind # in the YAML"),
     ("a++b", "possessive", "leave out the second +"),
     ("a{2,}+b", "possessive", "leave out the second +"),
-    ("(?>a+)b", "atomic", "write (?:...)"), (r"a\Z", r"has \Z", r"write $ or \z"),
+    (r"a\Z", r"has \Z", r"write $ or \z"), ("a{,}", "counts as {,n}", "write {0,n}"),
     (r"\u20ac", r"has \u, \U or \N", r"write \x{20AC}"),
     (r"[\u20ac]", r"has \u, \U or \N", r"write \x{20AC}"),
     (r"a\Cb", r"has \C or \Q", "write . or a backslash"),
     ("a{1001}", "repeats too often", "at most 1000"),
     ("(?:a{100}){100}", "repeats too often", "at most 1000"),
     ("a{,3}", "counts as {,n} (`{,3}`)", "write {0,n}"),
-    ("a{,}", "counts as {,n}", "write {0,n}"),
     ("(?P<n>a)(?P<n>b)", "has two groups `n`", "name each group once"),
     ("[[:alpha:]]", "has a class as [:alpha:]", "write a-z"),
     ("[x[:^digit:]]", "has a class as [:alpha:]", "write a-z"),
@@ -269,12 +268,6 @@ def test_patterns_too_large_together_match(monkeypatch: pytest.MonkeyPatch) -> N
     compiled = [compile_line_pattern(f"x{number}[ab]{{0,50}}y") for number in range(20)]
     lines = list(LineSearch(compiled).find(b"a\nx19aby\nb\n"))
     assert [line.start for line in lines if compiled[19].search(line.text)] == [2]
-
-
-def test_the_far_end_of_a_very_long_line_is_not_searched() -> None:
-    error = compile_line_pattern("error")
-    lines = LineSearch([error]).find(b"x" * MAX_LINE + b"error\nan error\n")
-    assert [one.start for one in lines if error.search(one.text)] == [MAX_LINE + 6]
 
 
 def test_re2_writes_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
