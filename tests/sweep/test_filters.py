@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autoexp_tui.sweep import filters
 from autoexp_tui.sweep.expression import ExpressionError
+from autoexp_tui.sweep.interpolation_scanner import (
+    find_interpolation_end,
+    split_interpolations,
+)
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
@@ -89,3 +96,26 @@ def test_interpolations_are_typed_operands(text: str, *, stays: bool) -> None:
     values |= {"${oc.eval:'${lr} < 1'}": False}
     known = filters.list_names(({"a": 1},))
     assert filters.is_kept_by(text, {"a": 1}, known, values.__getitem__) is stays
+
+
+@pytest.mark.parametrize("text", [
+    "${a}", "${a.${b}}", "${f:{a:1}}", "${f:'}'}", '${f:"}"}', "${f:'\\'}'}",
+    "${f:'${g:\"}\"}'}", "${oc.eval:int(${a}*2)}",
+])  # fmt: skip
+def test_an_interpolation_ends_at_its_brace(text: str) -> None:
+    assert find_interpolation_end(f"{text} }}", 0) == len(text)
+
+
+@pytest.mark.parametrize("text", ["${a", "${a${b}", "${'a}", "${'${'${'" * 500])
+def test_what_does_not_close_has_no_end(text: str) -> None:
+    began = time.thread_time()
+    assert find_interpolation_end(text, 0) == -1
+    assert time.thread_time() - began < 0.5
+
+
+@given(st.text(alphabet="${}'\"\\ab.", max_size=40))
+def test_the_pieces_are_the_text(text: str) -> None:
+    assert "".join(piece for piece, _ in split_interpolations(text)) == text
+    assert list(split_interpolations(r"a${b}c\${d}${e}")) == [
+        ("a", False), ("${b}", True), (r"c\${d}", False), ("${e}", True),
+    ]  # fmt: skip

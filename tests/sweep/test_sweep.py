@@ -12,8 +12,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.sweep.expand import expand, expand_sweep
-from autoexp_tui.sweep.points import SweepRefused
+from autoexp_tui.model.specs import Hole
+from autoexp_tui.sweep.expand import MOST_HOLES, expand, expand_sweep, list_holes
+from autoexp_tui.sweep.points import (
+    DeferredFilter,
+    SweepRefused,
+    find_fault_of_name,
+    format_in_name,
+    join_path,
+)
 
 Sweep = Mapping[str, Any]
 
@@ -210,3 +217,55 @@ def test_a_filter_keeps_a_subset_in_order(node: Sweep) -> None:
     everything = parameters({**node, "defaults": {"a": 1, "z": 0}})
     kept = parameters({**node, "defaults": {"a": 1, "z": 0}, "filter": "a >= 5"})
     assert kept == [row for row in everything if row["a"] >= 5]  # type: ignore[operator]
+
+
+def holes(sweep: Any, dropped: Any = None) -> tuple[tuple[Hole, ...], int]:
+    return list_holes(expand(sweep), dropped or {})
+
+
+def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:
+    text = 'not (optim.lr > 0.2 and stage == "b")'
+    params = {"optim.lr": [0.1, 0.5], "stage": ["a", "b"]}
+    where = "sweep.filter"
+    hole = Hole(parameters={"optim.lr": 0.5}, stage="b", filter=text, where=where)
+    assert holes({"params": params, "filter": text}) == ((hole,), 0)
+    config = {"lr": 1, "start_conditions": [], "_meta": {"note": "x"}}
+    found, _ = holes({"configs": [config], "filter": "lr > 1"})
+    assert dict(found[0].parameters) == {"lr": 1}
+
+
+def test_a_filter_that_needed_the_config_leaves_a_hole_too() -> None:
+    mark = DeferredFilter("${x} > 1", "sweep.filter")
+    found, _ = holes({"params": {"lr": [1, 2]}}, {1: mark})
+    assert [(one.parameters, one.filter) for one in found] == [({"lr": 2}, "${x} > 1")]
+
+
+@pytest.mark.parametrize("count", [MOST_HOLES + 5, 10_050])
+def test_no_more_are_kept_than_fit_a_plan_and_the_rest_is_counted(count: int) -> None:
+    found, more = holes({"params": {"a": list(range(count))}, "filter": "a < 0"})
+    assert (len(found), more) == (MOST_HOLES, count - MOST_HOLES)
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (1e-4, "1e-4"), (2.5e-4, "2.5e-4"), (0.01, "0.01"), (50.0, "50"), (64, "64"),
+    ("adam", "adam"), (True, "True"), (None, "None"), ([1e-4, "a"], "[1e-4, a]"),
+    ({"a": 0.5}, "{a: 0.5}"),
+])  # fmt: skip
+def test_values_are_spelled_short(value: object, text: str) -> None:
+    assert format_in_name(value) == text
+
+
+@pytest.mark.parametrize(("name", "fault"), [
+    ("", "is empty"), ("a/.autoexp", "`.autoexp`, where we keep our own files"),
+    ("provenance/a", "`provenance`, where we keep our own files"), (" ", "is empty"),
+    ("a\0b", "control character"), ("a\nb", "control character"),
+    ("a{b", "holds braces"), ("a}b", "holds braces"), ("/a", "a path from the root"),
+    ("~a", "a path from the root"), ("..", "holds `..`"), ("a/../b", "holds `..`"),
+    ("a//b", "an empty part"), ("a/", "an empty part"), ("./a", "an empty part"),
+    ("ü" * 128, "longer than 255 bytes"),
+])  # fmt: skip
+def test_a_name_may_not_lead_elsewhere(name: str, fault: str) -> None:
+    assert fault in find_fault_of_name(name)
+    for fine in ("lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"):
+        assert find_fault_of_name(fine) == ""
+    assert [join_path(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]
