@@ -19,7 +19,7 @@ from autoexp_tui.planning.overrides import (
     format_override,
     format_value,
 )
-from tests.sweep.fakes import FakeComposer, FakeView
+from tests.sweep.fakes import FakeComposer
 
 PARSER = OverridesParser.create()
 
@@ -206,24 +206,6 @@ def test_doubts_are_warned_about(key: str, value: object, said: str, hint: str) 
         assert made.texts == {key: "++backend.momentum=0.9"}
     if value == [1, 2]:
         assert write({"backend": {"lr": [1, 2]}}).warnings == made.warnings
-
-
-def test_the_config_is_asked_once_for_a_key_that_many_jobs_set() -> None:
-    asked: list[str] = []
-
-    class Counting(FakeView):
-        def raw(self, path: str) -> object:
-            asked.append(path)
-            return super().raw(path)
-
-    class Composer(FakeComposer):
-        def base(self) -> FakeView:
-            return Counting(super().base().config)
-
-    writer = OverrideWriter(Composer(CONFIG, groups=GROUPS))
-    for rate in (0.1, 0.2, 0.3):
-        writer.write({"backend.lr": rate})
-    assert asked == ["backend.lr"]
 
 
 def test_choices_that_do_not_compose_are_composed_once_for_all_jobs() -> None:

@@ -6,7 +6,7 @@ are the ones that matter, so nothing here is a fake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -16,65 +16,38 @@ import yaml
 from autoexp_tui.conditions.kinds import FileExists, MetadataIs
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.build import (
-    PlanOutcome,
-    build_execution_plan,
-    build_plan_outcome,
-)
+from autoexp_tui.planning.build import build_execution_plan, build_plan_outcome
 from autoexp_tui.planning.replan_job import build_job_again
 
 EXAMPLES = Path(__file__).parent / "examples"
 BACKENDS = {"torchrun": {"class_name": "Null"}, "fsdp": {"class_name": "Null", "f": 1}}
-
-
-class Bench:
-    """A config directory, and what is planned from it."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.composers = ExitStack()
-        (directory / "backend").mkdir()
-        for name, backend in BACKENDS.items():
-            (directory / "backend" / f"{name}.yaml").write_text(yaml.safe_dump(backend))
-
-    def composer(self, example: str, sweep: str = "") -> HydraComposer:
-        """A composer of an example, with a sweep below it."""
-        written = (EXAMPLES / f"{example}.yaml").read_text() + sweep
-        (self._directory / "exp.yaml").write_text(written)
-        return self.composers.enter_context(
-            closing(HydraComposer("exp", self._directory))
-        )
-
-    def outcome(self, example: str, sweep: str = "") -> PlanOutcome:
-        composer = self.composer(example, sweep)
-        return build_plan_outcome(composer=composer, parser=HouseParser("/cwd"))
-
-    def plan(self, example: str, sweep: str = "") -> Plan:
-        found = self.outcome(example, sweep)
-        assert found.plan is not None, [str(error) for error in found.errors]
-        return found.plan
+Compose = Callable[..., HydraComposer]
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    with made.composers:
+def compose(tmp_path: Path) -> Iterator[Compose]:
+    """Composers of an example, with a sweep below it."""
+    (tmp_path / "backend").mkdir()
+    for name, backend in BACKENDS.items():
+        (tmp_path / "backend" / f"{name}.yaml").write_text(yaml.safe_dump(backend))
+
+    def made(example: str, sweep: str = "") -> HydraComposer:
+        written = (EXAMPLES / f"{example}.yaml").read_text() + sweep
+        (tmp_path / "exp.yaml").write_text(written)
+        return composers.enter_context(closing(HydraComposer("exp", tmp_path)))
+
+    with ExitStack() as composers:
         yield made
 
 
-def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
-    composer = bench.composer("stable_and_cooldown")
+def test_a_cooldown_starts_from_its_own_stable_run(compose: Compose) -> None:
+    composer = compose("stable_and_cooldown")
     parser = HouseParser("/cwd")
     plan = build_execution_plan(composer=composer, parser=parser)
     base, stages, compared = 1, 2, 1
     assert composer.composed == base + stages + compared
-    assert [job.name for job in plan.jobs[:4]] == [
-        "lr2.5e-4_bsz64_stable",
-        "lr2.5e-4_bsz64_cooldown",
-        "lr2.5e-4_bsz128_stable",
-        "lr2.5e-4_bsz128_cooldown",
-    ]
+    names = [f"lr2.5e-4_bsz{n}_{s}" for n in (64, 128) for s in ("stable", "cooldown")]
+    assert [job.name for job in plan.jobs[:4]] == names
     cooldown = plan.jobs[3]
     # 50e9 // 4096 // 128 = 95367 iterations; 80 % of it, rounded to a save: 76000.
     path = "/out/lr2.5e-4_bsz128_stable/checkpoints/iter_76000"
@@ -92,8 +65,8 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     assert again == cooldown
 
 
-def test_typos_are_told_all_at_once_with_what_was_meant(bench: Bench) -> None:
-    found = bench.outcome(
+def test_typos_are_told_all_at_once_with_what_was_meant(compose: Compose) -> None:
+    composer = compose(
         "head",
         """
 sweep:
@@ -114,29 +87,11 @@ sweep:
               pattern: "a{b("
 """,
     )
-    said = "\n".join(str(error) for error in found.errors)
+    found = build_plan_outcome(composer=composer, parser=HouseParser("/cwd"))
+    said = "\n".join(map(str, found.errors))
     for words in (
-        "did you mean `fsdp`?",
-        "No sibling found matching pattern: stabble",
-        "did you mean `stable`?",
-        "did you mean `output_dir`?",
-        "does not compile",
+        "did you mean `fsdp`?", "No sibling found matching pattern: stabble",
+        "did you mean `stable`?", "did you mean `output_dir`?", "does not compile",
         "more job",
-    ):
+    ):  # fmt: skip
         assert words in said
-
-
-def test_a_rewritten_value_of_another_job_stays_text(bench: Bench) -> None:
-    plan = bench.plan(
-        "head",
-        """
-sweep:
-  configs:
-    - stage: a
-      backend.megatron.load: "it's ${oc.eval:'1+1'} \\\\${oc.env:HOME} x"
-    - stage: b
-      backend.megatron.load: "{sibling.a.backend.megatron.load}!"
-""",
-    )
-    text = r"it's 2 \${oc.env:HOME} x!"
-    assert plan.jobs[1].overrides == (f'backend.megatron.load="{text}"',)

@@ -76,12 +76,6 @@ def test_a_choice_of_ours_needs_no_entry_in_the_defaults(
     assert composer.base().select(key) == value
 
 
-def test_a_stage_may_choose_a_group_outside_the_defaults(tmp_path: Path) -> None:
-    composer = compose(write_tree(tmp_path, own=BARE))
-    job = composer.compose(["backend=python", "backend.script=a.py"], {})
-    assert job.select("backend.class_name") == "Python"
-
-
 @pytest.mark.parametrize("below", ["", "more"])
 def test_an_own_choice_wins_over_the_shipped_one(tmp_path: Path, below: str) -> None:
     (tmp_path / "more").mkdir()
