@@ -38,6 +38,10 @@ def _resolvers() -> None:
     use_resolvers()
 
 
+def made_by(composer: FakeComposer, source: PlanSource | None = None) -> Plan:
+    return build_execution_plan(source, composer=composer, parser=FakeParser())
+
+
 def outcome(sweep: Sweep | None, **changes: Any) -> PlanOutcome:
     composer = FakeComposer({**CONFIG, **changes}, sweep, GROUPS)
     return build_plan_outcome(composer=composer, parser=FakeParser())
@@ -194,7 +198,7 @@ def test_the_same_ring_in_many_families_is_told_once() -> None:
 def test_a_failing_plan_is_raised_with_every_error() -> None:
     composer = FakeComposer(CONFIG, {"params": {"backend.lrr": [1, 2, 3]}})
     with pytest.raises(ValidationFailed, match="the plan has 1 error") as caught:
-        build_execution_plan(composer=composer, parser=FakeParser())
+        made_by(composer)
     (error,) = caught.value.problems
     assert error.where == "backend.lrr"
     assert error.message == "is not in the config (and for 2 more jobs)"
@@ -221,10 +225,7 @@ def test_a_plan_keeps_where_it_came_from() -> None:
         "config_ref": "experiments/dense", "config_dir": "/c", "overrides": ("a=1",),
         "created_at": 5.0, "environment": {"HOME": "d"},
     }  # fmt: skip
-    composer = FakeComposer(CONFIG, LR)
-    plan = build_execution_plan(
-        PlanSource(**told), composer=composer, parser=FakeParser()
-    )
+    plan = made_by(FakeComposer(CONFIG, LR), PlanSource(**told))
     assert {key: getattr(plan, key) for key in told} == told
     assert (plan.name, plan.base_output_dir) == ("dense", "/out")
 
@@ -236,8 +237,7 @@ def test_the_state_dir_is_said_or_configured(
     given: str, configured: str | None, wanted: str
 ) -> None:
     own = {"monitoring": {"state_dir": configured}, "ui": {"theme": "light"}}
-    composer, source = FakeComposer({**CONFIG, **own}), PlanSource(state_dir=given)
-    plan = build_execution_plan(source, composer=composer, parser=FakeParser())
+    plan = made_by(FakeComposer({**CONFIG, **own}), PlanSource(state_dir=given))
     assert (plan.state_dir, plan.ui) == (wanted, {"theme": "light"})
 
 
@@ -280,7 +280,7 @@ def test_far_siblings_are_composed_again() -> None:
         {"params": {**each, "stage": "stable"}, "defaults": save},
         {"params": {**each, "stage": "cooldown"}, "defaults": load},
     ]})  # fmt: skip
-    plan = build_execution_plan(composer=composer, parser=FakeParser())
+    plan = made_by(composer)
     assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
     assert len(composer.asked) == 210
 

@@ -24,13 +24,8 @@ from autoexp_tui.sweep.points import SweepPoint
 
 Sweep = Mapping[str, Any]
 
-STAGES = {
-    "type": "list",
-    "configs": [
-        {"stage": "stable", "iters": 10},
-        {"stage": "cooldown", "iters": 12, "load": "{sibling.stable.output_dir}"},
-    ],
-}
+LATER = {"stage": "cooldown", "iters": 12, "load": "{sibling.stable.output_dir}"}
+STAGES = {"type": "list", "configs": [{"stage": "stable", "iters": 10}, LATER]}
 CROSSED = {"groups": [{"params": {"lr": [1, 2], "batch": [64, 128]}}, STAGES]}
 
 
@@ -46,9 +41,8 @@ def refusal(found: Families, pattern: str, at: int) -> SiblingNotFound:
 
 
 HAND = [
-    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "stable"}),
-    SweepPoint(parameters={"backend.megatron.lr": 1e-4, "stage": "cooldown"}),
-    SweepPoint(parameters={"backend.megatron.lr": 5e-4, "stage": "stable"}),
+    SweepPoint(parameters={"backend.megatron.lr": lr, "stage": stage})
+    for lr, stage in ((1e-4, "stable"), (1e-4, "cooldown"), (5e-4, "stable"))
 ]
 
 
@@ -81,25 +75,15 @@ def listed(*branches: object) -> Sweep:
 
 
 RATES = {"params": {"lr": [1, 2]}}
-NESTED = {
-    "groups": [RATES, {"configs": [{"stage": "stable"},
-                                   {"params": {"scale": [6, 12]},
-                                    "defaults": {"stage": "cooldown"}},
-                                   {"params": {"scale": [6, 12]},
-                                    "defaults": {"stage": "evaluate"}}]}]
-}  # fmt: skip
+SCALED = [{"params": {"scale": [6, 12]}, "defaults": {"stage": stage}}
+          for stage in ("cooldown", "evaluate")]  # fmt: skip
+NESTED = {"groups": [RATES, {"configs": [{"stage": "stable"}, *SCALED]}]}
 REPORT = listed({"groups": [RATES, STAGES]}, "report")
 BY_LABEL = listed(*({**RATES, "defaults": {"stage": stage}} for stage in "ab"))
 ALONE = listed(*({"groups": [{"params": {"lr": [lr]}}, STAGES]} for lr in (1, 7)))
-SHARED = listed(
-    {"groups": [RATES, listed("t")]},
-    {"groups": [RATES, STAGES]},
-    {"groups": [RATES, listed("f")]},
-)
-KINDS = listed(
-    {"configs": [{"kind": 1, "n": 1}]},
-    {"configs": [{"kind": 2.5, "n": 2.5}, {"kind": "z", "n": "z"}]},
-)
+SHARED = listed(*({"groups": [RATES, of]} for of in (listed("t"), STAGES, listed("f"))))
+NUMBERS = [{"kind": one, "n": one} for one in (1, 2.5, "z")]
+KINDS = listed({"configs": NUMBERS[:1]}, {"configs": NUMBERS[1:]})
 ZIP = {"type": "zip", "params": {"stage": ["a", "b"], "steps": [10, 20]}}
 WHOLE = listed("stable2", "stable", "x")
 
