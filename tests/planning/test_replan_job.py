@@ -71,10 +71,6 @@ def test_a_value_that_was_not_swept_is_told_with_the_plan_s(bench: Bench) -> Non
     assert made.planned["backend.iters"] == 100
     assert made.rules == job.rules != ""
     assert made.own_rules is None
-
-
-def test_further_overrides_may_set_rules(bench: Bench) -> None:
-    job = bench.plan.jobs[0]
     both = job, bench.again(job, "monitoring.extracts=[gone]")
     extracted = [bench.plan.rules_of(one).log_events[0].extract_groups for one in both]
     assert extracted == [{"path": "1"}, {"gone": "1"}]
@@ -105,9 +101,6 @@ def test_families_that_join_are_numbered_anew(own: str, named: list[str]) -> Non
     jobs = builders.job("x", family="f0"), builders.job("y", 1, family=own)
     made = join_plan(builders.plan(*jobs), family="f3", families=7)
     assert [one.family for one in made.jobs] == named
-
-
-def test_only_jobs_without_a_stage_are_given_one() -> None:
     jobs = builders.job("x"), builders.job("y", 1, stage="own")
     made = join_plan(builders.plan(*jobs), family="", families=1, stage="train")
     assert [one.stage for one in made.jobs] == ["train", "own"]

@@ -232,9 +232,6 @@ def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:
     config = {"lr": 1, "start_conditions": [], "_meta": {"note": "x"}}
     found, _ = holes({"configs": [config], "filter": "lr > 1"})
     assert dict(found[0].parameters) == {"lr": 1}
-
-
-def test_a_filter_that_needed_the_config_leaves_a_hole_too() -> None:
     mark = DeferredFilter("${x} > 1", "sweep.filter")
     found, _ = holes({"params": {"lr": [1, 2]}}, {1: mark})
     assert [(one.parameters, one.filter) for one in found] == [({"lr": 2}, "${x} > 1")]
