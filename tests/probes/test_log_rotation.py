@@ -1,4 +1,4 @@
-"""Logs that are rotated, cut, swapped or unreachable: no line twice, none missing."""
+"""The log reader: whole lines and new bytes only, whatever becomes of the file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.probes.log_reader import MOST_BYTES
-from tests.probes.test_log_reader import Log
+from autoexp_tui.engine.ports import LogChunk, LogCursor
+from autoexp_tui.probes.log_reader import MOST_BYTES, LogReader
+
+
+class Log:
+    """A log and its reader, with a cursor as the engine keeps it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.reader = LogReader()
+        self.offset = 0
+
+    def append(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def read(self, limit: int = MOST_BYTES, *, final: bool = False) -> LogChunk | None:
+        chunk = self.reader.read(LogCursor(
+            job="job", attempt=1, run=0, path=str(self.path), offset=self.offset,
+            limit=limit, final=final,
+        ))  # fmt: skip
+        if chunk is not None:
+            self.offset = chunk.offset + len(chunk.data)
+        return chunk
+
+    def chunk(self) -> LogChunk:
+        """What there must be to read."""
+        found = self.read()
+        assert found is not None
+        return found
+
+    def text(self, limit: int = MOST_BYTES, *, final: bool = False) -> bytes | None:
+        chunk = self.read(limit, final=final)
+        return None if chunk is None else chunk.data
 
 
 @pytest.fixture
@@ -201,3 +233,92 @@ def test_a_look_costs_three_calls(log: Log, monkeypatch: pytest.MonkeyPatch) -> 
         count(name)
     assert log.read() is not None
     assert made == {"open": 1, "fstat": 1, "pread": 1}
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Log:
+    return Log(tmp_path / "job.out")
+
+
+def test_only_new_bytes_are_read_and_the_next_engine_goes_on(fresh: Log) -> None:
+    fresh.append(b"one\n")
+    assert fresh.text() == b"one\n"
+    assert fresh.read() is None
+    fresh.reader = LogReader()
+    fresh.append(b"two\n")
+    assert fresh.read() == LogChunk(
+        job="job", attempt=1, run=0, offset=4, data=b"two\n", size=8
+    )
+
+
+def test_half_a_line_is_held_back_until_it_is_whole(fresh: Log) -> None:
+    fresh.append(b"whole\nha")
+    assert fresh.text() == b"whole\n"
+    assert fresh.read() is None
+    fresh.append(b"lf\n 1%\r 2%\r 3")
+    assert fresh.text() == b"half\n 1%\r 2%\r"  # states of a progress bar are lines
+
+
+def test_the_end_of_an_ended_run_counts_as_a_line_within_the_limit(fresh: Log) -> None:
+    fresh.append(b"aaa\nbbb\nccc")
+    read = [fresh.text(6, final=True) for _ in range(4)]
+    assert read == [b"aaa\n", b"bbb\n", b"ccc", None]
+
+
+def test_a_line_longer_than_the_limit_comes_in_pieces(fresh: Log) -> None:
+    fresh.append(b"x" * 25 + b"\n")
+    pieces = [b"x" * 10, b"x" * 10, b"x" * 5 + b"\n"]
+    assert [fresh.text(10), fresh.text(10), fresh.text(10)] == pieces
+
+
+def test_one_read_is_bounded_whatever_was_asked_for(fresh: Log) -> None:
+    fresh.append(b"line\n" * 500_000)
+    assert MOST_BYTES - 5 <= len(fresh.text(1 << 30) or b"") <= MOST_BYTES
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+@pytest.mark.parametrize(
+    "data", [b"", b"new\n", b"other file\n", b"other file\nmore\n"]
+)
+def test_another_log_is_read_anew(
+    fresh: Log, data: bytes, *, is_replaced: bool
+) -> None:
+    fresh.append(b"first file\n")
+    fresh.read()
+    other = fresh.path.with_name("other") if is_replaced else fresh.path
+    other.write_bytes(data)
+    os.replace(other, fresh.path)
+    chunk = fresh.chunk()
+    assert (chunk.offset, chunk.data, chunk.reset) == (0, data, True)
+    assert fresh.read() is None
+
+
+def test_a_hole_in_a_log_is_not_read(fresh: Log) -> None:
+    fresh.append(b"one\n")
+    assert fresh.text() == b"one\n"
+    with fresh.path.open("r+b") as file:
+        file.seek(10 << 30)
+        file.write(b"two\n")
+    chunk = fresh.chunk()
+    assert chunk.data.lstrip(b"\0") == b"two\n"
+    assert chunk.offset - chunk.hole == len(b"one\n")
+    assert fresh.read() is None
+    os.truncate(fresh.path, 20 << 30)
+    chunk = fresh.chunk()
+    assert (chunk.data, chunk.offset) == (b"", 20 << 30)
+    assert fresh.read() is None
+
+
+def test_what_is_no_file_is_an_error_and_blocks_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(OSError, match="not a regular file"):
+            Log(path).read(100)
+
+
+def test_a_tail_is_the_end_of_the_log_and_begins_with_a_character(fresh: Log) -> None:
+    path = str(fresh.path)
+    assert fresh.reader.tail(path, 10) == ""
+    fresh.append("one\ntwo\né".encode())
+    wanted = {1: "", 2: "é", 6: "two\né"[-5:], 1000: "one\ntwo\né"}
+    assert {size: fresh.reader.tail(path, size) for size in wanted} == wanted
