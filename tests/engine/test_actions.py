@@ -16,8 +16,18 @@ from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from tests.engine.bench import Bench, alone, killed_at_any_write
-from tests.engine.parts import again, done, finds, on_end, on_save
-from tests.engine.runs import CRASH, OK, saving, says, writes
+from tests.engine.parts import (
+    CRASH,
+    OK,
+    again,
+    done,
+    finds,
+    on_end,
+    on_save,
+    saving,
+    says,
+    writes,
+)
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 

@@ -15,8 +15,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.text.spelling import clock_time
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import on_end
-from tests.engine.runs import CRASH, LONG, OK, says, writes
+from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import Write
 

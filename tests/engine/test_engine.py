@@ -17,8 +17,7 @@ from autoexp_tui.model.rules import Anomalies, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import again, done, finds, on_end
-from tests.engine.runs import CRASH, LONG, OK, says, writes
+from tests.engine.parts import CRASH, LONG, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import Fault, RunScript, Write
 from tests.support.sim_world import Recompose

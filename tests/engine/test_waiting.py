@@ -17,8 +17,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.states import Result
 from tests.engine.bench import Bench
-from tests.engine.parts import again, done, finds, on_end
-from tests.engine.runs import CRASH, LONG, OK, says, writes
+from tests.engine.parts import CRASH, LONG, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
 
