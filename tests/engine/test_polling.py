@@ -1,0 +1,394 @@
+"""What is looked at, how often, and what is said of what does not answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.engine import log_poller, telemetry
+from autoexp_tui.engine.adaptive_poller import AdaptivePoller
+from autoexp_tui.engine.mount_workers import MountWorkers
+from autoexp_tui.engine.observations import FactsSeen, LogRead, LogsRead, Observation
+from autoexp_tui.engine.poller import (
+    COLD_SECONDS,
+    COMMAND_SECONDS,
+    MOST_COMMAND_SECONDS,
+    MOST_COMMANDS,
+    FactPoller,
+)
+from autoexp_tui.engine.ports import LogChunk, LogCursor
+from autoexp_tui.model.facts import (
+    CommandKey,
+    CommandResult,
+    Fact,
+    FileStat,
+    OutsideKey,
+    StatKey,
+)
+from tests.engine.bench import Bench
+from tests.engine.parts import says
+from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
+from tests.support.inline_pool import InlinePool
+from tests.support.sim_world import Logs
+
+
+# ------------------------------------------------------------------- when it is due
+def settle(poller: AdaptivePoller[str], key: str, outcome: object, now: float) -> None:
+    changed = poller.is_news(key, outcome)
+    poller.settle(key, now, changed=changed, shortest=1.0, longest=16.0, factor=2)
+
+
+def look(poller: AdaptivePoller[str], *values: object) -> list[float]:
+    """The moments at which `a` is looked at, when it says these values."""
+    times: list[float] = []
+    for value in values:
+        times.append(poller.next_at() or 0.0)
+        assert list(poller.take_due(times[-1])) == ["a"]
+        settle(poller, "a", value, times[-1])
+    return times
+
+
+def watching(*keys: str, now: float = 0.0) -> AdaptivePoller[str]:
+    poller: AdaptivePoller[str] = AdaptivePoller()
+    for key in keys:
+        poller.want(key, now, 1.0)
+    return poller
+
+
+def test_what_rests_is_looked_at_ever_more_seldom_until_it_changes_or_is_wanted() -> (
+    None
+):
+    poller = watching("a")
+    times = look(poller, *["same"] * 8)
+    assert [b - a for a, b in pairwise(times)] == [1.0, 2.0, 4.0, 8.0, *[16.0] * 3]
+    (last,) = look(poller, "other")
+    assert poller.next_at() == last + 1.0
+    last = look(poller, *["other"] * 8)[-1]
+    poller.want("a", last + 0.25, 1.0)
+    assert poller.next_at() == last + 1.0
+    poller.hurry(last + 0.5, "a")
+    poller.hurry(last + 0.5, "unknown")
+    assert look(poller, None) == [last + 0.5]
+
+
+def test_a_look_takes_what_is_wanted_and_due_soon_up_to_so_many() -> None:
+    poller = watching("b", now=1.0)
+    poller.want("c", 1.2, 1.0)
+    poller.want("a", 1.3, 1.0)
+    assert list(poller.take_due(0.9, slack=0.25)) == []
+    assert list(poller.take_due(1.0, slack=0.25)) == ["b", "c"]
+    poller = watching(*"abc")
+    assert list(poller.take_due(0.0, most=2)) == ["a", "b"]
+    assert list(poller.take_due(0.0, most=2)) == ["c"]
+    poller = watching("a", "b")
+    assert list(poller.take_due(0.0, lambda key: key == "b")) == ["b"]
+    assert list(poller.entries) == ["b"]
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30))
+def test_nothing_is_lost_and_nothing_is_twice_under_way(keys: list[str]) -> None:
+    poller = watching()
+    under_way: set[str] = set()
+    for now, key in enumerate(keys):
+        poller.want(key, float(now), 1.0)
+        for one in under_way:
+            poller.hurry(float(now), one)
+        taken = list(poller.take_due(float(now)))
+        assert len(taken) == len(set(taken))
+        assert not under_way & set(taken)
+        under_way |= set(taken)
+        assert poller.next_at() is None or under_way < poller.entries.keys()
+        if now % 2 and under_way:
+            done = min(under_way)
+            under_way.discard(done)
+            settle(poller, done, None, float(now))
+    for done in under_way:
+        settle(poller, done, None, 100.0)
+    assert set(poller.take_due(1_000.0)) == set(keys)
+
+
+# -------------------------------------------------------------- files and commands
+@dataclass
+class World:
+    """A source that counts, and a poller over it on a clock of our own."""
+
+    keys: Sequence[OutsideKey]
+    seconds: float = 0.0
+    """What a command takes."""
+    now: float = 0.0
+    sizes: dict[str, int] = field(default_factory=dict)
+    asked: Counter[OutsideKey] = field(default_factory=Counter)
+    seen: list[Observation] = field(default_factory=list)
+    pool: InlinePool = field(default_factory=InlinePool)
+    noted: int = 0
+
+    def __post_init__(self) -> None:
+        self.wanted = set(self.keys)
+        self.poller = FactPoller(
+            self, self.pool, self.pool, lambda path: path[:2], self.seen.append
+        )
+        self.want(*self.keys)
+
+    def want(self, *keys: OutsideKey) -> None:
+        self.poller.want(keys, self.now, 1.0)
+
+    def observe(self, key: OutsideKey) -> Fact:
+        self.asked[key] += 1
+        if isinstance(key, CommandKey):
+            self.now += self.seconds
+            return Fact(CommandResult(1), self.now)
+        assert isinstance(key, StatKey)
+        return Fact(FileStat(True, self.sizes.get(key.path, 0)), self.now)
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        return map(self.observe, keys)
+
+    def pass_(self, seconds: float) -> None:
+        """Let time pass as an engine does that commits each half second."""
+        end = self.now + seconds
+        self.look()
+        while self.now < end:
+            self.now += 0.5
+            self.look()
+
+    def look(self) -> None:
+        utc = 1_000.0 + self.now
+        self.poller.look(self.now, utc, self.wanted.__contains__)
+        while self.pool.step():
+            pass
+        for one in self.facts[self.noted :]:
+            self.poller.note(one, self.now, 1.0)
+        self.noted = len(self.facts)
+        self.poller.look(self.now, utc, self.wanted.__contains__)
+
+    def looks_in(self, seconds: float) -> int:
+        self.asked.clear()
+        self.pass_(seconds)
+        return self.asked.total()
+
+    @property
+    def facts(self) -> list[FactsSeen]:
+        return [one for one in self.seen if isinstance(one, FactsSeen)]
+
+
+def files(number: int) -> list[OutsideKey]:
+    return [StatKey(f"/a/{n}") for n in range(number)]
+
+
+def test_a_few_files_are_looked_at_each_second_while_somebody_waits() -> None:
+    world = World(files(5))
+    world.pass_(60)
+    assert 18 <= world.looks_in(4) <= 25
+    world.wanted.clear()
+    world.pass_(2)
+    assert world.looks_in(60) == 0
+
+
+def test_many_files_that_rest_are_looked_at_seldom() -> None:
+    world = World(files(10_000))
+    world.pass_(120)
+    looks = world.looks_in(30)
+    assert 10_000 * 30 / COLD_SECONDS <= looks <= 10_000 * 30 / (COLD_SECONDS * 0.7)
+
+
+def test_among_many_a_file_that_changes_or_is_wanted_anew_is_looked_at() -> None:
+    world = World(files(1_000))
+    world.pass_(60)
+    world.asked.clear()
+    world.want(StatKey("/a/6"))
+    world.pass_(1.0)
+    assert world.asked[StatKey("/a/6")] == 1
+    for n in range(30):
+        if n == 20:
+            world.asked.clear()
+        world.sizes["/a/7"] = n
+        world.pass_(1)
+    assert world.asked[StatKey("/a/7")] >= 9
+    assert world.asked[StatKey("/a/8")] <= 1
+
+
+def test_an_answer_comes_in_small_parts() -> None:
+    world = World(files(3_500))
+    for _ in range(5):
+        world.look()
+    parts = [len(one.facts) for one in world.facts]
+    assert parts[:4] == [1_000, 1_000, 1_000, 500]
+
+
+def command(name: str = "c", timeout: float = 30.0) -> CommandKey:
+    return CommandKey((name,), timeout)
+
+
+def gaps(world: World, seconds: float) -> list[float]:
+    """How long the command rested between its runs."""
+    times: list[float] = []
+    end = world.now + seconds
+    while world.now < end:
+        times += [world.now] * world.looks_in(0.5)
+    return [b - a for a, b in pairwise(times)]
+
+
+def test_a_command_that_keeps_failing_is_asked_ever_more_seldom_until_wanted() -> None:
+    world = World([command()])
+    rests = gaps(world, 3_000)
+    assert rests[0] <= 2 * COMMAND_SECONDS + 1
+    assert rests == sorted(rests) or rests[-1] >= MOST_COMMAND_SECONDS * 0.7
+    assert MOST_COMMAND_SECONDS * 0.7 <= max(rests) <= MOST_COMMAND_SECONDS + 1
+    world.want(command())
+    assert world.looks_in(COMMAND_SECONDS + 1) == 1
+
+
+def test_a_slow_command_rests_longer_than_it_takes() -> None:
+    assert min(gaps(World([command()], seconds=20.0), 600)) >= 60.0
+
+
+def test_a_few_commands_run_at_a_time_and_those_that_hang_do_not_count() -> None:
+    hanging = [command(f"h{n}", timeout=5.0) for n in range(MOST_COMMANDS)]
+    world = World([*hanging, command("fine")])
+    world.pool.held = {f"command {key}" for key in hanging}
+    world.pass_(10)
+    assert len(world.pool.pending) == MOST_COMMANDS
+    assert world.asked[command("fine")] == 0
+    world.pass_(10)
+    assert world.asked[command("fine")] >= 1
+    told = [fact.error for one in world.facts for key, fact in one.facts if fact.error]
+    assert told == [f"no answer from h{n}" for n in range(MOST_COMMANDS)]
+
+
+# ---------------------------------------------------------------------------- logs
+LINE = b"iteration 10/100 | lm loss: 2.5\n"
+QUIET = RunScript(seconds=1e6, writes=(Write(at=1.0, data=LINE),))
+GROWS = RunScript(
+    seconds=1e6, writes=tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
+)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each job's log was asked for."""
+    counted: Counter[str] = Counter()
+    original = Logs.read
+
+    def read(self: Logs, at: LogCursor) -> LogChunk | None:
+        counted[at.job] += 1
+        return original(self, at)
+
+    monkeypatch.setattr(Logs, "read", read)
+    return counted
+
+
+def logging(*scripts: RunScript) -> Bench:
+    """Jobs `j0`, `j1`, ... of these scripts."""
+    jobs = [job(f"j{n}", n) for n in range(len(scripts))]
+    return Bench(plan(*jobs), {f"j{n}": [[one]] for n, one in enumerate(scripts)})
+
+
+def read_in(bench: Bench, seconds: float, reads: Counter[str], after: float) -> None:
+    """Count what is read within so many seconds, after some."""
+    bench.run(after)
+    reads.clear()
+    bench.run(seconds)
+
+
+def test_of_a_hundred_quiet_logs_some_seven_are_read_a_second(
+    reads: Counter[str],
+) -> None:
+    read_in(logging(*[QUIET] * 100), 60, reads, after=60)
+    assert 300 <= reads.total() <= 600
+    assert set(reads.values()) <= {3, 4, 5, 6}
+
+
+def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
+    reads: Counter[str],
+) -> None:
+    read_in(logging(GROWS, QUIET), 60, reads, after=60)
+    assert reads["j0"] >= 58
+    assert reads["j1"] <= 6
+
+
+def test_very_many_growing_logs_share_their_looks_but_each_is_read_often_enough(
+    monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
+) -> None:
+    monkeypatch.setattr(log_poller, "BUSY_JOBS", 10)
+    bench = logging(*[GROWS] * 40)
+    read_in(bench, 40, reads, after=60)
+    assert (len(reads), set(reads.values()) <= {9, 10, 11}) == (40, True)
+    monkeypatch.setattr(log_poller, "BUSIEST_SECONDS", 2.0)
+    read_in(bench, 20, reads, after=5)
+    assert (len(reads), set(reads.values()) <= {9, 10, 11}) == (40, True)
+
+
+def test_a_log_that_is_seen_to_change_is_read_at_once_while_its_job_runs() -> None:
+    later = says(100.2, "iteration 20/100 | lm loss: 2.0")
+    bench = logging(RunScript(seconds=120.0, writes=(*QUIET.writes, later)))
+    bench.run(99)
+    path = bench.job("j0").attempts[-1].log_path
+    assert bench.engine._poller.logs.wake([path])
+    bench.run(2.5)
+    assert bench.live().step == 20
+    bench.reach(30, j0="COMPLETED")
+    assert not bench.engine._poller.logs.wake([path])
+
+
+def test_the_rest_of_an_ended_run_s_log_is_read_at_once() -> None:
+    last = says(119.9, "iteration 99/100 | lm loss: 1.0")
+    bench = logging(RunScript(seconds=120.0, writes=(*QUIET.writes, last)))
+    bench.files.watch(lambda _: None)  # nobody sees it change
+    bench.reach(124, j0="COMPLETED")
+    noted = bench.job("j0").noted
+    assert (noted and noted.step) == 99
+
+
+def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
+    monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
+) -> None:
+    monkeypatch.setattr(log_poller, "LOOK_BYTES", 2 * len(LINE))
+    bench = logging(*[QUIET] * 5)
+    bench.until(
+        lambda: all(live and live.step == 10 for live in bench.snapshots[-1].live), 10
+    )
+    assert max(reads.values()) - min(reads.values()) <= 3
+
+
+def test_one_look_reads_no_more_than_the_patterns_can_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_poller, "LOOK_WORK", 2 * len(LINE) * 600)
+    bench = logging(QUIET)
+    bench.files.append("/log", LINE)
+    got: list[LogRead] = []
+    workers = MountWorkers(
+        "logs",
+        bench.pool,
+        lambda _: "/",
+        partial(log_poller.read_logs, bench.world.log_source()),
+        lambda reads: LogsRead(reads=tuple(reads)),
+        lambda one: got.extend(one.reads) if isinstance(one, LogsRead) else None,
+    )
+    cursors = [
+        LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
+        for n in range(5)
+    ]
+    workers.send((at.job, at.path, at) for at in cursors)
+    workers.tend(0.0, 0.0)
+    while bench.pool.step():
+        pass
+    assert len(got) == 2
+
+
+def test_a_backlog_is_worked_off_without_waiting_for_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(telemetry, "LOG_CHUNK", 10 * len(LINE))
+    lines = (f"iteration {n:2}/100 | lm loss: 2.5" for n in range(100))
+    bench = logging(RunScript(seconds=1e6, writes=(says(1.0, *lines),)))
+    bench.run(4)
+    assert bench.live().step == 99
