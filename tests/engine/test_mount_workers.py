@@ -1,13 +1,15 @@
-"""Looks by file system: what hangs holds up nobody else."""
+"""Looks by file system: what hangs holds up nobody else, and what waits says so."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.engine.dispatcher import MOST_SENDING
 from autoexp_tui.engine.mount_workers import (
     FAULT_SECONDS,
     MOST_BATCHES,
@@ -16,8 +18,12 @@ from autoexp_tui.engine.mount_workers import (
 )
 from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.engine.ports import Pool
+from autoexp_tui.events import events
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.probes.pools import ThreadPool
+from tests.engine.bench import Bench
+from tests.engine.parts import says, writes
+from tests.model.builders import job, plan
 from tests.support.inline_pool import InlinePool
 
 WAIT = 20.0
@@ -28,27 +34,33 @@ def place_of(path: str) -> str:
     return "/" + path.split("/")[1]
 
 
-@dataclass
 class Disk:
     """Answers with the path; paths that begin with one of `hanging` do not return."""
 
-    hanging: set[str] = field(default_factory=set)
-    back: threading.Event = field(default_factory=threading.Event)
-    told: list[str] = field(default_factory=list)
-    silent: dict[str, float] = field(default_factory=dict)
-    """Path -> since when nothing is known of it."""
-    places: list[tuple[str, bool]] = field(default_factory=list)
-    """Mount points and whether they answer, as it was posted."""
-    asked: list[str] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    heard: threading.Condition = field(default_factory=threading.Condition)
+    def __init__(self, pool: Pool, *hanging: str, broken: str = "") -> None:
+        self.hanging = set(hanging)
+        self.broken = broken
+        self.back = threading.Event()
+        self.heard = threading.Condition()
+        self.asked: list[str] = []
+        self.told: list[str] = []
+        self.silent: dict[str, float] = {}
+        """Path -> since when nothing is known of it."""
+        self.places: list[tuple[str, bool]] = []
+        """Mount points and whether they answer, as it was posted."""
+        self.faults: list[str] = []
+        self.now = 0.0
+        looks = (self.read, self.report, self.post, self.silence)
+        self.workers: MountWorkers[str, str] = MountWorkers("t", pool, place_of, *looks)
 
     def read(self, items: Sequence[str]) -> Iterator[str]:
         for item in items:
             with self.heard:
                 self.asked.append(item)
                 self.heard.notify_all()
-            if any(item.startswith(prefix) for prefix in self.hanging):
+            if item == self.broken:
+                raise ValueError("a bug")
+            if item.startswith(tuple(self.hanging)):
                 self.back.wait(WAIT)
             yield item
 
@@ -61,10 +73,6 @@ class Disk:
     def silence(self, items: Sequence[str], silence: Silence, t: float) -> None:
         self.silent |= dict.fromkeys(items, silence.since)
 
-    def workers(self, pool: Pool, kind: str = "t") -> MountWorkers[str, str]:
-        looks = (self.read, self.report, self.post, self.silence)
-        return MountWorkers(kind, pool, place_of, *looks)
-
     def post(self, observation: Observation) -> None:
         if isinstance(observation, PlaceHeard):
             self.places.append((observation.place, observation.silence is None))
@@ -74,203 +82,218 @@ class Disk:
     def until(self, what: str, *paths: str) -> None:
         """Wait until these were `asked` or `told`."""
         with self.heard:
-            assert self.heard.wait_for(
-                lambda: set(paths) <= set(getattr(self, what)), WAIT
-            ), f"{getattr(self, what)}"
+            found: list[str] = getattr(self, what)
+            assert self.heard.wait_for(lambda: set(paths) <= set(found), WAIT), found
 
-
-@dataclass
-class Bench:
-    disk: Disk
-    workers: MountWorkers[str, str]
-    now: float = 0.0
-
-    def send(self, paths: Sequence[str]) -> None:
+    def send(self, *paths: str, after: float = 0.0) -> None:
         self.workers.send((path, path, path) for path in paths)
+        self.pass_(after)
 
     def pass_(self, seconds: float = 0.0) -> None:
         self.now += seconds
         self.workers.tend(self.now, 1_000.0 + self.now)
 
-    def silence(self) -> None:
-        """Let so much time pass that a look is stuck."""
+    def hang(self, *asked: str) -> None:
+        """These were asked, and so much time passes that a look is stuck."""
+        self.until("asked", *asked)
         for _ in range(3):
             self.pass_(SILENT_SECONDS / 2)
 
 
 @pytest.fixture
 def disk() -> Iterator[Disk]:
-    made = Disk()
+    """On threads; `/hung` hangs."""
+    pool = ThreadPool("test", 32)
+    made = Disk(pool, "/hung")
     yield made
     made.back.set()
-
-
-@pytest.fixture
-def bench(disk: Disk) -> Iterator[Bench]:
-    pool = ThreadPool("test", 32)
-    yield Bench(disk, disk.workers(pool))
-    disk.back.set()
     pool.close()
 
 
-def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
-    bench.send(["/hung/1", "/fine/1"])
-    bench.pass_()
-    bench.disk.until("told", "/fine/1")
-    bench.disk.until("asked", "/hung/1")
-    bench.send(["/fine/2"])
-    bench.pass_(1.0)
-    bench.disk.until("told", "/fine/2")
-    assert "/hung/1" not in bench.disk.told
+def test_other_file_systems_go_on_beside_one_that_hangs(disk: Disk) -> None:
+    disk.send("/hung/1", "/fine/1")
+    disk.until("told", "/fine/1")
+    disk.until("asked", "/hung/1")
+    disk.send("/fine/2", after=1.0)
+    disk.until("told", "/fine/2")
+    assert "/hung/1" not in disk.told
+    disk.pass_(3_600.0)  # an engine that slept calls nobody silent
+    assert disk.silent == {}
 
 
-def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
-    bench.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
-    bench.pass_()
-    bench.disk.until("asked", "/hung/a/b/c/1")
-    assert bench.disk.silent == {}
-    bench.silence()
-    assert bench.disk.silent == {"/hung/a/b/c/1": 1_000.0, "/hung/a/b/c/2": 1_000.0}
-
-
-def test_what_was_found_before_the_hang_is_told(bench: Bench) -> None:
-    bench.disk.hanging = {"/d/2"}
-    bench.send(["/d/1", "/d/2"])
-    bench.pass_()
-    bench.disk.until("asked", "/d/2")
-    bench.silence()
-    assert bench.disk.told == ["/d/1"]
-    assert list(bench.disk.silent) == ["/d/2"]
-
-
-def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(
-    bench: Bench,
+def test_what_does_not_answer_is_silent_and_what_was_found_before_it_told(
+    disk: Disk,
 ) -> None:
-    bench.disk.hanging = {"/home/u/link"}
+    disk.hanging = {"/d/2"}
+    disk.send("/d/1", "/d/2", "/d/3")
+    disk.until("asked", "/d/2")
+    disk.pass_()
+    assert (disk.silent, disk.told) == ({}, [])
+    disk.hang()
+    assert disk.told[:1] == ["/d/1"]
+    assert disk.silent == {"/d/2": 1_000.0, "/d/3": 1_000.0}
+
+
+def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(disk: Disk) -> None:
+    disk.hanging = {"/home/u/link"}
     links = [f"/home/u/link/run{n}/done" for n in range(MOST_BATCHES)]
     other = "/home/u/other/done"
-    bench.send([links[0], other])
-    bench.pass_()
-    bench.disk.until("asked", links[0])
-    bench.silence()
-    bench.disk.until("told", other)
+    disk.send(links[0], other)
+    disk.hang(links[0])
+    disk.until("told", other)
     for link in links[1:]:
-        bench.pass_()
-        bench.send([link])
-        bench.pass_()
-        bench.disk.until("asked", link)
-        bench.silence()
-    bench.send([other])
-    bench.pass_()
-    assert other in bench.disk.silent
-    assert bench.disk.places == [("/home", False)]
+        disk.pass_()
+        disk.send(link)
+        disk.hang(link)
+    disk.send(other)
+    assert other in disk.silent
+    assert disk.places == [("/home", False)]
 
 
-def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
+def test_a_place_that_hangs_for_good_costs_a_few_threads(disk: Disk) -> None:
     paths = [f"/hung/u{n}/x/y/done" for n in range(20)]
-    bench.send(paths)
+    disk.send(*paths)
     for n in range(MOST_BATCHES + 3):
-        bench.pass_()
-        bench.disk.until("asked", *paths[: min(n + 1, MOST_BATCHES)])
-        bench.silence()
-    assert len(bench.disk.asked) == MOST_BATCHES
-    assert set(bench.disk.silent) == set(paths)
-    late = "/hung/z/x/y/late"
-    bench.send([late])
-    bench.pass_()
-    assert late in bench.disk.silent
-    bench.disk.silent.clear()
-    bench.silence()
-    assert bench.disk.silent == {}
+        disk.pass_()
+        disk.hang(*paths[: min(n + 1, MOST_BATCHES)])
+    assert len(disk.asked) == MOST_BATCHES
+    assert set(disk.silent) == set(paths)
+    disk.send("/hung/z/x/y/late")
+    assert "/hung/z/x/y/late" in disk.silent
+    disk.silent.clear()
+    disk.hang()
+    assert disk.silent == {}
 
 
-def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
-    paths = ["/hung/a/b/c/1", "/hung/a/b/c/2"]
-    bench.send(paths)
-    bench.pass_()
-    bench.disk.until("asked", paths[0])
-    bench.silence()
-    bench.disk.hanging = set()
-    bench.disk.back.set()
-    bench.disk.until("told", paths[0])
-    bench.pass_()
-    bench.disk.until("told", *paths)
-    bench.pass_()
-    assert bench.disk.places == [("/hung", False), ("/hung", True)]
-    assert not any(map(bench.workers.holds, paths))
+def test_when_it_answers_again_everything_is_asked_anew(disk: Disk) -> None:
+    paths = ("/hung/a/b/c/1", "/hung/a/b/c/2")
+    disk.send(*paths)
+    disk.hang(paths[0])
+    disk.hanging = {"/nowhere"}
+    disk.back.set()
+    disk.until("told", paths[0])
+    disk.pass_()
+    disk.until("told", *paths)
+    disk.pass_()
+    assert disk.places == [("/hung", False), ("/hung", True)]
+    assert not any(map(disk.workers.holds, paths))
 
 
-def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
-    bench.disk.hanging = {"/hung"}
-    bench.send(["/hung/1"])
-    bench.pass_()
-    bench.disk.until("asked", "/hung/1")
-    bench.pass_(3_600.0)
-    assert bench.disk.silent == {}
-
-
-def test_a_slow_look_that_moves_on_is_not_silent() -> None:
-    disk = Disk()
+def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
     pool = InlinePool()
-    bench = Bench(disk, disk.workers(pool))
-    bench.send(["/slow/1"])
-    bench.pass_()
+    disk = Disk(pool, "/nowhere")
+    disk.send("/a/1")
+    disk.send("/a/1")
     pool.call(pool.pending[0])
-    for _ in range(4):
-        bench.pass_(SILENT_SECONDS / 2)
-    assert bench.disk.silent == {}  # the answer is there, and on its way
+    disk.hang("/a/1")
+    assert disk.silent == {}  # the answer is there, and on its way
     pool.deliver(pool.pending[0])
-    bench.pass_()
-    assert not bench.workers.holds("/slow/1")
-
-
-def test_what_is_under_way_is_not_sent_twice() -> None:
-    disk = Disk()
-    pool = InlinePool()
-    bench = Bench(disk, disk.workers(pool))
-    bench.send(["/a/1"])
-    bench.pass_()
-    bench.send(["/a/1"])
-    bench.pass_()
-    pool.drain()
-    bench.pass_()
-    pool.drain()
-    assert disk.asked == ["/a/1"]
-
-
-def test_what_was_answered_may_be_sent_again_at_once() -> None:
-    pool, disk = InlinePool(), Disk()
-    workers = disk.workers(pool)
-    for _ in range(3):
-        workers.send([("/home/a", "/home/a", "/home/a")])
-        workers.tend(0.0, 0.0)
+    disk.pass_()
+    assert not disk.workers.holds("/a/1")
+    assert (disk.asked, disk.told) == (["/a/1"], ["/a/1"])
+    disk.send("/a/1")
+    for _ in range(2):  # what was answered may be sent again at once
         pool.drain()
-    assert disk.told == ["/home/a"] * 3
+        disk.send("/a/1")
+    assert disk.told == ["/a/1"] * 3
 
 
 def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> None:
-    class Broken(Disk):
-        def read(self, items: Sequence[str]) -> Iterator[str]:
-            for item in items:
-                self.asked.append(item)
-                if item == "/a/2":
-                    raise ValueError("a bug")
-                yield item
-
-    disk = Broken()
     pool = InlinePool()
-    bench = Bench(disk, disk.workers(pool))
-    bench.send(["/a/1", "/a/2", "/a/3"])
+    disk = Disk(pool, "/nowhere", broken="/a/2")
+    disk.send("/a/1", "/a/2", "/a/3")
     for _ in range(3):
-        bench.pass_(1.0)
+        disk.pass_(1.0)
         pool.drain()
     assert disk.faults == ["t /a #1: ValueError: a bug"]
     assert disk.told == ["/a/1", "/a/3"]
-    assert bench.workers.holds("/a/2")
-    bench.pass_(FAULT_SECONDS)
+    assert disk.workers.holds("/a/2")
+    disk.pass_(FAULT_SECONDS)
     pool.drain()
     assert disk.asked == ["/a/1", "/a/2", "/a/3", "/a/2"]
+
+
+# ------------------------------------------------------------------ through an engine
+HUNG = FileExists(path="/scratch/done", timeout_seconds=60.0)
+FINE = FileExists(path="/home/done")
+
+
+@pytest.fixture
+def hung() -> Bench:
+    """A job waits for each file system, and one does not answer, for 30 s."""
+    waits = (job("h", start_conditions=(HUNG,)), job("f", 1, start_conditions=(FINE,)))
+    bench = Bench(plan(*waits), place_of=place_of)
+    bench.pool.held = {"facts /scratch"}
+    bench.run(30)
+    return bench
+
+
+def test_a_wait_says_who_does_not_answer_and_no_timeout_ends_it_meanwhile(
+    hung: Bench,
+) -> None:
+    before = len(hung.world.session.records)
+    hung.run(12)
+    why = hung.wait("h").why
+    assert why.code == "no_answer"
+    assert hung.words(why).startswith("no answer from /scratch for 42 s")
+    hung.run(158)
+    assert hung.state("h") == "WAITING"
+    assert len(hung.world.session.records) == before  # and it is not looked at again
+    hung.files.append("/home/done", b"x")
+    hung.reach(5, f="RUNNING")
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_person_is_told_once_and_no_longer_than_it_lasts(
+    hung: Bench, *, anew: bool
+) -> None:
+    assert hung.codes(events.WarningRaised) == hung.warned() == ["place_silent"]
+    hung.files.append("/scratch/done", b"x")
+    hung.pool.held.clear()
+    if anew:
+        hung.start()
+    hung.run(2)
+    assert not hung.warned()
+    hung.reach(5, h="COMPLETED")
+
+
+def test_what_was_there_before_is_not_known_while_nobody_answers() -> None:
+    both = (HUNG, FileExists(path="/home/never"))
+    bench = Bench(plan(job("h", start_conditions=both)), place_of=place_of)
+    bench.files.append("/scratch/done", b"x")
+    bench.run(5)
+    assert [s.result.value for s in bench.job("h").start if s] == ["pass", "wait"]
+    bench.pool.held = {"facts /scratch"}
+    bench.run(20)
+    status = bench.wait("h")
+    assert (status.result.value, status.why.code) == ("wait", "no_answer")
+
+
+def test_logs_elsewhere_are_read_beside_one_that_hangs() -> None:
+    places = ("/scratch", "/home")
+    jobs = [job(name, log_dir=f"{at}/l") for name, at in zip("ab", places, strict=True)]
+    script = writes(says(20.0, "iteration 10/100 | lm loss: 2.5"))
+    bench = Bench(plan(*jobs), {"a": [[script]], "b": [[script]]}, place_of=place_of)
+    bench.run(5)
+    bench.pool.held = {"logs /scratch"}
+    bench.run(40)
+    assert [bench.job(name).noted is None for name in "ab"] == [True, False]
+    assert bench.warned() == ["place_silent"]
+
+
+def test_submissions_that_hang_on_their_directories_hold_up_no_others() -> None:
+    slow = [job(f"h{n}", n, output_dir=f"/scratch/h{n}") for n in range(10)]
+    fine = [job(f"f{n}", 10 + n, output_dir=f"/home/f{n}") for n in range(3)]
+    bench = Bench(plan(*slow, *fine), place_of=place_of)
+    bench.engine.commit()
+    bench.pool.held = {
+        effect_id
+        for effect_id, pending in bench.engine.state.pending.items()
+        if isinstance(pending.effect, SubmitTasks)
+        and pending.effect.tasks[0][0].startswith("h")
+    }
+    assert len(bench.pool.held & set(bench.pool.pending)) == MOST_SENDING
+    bench.run(20)
+    assert {bench.state(spec.name) for spec in fine} == {"COMPLETED"}
+    bench.pool.held = set()
+    bench.until(lambda: set(bench.states().values()) == {"COMPLETED"}, 60)
