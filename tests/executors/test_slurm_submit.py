@@ -1,9 +1,10 @@
-"""What lies on disk before sbatch is run, and what its answers mean."""
+"""What lies on disk before sbatch is run, what its answers mean, and what it is asked
+of a plan before anything is sent."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,26 +22,25 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
     Unexplained,
 )
+from autoexp_tui.executors.slurm.check import check_cluster
 from autoexp_tui.executors.slurm.commands import Ran
-from autoexp_tui.executors.slurm.script import AROUND, read_template
+from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
-from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.specs import JobSpec, Plan, Resources, Scalar
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
+from tests.executors.slurm_scripted import (
+    CONFIG,
+    SILENT,
+    Answer,
+    ScriptedCommands,
+    fails,
+    says,
+)
+from tests.model.builders import job, plan
 
-
-class Sbatch:
-    """`Commands` whose sbatch ends as it is told to."""
-
-    def __init__(self, **ends: Any) -> None:
-        self.calls: Counter[str] = Counter()
-        self.ends: dict[str, Any] = {"status": 0, "stdout": "51\n"} | ends
-        self.sent: list[tuple[str, ...]] = []
-
-    def run(self, arguments: Sequence[str], timeout: float) -> Ran:
-        self.sent.append(tuple(arguments))
-        return Ran(arguments=tuple(arguments), **self.ends)
+MISSING = Ran(arguments=("?",), status=None, missing="sbatch is not here: load it")
 
 
 class Place:
@@ -48,7 +48,7 @@ class Place:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.clock = ManualClock()
+        self.sbatch = ScriptedCommands({})
         self.settings = SubmitSettings(
             wrapper=root / "wrapper.py",
             python="python3",
@@ -58,9 +58,11 @@ class Place:
             throttle=2,
         )
 
-    def submission(self, *jobs: str) -> Submission:
+    def send(self, *jobs: str, answer: Ran | None = None) -> SubmitAnswer:
         tasks = tuple(self.task(job) for job in jobs or ("train_lr0.1",))
-        return Submission(token="tok", session="k7f2", tasks=tasks)
+        submission = Submission(token="tok", session="k7f2", tasks=tasks)
+        self.sbatch.answers["sbatch"] = answer or says("51\n")
+        return Sender(self.settings, self.sbatch, ManualClock()).send(submission)
 
     def task(self, job: str) -> Task:
         return Task(
@@ -75,122 +77,102 @@ class Place:
             resources=Resources(options={"partition": "main"}),
         )
 
-    def send(self, submission: Submission, **ends: Any) -> SubmitAnswer:
-        self.sbatch = Sbatch(**ends)
-        return Sender(self.settings, self.sbatch, self.clock).send(submission)
-
-    def written(self, name: str) -> dict[str, Any]:
-        found = json.loads((self.root / "scripts" / "tok" / name).read_text())
+    def written(self, index: int) -> dict[str, Any]:
+        path = self.root / "scripts" / "tok" / f"{index}.json"
+        found = json.loads(path.read_text())
         assert isinstance(found, dict)
         return found
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+    return Place(tmp_path / "50%j")
 
 
 # ---------------------------------------------------------------------- what it sends
 def test_a_single_job_s_log_lies_where_the_wrapper_looks_for_it(place: Place) -> None:
-    place.send(place.submission())
-    (words,) = place.sbatch.sent
-    assert f"--output={place.root}/log/train_lr0.1/slurm-%j.out" in words
+    """A percent in its path is no pattern; all that is kept is private."""
+    place.send()
+    (words,) = place.sbatch.ran
+    root = str(place.root).replace("%", "%%")
+    assert f"--output={root}/log/train_lr0.1/slurm-%j.out" in words
     assert "--job-name=train_lr0.1-tok" in words
     assert words[-2:] == ("--partition=main", f"{place.root}/scripts/tok/job.sh")
-    assert place.written("0.json")["log_home"] == ""
+    assert place.written(0)["log_home"] == ""
+    kept = (place.root / "attempts", place.root / "scripts")
+    below = [path for home in kept for path in home.rglob("*") if path.is_dir()]
+    assert {path.stat().st_mode & 0o777 for path in (*kept, *below)} == {0o700}
 
 
 def test_an_array_s_logs_lie_apart_and_its_tasks_are_throttled(place: Place) -> None:
-    place.send(place.submission("a_train", "b_train", "c_train"))
-    (words,) = place.sbatch.sent
-    assert f"--output={place.root}/log/.arrays/tok/slurm-%A_%a.out" in words
-    assert "--array=0-2%2" in words
-    assert "--job-name=train-tok" in words
+    place.send("a_train", "b_train", "c_train")
+    (words,) = place.sbatch.ran
+    assert any(word.endswith("/log/.arrays/tok/slurm-%A_%a.out") for word in words)
+    assert {"--array=0-2%2", "--job-name=train-tok"} <= set(words)
     assert (place.root / "log" / ".arrays" / "tok").is_dir()
     assert (place.root / "attempts" / "b_train" / "2").is_dir()
 
 
-def test_what_a_session_keeps_of_a_submission_is_private_at_every_level(
+def test_a_task_file_tells_the_wrapper_all_it_needs_whenever_it_is_sent(
     place: Place,
 ) -> None:
-    place.send(place.submission())
-    kept = (place.root / "attempts", place.root / "scripts")
-    below = [path for home in kept for path in home.rglob("*") if path.is_dir()]
-    modes = {path.stat().st_mode & 0o777 for path in (*kept, *below)}
-    assert modes == {0o700}
-
-
-def test_a_task_file_tells_the_wrapper_all_it_needs(place: Place) -> None:
     place.settings = replace(place.settings, launcher=("srun", "--unbuffered"))
-    place.send(place.submission("a", "b"))
-    told = place.written("1.json")
-    assert told["command"] == [*AROUND, "srun", "--unbuffered", "python", "train.py"]
-    assert (told["job"], told["attempt"], told["index"]) == ("b", 2, 1)
-    assert (told["token"], told["nonce"], told["session"]) == ("tok", "tok", "k7f2")
-    assert (told["grace_seconds"], told["record_patience"]) == (7.0, 300.0)
-    assert told["log_home"] == f"{place.root}/log/.arrays/tok"
-    assert told["env"] == {"A": "b"}
-
-
-def test_sent_again_it_is_the_same_in_every_byte(place: Place) -> None:
-    files = ("0.json", "1.json", "job.sh")
-    taken = []
-    for _ in range(2):
-        place.send(place.submission("a", "b"))
-        folder = place.root / "scripts" / "tok"
-        taken.append([(folder / name).read_bytes() for name in files])
-    assert taken[0] == taken[1]
-
-
-def test_a_percent_in_the_path_of_the_logs_is_no_pattern(tmp_path: Path) -> None:
-    place = Place(tmp_path / "50%j")
-    place.send(place.submission())
-    (words,) = place.sbatch.sent
-    assert any("50%%j/log/train_lr0.1/slurm-%j.out" in word for word in words)
+    place.send("a", "b")
+    expected = {
+        "command": [*AROUND, "srun", "--unbuffered", "python", "train.py"],
+        "job": "b",
+        "attempt": 2,
+        "index": 1,
+        "env": {"A": "b"},
+        "token": "tok",
+        "nonce": "tok",
+        "session": "k7f2",
+        "grace_seconds": 7.0,
+        "record_patience": 300.0,
+        "log_home": f"{place.root}/log/.arrays/tok",
+    }
+    assert expected.items() <= place.written(1).items()
+    files = [place.root / "scripts" / "tok" / n for n in ("0.json", "1.json", "job.sh")]
+    before = [path.read_bytes() for path in files]
+    place.send("a", "b")
+    assert [path.read_bytes() for path in files] == before
 
 
 # ------------------------------------------------------------------------ its answers
 def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
-    one = place.send(place.submission(), stdout="51;cluster\n")
-    many = place.send(place.submission("a", "b"))
-    assert isinstance(one, Accepted)
-    assert isinstance(many, Accepted)
-    assert (one.executor_ids, many.executor_ids) == (("51",), ("51_0", "51_1"))
-    assert one.sent.startswith("sbatch --parsable")
-
-
-def fails(words: str, status: int = 1) -> dict[str, Any]:
-    return {"status": status, "stdout": "", "stderr": words and f"sbatch: {words}\n"}
+    found = place.send(answer=says("51;cluster\n")), place.send("a", "b")
+    ids = [one.executor_ids for one in found if isinstance(one, Accepted)]
+    assert ids == [("51",), ("51_0", "51_1")]
+    assert found[0].sent.startswith("sbatch --parsable")
 
 
 @pytest.mark.parametrize(
-    ("ends", "kind", "said"),
+    ("answer", "kind", "said"),
     [
-        (
-            {"status": None, "stdout": ""},
-            Uncertain,
-            "sbatch did not answer within 60 s",
-        ),
-        ({"stdout": "hello"}, Uncertain, "instead of a job id"),
-        (fails("error: Socket timed out on send/recv"), Uncertain, "Socket timed out"),
-        *((fails("", status), Unexplained, "no reason") for status in (1, 127, 255)),
-        (fails("error: AssocMaxSubmitJobLimit"), Busy, "AssocMaxSubmitJobLimit"),
-        (fails("error: invalid partition specified: main"), Rejected, "main"),
+        (SILENT, Uncertain, "sbatch did not answer within 60 s"),
+        (says("hello"), Uncertain, "instead of a job id"),
+        (fails("sbatch: error: Socket timed out"), Uncertain, "Socket timed out"),
+        *((says(status=n), Unexplained, "no reason") for n in (1, 127, 255)),
+        (fails("sbatch: error: AssocMaxSubmitJobLimit"), Busy, "AssocMaxSubmit"),
+        (fails("sbatch: error: invalid partition specified: x"), Rejected, "main"),
+        (MISSING, Rejected, "sbatch is not here"),
     ],
 )
 def test_an_answer_of_sbatch_is_told_with_what_was_sent(
-    place: Place, ends: dict[str, Any], kind: type, said: str
+    place: Place, answer: Ran, kind: type, said: str
 ) -> None:
-    answer = place.send(place.submission(), **ends)
-    assert isinstance(answer, kind)
-    assert not isinstance(answer, Accepted)
-    assert said in answer.message
-    assert answer.sent.startswith("sbatch ")
+    told = place.send(answer=answer)
+    assert isinstance(told, kind)
+    assert not isinstance(told, Accepted)
+    assert said in told.message
+    assert told.sent.startswith("sbatch ")
+    missing = answer is MISSING
+    assert (getattr(told, "cause", None) is Cause.SUBMIT_ERROR) == missing
 
 
 @pytest.mark.parametrize("status", [-9, 137], ids=["itself", "below a shell"])
 def test_an_sbatch_that_was_killed_is_in_doubt(place: Place, status: int) -> None:
-    answer = place.send(place.submission(), status=status, stdout="")
+    answer = place.send(answer=says(status=status))
     assert isinstance(answer, Uncertain)
     assert answer.message == "sbatch was killed by SIGKILL"
 
@@ -199,65 +181,138 @@ def test_an_sbatch_that_was_killed_is_in_doubt(place: Place, status: int) -> Non
 def test_an_sbatch_that_names_a_job_and_fails_is_in_doubt(
     place: Place, stderr: str
 ) -> None:
-    answer = place.send(place.submission(), status=1, stdout="51\n", stderr=stderr)
+    answer = place.send(answer=says("51\n", status=1, stderr=stderr))
     assert isinstance(answer, Uncertain)
 
 
 def test_complaints_beside_an_id_are_no_failure(place: Place) -> None:
     stderr = "sbatch: error: lua: 16 GB per GPU are recommended\n"
-    answer = place.send(place.submission(), stdout="51\n", stderr=stderr)
-    assert isinstance(answer, Accepted)
+    assert isinstance(place.send(answer=says("51\n", stderr=stderr)), Accepted)
 
 
 def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:
-    text = (
-        "sbatch: error: Batch job submission failed: Unable to contact slurm "
-        "controller (connect failure)\n"
-    )
-    answer = place.send(place.submission(), status=1, stdout="", stderr=text)
+    away = "Unable to contact slurm controller (connect failure)"
+    answer = place.send(answer=fails(f"sbatch: error: {away}"))
     assert isinstance(answer, Busy)
     assert answer.unreachable
 
 
-def test_a_missing_sbatch_is_told(place: Place) -> None:
-    answer = place.send(place.submission(), status=None, missing="sbatch is not here")
-    assert isinstance(answer, Rejected)
-    assert (answer.cause, answer.message) == (Cause.SUBMIT_ERROR, "sbatch is not here")
-
-
 # ---------------------------------------------------------------- what cannot be sent
-@pytest.mark.parametrize("blocked", ["scripts", "log", "attempts"])
-def test_a_directory_that_cannot_be_made_is_told_and_nothing_sent(
+@pytest.mark.parametrize("blocked", ["scripts", "log", "attempts", "own.sh"])
+def test_what_cannot_be_made_or_read_is_told_and_nothing_sent(
     place: Place, blocked: str
 ) -> None:
-    (place.root / blocked).write_text("in the way")
-    answer = place.send(place.submission())
+    place.root.mkdir()
+    if blocked == "own.sh":
+        template = str(place.root / blocked)
+        place.settings = replace(place.settings, template_path=template)
+    else:
+        (place.root / blocked).write_text("in the way")
+    answer = place.send()
     assert isinstance(answer, Rejected)
     assert answer.cause is Cause.SUBMIT_ERROR
     assert str(place.root / blocked) in answer.message
-    assert place.sbatch.sent == []
-
-
-def test_a_template_that_is_gone_is_told_and_nothing_sent(place: Place) -> None:
-    place.settings = replace(place.settings, template_path="/nowhere/job.sh")
-    answer = place.send(place.submission())
-    assert isinstance(answer, Rejected)
-    assert "/nowhere/job.sh" in answer.message
-    assert place.sbatch.sent == []
+    assert place.sbatch.ran == []
 
 
 def test_a_template_of_the_user_s_is_filled_in(place: Place) -> None:
+    place.root.mkdir()
     path = place.root / "own.sh"
     path.write_text('#!/bin/sh\ncd "{output_dir}" || exit 1\nexec {command}\n')
     place.settings = replace(place.settings, template_path=str(path))
-    place.send(place.submission())
+    place.send()
     text = (place.root / "scripts" / "tok" / "job.sh").read_text()
     assert f'cd "{place.root}/out/train_lr0.1" || exit 1\n' in text
     assert text.endswith("/scripts/tok/${SLURM_ARRAY_TASK_ID:-0}.json\n")
 
 
-def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "own.sh"
-    path.write_bytes(b"#!/bin/sh\n\xff {command}\n")
-    with pytest.raises(UsageError, match="it is no text"):
-        read_template(str(path))
+# ------------------------------------------------------------------- asked beforehand
+WOULD = says(
+    stderr="sbatch: Job 11 to start at 2026-11-20T18:50:49 using 1 processors on nodes "
+    "n1 in partition main\n"
+)
+UNSET = fails("scontrol: fatal: Could not establish a configuration source")
+
+
+def asking(name: str, **options: Scalar) -> JobSpec:
+    return replace(job(name), resources=Resources(options=options))
+
+
+def cluster(sbatch: Answer, scontrol: Answer | None = None) -> ScriptedCommands:
+    return ScriptedCommands({"scontrol": scontrol or says(CONFIG), "sbatch": sbatch})
+
+
+def with_template(path: str) -> Plan:
+    made = plan(asking("a"))
+    settings = {"template_path": path}
+    return replace(made, executor=replace(made.executor, settings=settings))
+
+
+def test_jobs_that_ask_for_the_same_are_one_question_about_where_and_when() -> None:
+    commands = cluster(WOULD)
+    jobs = [asking("a", mem="1G"), asking("b", mem="2G"), asking("c", mem="1G")]
+    one, two = check_cluster(plan(*jobs), commands).checks
+    assert (one.jobs, two.jobs) == (("a", "c"), ("b",))
+    sent = commands.ran_by("sbatch")
+    assert ["--test-only" in words for words in sent] == [True, True]
+    assert (one.verdict, one.nodes, one.partition) == ("taken", "n1", "main")
+    local = time.localtime(one.starts_at)
+    assert time.strftime("%Y-%m-%dT%H:%M:%S", local) == "2026-11-20T18:50:49"
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "where"),
+    [
+        (says(), "taken", None),
+        (fails("sbatch: error: AssocMaxSubmitJobLimit"), "not now", None),
+        (
+            fails("sbatch: error: invalid partition specified: x"),
+            "refused",
+            "slurm.sbatch.partition",
+        ),
+    ],
+)
+def test_a_refusal_names_its_option(
+    answer: Ran, verdict: str, where: str | None
+) -> None:
+    found = check_cluster(plan(asking("a", partition="x")), cluster(answer))
+    (one,) = found.checks
+    assert (one.verdict, one.refused and one.refused.where) == (verdict, where)
+    assert (found.any_refused, one.starts_at) == (verdict == "refused", None)
+
+
+def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:
+    template = tmp_path / "job.sh"
+    template.write_text("#!/bin/bash\n#SBATCH --mem=9T\nexec {command}\n")
+    seen: list[str] = []
+
+    def sbatch(words: Sequence[str]) -> Ran:
+        seen.append(Path(words[-1]).read_text())
+        return WOULD
+
+    check_cluster(with_template(str(template)), cluster(sbatch))
+    assert seen == ["#!/bin/bash\n#SBATCH --mem=9T\nexec true\n"]
+    with pytest.raises(UsageError, match="cannot read /nope"):
+        check_cluster(with_template("/nope"), cluster(WOULD))
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "told"),
+    [
+        (SILENT, "scontrol did not answer within 30 s"),
+        (UNSET, "no cluster is set up on this machine"),
+        (MISSING, "sbatch is not here"),
+    ],
+)
+def test_without_a_cluster_the_next_step_is_told(scontrol: Ran, told: str) -> None:
+    commands = cluster(WOULD, scontrol)
+    with pytest.raises(EnvironmentFailed, match=told) as caught:
+        check_cluster(plan(asking("a")), commands)
+    assert caught.value.hint
+    assert commands.calls["sbatch"] == 0
+
+
+def test_a_controller_that_goes_away_in_between_is_no_refusal() -> None:
+    away = fails("sbatch: error: Unable to contact slurm controller")
+    with pytest.raises(EnvironmentFailed, match="Unable to contact"):
+        check_cluster(plan(asking("a")), cluster(away))
