@@ -1,4 +1,4 @@
-"""From a config to a plan, over small fakes of the ports."""
+"""From a config to a plan, composed by Hydra; a planned job made again."""
 
 from __future__ import annotations
 
@@ -10,57 +10,42 @@ import pytest
 import yaml
 
 from autoexp_tui.conditions.kinds import MetadataIs
-from autoexp_tui.model.errors import ValidationFailed
+from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.model.errors import UsageError, ValidationFailed
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.as_json import plan_to_json
-from autoexp_tui.planning.build import (
-    PlanOutcome,
-    PlanSource,
-    build_execution_plan,
-    build_plan_outcome,
+from autoexp_tui.planning.build import PlanSource, build_execution_plan
+from autoexp_tui.planning.job_config import RuleSets, apply_session
+from autoexp_tui.planning.ports import CannotCompose, SpecRefused
+from autoexp_tui.planning.replan_job import build_job_again, join_plan
+from tests.model import builders
+from tests.planning.composed import (
+    CONFIG,
+    CountingComposer,
+    Sweep,
+    extracting,
+    outcome,
+    planned,
 )
-from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
-CONFIG: Mapping[str, Any] = {
-    "project": {"name": "lr${backend.lr}_${stage}", "base_output_dir": "/out"},
-    "backend": {"lr": 1e-3, "iters": 100, "load": None, "save": None},
-    "slurm": {"log_dir": "/logs"},
-    "monitoring": {"extracts": ["checkpoint_iteration"], "total": "backend.iters"},
-    "target": 80,
-}
-GROUPS = {"backend": {"other": {"backend": {"momentum": 0.5}}}}
+PARSER: Final = HouseParser("/cwd")
 LR = {"params": {"backend.lr": [1e-4, 5e-4]}}
-Sweep = Mapping[str, Any]
+RATES: Final = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
+TABLE: Final = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text("utf-8"))
 
 
-@pytest.fixture(autouse=True)
-def _resolvers() -> None:
-    use_resolvers()
-
-
-def made_by(composer: FakeComposer, source: PlanSource | None = None) -> Plan:
-    return build_execution_plan(source, composer=composer, parser=FakeParser())
-
-
-def outcome(sweep: Sweep | None, **changes: Any) -> PlanOutcome:
-    composer = FakeComposer({**CONFIG, **changes}, sweep, GROUPS)
-    return build_plan_outcome(composer=composer, parser=FakeParser())
-
-
-def planned(sweep: Sweep | None, **changes: Any) -> Plan:
-    found = outcome(sweep, **changes)
-    assert not found.errors, found.errors
-    assert found.plan is not None
-    return found.plan
+def made_by(composer: CountingComposer, source: PlanSource | None = None) -> Plan:
+    return build_execution_plan(source, composer=composer, parser=PARSER)
 
 
 def stages(*configs: Mapping[str, Any], **node: Any) -> Sweep:
     return {"groups": [LR, {"configs": list(configs)}], **node}
 
 
-def one(*configs: Mapping[str, Any]) -> list[JobSpec]:
+def one(*configs: Mapping[str, Any], **changes: Any) -> list[JobSpec]:
     """The jobs of one family."""
-    return list(planned({"configs": list(configs)}).jobs)
+    return list(planned({"configs": list(configs)}, **changes).jobs)
 
 
 def wait_for(name: str) -> dict[str, Any]:
@@ -73,7 +58,6 @@ COOLDOWN = {
     "stage": "cooldown", "backend.load": "{sibling.stable.output_dir}/checkpoints",
     "start_conditions": [wait_for("{sibling.stable.name}")],
 }  # fmt: skip
-TABLE: Final = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text("utf-8"))
 
 
 def is_like(expected: object, found: Any) -> bool:
@@ -111,18 +95,17 @@ def test_a_sweep_becomes_these_jobs_or_findings(row: dict[str, Any]) -> None:
 
 def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
     configs = [{"stage": "a"}, {"stage": "b", "backend.load": "{nowhere}"}]
-    groups = [{"params": {"p.lr": [1, 2]}}, {"configs": configs}]
-    found = outcome({"defaults": {"project.name": "j{index}"}, "groups": groups})
-
+    found = outcome({"groups": [{"params": {"++p.lr": [1, 2]}}, {"configs": configs}],
+                     "defaults": {"project.name": "j{index}"}})  # fmt: skip
     told = [job for one in found.errors for job in (one.job, *one.others)]
     assert [found.origins[job] for job in told] == [
-        [{"groups.0.params.p.lr": at, "groups.1.configs": 1}] for at in (0, 1)
+        [{"groups.0.params.++p.lr": at, "groups.1.configs": 1}] for at in (0, 1)
     ]
 
 
 def test_notes_and_the_last_step_are_read() -> None:
-    jobs = one({"_meta": {"stage": "a", "why": "first"}})
-    assert (jobs[0].stage, dict(jobs[0].notes)) == ("a", {"why": "first"})
+    (noted,) = one({"_meta": {"stage": "a", "why": "first"}})
+    assert (noted.stage, dict(noted.notes)) == ("a", {"why": "first"})
     steps = one(*({"stage": f"{n}", "backend.iters": n} for n in (500, 5e2, "x")))
     assert [job.progress_total for job in steps] == [500, 500, None]
 
@@ -141,19 +124,25 @@ def test_metadata_of_another_job_is_named_by_job_and_key(key: str) -> None:
     assert found == MetadataIs(job=job, key=wanted, value=80)
 
 
-def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
+def test_what_one_slip_leads_to_is_told_once() -> None:
     new = {**COOLDOWN, "backend.new": 1}
     found = outcome(stages(STABLE, new, filter="${backend.lr} > 0"))
     assert len([w for w in found.warnings if w.where == "backend.new"]) == 1
+    for other in (COOLDOWN, {**COOLDOWN, "backend.load": "x"}):
+        sweep = {"configs": [{"stage": "stable", "backend.lrr": 1}, other]}
+        assert len(outcome(sweep).errors) == 1
+    with pytest.raises(ValidationFailed, match="the plan has 1 error") as caught:
+        made_by(CountingComposer({"params": {"backend.lrr": [1, 2, 3]}}))
+    (error,) = caught.value.problems
+    said = "is not in the config (and for 2 more jobs)"
+    assert (error.where, error.message) == ("backend.lrr", said)
 
 
-@pytest.mark.parametrize("other", [COOLDOWN, {**COOLDOWN, "backend.load": "x"}])
-def test_who_names_a_failing_job_adds_no_error(other: Mapping[str, Any]) -> None:
-    sweep = {"configs": [{"stage": "stable", "backend.lrr": 1}, other]}
-    assert len(outcome(sweep).errors) == 1
-
-
-RATES: Final = {"params": {"backend.lr": [1e-3, 2e-3, 3e-3]}}
+def test_of_many_references_that_find_nothing_each_is_told() -> None:
+    configs = [{"backend.load": f"{{sibling.gone{at}.name}}"} for at in range(150)]
+    found = outcome({"configs": [{"stage": "here"}, *configs]})
+    assert len(found.errors) == 150
+    assert {error.hint for error in found.errors} == {"stages: here"}
 
 
 def test_the_same_ring_of_references_in_many_families_is_told_once() -> None:
@@ -195,15 +184,6 @@ def test_the_same_ring_in_many_families_is_told_once() -> None:
     assert said.count("wait for each other in a ring") == 2
 
 
-def test_a_failing_plan_is_raised_with_every_error() -> None:
-    composer = FakeComposer(CONFIG, {"params": {"backend.lrr": [1, 2, 3]}})
-    with pytest.raises(ValidationFailed, match="the plan has 1 error") as caught:
-        made_by(composer)
-    (error,) = caught.value.problems
-    assert error.where == "backend.lrr"
-    assert error.message == "is not in the config (and for 2 more jobs)"
-
-
 FILE: Final = {"class_name": "FileExists", "path": "x"}
 AFTER: Final = {"class_name": "Time", "after_seconds": 5}
 
@@ -225,20 +205,17 @@ def test_a_plan_keeps_where_it_came_from() -> None:
         "config_ref": "experiments/dense", "config_dir": "/c", "overrides": ("a=1",),
         "created_at": 5.0, "environment": {"HOME": "d"},
     }  # fmt: skip
-    plan = made_by(FakeComposer(CONFIG, LR), PlanSource(**told))
+    plan = made_by(CountingComposer(LR), PlanSource(**told))
     assert {key: getattr(plan, key) for key in told} == told
     assert (plan.name, plan.base_output_dir) == ("dense", "/out")
-
-
-@pytest.mark.parametrize(("given", "configured", "wanted"), [
-    ("/s", "/m", "/s"), ("", "/m", "/m"), ("", None, "outputs/.autoexp"),
-])  # fmt: skip
-def test_the_state_dir_is_said_or_configured(
-    given: str, configured: str | None, wanted: str
-) -> None:
-    own = {"monitoring": {"state_dir": configured}, "ui": {"theme": "light"}}
-    plan = made_by(FakeComposer({**CONFIG, **own}), PlanSource(state_dir=given))
-    assert (plan.state_dir, plan.ui) == (wanted, {"theme": "light"})
+    ui = {"first_run": "hello"}
+    for given, configured, wanted in (
+        ("/s", {"state_dir": "/m"}, "/s"), ("", {"state_dir": "/m"}, "/m"),
+        ("", {}, "outputs/.autoexp"),
+    ):  # fmt: skip
+        composer = CountingComposer(monitoring=configured, ui=ui)
+        plan = made_by(composer, PlanSource(state_dir=given))
+        assert (plan.state_dir, plan.ui) == (wanted, ui)
 
 
 def test_equal_content_has_equal_ids_and_the_same_work_equal_fingerprints() -> None:
@@ -256,37 +233,162 @@ def test_each_config_is_told_to_whom_records_them() -> None:
     def record(index: int, view: Any, config: Mapping[str, Any]) -> None:
         told.append((index, view.raw("backend.load"), config["project"]["name"]))
 
-    composer = FakeComposer(CONFIG, stages(STABLE, {"stage": "b"}))
-    build_plan_outcome(composer=composer, parser=FakeParser(), record=record)
+    outcome(stages(STABLE, {"stage": "b"}), record)
     assert told[1] == (1, None, "lr1e-4_b")
+
+
+FAR = {"type": "list", "groups": [
+    {"params": {"backend.lr": list(range(70)), "stage": stage}, "defaults": more}
+    for stage, more in (
+        ("stable", {"backend.save": "{output_dir}/x"}),
+        ("b", {"backend.load": "{sibling.stable.backend.save}", "aux": {"of": "a"}}),
+    )
+]}  # fmt: skip
+EARLY = {**COOLDOWN, "backend.load": "{sibling.b.name}", "start_conditions": []}
 
 
 @pytest.mark.parametrize(("sweep", "composed"), [
     (stages(STABLE, COOLDOWN), 4), (stages(STABLE, filter="${backend.lr} > 0"), 2),
-    ({"configs": [{**COOLDOWN, "backend.load": "{sibling.b.name}",
-                   "start_conditions": []}, {"stage": "b"}]}, 2),
-], ids=["in order", "with a filter", "read early"])  # fmt: skip
+    ({"configs": [EARLY, {"stage": "b"}]}, 2), (FAR, 210),
+], ids=["in order", "with a filter", "read early", "far siblings again"])  # fmt: skip
 def test_each_job_is_composed_once(sweep: Sweep, composed: int) -> None:
-    composer = FakeComposer(CONFIG, sweep)
-    build_plan_outcome(composer=composer, parser=FakeParser())
-    assert len(composer.asked) == composed
-
-
-def test_far_siblings_are_composed_again() -> None:
-    each = {"backend.lr": list(range(70))}
-    load = {"backend.load": "{sibling.stable.backend.save}", "aux": {"of": "stable"}}
-    save = {"backend.save": "{output_dir}/x"}
-    composer = FakeComposer(CONFIG, {"type": "list", "groups": [
-        {"params": {**each, "stage": "stable"}, "defaults": save},
-        {"params": {**each, "stage": "cooldown"}, "defaults": load},
-    ]})  # fmt: skip
+    composer = CountingComposer(sweep)
     plan = made_by(composer)
-    assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
-    assert len(composer.asked) == 210
+    assert len(composer.asked) == composed
+    if sweep is FAR:
+        assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
 
 
-def test_of_many_references_that_find_nothing_each_is_told() -> None:
-    configs = [{"backend.load": f"{{sibling.gone{at}.name}}"} for at in range(150)]
-    found = outcome({"configs": [{"stage": "here"}, *configs]})
-    assert len(found.errors) == 150
-    assert {error.hint for error in found.errors} == {"stages: here"}
+def extracted(plan: Plan) -> list[list[str]]:
+    """What the rules of each job extract."""
+    rules = map(plan.rules_of, plan.jobs)
+    return [[*one.log_events[0].extract_groups] for one in rules]
+
+
+def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
+    usual, own = {"stage": "a"}, {"monitoring.log_events": extracting("x")}
+    strict = {"stage": "c", "monitoring": "strict"}
+    found = outcome({"configs": [usual, own, strict, {**own, "stage": "d"}]})
+    assert found.warnings == ()
+    plan = found.plan
+    assert plan is not None
+    assert extracted(plan) == [["checkpoint_iteration"], ["x"], ["loss"], ["x"]]
+    assert len(plan.rule_sets) == 2  # equal ones are kept once
+    assert plan.jobs[0].rules == ""
+    assert plan.jobs[1].rules == plan.jobs[3].rules
+    events = extracting("checkpoint_iteration")
+    same = planned({"configs": [{"stage": "a", "monitoring.log_events": events}]})
+    assert (same.rule_sets, same.jobs[0].rules) == ({}, "")
+    short = {"stage": "b", "monitoring.progress.total": "target"}
+    assert [job.progress_total for job in one(usual, short)] == [100, 80]
+    log = {"class_name": "LogAction", "message": "{checkpoint} {sibling.x}"}
+    rules = [{"name": "n", "pattern": "a{2}", "actions": [log]}]
+    (job,) = one({"monitoring.log_events": rules})
+    assert "a{2}" in job.overrides[0]
+    assert "{checkpoint} {sibling.x}" in job.overrides[0]
+
+
+def test_metadata_that_only_a_siblings_own_rules_extract_is_known() -> None:
+    condition = {"class_name": "MetadataCondition", "key": "go", "timeout_seconds": 1,
+                 "equals": "{sibling.a.speed}"}  # fmt: skip
+    own = {"stage": "a", "monitoring.log_events": extracting("speed")}
+    jobs = one(own, {"stage": "b", "start_conditions": [condition]})
+    (wait,) = jobs[1].start_conditions
+    assert isinstance(wait, MetadataIs)
+    assert wait.value == "{runtime.lr1e-3_a.speed}"
+
+
+WHOLE = "it is one for the whole session"
+BEFORE = "before any job is composed"
+
+
+@pytest.mark.parametrize(("key", "value", "said"), [
+    ("monitoring.state_dir", "/elsewhere", WHOLE), ("ui.first_run", "hello", WHOLE),
+    ("++monitoring.poll_seconds", 5, WHOLE), ("defaults", ["x"], BEFORE),
+    ("slurm.client.class_name", "Slurm", WHOLE), ("sweep.filter", ["x"], BEFORE),
+    ("hydra.searchpath", ["x"], BEFORE), ("++hydra.job.name", ["x"], BEFORE),
+])  # fmt: skip
+def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
+    key: str, value: object, said: str
+) -> None:
+    found = outcome({"configs": [{"stage": "a", key: value}]})
+    (warning,) = found.warnings
+    assert warning.where == key
+    assert warning.message.startswith("has no effect in a sweep: ")
+    assert warning.message.endswith(said)
+    assert warning.hint == f"set `{key.lstrip('+')}` in the config, outside the sweep"
+    assert found.plan is not None
+    assert said == WHOLE or found.plan.jobs[0].overrides == ()
+
+
+def test_names_of_rule_sets_follow_their_content() -> None:
+    one, two = RuleSets(Monitoring()), RuleSets(Monitoring(loss="y"))
+    assert one.add(Monitoring(loss="x")) == two.add(Monitoring(loss="x"))
+    assert one.sets == two.sets
+    session = Monitoring(poll_seconds=3)  # how often to look is the session's
+    kept = apply_session(Monitoring(poll_seconds=9, loss="x"), session)
+    assert kept == Monitoring(poll_seconds=3, loss="x")
+
+
+class Bench:
+    """A plan and what made it."""
+
+    def __init__(self, **changes: Any) -> None:
+        own = {"stage": "a", "monitoring.log_events": extracting("path")}
+        composer = CountingComposer(stages(own, {"stage": "b"}), **changes)
+        self._made_by: Any = {"composer": composer, "parser": PARSER}
+        self.plan: Plan = build_execution_plan(**self._made_by)
+
+    def again(self, job: JobSpec, *further: str, **more: Any) -> JobSpec:
+        return build_job_again(job, further, plan=self.plan, **self._made_by, **more)
+
+
+def test_a_job_takes_further_overrides() -> None:
+    bench, kept = Bench(), list[Any]()
+    assert [bench.again(job) for job in bench.plan.jobs] == list(bench.plan.jobs)
+    first, job = bench.plan.jobs[:2]
+    made = bench.again(job, "backend.lr=1", record=lambda *of: kept.append(of[0]))
+    bench.again(job, record=lambda *_: kept.append("what is the plan's"))
+    assert [config["backend"]["lr"] for config in kept] == [1]
+    assert "--lr=1" in made.command
+    assert (made.name, made.overrides[-1]) == (job.name, "backend.lr=1")
+    assert made.fingerprint != job.fingerprint
+    assert made.parameters["backend.lr"] == 1
+    assert made.own_values == {"backend.lr": 1}
+    assert made.planned is not None
+    assert made.planned["backend.lr"] == job.parameters["backend.lr"]
+    same = bench.again(job, f"backend.lr={job.parameters['backend.lr']}")
+    assert (same.planned, same.parameters) == (None, job.parameters)
+    assert same.fingerprint == job.fingerprint
+    made = bench.again(first, "backend.iters=300")
+    assert (first.progress_total, made.progress_total) == (100, 300)
+    assert made.own_values == {"backend.iters": 300}
+    assert made.planned is not None
+    assert made.planned["backend.iters"] == 100
+    assert made.rules == first.rules != ""
+    assert made.own_rules is None
+    event = "{name:e,pattern:'(x)',extract_groups:{gone:'1'}}"
+    made = bench.again(first, f"monitoring.log_events=[{event}]")
+    both = (bench.plan.rules_of(one).log_events[0] for one in (first, made))
+    assert [one.extract_groups for one in both] == [{"path": "1"}, {"gone": "1"}]
+
+
+def test_overrides_may_not_fit() -> None:
+    bench = Bench()
+    job = bench.plan.jobs[0]
+    with pytest.raises(CannotCompose):
+        bench.again(job, "backend.nothing=1")
+    for further in ("backend.command=go", "++slurm.bad=1"):
+        with pytest.raises(SpecRefused):
+            bench.again(job, further)
+    other = Bench(backend={**CONFIG["backend"], "new": 1})
+    with pytest.raises(UsageError, match="the config has changed"):
+        other.again(job, "backend.lr=1")
+
+
+@pytest.mark.parametrize(("own", "named"), [("f0", ["f3", "f3"]), ("f1", ["f7", "f8"])])
+def test_families_that_join_are_numbered_anew(own: str, named: list[str]) -> None:
+    jobs = builders.job("x", family="f0"), builders.job("y", 1, stage="o", family=own)
+    made = join_plan(builders.plan(*jobs), family="f3", families=7, stage="train")
+    assert [one.family for one in made.jobs] == named
+    assert [one.stage for one in made.jobs] == ["train", "o"]

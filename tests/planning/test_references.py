@@ -1,45 +1,175 @@
-"""What references stand for, and how they get into the values of a job."""
+"""Texts with references: read into pieces, and what stands for each in a job."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from autoexp_tui.planning.references import Identity, NotAReference, Values, World
+from autoexp_tui.config.config_view import ConfigTree
+from autoexp_tui.config.resolvers import Environment, register_resolvers
+from autoexp_tui.planning.references import (
+    Identity,
+    Interpolation,
+    NotAReference,
+    Reference,
+    Values,
+    World,
+    list_references,
+    parse_address,
+    parse_template,
+    split_pattern,
+)
 from autoexp_tui.planning.substitution import Substitution
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families
-from tests.sweep.fakes import FakeView, use_resolvers
+
+
+def ref(inside: str) -> Reference:
+    return Reference((inside,), f"{{{inside}}}")
+
+
+NESTED = "{runtime.{sibling.a.name}.key}"
+
+
+@pytest.mark.parametrize(("text", "parts"), [
+    (NESTED, (Reference(("runtime.", ref("sibling.a.name"), ".key"), NESTED),)),
+    ("plain", ("plain",)), ("", ()), ("{stage}", (ref("stage"),)), ("a}b", ("a}b",)),
+    ("lr{lr}_{stage}", ("lr", ref("lr"), "_", ref("stage"))), ("a{{b}}c", ("a{b}c",)),
+    ("{{{a}}}", ("{", ref("a"), "}")), ("${a}", (Interpolation(("${a}",)),)),
+    ("{sibling[a=1, b=2].x}", (ref("sibling[a=1, b=2].x"),)), (r"\${a}", (r"\${a}",)),
+    ("${a.${b}}x", (Interpolation(("${a.${b}}",)), "x")), ("${a", ("${a",)),
+    ("${f:{a:1}}", (Interpolation(("${f:{a:1}}",)),)),
+    ("${f:{a:{b:1}}}", (Interpolation(("${f:{a:{b:1}}}",)),)),
+    ("${base.lr}", (Reference(("base.lr",), "${base.lr}"),)),
+    ("${base.lr}x", (Reference(("base.lr",), "${base.lr}"), "x")),
+])  # fmt: skip
+def test_a_text_is_read_into_pieces(text: str, parts: tuple[object, ...]) -> None:
+    assert parse_template(text) == parts
+
+
+@pytest.mark.parametrize(("text", "inside"), [
+    ("${oc.eval:int({sibling.stable.iters}*0.8)}", "sibling.stable.iters"),
+    ("${oc.eval:{aux.x}+1}", "aux.x"), ("${oc.eval:{stage}}", "stage"),
+    ("${oc.eval:'{all.x.y}'}", "all.x.y"),
+    ("${oc.eval:int(${base.train_iters}*0.8)}", "base.train_iters"),
+])  # fmt: skip
+def test_references_are_found_inside_interpolations(text: str, inside: str) -> None:
+    assert [found.parts for found in list_references(text)] == [(inside,)]
+    assert isinstance(parse_template(text)[0], Interpolation)
+    own = parse_template("${base.lr}", base_is_a_key=True)
+    assert own == (Interpolation(("${base.lr}",)),)
+
+
+IS_NONE = r"is no reference; write \{\{ and \}\}"
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("{}", IS_NONE), ("{ }", IS_NONE), ("{1}", IS_NONE), ('{"a": 1}', IS_NONE),
+    ("{print $1}", IS_NONE), ("{a'}", IS_NONE),
+    ("{a", "does not close"), ("x{sibling.{b}", "does not close"),
+    ("{sibling.${stage}.name}", r"write \{aux\.x\}"),
+    ("{{sibling.stable.name}}", r"write one brace: \{sibling\.\.\.\}$"),
+    ("a/{{ base.name }}", r"write one brace: \{base\.\.\.\}$"),
+    (r"\${sibling.stable.name}", r"write \{sibling\.\.\.\}$"),
+    (r"x \${aux.tokens}", r"write \$\{aux\.\.\.\}$"),
+])  # fmt: skip
+def test_other_braces_are_refused_with_the_way_to_write_them(
+    text: str, said: str
+) -> None:
+    with pytest.raises(NotAReference, match=said):
+        parse_template(text)
+    for literal in ("{{x}}", "{{{sibling.a.name}}}", r"\${own}", "{{siblings.x}}"):
+        parse_template(literal)
+
+
+@pytest.mark.parametrize("text", ["{" * 3000, "{a" * 3000, "${{a}" * 500])
+def test_hostile_braces_are_refused_fast(text: str) -> None:
+    began = time.thread_time()
+    try:
+        parse_template(text)
+    except NotAReference as error:
+        text = str(error)
+    assert time.thread_time() - began < 0.5
+    assert text
+
+
+@given(st.text(alphabet="{}$\\ab.", max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        template = parse_template(text)
+    except NotAReference:
+        return
+    assert template or not text
+
+
+@given(st.text(alphabet="ab{}\\", max_size=20))
+def test_doubled_braces_are_literal(text: str) -> None:
+    quoted = text.replace("{", "{{").replace("}", "}}")
+    assert "".join(map(str, parse_template(quoted))) == text
+
+
+class Stages(frozenset[str]):
+    """Stages through which nobody goes: there may be thousands."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("inside", "kind", "rest"), [
+    ("sibling.stable.name", "sibling", "stable.name"), ("base.name", "base", "name"),
+    ("sibling[lr=1].name", "sibling", "[lr=1].name"), ("parent.name", "base", "name"),
+    ("all.stable.name", "all", "stable.name"), ("aux.x", "own", "aux.x"),
+    ("runtime.job.key", "runtime", "job.key"), ("basement.x", "own", "basement.x"),
+    ("stage", "own", "stage"),
+])  # fmt: skip
+def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
+    assert parse_address(inside) == (kind, rest)
+
+
+@pytest.mark.parametrize(("rest", "pattern", "accessor"), [
+    ("stable.output_dir", "stable", "output_dir"),
+    ("stable.backend.lr", "stable", "backend.lr"), ("v1.5.name", "v1.5", "name"),
+    ("[lr=1].name", "[lr=1]", "name"), ("[a=1,b=2].x.y", "[a=1,b=2]", "x.y"),
+    ("lr=2.5e-4.backend.lr", "lr=2.5e-4", "backend.lr"), ("lr=9.5.x", "lr=9", "5.x"),
+    ("index=0.name", "index=0", "name"), ("stabble.name", "stabble", "name"),
+])  # fmt: skip
+def test_pattern_and_accessor_are_told(rest: str, pattern: str, accessor: str) -> None:
+    known = {"lr=2.5e-4", "index=0"}
+    found = split_pattern(rest, Stages(["stable", "v1", "v1.5"]), known.__contains__)
+    assert found == (pattern, accessor)
+
+
+@pytest.mark.parametrize("rest", ["stable", "", "[a=1]", ".name", "lr=1"])
+def test_a_reference_must_say_what_of_the_job(rest: str) -> None:
+    with pytest.raises(NotAReference, match="does not say what of the job"):
+        split_pattern(rest, ["stable"], lambda _: False)
+
 
 LOAD = ["{sibling.stable.output_dir}/{sibling.none.x}", "{oops"]
-SWEEP = {
-    "groups": [
-        {"params": {"lr": [1e-4, 5e-4]}},
-        {"configs": [{"stage": "stable"}, {"stage": "cooldown", "load": LOAD}]},
-    ]
-}
-CONFIGS: list[Mapping[str, Any]] = [
-    {"backend": {"lr": lr, "iters": 100, "text": "it's ${lr}", "tags": ["a", "b"]}}
-    for lr in (1e-4, 1e-4, 5e-4, 5e-4)
-]
+SWEEP = {"groups": [
+    {"params": {"lr": [1e-4, 5e-4]}},
+    {"configs": [{"stage": "stable"}, {"stage": "cooldown", "load": LOAD}]},
+]}  # fmt: skip
 
 
-@dataclass
-class FakeWorld(World):
-    """Four jobs, all composed."""
+def build_world(sweep: Mapping[str, Any]) -> World:
+    """Jobs that are all composed, of a stage each and alternately of two rates."""
+    register_resolvers(Environment({}), 0.0)
+    made = expand(sweep)
+    families = Families(made.points, made.removed)
+    views = [
+        ConfigTree({"backend": {"lr": lr, "iters": 100, "text": r"it's \${lr}",
+                                "tags": ["a", "b"]}, "lr": 7, "aux": {"n": 0.5}})
+        for lr in (1e-4, 1e-4, 5e-4, 5e-4)
+    ]  # fmt: skip
 
-    views: list[FakeView] = field(default_factory=list)
-
-    def view(self, at: int) -> FakeView:
-        return self.views[at]
-
-
-def build_world(families: Families, views: list[FakeView]) -> FakeWorld:
-    def find_job(at: int) -> tuple[Identity, Callable[[], FakeView]]:
+    def find_job(at: int) -> tuple[Identity, Callable[[], ConfigTree]]:
         name = f"job{at}.1"
         identity = Identity(
             name=name, output_dir=f"/out/{name}", log_dir=f"/logs/{name}",
@@ -48,47 +178,48 @@ def build_world(families: Families, views: list[FakeView]) -> FakeWorld:
         )  # fmt: skip
         return identity, lambda: views[at]
 
-    keys = {"checkpoint_iteration"}
-    return FakeWorld(families, keys, find_job, [], views=views)
+    return World(families, {"checkpoint_iteration"}, find_job, [])
 
 
 @pytest.fixture
-def world() -> FakeWorld:
-    use_resolvers()
-    made = expand(SWEEP)
-    views = [
-        FakeView(OmegaConf.create({**config, "lr": 7, "aux": {"n": 0.5}}))
-        for config in CONFIGS
-    ]
-    for view in views:
-        view.put("backend.text", "it's \\${lr}")
-    return build_world(Families(made.points, made.removed), views)
+def world() -> World:
+    return build_world(SWEEP)
 
 
-class Mounts:
+def own_of(world: World, at: int = 1) -> tuple[Identity, ConfigTree]:
+    identity, view = world.find_job(at)
+    return identity, view()  # type: ignore[return-value]
+
+
+class Mounts(list[object]):
     """Keeps what would be mounted."""
 
-    def __init__(self) -> None:
-        self.held: list[object] = []
-
     def __call__(self, _: str, value: object) -> str:
-        self.held.append(value)
-        return f"${{_refs.r{len(self.held) - 1}}}"
+        self.append(value)
+        return f"${{_refs.r{len(self) - 1}}}"
 
 
-def before(world: FakeWorld, value: object, at: int = 1) -> Any:
+def before(world: World, value: object, at: int = 1) -> Any:
     return Substitution(Values(world, at), Mounts()).value(value)
 
 
-def after(world: FakeWorld, value: object, at: int = 1) -> Any:
-    view = world.view(at)
+def after(world: World, value: object) -> Any:
+    own = own_of(world)
 
     def mount(_: str, held: object) -> str:
-        view.put("_refs.r0", held)
+        own[1].put("_refs.r0", held)
         return "${_refs.r0}"
 
-    values = Values(world, at, (world.find_job(at)[0], view))
-    return Substitution(values, mount, view=view).value(value)
+    return Substitution(Values(world, 1, own), mount, view=own[1]).value(value)
+
+
+def finished(world: World, value: object) -> Any:
+    """The value as parameters have it once their own job is composed."""
+    values = Values(world, 1)
+    parameters = Substitution(values, Mounts())
+    parameters.value(value)
+    values.own = own_of(world)
+    return parameters.value(value)
 
 
 @pytest.mark.parametrize(("reference", "value"), [
@@ -141,18 +272,15 @@ def test_what_is_known_too_late_is_refused(world: Any, text: str, said: str) -> 
         before(world, text)
 
 
-def test_a_substituted_value_hides_and_makes_no_interpolation(world: FakeWorld) -> None:
-    world.view(0).put("backend.text", "C:\\")
+def test_only_what_a_sibling_has_there_is_resolved_and_it_is_a_literal() -> None:
+    world = build_world(SWEEP)
+    _, first = own_of(world, 0)
+    for path, value in (("text", "C:\\"), ("more", "{lr}"), ("broken", "${nowhere}")):
+        first.put(f"backend.{path}", value)
     found = before(world, "{sibling.stable.text}${lr}")
     assert OmegaConf.create({"lr": 1, "x": found}).x == "C:\\1"
-    world.view(0).put("backend.more", "{lr}")
     assert before(world, "a$ {sibling.stable.more}") == "a$ {lr}"
-
-
-def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> None:
-    world.view(0).put("broken", "${nowhere}")
-    before(world, "{sibling.stable.backend.lr}")
-    assert world.view(0).selected == ["backend.lr"]
+    assert before(world, "{sibling.stable.backend.lr}") == 1e-4
 
 
 def test_inside_an_interpolation_a_value_is_mounted_with_its_type(world: Any) -> None:
@@ -160,16 +288,7 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(world: Any) ->
     text = "${oc.eval:int({sibling.stable.backend.lr}*{aux.n})}"
     found = Substitution(Values(world, 1), mounts).value(text)
     assert found == "${oc.eval:int(${_refs.r0}*${aux.n})}"
-    assert mounts.held == [1e-4]
-
-
-def finished(world: FakeWorld, value: object) -> Any:
-    """The value as parameters have it once their own job is composed."""
-    values = Values(world, 1)
-    parameters = Substitution(values, Mounts())
-    parameters.value(value)
-    values.own = world.find_job(1)[0], world.view(1)
-    return parameters.value(value)
+    assert mounts == [1e-4]
 
 
 def test_what_reads_the_job_itself_is_an_interpolation_at_first(world: Any) -> None:
@@ -182,10 +301,9 @@ def test_what_reads_the_job_itself_is_an_interpolation_at_first(world: Any) -> N
     assert found == [r"it's \${lr}", r"xit's \${lr}"]
 
 
-def test_what_a_value_of_the_job_is_made_of_is_finished_first(world: FakeWorld) -> None:
+def test_what_a_value_of_the_job_is_made_of_is_finished_first(world: World) -> None:
     asked: list[str] = []
-    own = world.find_job(1)[0], world.view(1)
-    values = Values(world, 1, own, prepare=asked.append)
+    values = Values(world, 1, own_of(world), prepare=asked.append)
     assert Substitution(values, Mounts()).value("{iters}_{name}") == "100_job1.1"
     assert asked == ["iters", "name"]
     with pytest.raises(NotAReference, match="parameters cannot"):
@@ -212,11 +330,9 @@ def test_conditions_are_resolved_as_a_whole(
     assert after(world, value) == resolved
 
 
-def test_stages_of_different_size_do_not_fit_in_one_text(world: FakeWorld) -> None:
-    points = expand({"configs": [{"stage": s} for s in ("a", "a", "b")]}).points
-    world.families = Families(points)
+def test_stages_of_different_size_do_not_fit_in_one_text() -> None:
+    uneven = build_world({"configs": [{"stage": one} for one in "aab"]})
     with pytest.raises(NotAReference, match="different size"):
-        before(world, "{all.a.name}{all.b.name}", at=2)
-    points = expand({"configs": [{"stage": "a"}, {"stage": "b", "from": "a"}]}).points
-    world.families = Families(points)
-    assert before(world, "{sibling.{from}.name}") == "job0.1"
+        before(uneven, "{all.a.name}{all.b.name}", at=2)
+    named = build_world({"configs": [{"stage": "a"}, {"stage": "b", "from": "a"}]})
+    assert before(named, "{sibling.{from}.name}") == "job0.1"
