@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,19 @@ from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
 SYNC = "autoexp_tui.storage.journal_writer.sync_data"
-FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def failing(code: int = errno.ENOSPC) -> Callable[..., Any]:
+    """A call that the system refuses."""
+
+    def call(*_args: object, **_named: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return call
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 class Died(BaseException):
@@ -109,8 +123,8 @@ class DiskStore:
     def refuse(self) -> None:
         """The next sync fails, after the bytes were written."""
 
-        def failing(_descriptor: int) -> None:
+        def refused(_descriptor: int) -> None:
             self.patch.setattr(SYNC, sync_data)
-            raise FULL
+            failing()()
 
-        self.patch.setattr(SYNC, failing)
+        self.patch.setattr(SYNC, refused)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,83 +23,58 @@ from autoexp_tui.storage.atomic import (
 )
 from autoexp_tui.storage.user_files import write_crash_log
 
-
-def refuse(*_args: object) -> int:
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+from .disk_session import failing, mode
 
 
-def names(directory: Path) -> list[str]:
-    return sorted(entry.name for entry in directory.iterdir())
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
+def content(directory: Path) -> dict[str, bytes]:
+    return {entry.name: entry.read_bytes() for entry in directory.iterdir()}
 
 
 def test_a_file_is_replaced_as_a_whole_durable_and_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, synced = tmp_path / "a", list[int]()
+    synced, real = list[int](), os.pwrite
     monkeypatch.setattr(os, "fsync", synced.append)
-    write_atomic(path, b"old and long")
+    write_atomic(tmp_path / "a", b"old and long")
     assert len(synced) == 2  # the file and its directory
-    write_atomic(path, b"new", durable=False)
+    write_atomic(tmp_path / "a", b"new", durable=False)
     assert len(synced) == 2
-    assert (path.read_bytes(), names(tmp_path), mode(path)) == (b"new", ["a"], 0o600)
+    assert (content(tmp_path), mode(tmp_path / "a")) == ({"a": b"new"}, 0o600)
+    # a write that the system cuts short is completed
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:3], at))
+    with (tmp_path / "a").open("wb") as file:
+        write_all(file.fileno(), b"0123456789", 0)
+    assert content(tmp_path) == {"a": b"0123456789"}
 
 
 @pytest.mark.parametrize("fails", ["pwrite", "replace"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:
-    path = tmp_path / "a"
-    write_atomic(path, b"old")
-    monkeypatch.setattr(os, fails, refuse)
+    write_atomic(tmp_path / "a", b"old")
+    monkeypatch.setattr(os, fails, failing())
     with pytest.raises(EnvironmentFailed, match="disk is full") as caught:
-        write_atomic(path, b"new")
-    assert str(path) in str(caught.value)
-    assert (path.read_bytes(), names(tmp_path)) == (b"old", ["a"])
-
-
-def test_a_write_that_the_system_cuts_short_is_completed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, data[:3], at))
-    with (tmp_path / "a").open("wb") as file:
-        write_all(file.fileno(), b"0123456789", 0)
-    assert (tmp_path / "a").read_bytes() == b"0123456789"
-
-
-# ------------------------------------------------------------------ what is told of it
-def failed(code: int, place: Place = "state") -> EnvironmentFailed:
-    return explain(OSError(code, os.strerror(code)), "/x", "write", place)
-
-
-@pytest.mark.parametrize(
-    "code", [errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EEXIST]
-)
-@pytest.mark.parametrize(
-    ("place", "choice"),
-    [
-        ("state", "--state-dir"),
-        ("output", "project.base_output_dir"),
-        ("logs", "slurm.log_dir"),
-    ],
-)
-def test_another_place_is_chosen_where_this_one_was(
-    code: int, place: Place, choice: str
-) -> None:
-    assert failed(code, place).hint.endswith(f"{choice}.")
+        write_atomic(tmp_path / "a", b"new")
+    assert str(tmp_path / "a") in str(caught.value)
+    assert content(tmp_path) == {"a": b"old"}
 
 
 def test_what_a_disk_says_comes_with_a_next_step_and_on_one_line_too() -> None:
+    def told(code: int, place: Place = "state") -> EnvironmentFailed:
+        return explain(OSError(code, os.strerror(code)), "/x", "write", place)
+
+    choices: list[tuple[Place, str]] = [
+        ("state", "--state-dir"),
+        ("output", "project.base_output_dir"),
+        ("logs", "slurm.log_dir"),
+    ]
+    elsewhere = (errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EEXIST)
+    for code, (place, choice) in product(elsewhere, choices):
+        assert told(code, place).hint.endswith(f"{choice}.")
     for code in (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE):
-        told = failed(code)
-        assert told.where == "/x"
-        assert os.strerror(code) in told.problem
-        assert told.hint
-    assert failed(errno.EROFS).line == (
+        assert os.strerror(code) in told(code).problem
+        assert (told(code).where, bool(told(code).hint)) == ("/x", True)
+    assert told(errno.EROFS).line == (
         "/x: cannot write: Read-only file system. It is mounted read-only: choose "
         "another place with --state-dir"
     )
@@ -108,11 +83,10 @@ def test_what_a_disk_says_comes_with_a_next_step_and_on_one_line_too() -> None:
     assert caught.value.exit_code == 5
 
 
-# ------------------------------------------------------------------ links, directories
 def test_a_link_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert link_new(tmp_path / "a", b"first")
     assert not link_new(tmp_path / "a", b"second")
-    assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"first", ["a"])
+    assert content(tmp_path) == {"a": b"first"}
     real = os.link
 
     def repeated(source: Path, target: Path) -> None:
@@ -121,17 +95,9 @@ def test_a_link_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(os, "link", repeated)
     assert link_new(tmp_path / "b", b"x")  # the answer was lost: it counts as made
-
-
-def test_a_disk_without_hard_links_is_refused_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unsupported(_source: Path, _target: Path) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr(os, "link", unsupported)
+    monkeypatch.setattr(os, "link", failing(errno.EPERM))
     with pytest.raises(EnvironmentFailed, match="no hard links"):
-        link_new(tmp_path / "a", b"x")
+        link_new(tmp_path / "c", b"x")
 
 
 def test_directories_on_the_way_are_private_and_what_exists_keeps_its_mode(
@@ -174,8 +140,6 @@ def test_tracebacks_hold_no_secret(
     assert run_guarded(breaks, []) == 70
     (path,) = tmp_path.iterdir()
     assert "abc-def" not in path.read_text() + capsys.readouterr().err
-    assert mode(path) == 0o600
-    log = tmp_path / "engine.log"
-    FaultLog(log).write("failed: HF_TOKEN=abc-def")
-    assert log.read_text() == "failed: HF_TOKEN=***\n\n"
-    assert mode(log) & 0o077 == 0
+    FaultLog(tmp_path / "engine.log").write("failed: HF_TOKEN=abc-def")
+    assert content(tmp_path)["engine.log"] == b"failed: HF_TOKEN=***\n\n"
+    assert {mode(one) & 0o077 for one in tmp_path.iterdir()} == {0}

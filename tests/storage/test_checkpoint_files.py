@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.outputs import CheckpointPlace, FoundCheckpoint, SeenCheckpoint
+from autoexp_tui.model.outputs import CheckpointPlace, FoundCheckpoint
 from autoexp_tui.storage.checkpoint_files import (
     CheckpointFiles,
     look_for_checkpoints,
     parse_step,
 )
+
+from .disk_session import failing
 
 FILES = CheckpointFiles()
 
@@ -31,53 +34,56 @@ def out(tmp_path: Path) -> Path:
     return place
 
 
-def _save(place: Path, step: int) -> Path:
+def _save(place: Path, step: int) -> None:
     made = place / f"ckpt/iter_{step:08d}"
     made.mkdir(parents=True)
     (made / "model").write_text(str(step))
-    return made
 
 
-def look(out: Path, **fields: Any) -> LookForCheckpoint:
-    given: dict[str, Any] = {"glob": "ckpt/iter_*", **fields}
-    return LookForCheckpoint(job="a", attempt=1, output_dir=str(out), **given)
+def look(
+    out: Path, glob: str = "ckpt/iter_*", path: str = ""
+) -> FoundCheckpoint | None:
+    where = LookForCheckpoint(
+        job="a", attempt=1, output_dir=str(out), glob=glob, path=path
+    )
+    return FILES.find(where)
 
 
-def find(out: Path, **fields: Any) -> FoundCheckpoint:
-    found = FILES.find(look(out, **fields))
+def find(out: Path, **where: str) -> FoundCheckpoint:
+    found = look(out, **where)
     assert found is not None
     return found
 
 
 def order(out: Path, found: FoundCheckpoint, **fields: Any) -> MoveCheckpoint:
-    given: dict[str, Any] = {
-        "checkpoint": found.newest,
-        "target": found.target,
-        "before": found.before,
-        **fields,
-    }
-    return MoveCheckpoint(job="a", output_dir=str(out), **given)
+    move = {"target": found.target, "before": found.before, **fields}
+    return MoveCheckpoint(job="a", output_dir=str(out), checkpoint=found.newest, **move)
 
 
 def names(out: Path) -> list[str]:
     return sorted(path.name for path in (out / "ckpt").iterdir())
 
 
-def test_the_highest_step_is_the_newest(out: Path) -> None:
+# ---------------------------------------------------------------------- which is meant
+def test_the_highest_step_is_the_newest_unless_one_is_named(out: Path) -> None:
     os.utime(out / "ckpt/iter_00000900")
+    (out / "ckpt/iter_00099999").symlink_to(out / "ckpt/iter_00000900")  # is none
     found = find(out)
-    assert found.newest.path == str(out / "ckpt/iter_00012000")
-    assert found.newest.step == 12000
+    assert (found.newest.path, found.newest.step, found.others) == (
+        str(out / "ckpt/iter_00012000"), 12000, 2,
+    )  # fmt: skip
     assert found.before is not None
     assert found.before.step == 1000
-    assert found.others == 2
-
-
-def test_among_names_without_a_number_the_youngest_is_the_newest(out: Path) -> None:
-    for at, name in enumerate(("good.pt", "best.pt")):
+    meant = find(out, path=str(out / "ckpt/iter_00001000"))
+    assert meant.before is not None
+    assert (meant.newest.step, meant.before.step) == (1000, 12000)
+    for at, name in enumerate(("good.pt", "best.pt")):  # without a number: the youngest
         (out / name).touch()
         os.utime(out / name, (at, at))
     assert find(out, glob="*.pt").newest.path == str(out / "best.pt")
+    assert look(out, "none/*") is look(out, path="ckpt/iter_5") is None
+    with pytest.raises(EnvironmentFailed, match="no output directory"):
+        look(out.parent / "gone")
 
 
 @pytest.mark.parametrize(
@@ -97,67 +103,38 @@ def test_the_step_is_read_from_the_name(name: str, step: int | None) -> None:
     assert parse_step(name) == step
 
 
-def test_nothing_there_is_nothing(out: Path) -> None:
-    assert FILES.find(look(out, glob="none/*")) is None
-    assert FILES.find(look(out, path="ckpt/iter_5")) is None
-    with pytest.raises(EnvironmentFailed, match="no output directory"):
-        FILES.find(look(out.parent / "gone"))
-
-
-def test_a_certain_one_is_found_by_its_path(out: Path) -> None:
-    meant = str(out / "ckpt/iter_00001000")
-    found = find(out, path=meant)
-    assert found.newest.path == meant
-    assert found.before is not None
-    assert found.before.step == 12000
-
-
-def test_a_path_outside_the_output_directory_is_refused(out: Path) -> None:
+def test_nothing_outside_the_output_directory_is_found_or_moved(out: Path) -> None:
     (out.parent / "iter_1").mkdir()
-    for path in ("../iter_1", str(out.parent / "iter_1"), ".", "ckpt/../.."):
-        with pytest.raises(EnvironmentFailed, match="does not lie in"):
-            FILES.find(look(out, path=path))
-    for glob in ("../iter_*", f"{out.parent}/iter_*"):
-        assert FILES.find(look(out, glob=glob)) is None
-
-
-def test_links_are_not_followed_out_of_it(out: Path) -> None:
     _save(out.parent / "other", 99999)
     (out / "elsewhere").symlink_to(out.parent / "other/ckpt")
-    assert FILES.find(look(out, glob="elsewhere/iter_*")) is None
-    with pytest.raises(EnvironmentFailed, match="does not lie in"):
-        FILES.find(look(out, path="elsewhere/iter_00099999"))
-
-
-def test_a_link_is_no_checkpoint(out: Path) -> None:
     (out / "ckpt/iter_00099999").symlink_to(out / "ckpt/iter_00000900")
-    assert find(out).newest.step == 12000
-    with pytest.raises(EnvironmentFailed, match="symbolic link"):
-        FILES.find(look(out, path="ckpt/iter_00099999"))
-
-
-def test_an_output_directory_behind_a_link_is_itself(out: Path) -> None:
-    (out.parent / "named").symlink_to(out)
-    found = find(out.parent / "named", path=str(out / "ckpt/iter_00012000"))
-    FILES.move(order(out.parent / "named", found))
-    assert "iter_00012000.quarantined-1" in names(out)
-
-
-def test_a_move_outside_is_refused_whatever_the_order_says(out: Path) -> None:
-    found = find(out)
+    for path, problem in {
+        "../iter_1": "does not lie in",
+        str(out.parent / "iter_1"): "does not lie in",
+        ".": "does not lie in",
+        "ckpt/../..": "does not lie in",
+        "elsewhere/iter_00099999": "does not lie in",
+        "ckpt/iter_00099999": "symbolic link",
+    }.items():
+        with pytest.raises(EnvironmentFailed, match=problem):
+            look(out, path=path)
+    for glob in ("../iter_*", f"{out.parent}/iter_*", "elsewhere/iter_*"):
+        assert look(out, glob) is None
     with pytest.raises(EnvironmentFailed, match="does not lie in"):
-        FILES.move(order(out, found, target=str(out.parent / "x.quarantined-1")))
+        FILES.move(order(out, find(out), target=str(out.parent / "x.quarantined-1")))
 
 
+# ---------------------------------------------------------------------- moving it aside
 def test_a_moved_checkpoint_keeps_everything_in_it(out: Path) -> None:
-    found = find(out)
-    FILES.move(order(out, found, pointer="ckpt/none.txt"))
+    (out.parent / "named").symlink_to(out)  # an output directory behind a link is it
+    found = find(out.parent / "named", path=str(out / "ckpt/iter_00012000"))
+    FILES.move(order(out.parent / "named", found, pointer="ckpt/none.txt"))
     assert find(out).newest.step == 1000
     assert (Path(found.target) / "model").read_text() == "12000"
-    assert "iter_00012000" not in names(out)
     _save(out, 12000)
     FILES.move(order(out, find(out)))
-    assert "iter_00012000.quarantined-2" in names(out)
+    aside = [f"iter_00012000.quarantined-{number}" for number in (1, 2)]
+    assert names(out) == ["iter_00000900", "iter_00001000", *aside, "latest.txt"]
 
 
 @pytest.mark.parametrize("done", ["all of it", "but for the pointer"])
@@ -173,29 +150,22 @@ def test_a_move_that_is_ordered_again_is_done_once(out: Path, done: str) -> None
     assert (out / "ckpt/latest.txt").read_text() == "1000\n"
 
 
-def test_a_target_that_somebody_took_is_refused(out: Path) -> None:
+def test_a_move_that_cannot_be_made_is_refused_and_changes_nothing(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = find(out)
     Path(found.target).mkdir()
     with pytest.raises(EnvironmentFailed, match="something else"):
         FILES.move(order(out, found))
+    Path(found.target).rmdir()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "rename", failing(errno.EACCES))
+        with pytest.raises(EnvironmentFailed, match="move the checkpoint aside"):
+            FILES.move(order(out, found))
     assert "iter_00012000" in names(out)
-
-
-def test_a_checkpoint_that_is_gone_is_said(out: Path) -> None:
-    found = find(out)
     os.rename(found.newest.path, out / "away")
     with pytest.raises(EnvironmentFailed, match="it is gone"):
         FILES.move(order(out, found))
-
-
-def test_a_directory_that_refuses_is_said(out: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("the superuser may write everywhere")
-    found = find(out)
-    (out / "ckpt").chmod(0o500)
-    with pytest.raises(EnvironmentFailed, match="move the checkpoint aside"):
-        FILES.move(order(out, found))
-    (out / "ckpt").chmod(0o700)
 
 
 @pytest.mark.parametrize(
@@ -217,56 +187,42 @@ def test_a_pointer_to_what_was_moved_names_the_one_before(
     assert (out / "ckpt/latest.txt").read_text() == mended
 
 
-def test_a_pointing_link_leads_to_the_one_before(out: Path) -> None:
-    link = out / "ckpt/latest"
-    link.symlink_to("iter_00012000")
-    FILES.move(order(out, find(out), pointer="ckpt/latest"))
-    assert os.readlink(link) == "iter_00001000"
-
-
-def test_a_pointer_goes_aside_with_the_only_one(out: Path) -> None:
-    for step in (900, 1000):
-        os.rename(out / f"ckpt/iter_{step:08d}", out / f"old{step}")
-    FILES.move(order(out, find(out), pointer="ckpt/latest.txt"))
-    assert names(out) == ["iter_00012000.quarantined-1", "latest.txt.quarantined-1"]
-
-
-def seen(out: Path, glob: str = "ckpt/iter_*", **fields: Any) -> SeenCheckpoint | str:
-    place = CheckpointPlace(job="a", output_dir=str(out), glob=glob, **fields)
-    return look_for_checkpoints([place])["a"]
-
-
-def test_the_newest_checkpoint_that_a_job_that_runs_has_saved_is_seen(
+def test_a_pointing_link_leads_to_the_one_before_and_goes_aside_with_the_only_one(
     out: Path,
 ) -> None:
-    os.utime(out / "ckpt/iter_00012000", (1.0, time.time() - 60))
-    found = seen(out)
-    assert isinstance(found, SeenCheckpoint)
-    assert found.step == 12000
-    assert 59 < found.age < 90
-    of_other_work_before = seen(out, since=time.time() - 30)
-    assert isinstance(of_other_work_before, SeenCheckpoint)
-    assert of_other_work_before.step == 1000
+    (out / "ckpt/latest").symlink_to("iter_00012000")
+    FILES.move(order(out, find(out), pointer="ckpt/latest"))
+    assert os.readlink(out / "ckpt/latest") == "iter_00001000"
+    os.rename(out / "ckpt/iter_00000900", out / "old")
+    (out / "ckpt/latest.txt").write_text("1000")
+    FILES.move(order(out, find(out), pointer="ckpt/latest.txt"))
+    assert "latest.txt.quarantined-1" in names(out)
+    assert "latest.txt" not in names(out)
 
 
-def test_that_there_is_no_checkpoint_yet_is_told(out: Path) -> None:
-    none = "monitoring.checkpoints.glob finds none"
-    assert seen(out, "ckpt/step_*") == none
-    assert seen(out / "not there") == none
-    assert seen(out, since=time.time() + 60) == none
-
-
-def test_a_look_that_takes_long_leaves_the_other_jobs_out(out: Path) -> None:
-    place = CheckpointPlace(job="a", output_dir=str(out), glob="ckpt/iter_*")
-    found = look_for_checkpoints([place], seconds=0.0)
-    assert found == {"a": "not looked for: it takes more than 0 s"}
-
-
-def test_a_checkpoint_directory_that_cannot_be_read_is_told(
+# ------------------------------------------------------------------ of a job that runs
+def test_the_newest_checkpoint_that_a_job_that_runs_has_saved_is_seen(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def seen(glob: str = "ckpt/iter_*", out: Path = out, **how: Any) -> Any:
+        since, seconds = how.get("since"), how.get("seconds", 5.0)
+        place = CheckpointPlace(job="a", output_dir=str(out), glob=glob, since=since)
+        return look_for_checkpoints([place], seconds)["a"]
+
+    os.utime(out / "ckpt/iter_00012000", (1.0, time.time() - 60))
+    found = seen()
+    assert (found.step, 59 < found.age < 90) == (12000, True)
+    assert seen(since=time.time() - 30).step == 1000  # without other work's before
+    for none in (
+        seen("ckpt/step_*"),
+        seen(out=out / "not there"),
+        seen(since=time.time() + 60),
+    ):
+        assert none == "monitoring.checkpoints.glob finds none"
+    assert seen(seconds=0.0) == "not looked for: it takes more than 0 s"
+
     def refused(*_args: object) -> object:
         raise EnvironmentFailed("cannot look for checkpoints: refused", "/ckpt")
 
     monkeypatch.setattr("autoexp_tui.storage.checkpoint_files._find_matches", refused)
-    assert "refused" in str(seen(out))
+    assert "refused" in seen()

@@ -1,35 +1,46 @@
-"""Commands left by other processes: each once, in order, and rubbish set aside."""
+"""Commands left by other processes: each once, in order, and rubbish set aside; and
+whose process sends one: a job's, by each of its marks, or a person's."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.commands import Kill, Order, Pause
+from autoexp_tui.model.commands import Kill, Order, Pause, Sender
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage import inbox as inbox_module
-from autoexp_tui.storage.inbox import FileInbox, leave
+from autoexp_tui.storage.inbox import (
+    FileInbox,
+    check_sender,
+    describe_sender,
+    job_of,
+    leave,
+)
 from autoexp_tui.storage.json_codec import encode
+from autoexp_tui.storage.processes import COOKIE, read_start
 from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.user_files import note_place
 
-
-@pytest.fixture
-def session(tmp_path: Path) -> SessionDir:
-    made = SessionDir(tmp_path / "k7f2")
-    made.make()
-    return made
+from .disk_session import failing
 
 
 def order(command_id: str) -> Order:
     return Order(command_id=command_id, command=Kill(jobs=("a",), reason="why not"))
 
 
-def ids(orders: object) -> list[str]:
-    assert isinstance(orders, list)
-    return [order.command_id for order in orders]
+def take(inbox: FileInbox | SessionDir) -> list[str]:
+    """The ids of what an inbox gives out, or that of a new engine."""
+    new = FileInbox(inbox) if isinstance(inbox, SessionDir) else inbox
+    return [order.command_id for order in new.take()]
 
 
 def reasons(session: SessionDir) -> str:
@@ -42,36 +53,37 @@ def test_commands_arrive_as_they_were_left_oldest_first(session: SessionDir) -> 
         leave(session, order(f"c{number}"), float(number))
     taken = list(FileInbox(session).take())
     assert taken == [order("c3"), order("c12"), order("c1700000000")]
+    # no command id leads out of the inbox
+    assert leave(session, order("../../x"), 1.0).parent == session.inbox
+    assert take(session)[0] == "../../x"
 
 
 def test_a_command_is_given_to_each_engine_once_until_it_is_done(
     session: SessionDir,
 ) -> None:
     inbox = FileInbox(session)
-    leave(session, order("c1"), 1.0)
+    for at in (1.0, 2.0):  # the same one left twice is forgotten together
+        leave(session, order("c1"), at)
     inbox.take()
-    leave(session, order("c2"), 2.0)
-    assert ids(inbox.take()) == ["c2"]
+    leave(session, order("c2"), 3.0)
+    assert take(inbox) == ["c2"]
     inbox.done(["c1", "c9"])
-    assert ids(FileInbox(session).take()) == ["c2"]
+    assert take(session) == ["c2"]
     assert list(session.inbox_rejected.iterdir()) == []
 
 
-def test_the_same_command_left_twice_is_forgotten_together(session: SessionDir) -> None:
-    inbox = FileInbox(session)
-    leave(session, order("c1"), 1.0)
-    leave(session, order("c1"), 2.0)
-    inbox.take()
-    inbox.done(["c1"])
-    assert ids(FileInbox(session).take()) == []
+def test_an_inbox_that_was_removed_is_empty_and_takes_nothing(
+    session: SessionDir,
+) -> None:
+    session.inbox_rejected.rmdir()
+    session.inbox.rmdir()
+    assert take(session) == []
+    session.inbox.touch()
+    with pytest.raises(EnvironmentFailed):
+        leave(session, order("c1"), 1.0)
 
 
-def test_no_command_id_leads_out_of_the_inbox(session: SessionDir) -> None:
-    path = leave(session, order("../../x"), 1.0)
-    assert path.parent == session.inbox
-    assert ids(FileInbox(session).take()) == ["../../x"]
-
-
+# ------------------------------------------------------------------------- rubbish
 GOOD = encode(Order(command_id="c", command=Pause()))
 
 
@@ -97,26 +109,21 @@ def with_id(value: bytes) -> bytes:
         ("long.json", with_id(b'"%s"' % (b"c" * 201)), "none"),
         ("lines.json", with_id(b'"a\\nb"'), "none"),
         ("two\nlines", b"?", ".json"),
-        ("\x1b[31mred.json", b"?", "no command"),
+        ("\x1b[31mred\n.json", b"?", "no command"),
         ("x" * 250 + ".json", b"?", "no command"),
         ("\u00e9" * 120 + ".json", b"?", "no command"),
     ],
 )
-def test_rubbish_is_set_aside_with_its_reason(
+def test_rubbish_is_set_aside_with_its_reason_and_told_in_plain_characters(
     session: SessionDir, name: str, data: bytes, said: str
 ) -> None:
     (session.inbox / name).write_bytes(data)
-    assert ids(FileInbox(session).take()) == []
+    told: list[str] = []
+    assert take(FileInbox(session, lambda *words: told.extend(words))) == []
     assert (session.inbox_rejected / name).read_bytes() == data
     assert said in reasons(session)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
-def test_the_command_of_another_user_is_set_aside(session: SessionDir) -> None:
-    path = leave(session, order("c1"), 1.0)
-    os.chown(path, 12345, -1)
-    assert ids(FileInbox(session).take()) == []
-    assert "it belongs to user 12345" in reasons(session)
+    assert said in told[1]
+    assert "\x1b" not in told[0] + told[1]
 
 
 def test_rubbish_that_cannot_be_moved_is_looked_at_once(
@@ -125,34 +132,10 @@ def test_rubbish_that_cannot_be_moved_is_looked_at_once(
     told: list[str] = []
     (session.inbox / "x.json").write_bytes(b"?")
     inbox = FileInbox(session, lambda name, _reason: told.append(name))
-
-    def refuse(*_args: object) -> None:
-        raise OSError(errno.EROFS, "read-only")
-
-    monkeypatch.setattr(os, "replace", refuse)
+    monkeypatch.setattr(os, "replace", failing(errno.EROFS))
     inbox.take()
     inbox.take()
     assert told == ["x.json"]
-
-
-def test_an_inbox_that_was_removed_is_empty_and_takes_nothing(
-    session: SessionDir,
-) -> None:
-    session.inbox_rejected.rmdir()
-    session.inbox.rmdir()
-    assert ids(FileInbox(session).take()) == []
-    session.inbox.touch()
-    with pytest.raises(EnvironmentFailed):
-        leave(session, order("c1"), 1.0)
-
-
-def test_whoever_is_told_of_rubbish_is_told_in_plain_characters(
-    session: SessionDir,
-) -> None:
-    told: list[str] = []
-    (session.inbox / "a\x1b[31m\nb.json").write_bytes(b"?")
-    FileInbox(session, lambda name, reason: told.append(name + reason)).take()
-    assert "\x1b" not in told[0]
 
 
 @pytest.mark.parametrize("name", ["{:04}.json", "{:017}-x.json"])
@@ -161,11 +144,11 @@ def test_heaps_of_rubbish_hold_up_no_command(session: SessionDir, name: str) -> 
         (session.inbox / name.format(number)).write_bytes(b"?")
     leave(session, order("c1"), 1e6)
     inbox = FileInbox(session)
-    assert ids(inbox.take()) == ["c1"]
+    assert take(inbox) == ["c1"]
     inbox.done(["c1"])
     looks = 1
     while len(os.listdir(session.inbox)) > 1:
-        assert ids(inbox.take()) == []
+        assert take(inbox) == []
         looks += 1
     assert looks == -(-1201 // inbox_module.AT_A_LOOK)
     assert len(list(session.inbox_rejected.glob("*.reason.txt"))) == 1200
@@ -179,34 +162,152 @@ def test_files_that_cannot_be_read_just_now_hold_up_no_command(
         leave(session, order(f"c{number}"), float(number))
     opened = os.open
 
-    def failing(path: str, flags: int, *args: int) -> int:
-        if "-c4" not in str(path):
-            raise OSError(errno.EIO, "input/output error")
-        return opened(path, flags, *args)
+    def broken_but_for_c4(path: str, flags: int, *args: int) -> int:
+        return (opened if "-c4" in str(path) else failing(errno.EIO))(
+            path, flags, *args
+        )
 
     inbox = FileInbox(session)
     with monkeypatch.context() as broken:
-        broken.setattr(os, "open", failing)
-        assert ids(inbox.take()) == ["c4"]
-    assert ids(inbox.take()) == ["c0", "c1", "c2"]
-    assert ids(inbox.take()) == ["c3"]
+        broken.setattr(os, "open", broken_but_for_c4)
+        assert take(inbox) == ["c4"]
+    assert [take(inbox), take(inbox)] == [["c0", "c1", "c2"], ["c3"]]
 
 
 def test_an_engine_s_command_amid_all_kinds_of_rubbish_is_done(
     session: SessionDir,
 ) -> None:
-    os.mkfifo(session.inbox / "00000000000000001-pipe.json")
-    (session.inbox / "00000000000000002-directory.json").mkdir()
+    def place(number: int, name: str) -> Path:
+        return session.inbox / f"{number:017}-{name}.json"
+
+    os.mkfifo(place(1, "pipe"))
+    place(2, "directory").mkdir()
     (session.path / "target").write_bytes(GOOD)
-    (session.inbox / "00000000000000003-link.json").symlink_to(session.path / "target")
-    (session.inbox / "00000000000000004-deep.json").write_bytes(b"[" * 100_000)
-    (session.inbox / ".00000000000000005-half.json.tmp").write_bytes(b"{")
+    place(3, "link").symlink_to(session.path / "target")
+    place(4, "deep").write_bytes(b"[" * 100_000)
+    (session.inbox / ".half.json.tmp").write_bytes(b"{")
     with open(os.fsencode(session.inbox) + b"/\xff\xfe.json", "wb") as file:
         file.write(b"?")
-    leave(session, order("c1"), 1.0)
-    assert ids(FileInbox(session).take()) == ["c1"]
+    if os.geteuid() == 0:  # only root may give files away
+        os.chown(leave(session, order("c0"), 0.5), 12345, -1)
+    mine = leave(session, order("c1"), 1.0)
+    assert take(session) == ["c1"]
     assert reasons(session).count("it is a ") == 3
-    left = sorted(os.listdir(session.inbox))
-    assert [name for name in left if "c1" not in name and name != "rejected"] == [
-        ".00000000000000005-half.json.tmp"
-    ]
+    assert os.geteuid() or "it belongs to user 12345" in reasons(session)
+    left = {mine.name, ".half.json.tmp", "rejected"}
+    assert set(os.listdir(session.inbox)) == left
+
+
+# ------------------------------------------------------------------- whose process
+TRAIN = "attempt 2 of train, session k7f2"
+PLACE = "/state/k7f2/attempts/train/2"
+WAITS = "import sys; print(flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sender:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.5 5022 10.0.0.9 22")
+    monkeypatch.setattr(os, "ttyname", lambda _descriptor: "/dev/pts/3")
+    for name in (COOKIE, "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return describe_sender(tmp_path)
+
+
+@contextmanager
+def process(*argv: str | Path, **env: str) -> Iterator[int]:
+    """A process that lives for a while."""
+    words = [sys.executable, *(argv or ("-c", WAITS))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, env=env) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        yield child.pid
+        child.communicate()
+
+
+def claim(state_dir: Path, field: str = "slurm_job", *, ended: bool = False) -> None:
+    """An attempt whose Slurm job has the number 53."""
+    attempt = state_dir / "k7f2" / "attempts" / "train" / "2"
+    attempt.mkdir(parents=True)
+    (attempt / "claim").write_text(json.dumps({field: "53"}))
+    for name in ("begin", "exit") if ended else ("begin",):
+        (attempt / f"{name}.0.json").write_text("{}")
+
+
+@pytest.mark.usefixtures("person")
+def test_the_wrapper_s_variable_or_a_supervisor_tells_the_attempt(
+    tmp_path: Path,
+) -> None:
+    with process(**{COOKIE: PLACE}) as pid:
+        assert job_of(pid, tmp_path) == TRAIN
+    script = tmp_path / "wrapper.py"
+    script.write_text(WAITS)
+    with process("-I", "-S", script, "--detach", f"{PLACE}/task.ab.json") as pid:
+        assert job_of(pid, tmp_path) == TRAIN  # its environment is empty
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize(
+    ("field", "elsewhere", "ended", "job"),
+    [
+        ("slurm_job", False, False, TRAIN),
+        ("executor_id", False, False, TRAIN),
+        ("slurm_job", True, False, TRAIN),
+        ("slurm_job", False, True, ""),
+    ],
+    ids=["by its number", "by its task", "elsewhere", "the number is free again"],
+)
+def test_a_slurm_job_of_ours_is_known_by_its_claim(
+    tmp_path: Path, field: str, *, elsewhere: bool, ended: bool, job: str
+) -> None:
+    home = tmp_path / "other" if elsewhere else tmp_path
+    claim(home, field, ended=ended)
+    note_place(home)
+    with process(SLURM_JOB_ID="53") as pid:
+        assert job_of(pid, tmp_path) == job
+    with process(SLURM_JOB_ID="54") as pid:  # an allocation of one's own
+        assert job_of(pid, tmp_path) == ""
+
+
+@pytest.mark.usefixtures("person")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "0::/system.slice/slurmstepd.scope/job_53/step_0/user/task_0\n",
+        "7:cpuset:/slurm/uid_1000/job_53/step_batch\n3:cpu:/\n",
+    ],
+)
+def test_the_cgroup_tells_the_slurm_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    claim(tmp_path)
+    me = tmp_path / "proc" / str(os.getpid())
+    me.mkdir(parents=True)
+    (me / "cgroup").write_text(line)
+    monkeypatch.setattr(inbox_module, "_PROC", tmp_path / "proc")
+    assert job_of(os.getpid(), tmp_path) == TRAIN
+
+
+def test_a_person_s_process_is_no_job_s_and_reads_as_who_and_from_where(
+    tmp_path: Path, person: Sender
+) -> None:
+    assert (person.job, person.pid) == ("", os.getpid())
+    assert (person.tty, person.ssh_client) == ("pts/3", "10.0.0.5")
+    assert check_sender(person, tmp_path) == person
+    told = str(replace(person, user="ada", host="login1"))
+    assert told == f"ada on login1 (pts/3, from 10.0.0.5, pid {person.pid})"
+
+
+def test_the_engine_looks_at_the_sender_itself(tmp_path: Path, person: Sender) -> None:
+    with process(**{COOKIE: PLACE}) as pid:  # which says that it is no job
+        says = replace(person, pid=pid, started=read_start(pid) or "")
+        assert check_sender(says, tmp_path).job == TRAIN
+    assert check_sender(None, tmp_path).doubt == "unnamed"
+    gone = replace(person, started="1", leader_started="1")
+    assert check_sender(gone, tmp_path).doubt == "ended"
+    shell = {"leader": os.getpid(), "leader_started": person.started}
+    of_shell = check_sender(replace(gone, **shell), tmp_path)  # type: ignore[arg-type]
+    assert (of_shell.doubt, of_shell.job) == ("", "")
+    there = replace(person, host="login2", boot="b")  # its own word stands
+    assert check_sender(there, tmp_path) == replace(there, checked=False)

@@ -5,11 +5,8 @@ from __future__ import annotations
 import gzip
 import os
 import resource
-import stat
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -31,7 +28,6 @@ from autoexp_tui.storage.journal import (
     load_state,
     read_session,
 )
-from autoexp_tui.storage.journal_parts import Part, find_seal
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.storage.session_dir import SessionDir, get_packed
@@ -39,7 +35,7 @@ from autoexp_tui.storage.sessions import require_removable
 from tests.model.builders import job
 from tests.support.journal_contract import JournalContract, Store, Writer, message
 
-from .disk_session import FULL, KILLS, SYNC, Died, DiskStore, FixedLease
+from .disk_session import KILLS, SYNC, Died, DiskStore, FixedLease, failing, mode
 from .week_session import write_week
 from .whole_session import WholeSession
 
@@ -73,7 +69,7 @@ def test_a_commit_is_one_write_and_one_sync_to_a_private_part(store: DiskStore) 
     begun(store)
     writer, _ = begun(store)
     assert store.session.journal.resolve() == store.part(3).resolve()
-    assert store.part(3).stat().st_mode & 0o777 == 0o600
+    assert mode(store.part(3)) == 0o600
     calls: list[str] = []
     real = os.pwrite
 
@@ -87,53 +83,39 @@ def test_a_commit_is_one_write_and_one_sync_to_a_private_part(store: DiskStore) 
     assert calls == ["write", "sync"]
 
 
-def test_two_journals_under_one_lease_are_refused(store: DiskStore) -> None:
+def test_two_journals_under_one_lease_and_one_whose_directory_is_gone_are_refused(
+    store: DiskStore,
+) -> None:
     writer = Writer(store)
     records = writer.draft(*writer.first_events())
     again = FileJournal(store.session, FixedLease(1))
-    writer.journal.append(records)
+    before = writer.begin()
     with pytest.raises(EnvironmentFailed, match="written already"):
         again.append(records)
-
-
-def test_nothing_counts_that_is_written_to_a_session_that_is_gone(
-    store: DiskStore,
-) -> None:
-    writer, before = begun(store)
     path = store.session.path
     path.rename(path.with_name("gone"))
     with pytest.raises(EnvironmentFailed, match="The directory is gone"):
         writer.write(message("lost"))
     path.with_name("gone").rename(path)
-    kept = writer.write(message("kept"))
-    assert store.records() == before + kept
-
-
-@pytest.fixture
-def file_limit() -> Iterator[Callable[[int], None]]:
-    """Sets how long a file of this process may be; put back at the end."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert before + writer.write(message("kept")) == store.records()
 
 
 def test_what_a_full_disk_cut_short_is_cut_back_and_written_when_there_is_room(
-    store: DiskStore, file_limit: Callable[[int], None]
+    store: DiskStore,
 ) -> None:
     writer, before = begun(store)
-    size = store.part().stat().st_size
-    file_limit(size + 300)
+    size, limit = store.part().stat().st_size, resource.RLIMIT_FSIZE
     records = writer.draft(*(message("x" * 100) for _ in range(5)))
-    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
-        writer.journal.append(records)
+    soft, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (size + 300, hard))
+    try:
+        with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+            writer.journal.append(records)
+    finally:
+        resource.setrlimit(limit, (soft, hard))
     assert store.part().stat().st_size == size
-    file_limit(1 << 30)
     writer.journal.append(records)
     assert store.records() == before + records
-
-
-def refuse(*_args: object) -> None:
-    raise FULL
 
 
 @pytest.mark.parametrize(
@@ -154,7 +136,7 @@ def test_an_append_that_failed_is_written_when_it_is_tried_again(
     records = writer.draft(*longer)
     with store.patch.context() as broken:
         for name in fails:
-            broken.setattr(name, refuse)
+            broken.setattr(name, failing())
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
     if is_begun:
@@ -164,31 +146,31 @@ def test_an_append_that_failed_is_written_when_it_is_tried_again(
 
 
 # ----------------------------------------------------------------- dying and deposed
-@pytest.mark.parametrize("torn", [b'{"v":1,"seq":3,', b"\0" * 4096])
-def test_a_torn_line_is_dropped_with_a_notice(store: DiskStore, torn: bytes) -> None:
-    _, before = begun(store)
+@pytest.mark.parametrize(
+    ("torn", "said"),
+    [
+        (b'{"v":1,"seq":3,', "15 bytes of an unfinished"),
+        (b"\0" * 4096, "4096 bytes of an unfinished"),
+        (2, "2 records of an unfinished commit"),
+    ],
+)
+def test_a_torn_line_is_dropped_with_a_notice(
+    store: DiskStore, torn: bytes | int, said: str
+) -> None:
+    """Or so many records of a commit that was torn between two of its records."""
+    writer, before = begun(store)
     size = store.part().stat().st_size
-    store.add(torn)
+    records = writer.draft(*(message("x") for _ in range(3)))
+    store.add(*([torn] if isinstance(torn, bytes) else records[:torn]))
     heir = FileJournal(store.session, FixedLease(2))
     assert (heir.seal.part, heir.seal.bytes) == ("journal.1.jsonl", size)
-    loaded = heir.load()
-    assert list(loaded.events) == before == store.records()
-    assert f"{len(torn)} bytes of an unfinished" in "".join(loaded.notices)
-
-
-def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
-    store: DiskStore,
-) -> None:
-    writer, _ = begun(store)
-    whole = store.part().stat().st_size
-    records = writer.draft(*(message("x") for _ in range(3)))
-    store.add(*records[:2])
-    loaded = load_state(store.session)
-    assert loaded.position.offset == whole
-    assert "2 records of an unfinished commit" in loaded.notices[0]
-    assert find_seal(Part(id=(1, 0), path=store.part())).bytes == whole
-    store.add(records[2])
-    assert load_state(store.session).position.seq == records[-1].seq
+    sealed, loaded = heir.load(), load_state(store.session)
+    assert list(sealed.events) == list(loaded.events) == before == store.records()
+    assert loaded.position.offset == size
+    assert said in "".join([*sealed.notices, *loaded.notices])
+    if not isinstance(torn, bytes):
+        store.add(records[2])
+        assert load_state(store.session).position.seq == records[-1].seq
 
 
 def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
@@ -219,7 +201,7 @@ def test_an_engine_deposed_amid_its_append_is_told_and_cuts_nothing(
         sync_data(descriptor)
         after.extend(Writer(store).begin())
         if fails:
-            raise FULL
+            failing()()
 
     records = first.draft(message("x"))
     store.patch.setattr(SYNC, taken_over)
@@ -315,31 +297,26 @@ def test_a_seal_names_only_an_older_part(store: DiskStore, name: str) -> None:
     begun(store)
     begun(store)
     first = decode_record(lines_of(store.part(2))[0])
-    event = replace(cast(EngineStarted, first.event), sealed_part=name)
+    assert isinstance(first.event, EngineStarted)
+    event = replace(first.event, sealed_part=name)
     store.part(2).write_bytes(encode_record(replace(first, event=event)))
     assert "is missing" in damaged(store).problem
-
-
-def emptied(made: WholeSession) -> SessionDir:
-    made.leave()
-    for part in made.session.path.glob("journal.*.jsonl"):
-        part.write_bytes(b"")
-    return made.session
 
 
 def test_an_empty_journal_of_jobs_that_ran_is_refused_and_not_removed(
     tmp_path: Path,
 ) -> None:
-    session = emptied(WholeSession(tmp_path / "m3x9"))
-    assert load_state(session).state.plan is None  # nothing ran there
-    made = WholeSession(tmp_path / "k7f2")
+    never_ran, made = WholeSession(tmp_path / "m3x9"), WholeSession(tmp_path / "k7f2")
     made.submit()
     made.begin()
-    session = emptied(made)
+    for one in (never_ran, made):
+        one.leave()
+        one.session.get_part(1).write_bytes(b"")
+    assert load_state(never_ran.session).state.plan is None
     with pytest.raises(JournalDamaged, match="jobs have run: a"):
-        load_state(session)
+        load_state(made.session)
     with pytest.raises(AutoexpError):
-        require_removable(session)
+        require_removable(made.session)
 
 
 # ---------------------------------------------------------------------- following
@@ -357,24 +334,18 @@ def test_a_follower_sees_whole_commits_from_the_first_over_all_take_overs(
         assert follower.poll() == []
     store.add(second[20:])
     assert follower.poll() == records
+    assert list(load_state(store.session, tail=3).events) == [written[-1], *records]
     store.part(2).write_bytes(b'{"v":1')  # of an engine that never began
     assert follower.poll() == []
+    writer.state = store.load()
+    records = writer.draft(message("3"))
+    store.add(*records)
+    assert follower.poll() == records
     store.part(2).unlink()
     expected = begun(store)[1] + begun(store, "3")[1]
     assert follower.poll() == expected
     store.patch.setattr(Path, "open", lambda *_args: pytest.fail("read while idle"))
     assert follower.poll() == []
-
-
-def test_only_the_newest_events_are_handed_out_beside_an_engine_that_never_began(
-    store: DiskStore,
-) -> None:
-    writer, _ = begun(store)
-    follower = store.follow()
-    store.part(2).write_bytes(b'{"v":1')
-    added = writer.write(*(message(str(number)) for number in range(10)))
-    assert follower.poll() == added
-    assert list(load_state(store.session, tail=3).events) == added[-3:]
 
 
 def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
@@ -412,10 +383,10 @@ def test_a_follower_notices_that_a_line_was_cut_back(
 
 # -------------------------------------------------------------------------- modes
 @pytest.mark.parametrize(
-    ("env", "mode"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
+    ("env", "closes"), [({"STEPS": "text"}, 0o640), ({"HF_TOKEN": "abcdef"}, 0o600)]
 )
 def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
-    store: DiskStore, env: dict[str, str], mode: int
+    store: DiskStore, env: dict[str, str], closes: int
 ) -> None:
     store.session.path.chmod(0o2750)
     _, journal = store.acquire()
@@ -426,37 +397,28 @@ def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
         journal.append(
             [Recorded(seq=seq, epoch=1, t=1.0, event_id=f"e{seq}", event=event)]
         )
-        modes.append(stat.S_IMODE(store.part().stat().st_mode))
-    assert modes == [0o640, mode]
+        modes.append(mode(store.part()))
+    assert modes == [0o640, closes]
     closed = any("closed to the group" in text for text in store.faults)
-    assert closed == (mode == 0o600)
+    assert closed == (closes == 0o600)
 
 
 # ---------------------------------------------------------------------- pages back
-@pytest.fixture(scope="module")
-def long(tmp_path_factory: pytest.TempPathFactory) -> SessionDir:
-    place = tmp_path_factory.mktemp("state")
-    made, told = write_week(place, jobs=31, note_seconds=1800, slots=4)
+def test_pages_lead_back_to_the_first_record(
+    tmp_path: Path, session: SessionDir
+) -> None:
+    made, told = write_week(tmp_path, jobs=31, note_seconds=1800, slots=4)
     assert len(made.list_parts()) > 1
-    assert len(list(read_session(made))) == len(told.records)
-    return made
-
-
-def test_pages_lead_back_to_the_first_record(long: SessionDir) -> None:
-    whole = list(read_session(long))
+    whole = list(read_session(made))
+    assert len(whole) == len(told.records)
     seq = whole[-1].seq + 1
     found: list[Recorded] = []
-    while page := list_earlier(str(long.path), seq, 37):
+    while page := list_earlier(str(made.path), seq, 37):
         found = [*page, *found]
         seq = page[0].seq
     assert found == whole
     assert list_earlier("", 100, 5) == []
-
-
-def test_a_record_that_does_not_read_is_named(
-    long: SessionDir, session: SessionDir
-) -> None:
-    lines = lines_of(long.get_part(1))[:50]
+    lines = lines_of(made.get_part(1))[:50]
     session.get_part(1).write_bytes(b"".join(lines) + b'{"seq":51,"bad":1}\n')
     with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl"):
         list_earlier(str(session.path), 60, 5)
@@ -509,25 +471,17 @@ def test_old_parts_are_read_in_order_and_sealed_by_the_next_engine(
         store.records()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: data[: len(data) // 2],
-        lambda data: data[:40] + b"\0\0\0\0" + data[44:],
-        lambda _data: b"oh no",
-        lambda _data: b"",
-    ],
-)
-def test_a_damaged_pack_is_refused_by_name(
-    store: DiskStore, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_pack_is_refused_by_name(store: DiskStore) -> None:
     write_old(store, 2)
     pack(store.part())
     file = get_packed(store.part())
-    file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl") as caught:
-        store.records()
-    assert "copy" in caught.value.hint
+    data = file.read_bytes()
+    half, other = data[: len(data) // 2], data[:40] + b"\0\0\0\0" + data[44:]
+    for damaged in (half, other, b"oh no", b""):
+        file.write_bytes(damaged)
+        with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl") as caught:
+            store.records()
+        assert "copy" in caught.value.hint
 
 
 def test_a_follower_goes_on_over_old_parts(store: DiskStore) -> None:

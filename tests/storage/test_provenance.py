@@ -1,8 +1,13 @@
+"""What a job was made from, kept and read back; and git looked at with care: none of
+the programs that a repository's configuration names runs."""
+
 from __future__ import annotations
 
 import base64
 import gzip
 import json
+import os
+import re
 import subprocess
 import zlib
 from dataclasses import replace
@@ -21,10 +26,12 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.storage import provenance
 from autoexp_tui.storage.provenance import (
+    Git,
     GitState,
     JobConfigs,
     ProvenanceRecord,
     RecordBuilder,
+    Unsafe,
     load_record,
     read_git_state,
     record_of,
@@ -34,36 +41,12 @@ from autoexp_tui.storage.provenance import (
 )
 from autoexp_tui.text.plain_tree import Path as TreePath
 from autoexp_tui.text.plain_tree import unpatched, with_values
-
-SHARED = {f"shared{n}": "é" for n in range(40)}
-TREES = [({"lr": n, **SHARED}, {"lr": f"${{x{n}}}"}) for n in range(50)]
+from tests.model.builders import job
 
 
-def texts(n: int) -> JobConfigs:
-    resolved = f"lr: {n}\n" + "".join(f'{key}: "é"\n' for key in SHARED)
-    return JobConfigs(resolved=resolved, unresolved=f'lr: "${{x{n}}}"\n')
-
-
-CONFIGS = {f"job{n}": texts(n) for n in range(50)}
-
-
-def make_record(git: GitState) -> ProvenanceRecord:
-    builder = RecordBuilder()
-    for index, (resolved, unresolved) in enumerate(TREES):
-        builder.add(index, resolved, unresolved)
-    return builder.record((job_in(Path(), n) for n in range(50)), git)
-
-
-def job_in(tmp_path: Path, index: int = 7) -> JobSpec:
+def job_in(place: Path, index: int = 7) -> JobSpec:
     name = f"job{index}"
-    return JobSpec(
-        name=name,
-        index=index,
-        command=("python", "train.py"),
-        overrides=("lr=7",),
-        output_dir=str(tmp_path / "out" / name),
-        log_dir=str(tmp_path / "logs"),
-    )
+    return job(name, index, overrides=("lr=7",), output_dir=str(place / "out" / name))
 
 
 def plan_in(tmp_path: Path) -> Plan:
@@ -77,131 +60,53 @@ def plan_in(tmp_path: Path) -> Plan:
     )
 
 
-def written(tmp_path: Path, record: ProvenanceRecord | None) -> dict[str, str]:
-    place = write_provenance(plan_in(tmp_path), job_in(tmp_path), record)
-    return {path.name: path.read_text() for path in place.iterdir()}
+GIT = GitState(commit="c")
 
 
-def test_each_jobs_configs_survive_the_record(tmp_path: Path) -> None:
-    save_record(tmp_path, "p1", make_record(GitState(commit="c")))
-    record = load_record(tmp_path, "p1")
-
-    assert record is not None
-    assert {name: record.get_configs(name) for name in CONFIGS} == CONFIGS
-    assert record.git == GitState(commit="c")
-    assert record.get_configs("unknown") is None
-
-
-def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
-    git = GitState(commit="0123", diff="-a\n+b\n")
-    files = written(tmp_path, make_record(git))
-
-    assert files == {
-        "resolved_config.yaml": CONFIGS["job7"].resolved,
-        "unresolved_config.yaml": CONFIGS["job7"].unresolved,
-        "overrides.txt": "slurm=local\nlr=7\n",
-        "environment.txt": "HOME hmac-sha256:abc\nNOT_SET not set\n",
-        "git.txt": "commit 0123\nwith uncommitted changes: git.diff\n",
-        "git.diff": "-a\n+b\n",
-        "command.json": '[\n "python",\n "train.py"\n]\n',
-    }
+def make_record(
+    git: GitState = GIT, trees: dict[int, tuple[Any, Any]] | None = None
+) -> ProvenanceRecord:
+    """Of jobs by their index, of one that is called job7."""
+    builder = RecordBuilder()
+    given = {7: ({"lr": 7}, {"lr": "${x7}"})} if trees is None else trees
+    for index, (resolved, unresolved) in given.items():
+        builder.add(index, resolved, unresolved)
+    return builder.record((job_in(Path(), n) for n in given), git)
 
 
-def test_without_a_record_a_note_says_so(tmp_path: Path) -> None:
-    files = written(tmp_path, None)
-
-    assert "without the record" in files["MISSING.txt"]
-    assert files["git.txt"] == "not recorded\n"
-
-
-def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
-    path = save_record(tmp_path, "p1", ProvenanceRecord())
-    path.write_text("{}")
-
-    assert load_record(tmp_path, "p1") is None
-    assert load_record(tmp_path, "p2") is None
-
-
-def git(directory: Path, *words: str) -> None:
-    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
-    subprocess.run(("git", "-C", directory, *identity, *words), check=True)
-
-
-def test_the_commit_and_the_changes_since_are_read(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / "a.txt").write_text("one\n")
-    git(tmp_path, "add", "a.txt")
-    git(tmp_path, "commit", "-q", "-m", "first")
-    (tmp_path / "a.txt").write_text("two\n")
-    state = read_git_state(tmp_path)
-
-    assert len(state.commit) == 40
-    assert "+two" in state.diff
-    assert state.note == ""
-
-
-def test_outside_a_repository_a_note_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-
-    assert read_git_state(tmp_path).note.startswith("not in a git repository")
-
-
-def test_without_git_a_note_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    assert read_git_state(tmp_path).note.startswith("git did not answer")
-
-
-def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
-    git(tmp_path, "init", "-q")
-    (tmp_path / ".gitignore").write_text("ignored\n")
-    git(tmp_path, "add", ".gitignore")
-    git(tmp_path, "commit", "-q", "-m", "first")
-    for name in ("new file.py", "ignored"):
-        (tmp_path / name).touch()
-    state = read_git_state(tmp_path)
-    assert state.untracked == ("new file.py",)
-    files = written(tmp_path, make_record(state))
-    assert files["git_untracked.txt"] == "new file.py\n"
-    assert "does not track: git_untracked.txt" in files["git.txt"]
-
-
-def test_a_diff_without_end_is_cut_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(provenance, "_MOST_DIFF", 4096)
-    git(tmp_path, "init", "-q")
-    (tmp_path / "a.txt").write_text("")
-    git(tmp_path, "add", "a.txt")
-    git(tmp_path, "commit", "-q", "-m", "first")
-    (tmp_path / "a.txt").write_text("line\n" * 100_000)
-    state = read_git_state(tmp_path)
-    assert len(state.diff) == 4096
-    assert state.note == "the diff was cut at 4096 bytes"
-
-
-def test_a_git_that_hangs_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = tmp_path / "git"
-    fake.write_text("#!/bin/sh\nexec sleep 600\n")
-    fake.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(provenance, "_SECONDS", 0.2)
-    assert read_git_state(tmp_path).note.startswith("git did not answer")
-
-
-def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
+# ------------------------------------------------------------------------- a record
+def test_each_jobs_configs_survive_the_record_wherever_it_lies(tmp_path: Path) -> None:
+    shared = {f"shared{n}": "é" for n in range(40)}
+    same = "".join(f'{key}: "é"\n' for key in shared)
+    trees = {n: ({"lr": n, **shared}, {"lr": f"${{x{n}}}"}) for n in range(50)}
     plan = plan_in(tmp_path)
-    save_record(Path(plan.state_dir), plan.plan_id, make_record(GitState(commit="c")))
-    found = record_of(plan, tmp_path / "elsewhere")
-    assert found is not None
-    assert found.git.commit == "c"
+    save_record(Path(plan.state_dir), "p1", make_record(GIT, trees))
+    record = record_of(plan, tmp_path / "elsewhere")  # where the plan was made
+    assert record is not None
+    assert record.git == GIT
+    assert [record.get_configs(f"job{n}") for n in trees] == [
+        JobConfigs(resolved=f"lr: {n}\n{same}", unresolved=f'lr: "${{x{n}}}"\n')
+        for n in trees
+    ]
+    assert record.get_configs("unknown") is None
     assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(b'{"version": 3, "git": {"x": 1}}'),
+        b'{"version": 9}',
+        b"{}",
+        b"",
+        b"\x1f",
+    ],
+    ids=["other fields", "a newer version", "a foreign one", "empty", "cut off"],
+)
+def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
+    assert load_record(tmp_path, "p1") is None
+    save_record(tmp_path, "p1", make_record()).write_bytes(data)
+    assert load_record(tmp_path, "p1") is None
 
 
 def test_of_a_record_of_an_earlier_version_the_commit_is_read(tmp_path: Path) -> None:
@@ -213,34 +118,38 @@ def test_of_a_record_of_an_earlier_version_the_commit_is_read(tmp_path: Path) ->
     assert (found.git.commit, found.get_configs("a")) == ("c", None)
 
 
-def test_configs_that_were_written_before_stay_when_their_record_is_not_read(
-    tmp_path: Path,
-) -> None:
-    spec = job_in(tmp_path)
-    directory = Path(spec.output_dir) / "provenance"
-    directory.mkdir(parents=True)
+def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
+    def written(record: ProvenanceRecord | None) -> dict[str, str]:
+        place = write_provenance(plan_in(tmp_path), job_in(tmp_path), record)
+        files = {path.name: path.read_text() for path in place.iterdir()}
+        for name in files:
+            (place / name).unlink()
+        return files
+
+    missing = written(None)
+    assert "without the record" in missing["MISSING.txt"]
+    assert missing["git.txt"] == "not recorded\n"
+    git = GitState(commit="0123", diff="-a\n+b\n", untracked=("new file.py",))
+    assert written(make_record(git)) == {
+        "resolved_config.yaml": "lr: 7\n",
+        "unresolved_config.yaml": 'lr: "${x7}"\n',
+        "overrides.txt": "slurm=local\nlr=7\n",
+        "environment.txt": "HOME hmac-sha256:abc\nNOT_SET not set\n",
+        "git.txt": "commit 0123\nwith uncommitted changes: git.diff\n"
+        "with files that git does not track: git_untracked.txt\n",
+        "git.diff": "-a\n+b\n",
+        "git_untracked.txt": "new file.py\n",
+        "command.json": '[\n "true"\n]\n',
+    }
+    # configs that were written before stay when their record is not read
+    directory = Path(job_in(tmp_path).output_dir) / "provenance"
     (directory / "resolved_config.yaml").write_text("lr: 1\n")
-    write_provenance(plan_in(tmp_path), spec, None)
-    assert not (directory / "MISSING.txt").exists()
-    assert (directory / "resolved_config.yaml").read_text() == "lr: 1\n"
+    kept = written(None)
+    assert "MISSING.txt" not in kept
+    assert kept["resolved_config.yaml"] == "lr: 1\n"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        gzip.compress(b'{"version": 3, "git": {"x": 1}}'),
-        b'{"version": 9}',
-        b"",
-        b"\x1f",
-    ],
-    ids=["other fields", "a newer version", "empty", "cut off"],
-)
-def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
-    save_record(tmp_path, "p1", make_record(GitState()))
-    record_path(tmp_path, "p1").write_bytes(data)
-    assert load_record(tmp_path, "p1") is None
-
-
+# ----------------------------------------------------------------- configs, in a record
 ORIGIN: dict[str, Any] = {
     "lr": 0.1,
     "model": {"width": 8, "part": {"a": None, "b": [1, 2]}},
@@ -255,32 +164,19 @@ VALUES = (
     | st.lists(st.booleans(), max_size=2)
     | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
 )
-CHANGES = st.dictionaries(
-    st.sampled_from(
-        [
-            ("lr",),
-            ("new",),
-            ("model", "width"),
-            ("model", "part", "b"),
-            ("model", "part", "new"),
-            ("other", "new"),
-            ("words", 1, "y"),
-        ]
-    ),
-    VALUES,
-    min_size=1,
-)
+PLACES: list[TreePath] = [
+    ("lr",), ("new",), ("model", "width"), ("model", "part", "b"),
+    ("model", "part", "new"), ("other", "new"), ("words", 1, "y"),
+]  # fmt: skip
 
 
 def read_back(resolved: Any, unresolved: Any) -> tuple[Any, Any]:
-    builder = RecordBuilder()
-    builder.add(7, resolved, unresolved)
-    found = builder.record([job_in(Path())], GitState()).get_configs("job7")
+    found = make_record(trees={7: (resolved, unresolved)}).get_configs("job7")
     assert found is not None
     return yaml.safe_load(found.resolved), yaml.safe_load(found.unresolved)
 
 
-@given(CHANGES)
+@given(st.dictionaries(st.sampled_from(PLACES), VALUES, min_size=1))
 def test_a_config_that_differs_in_a_few_keys_comes_back(
     changes: dict[TreePath, object],
 ) -> None:
@@ -289,12 +185,9 @@ def test_a_config_that_differs_in_a_few_keys_comes_back(
     assert repr(read_back(tree, written)) == repr((unpatched(tree), unpatched(written)))
 
 
-def test_a_config_that_was_made_alone_comes_back() -> None:
-    tree = {1: "a", "b": [1.5, None]}
-    assert read_back(tree, WRITTEN) == (tree, WRITTEN)
-
-
-def test_changes_on_changes_come_back() -> None:
+def test_a_config_made_alone_and_one_changed_twice_come_back() -> None:
+    alone = {1: "a", "b": [1.5, None]}
+    assert read_back(alone, WRITTEN) == (alone, WRITTEN)
     tree = with_values(ORIGIN, {("model", "width"): 1, ("lr",): 2})
     tree = with_values(tree, {("model", "part", "a"): 3, ("lr",): 4})
     found, _ = read_back(tree, with_values(WRITTEN, {("lr",): 1}))
@@ -303,11 +196,10 @@ def test_changes_on_changes_come_back() -> None:
 
 
 def test_many_jobs_of_one_origin_hold_it_once() -> None:
-    builder = RecordBuilder()
-    for n in range(100):
-        changed = (with_values(tree, {("lr",): n}) for tree in (ORIGIN, WRITTEN))
-        builder.add(n, *changed)
-    record = builder.record([job_in(Path(), n) for n in range(100)], GitState())
+    def changed(n: int) -> tuple[Any, Any]:
+        return with_values(ORIGIN, {("lr",): n}), with_values(WRITTEN, {("lr",): n})
+
+    record = make_record(trees={n: changed(n) for n in range(100)})
     assert len(record.wholes) == 2
     assert max(map(len, record.configs.values())) < 60
 
@@ -319,6 +211,13 @@ def test_a_damaged_config_says_so(kept: str) -> None:
     record = ProvenanceRecord(configs={"a": kept})
     with pytest.raises(EnvironmentFailed, match="a config is damaged"):
         record.get_configs("a")
+
+
+def test_a_section_that_does_not_read_hides_no_other() -> None:
+    text = 'a:\n- 1\nb: "\\udcff"\nc: {d: 2}\n'
+    kept = base64.b85encode(zlib.compress(text.encode())).decode()
+    record = ProvenanceRecord(configs={"a": json.dumps([kept, kept])})
+    assert record.load_resolved("a") == {"a": [1], "c": {"d": 2}}
 
 
 NUMBERED = """
@@ -349,16 +248,176 @@ def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
     assert outcome.errors == ()
     assert outcome.plan is not None
     record = builder.record(outcome.plan.jobs, GitState())
-    for job in outcome.plan.jobs:
-        configs = record.get_configs(job.name)
+    for one in outcome.plan.jobs:
+        configs = record.get_configs(one.name)
         assert configs is not None
         tree = yaml.safe_load(configs.resolved)
         assert tree["table"] == {1: "x", 7: [{2.5: "1"}]}
-        assert tree["own" if job.index % 2 == 0 else "copy"] == {3: "y"}
+        assert tree["own" if one.index % 2 == 0 else "copy"] == {3: "y"}
 
 
-def test_a_section_that_does_not_read_hides_no_other() -> None:
-    text = 'a:\n- 1\nb: "\\udcff"\nc: {d: 2}\n'
-    kept = base64.b85encode(zlib.compress(text.encode())).decode()
-    record = ProvenanceRecord(configs={"a": json.dumps([kept, kept])})
-    assert record.load_resolved("a") == {"a": [1], "c": {"d": 2}}
+# ------------------------------------------------------------------------- of git
+def git(directory: Path, *words: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@t")
+    local = ("-c", "protocol.file.allow=always")
+    subprocess.run(
+        ("git", "-C", directory, *identity, *local, *words),
+        check=True,
+        capture_output=True,
+    )
+
+
+def make_repository(place: Path, attributes: str, *names: str) -> Path:
+    """One commit of files that say "one"."""
+    place.mkdir()
+    git(place, "init", "-q")
+    for name in names:
+        (place / name).write_text("one\n")
+    (place / ".gitattributes").write_text(attributes)
+    git(place, "add", "-A")
+    git(place, "commit", "-q", "-m", "first")
+    return place
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """With a commit, changes, a file that is not tracked and one that is ignored."""
+    attributes = "* filter=evil diff=evil merge=evil\n"
+    made = make_repository(tmp_path / "repository", attributes, "a.txt", "b.bin")
+    for name in ("a.txt", "b.bin"):
+        (made / name).write_text("two\n")
+    for name in ("new file.txt", "ignored"):
+        (made / name).touch()
+    (made / ".git" / "info" / "exclude").write_text("ignored\n")
+    return made
+
+
+@pytest.fixture
+def ran(tmp_path: Path) -> Path:
+    """Comes into being when a program of the repository runs."""
+    return tmp_path / "ran"
+
+
+def plant(repository: Path, ran: Path) -> dict[str, str]:
+    """Every setting and every hook that we know to start a program."""
+    script, hooks = ran.parent / "evil.sh", ran.parent / "hooks"
+    hooks.mkdir()
+    names = ("fsmonitor-watchman", "post-index-change", "post-checkout", "pre-commit")
+    own = [repository / ".git" / "hooks" / name for name in names]
+    for path in (script, *own, *(hooks / name for name in names)):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"#!/bin/sh\ntouch {ran}\n")
+        path.chmod(0o755)
+    evil = f"sh -c 'touch {ran}; cat'"
+    drivers = [
+        *(f"filter.evil.{one}" for one in ("clean", "smudge", "process")),
+        *("diff.evil.textconv", "diff.evil.command", "diff.external"),
+        *("merge.evil.driver", "core.sshCommand", "core.pager", "core.editor"),
+    ]
+    return {
+        **dict.fromkeys(drivers, evil),
+        **dict.fromkeys(("core.fsmonitor", "core.askPass", "gpg.program"), str(script)),
+        "core.hooksPath": str(hooks),
+        "core.fsmonitorHookVersion": "2",
+        "filter.evil.required": "true",
+        "diff.evil.cachetextconv": "true",
+        "log.showSignature": "true",
+        "credential.helper": f"!{evil}",
+        "alias.diff": f"!{evil}",
+        "alias.rev-parse": f"!{evil}",
+        "pager.diff": "true",
+    }
+
+
+def require_traps(repository: Path, ran: Path) -> None:
+    """Git as it is called without our care falls into them."""
+    command = ("git", "-C", repository, "diff", "HEAD")
+    subprocess.run(command, check=False, capture_output=True)
+    assert ran.exists()
+    ran.unlink()
+
+
+@pytest.mark.parametrize("where", ["own", "included"])
+def test_no_program_of_a_repository_runs(
+    repository: Path, ran: Path, where: str
+) -> None:
+    more = ran.parent / "more.cfg"
+    for key, value in plant(repository, ran).items():
+        git(repository, "config", *(() if where == "own" else ("-f", more)), key, value)
+    if where == "included":
+        git(repository, "config", "include.path", str(more))
+    require_traps(repository, ran)
+    state = read_git_state(repository)
+    assert not ran.exists()
+    assert "+two" in state.diff
+    assert (len(state.commit), state.untracked, state.note) == (
+        40, ("new file.txt",), "",
+    )  # fmt: skip
+
+
+def test_nor_one_of_a_submodule(repository: Path, ran: Path, tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "inner", "* filter=other\n", "x.txt")
+    git(repository, "submodule", "add", "-q", str(inner), "sub")
+    git(repository, "commit", "-q", "-m", "sub")
+    (repository / "sub" / "x.txt").write_text("two\n")
+    git(repository / "sub", "config", "filter.other.clean", f"touch {ran}; cat")
+    require_traps(repository, ran)
+    (repository / "sub" / "x.txt").write_text("three\n")
+    assert read_git_state(repository).commit
+    assert not ran.exists()
+
+
+def test_nor_one_that_cannot_be_switched_off_or_that_a_variable_names(
+    repository: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {ran}")
+    assert "+two" in read_git_state(repository).diff
+    git(repository, "config", "filter.a=b.clean", f"touch {ran}")
+    with pytest.raises(Unsafe):
+        Git(repository)
+    assert "names a program" in read_git_state(repository).note
+    assert not ran.exists()
+
+
+def test_nothing_else_calls_git() -> None:
+    package = Path(provenance.__file__).parents[1]
+    calls = re.compile(r"""[=(\s][\[(]\s*["']git["'],""")
+    callers = [
+        path.name for path in package.rglob("*.py") if calls.search(path.read_text())
+    ]
+    assert callers == ["provenance.py"]
+
+
+def test_where_git_tells_nothing_a_note_says_why(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def note() -> str:
+        return read_git_state(repository).note
+
+    with monkeypatch.context() as patch:
+        patch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+        said = read_git_state(tmp_path).note
+        assert said.startswith("not in a git repository")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        assert note().startswith("git did not answer")
+    monkeypatch.setattr(provenance, "_SECONDS", 0.2)
+    with monkeypatch.context() as patch:  # a configuration that never ends
+        os.mkfifo(repository / "pipe")
+        git(repository, "config", "include.path", str(repository / "pipe"))
+        assert note().startswith("git did not answer")
+    git_that_hangs = tmp_path / "git"
+    git_that_hangs.write_text("#!/bin/sh\nexec sleep 600\n")
+    git_that_hangs.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert note().startswith("git did not answer")
+
+
+def test_a_diff_without_end_is_cut_and_told(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provenance, "_MOST_DIFF", 4096)
+    (repository / "a.txt").write_text("line\n" * 100_000)
+    state = read_git_state(repository)
+    assert len(state.diff) == 4096
+    assert state.note == "the diff was cut at 4096 bytes"
