@@ -68,7 +68,7 @@ class Answer(NamedTuple):
 
 def answered(terminal: OnTerminal, key: str, quiet: float = QUIET_SECONDS) -> Answer:
     """Press a key, and read until nothing was written for `quiet` seconds."""
-    terminal.read_during(QUIET_SECONDS)
+    terminal.read_for(QUIET_SECONDS)
     before = spent = _cpu(terminal)
     begun = last = time.perf_counter()
     terminal.type(key)
@@ -112,7 +112,7 @@ def opened(command: Sequence[str]) -> Iterator[OnTerminal]:
     """The cockpit with its plan on the screen, at rest."""
     with OnTerminal(command, size=(160, 48)) as terminal:
         terminal.read_until(b"planned")
-        terminal.read_during(2.0)
+        terminal.read_for(2.0)
         yield terminal
 
 

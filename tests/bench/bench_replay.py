@@ -115,7 +115,7 @@ def bench_keys(session: SessionDir, speed: str) -> None:
 def bench_bytes(session: SessionDir, speed: str) -> None:
     with opened(session, speed) as terminal:
         amid(terminal)
-        written = len(terminal.read_during(SECONDS)) / SECONDS
+        written = len(terminal.read_for(SECONDS)) / SECONDS
     print(f"bytes         at {speed:>8}   {written:8.0f} B/s")
 
 

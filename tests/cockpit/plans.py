@@ -21,9 +21,9 @@ def opened(made: Plan, *, now: float = T0) -> Snapshot:
         JobRecord(spec=spec, start=(None,) * len(spec.start_conditions), since=0.0)
         for spec in made.jobs
     )
-    base = planned(10, now=now)
+    lives = (None,) * len(records)
     return replace(
-        base, name=made.name, plan=made, jobs=records, live=(None,) * len(records)
+        planned(10, now=now), name=made.name, plan=made, jobs=records, live=lives
     )
 
 
@@ -38,34 +38,28 @@ def holey(
     """Rates x sizes x two stages, the cooldowns of high rates filtered away."""
     jobs: list[JobSpec] = []
     holes: list[Hole] = []
-    for rate in rates:
-        for size in sizes:
-            own = {"optim.lr": rate, "data.bsz": size}
-            base = f"lr{rate:g}_bsz{size}"
-            family = f"f{len(jobs)}"
-            jobs.append(
-                staged(
-                    f"{base}_stable", len(jobs), "stable", parameters=own, family=family
-                )
-            )
-            if rate > 5e-4:
-                holes.append(
-                    Hole(
-                        parameters=own,
-                        stage="cooldown",
-                        filter=FILTER,
-                        where="sweep.filter",
-                    )
-                )
-                continue
-            jobs.append(
-                staged(
-                    f"{base}_cooldown",
-                    len(jobs),
-                    "cooldown",
-                    f"{base}_stable",
-                    parameters=own,
-                    family=family,
-                )
-            )
+    for rate, size in ((rate, size) for rate in rates for size in sizes):
+        own = {"optim.lr": rate, "data.bsz": size}
+        name, family = f"lr{rate:g}_bsz{size}", f"f{len(jobs)}"
+        stable, cooldown = f"{name}_stable", f"{name}_cooldown"
+        told: Any = {"parameters": own, "family": family}
+        jobs.append(staged(stable, len(jobs), "stable", **told))
+        if rate > 5e-4:
+            where = {"filter": FILTER, "where": "sweep.filter"}
+            holes.append(Hole(parameters=own, stage="cooldown", **where))
+        else:
+            jobs.append(staged(cooldown, len(jobs), "cooldown", stable, **told))
     return plan(jobs, holes=tuple(holes))
+
+
+def branching() -> Plan:
+    """A base, two branches, a merge of both, and one that reads the base as well."""
+    return plan(
+        [
+            staged("report", 0, "report", "base", "average"),
+            staged("base", 1, "stable"),
+            staged("short", 2, "cool_short", "base"),
+            staged("long", 3, "cool_long", "base"),
+            staged("average", 4, "average", "short", "long"),
+        ]
+    )

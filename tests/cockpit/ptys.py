@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -56,16 +55,10 @@ class OnTerminal:
         os.close(slave)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.hang_up()
         assert self.process is not None
-        if self.process.poll() is None:
-            self.process.kill()
+        self.process.kill()
         self.process.wait()
 
     def hang_up(self) -> None:
@@ -78,48 +71,31 @@ class OnTerminal:
         """Press keys."""
         os.write(self.master, text.encode())
 
-    def read_for(self, seconds: float) -> bytes:
-        """What is written within `seconds`."""
-        return self._read(time.monotonic() + seconds, None)
-
     def read_some(self, patience: float) -> bytes:
         """What comes next, at once; nothing when nothing came for `patience`."""
         ready, _, _ = select.select([self.master], [], [], patience)
-        data = os.read(self.master, 1 << 16) if ready else b""
+        data = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            data = os.read(self.master, 1 << 16) if ready else b""
         self.written += data
         return data
 
-    def read_during(self, seconds: float) -> bytes:
-        """All that is written in `seconds`, pauses or not."""
+    def read_for(self, seconds: float, wanted: bytes | None = None) -> bytes:
+        """What is written within `seconds`, up to `wanted` or the end of it."""
         got, end = b"", time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            got += self.read_some(left)
+            data = self.read_some(left)
+            got += data
+            if not data or (wanted is not None and wanted in self.written):
+                break
         return got
 
     def read_until(self, wanted: bytes, patience: float = 20.0) -> float:
         """Read until `wanted` was written; the seconds that it took."""
         start = time.monotonic()
-        self._read(start + patience, wanted)
+        self.read_for(patience, wanted)
         assert wanted in self.written, f"{wanted!r} never came"
         return time.monotonic() - start
-
-    def _read(self, deadline: float, wanted: bytes | None) -> bytes:
-        got = b""
-        while (left := deadline - time.monotonic()) > 0:
-            ready, _, _ = select.select([self.master], [], [], left)
-            if not ready:
-                break
-            try:
-                data = os.read(self.master, 1 << 16)
-            except OSError:
-                break
-            if not data:
-                break
-            got += data
-            self.written += data
-            if wanted is not None and wanted in self.written:
-                break
-        return got
 
     def wait(self, patience: float = 10.0) -> int:
         """How the process ended; what it writes until then is read.
@@ -128,9 +104,8 @@ class OnTerminal:
         """
         assert self.process is not None
         deadline = time.monotonic() + patience
-        while self.process.poll() is None and time.monotonic() < deadline:
-            if self.master < 0:
-                return self.process.wait(patience)
-            with contextlib.suppress(OSError):  # ended: the other end is closed
-                self.read_some(0.05)
-        return self.process.wait(0)
+        while self.master >= 0 and self.process.poll() is None:
+            if time.monotonic() > deadline:
+                break
+            self.read_some(0.05)
+        return self.process.wait(patience if self.master < 0 else 0)

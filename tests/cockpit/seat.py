@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from textual import events
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from autoexp_tui.cockpit.app import CockpitApp
@@ -15,8 +17,10 @@ from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from autoexp_tui.model.commands import Command
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.campaigns import T0, campaign
@@ -24,6 +28,7 @@ from tests.support.scripted_handle import ScriptedHandle
 
 PATIENCE = 5.0
 """Seconds after which something that should come is missed."""
+CONTROLS = {"\x7f": "backspace", "\r": "enter", "\t": "tab", "\x1b": "escape"}
 
 
 @dataclass
@@ -42,19 +47,38 @@ class Seat:
     def model(self) -> SessionModel:
         return self.app.context.model
 
+    def looking(self, look: Look) -> list[JobView]:
+        return [job for job in self.model.session.jobs if job.look is look]
+
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.pilot.press(key)
         await self.pilot.pause()
 
     async def type(self, text: str) -> None:
-        await self.press(*(NAMES.get(letter, letter) for letter in text))
+        await self.press(*map(_character_to_key, text))
+
+    async def burst(self, text: str) -> None:
+        """All keys of `text` at once, as a terminal hands on what was pasted."""
+        for letter in text:
+            key = CONTROLS.get(letter) or _character_to_key(letter)
+            character = None if letter in CONTROLS else letter
+            self.app.post_message(events.Key(key, character))
+        for _ in range(4):
+            await self.pilot.pause()
 
     async def play(self, script: str) -> None:
-        """Press the keys of a script; a word behind a `'` is typed."""
+        """Press the keys of a script; a word behind a `'` is typed, `~` a blank in it.
+
+        At `hear` it waits until a dialog is there, and hears.
+        """
         for word in script.split():
             if word.startswith("'"):
-                await self.type(word[1:])
+                await self.type(word[1:].replace("~", " "))
+            elif word == "hear":
+                await self.until(lambda: self.dialog)
+                self.clock.advance(0.4)
+                await self.pilot.pause()
             else:
                 await self.press(word)
 
@@ -69,6 +93,25 @@ class Seat:
                 absent = word.startswith("!")
                 assert (word.lstrip("!") in text) is not absent, (where, word, text)
 
+    async def see(self, script: str = "", **shown: str) -> None:
+        """Press the keys of a script; panes show the words soon."""
+
+        def holds() -> bool:
+            with suppress(AssertionError):
+                self.check(**shown)
+                return True
+            return False
+
+        await self.play(script)
+        await self.until(holds)
+
+    async def order(self, script: str, *commands: Command) -> None:
+        """Press the keys of a script; by them exactly these commands are sent."""
+        before = len(self.handle.sent)
+        await self.play(script)
+        await self.until(lambda: len(self.handle.sent) - before >= len(commands))
+        assert self.handle.commands[before:] == list(commands)
+
     def _read(self, where: str) -> str:
         if where == "focus":
             return str(self.app.focused.id) if self.app.focused else ""
@@ -76,40 +119,42 @@ class Seat:
             return str(getattr(self, where))
         return self.pane(where)
 
-    async def hear(self) -> None:
-        """Let a dialog's deaf time pass."""
-        self.clock.advance(0.4)
-        await self.pilot.pause()
-
     async def go_to(self, look: Look) -> str:
         """Put the cursor on the first job of that look; its name."""
-        job = next(one for one in self.model.session.jobs if one.look is look)
+        job = self.looking(look)[0]
         self.jobs.show_job(job)
         await self.pilot.pause()
         return job.name
 
+    async def hear(self) -> None:
+        self.clock.advance(0.4)
+        await self.pilot.pause()
+
     async def ask(self, key: str) -> None:
-        """Press an acting key, and wait until the dialog hears."""
-        await self.press(key)
-        await self.until(lambda: self.dialog)
-        await self.hear()
+        await self.play(f"{key} hear")
 
     async def push(self, snapshot: Snapshot) -> None:
         self.app.on_command_sent()
         self.handle.push(snapshot)
         await self.until(lambda: self.app.context.model.session.snapshot is snapshot)
-        await self.pilot.pause()
 
     async def until(self, holds: Callable[[], Any]) -> None:
         deadline = asyncio.get_running_loop().time() + PATIENCE
         while not holds():
-            assert asyncio.get_running_loop().time() < deadline, "it never came"
+            late = asyncio.get_running_loop().time() > deadline
+            assert not late, f"it never came:\n{self.everything}\n{self.footer}"
             await asyncio.sleep(0.01)
         await self.pilot.pause()
 
+    async def idle(self) -> None:
+        """Wait until nothing is read any more."""
+        await self.until(lambda: self.app.context.background.is_idle)
+
+    def widget(self, name: str) -> Any:
+        return self.app.screen.query_one(f"#{name}")
+
     def pane(self, name: str) -> str:
-        widget = self.app.screen.query_one(f"#{name}", LinesWidget)
-        return widget.text_on_screen
+        return str(self.widget(name).text_on_screen)
 
     @property
     def dialog(self) -> str:
@@ -127,19 +172,6 @@ class Seat:
         return "\n".join(widget.text_on_screen for widget in widgets if widget.display)
 
 
-NAMES = {
-    " ": "space",
-    ":": "colon",
-    "=": "equals_sign",
-    ">": "greater_than_sign",
-    "<": "less_than_sign",
-    "-": "minus",
-    ".": "full_stop",
-    "/": "slash",
-    "_": "underscore",
-}
-
-
 @asynccontextmanager
 async def cockpit(
     snapshot: Snapshot | None = None,
@@ -153,10 +185,8 @@ async def cockpit(
     handle = ScriptedHandle(shown, read_only=handle_read_only)
     clock = ManualClock(T0 + 2)
     left: list[LeaveWay] = []
-    wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
-    app = CockpitApp(
-        handle, options=CockpitOptions(**wanted), on_leave=left.append, clock=clock
-    )
+    wanted = CockpitOptions(**{"ascii": False, "no_color": False, **options})
+    app = CockpitApp(handle, options=wanted, on_leave=left.append, clock=clock)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         await pilot.pause()
@@ -170,5 +200,5 @@ async def asking(
     """A cockpit that asks about the first job of that look; with the job's name."""
     async with cockpit(snapshot) as seat:
         name = await seat.go_to(look)
-        await seat.ask(key)
+        await seat.play(f"{key} hear")
         yield seat, name

@@ -1,38 +1,43 @@
-"""Acting: nothing is sent unasked, and never more than was shown."""
+"""Acting: nothing is sent unasked, and never more or other than was shown."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual import events
 
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.state.kill_cost import Looks
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
+from autoexp_tui.cockpit.widgets.bars import Header
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.model.commands import (
-    Acknowledge,
-    Answer,
-    Command,
-    Kill,
-    Pause,
-    Resubmit,
-    Resume,
-    Skip,
-    Submit,
-    Waive,
-)
+from autoexp_tui.engine.session_handle import SessionHandle
+from autoexp_tui.events.events import CommandRefused
+from autoexp_tui.model import commands as c
 from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import NOT_STARTED, JobState, why
+from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
-from tests.support.campaigns import T0, campaign, planned
-from tests.support.scripted_handle import with_job, with_warnings
+from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
+from tests.support.scripted_handle import (
+    ScriptedHandle,
+    moved,
+    with_events,
+    with_job,
+    with_warnings,
+)
+
+KILLED = "killed in the cockpit"
 
 
 async def pass_time(seat: Seat, seconds: float) -> None:
@@ -48,11 +53,8 @@ async def test_a_kill_is_sent_after_y_and_five_seconds() -> None:
         await pass_time(seat, 4.5)
         assert seat.handle.sent == []
         await pass_time(seat, 1)
-        assert [type(one) for one in seat.handle.commands] == [Kill]
-        sent = seat.handle.sent[0]
-        assert isinstance(sent.command, Kill)
-        assert sent.command.jobs == (name,)
-        assert sent.expected == {name: 1}
+        assert seat.handle.commands == [c.Kill(jobs=(name,), reason=KILLED)]
+        assert seat.handle.sent[0].expected == {name: 1}
 
 
 async def test_a_kill_tells_of_a_checkpoint_once_it_was_looked_for() -> None:
@@ -62,23 +64,16 @@ async def test_a_kill_tells_of_a_checkpoint_once_it_was_looked_for() -> None:
         may_look.wait(PATIENCE)
         return {one.job: SeenCheckpoint(step=1, age=7.0) for one in places}
 
-    async with cockpit(without_told_checkpoints(), checkpoints=look) as seat:
-        await seat.go_to(Look.RUNNING)
-        await seat.ask("K")
-        assert "no checkpoint known (looking for them)" in seat.dialog
-        may_look.set()
-        await seat.until(lambda: "since 1, 7 s" in seat.dialog)
-        assert "no checkpoint known" not in seat.dialog
-
-
-def without_told_checkpoints() -> Snapshot:
-    """A campaign whose logs tell of no checkpoint, and that has a pattern for them."""
     base = campaign()
-    assert base.plan is not None
-    found = Checkpoints(glob="iter_*")
-    rules = replace(base.plan.monitoring, checkpoints=found)
+    glob = Checkpoints(glob="iter_*")
+    rules = replace(plan_of(base).monitoring, checkpoints=glob)
     jobs = tuple(replace(job, metadata={}) for job in base.jobs)
-    return replace(base, jobs=jobs, plan=replace(base.plan, monitoring=rules))
+    silent = replace(base, jobs=jobs, plan=replace(plan_of(base), monitoring=rules))
+    async with cockpit(silent, checkpoints=look) as seat:
+        await seat.go_to(Look.RUNNING)
+        await seat.see("K hear", dialog="no checkpoint known (looking for them)")
+        may_look.set()
+        await seat.see(dialog="since 1, 7 s|!no checkpoint known")
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "n", "q", "ctrl+c"])
@@ -92,8 +87,7 @@ async def test_every_key_but_y_leaves_it_running(key: str) -> None:
 
 async def test_the_countdown_is_told_and_u_stops_it() -> None:
     async with asking("K", Look.RUNNING) as (seat, _):
-        await seat.press("y")
-        seat.check(footer="1 job will be killed in 5 s   U stops it")
+        await seat.see("y", footer="1 job will be killed in 5 s   U stops it")
         first = seat.app.job_actions.countdown
         await seat.press("K")
         assert not seat.dialog
@@ -108,113 +102,95 @@ async def test_a_lost_terminal_drops_a_countdown() -> None:
     async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y")
         seat.app.abandon()
-        seat.clock.advance(10)
-        seat.app.job_actions.update_countdown()
+        await pass_time(seat, 10)
         assert seat.handle.sent == []
 
 
 async def test_ten_jobs_want_their_count_typed() -> None:
     async with cockpit() as seat:
-        running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        running = [job.name for job in seat.looking(Look.RUNNING)]
         seat.model.marks.update(running)
-        await seat.ask("K")
-        for script in ("y", "'99 backspace y"):
-            await seat.play(script)
-            seat.check(dialog=f"type {len(running)} first")
+        for script in ("K hear y", "'99 backspace y"):
+            await seat.see(script, dialog=f"type {len(running)} first")
             assert seat.app.job_actions.countdown is None
         await seat.play(f"backspace '{len(running)} y")
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 6)
-        sent = seat.handle.commands[0]
-        assert isinstance(sent, Kill)
+        (sent,) = seat.handle.commands
+        assert isinstance(sent, c.Kill)
         assert sorted(sent.jobs) == sorted(running)
 
 
-async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
-    async with cockpit() as seat:
-        names = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
-        seat.model.marks.update(names[:2])
-        await seat.ask("K")
-        changed = with_job(
-            seat.handle.snapshot(), names[0], state=JobState.COMPLETED, why=None
-        )
-        await seat.push(changed)
-        await seat.press("y")
-        await seat.until(lambda: "Kill 1 running job?" in seat.dialog)
-        assert seat.app.job_actions.countdown is None
-
-
-async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
+async def test_a_verb_acts_on_the_jobs_of_a_stage_and_of_a_folded_row() -> None:
     async with cockpit(campaign(40)) as seat:
-        await seat.press("1", "j", "j")
-        await seat.ask("X")
-        waiting = [
-            job
-            for job in seat.model.session.jobs
-            if job.stage == "evaluate" and job.record.state in NOT_STARTED
-        ]
+        await seat.play("1 j j X hear")
+        stage = [job for job in seat.model.session.jobs if job.stage == "evaluate"]
+        waiting = [job.name for job in stage if job.record.state in NOT_STARTED]
         assert waiting
-        assert all(job.name in seat.dialog for job in waiting)
-
-
-async def test_a_verb_on_a_folded_row_acts_on_its_jobs() -> None:
+        seat.check(dialog="|".join(waiting))
     async with cockpit(size=(80, 24)) as seat:
-        await seat.press("exclamation_mark")
-        await seat.ask("R")
-        assert "Resubmit 4 jobs?" in seat.dialog
+        await seat.see("exclamation_mark R hear", dialog="Resubmit 4 jobs?")
 
 
 # -------------------------------------------------------------------------- submit
-async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
+@pytest.mark.parametrize(
+    ("script", "number"), [("S hear y", 10), ("j space S hear j y", 2)]
+)
+async def test_s_asks_and_submits_all_or_the_marked_with_what_they_need(
+    script: str, number: int
+) -> None:
     async with cockpit(planned(10)) as seat:
-        await seat.ask("S")
-        assert "all 10 jobs: at most 640 GPU h" in seat.dialog
+        asked, _, answer = script.partition(" hear ")
+        await seat.see(f"{asked} hear", dialog="all 10 jobs: at most 640 GPU h")
         assert seat.handle.sent == []
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        names = tuple(job.name for job in seat.model.session.jobs)
-        assert seat.handle.commands == [Submit(jobs=names, plan_id="p1")]
+        names = tuple(job.name for job in seat.model.session.jobs[:number])
+        await seat.order(answer, c.Submit(jobs=names, plan_id="p1"))
 
 
-async def test_the_marked_ones_go_with_what_they_need() -> None:
-    async with cockpit(planned(10)) as seat:
-        await seat.press("j", "space")
-        await seat.ask("S")
-        await seat.press("j", "y")
-        await seat.until(lambda: seat.handle.sent)
-        jobs = tuple(job.name for job in seat.model.session.jobs[:2])
-        assert seat.handle.commands == [Submit(jobs=jobs, plan_id="p1")]
+async def test_one_family_goes_first_and_the_rest_is_offered_afterwards() -> None:
+    shown = opened(holey())
+    async with cockpit(shown) as seat:
+        await seat.see("j j S hear", dialog="one family first (lr=1e-4 bsz=128")
+        names = ("lr0.0001_bsz128_stable", "lr0.0001_bsz128_cooldown")
+        submit = c.Submit(jobs=names, plan_id=plan_of(shown).plan_id)
+        await seat.order("j y", submit)
+    states = {True: JobState.COMPLETED, False: JobState.HELD}
+    first = shown.jobs[0].spec.family
+    jobs = (replace(job, state=states[job.spec.family == first]) for job in shown.jobs)
+    async with cockpit(replace(shown, jobs=tuple(jobs))) as seat:
+        seat.check(jobs="not chosen yet; S releases it")
+        await seat.see("S", dialog="the 8 jobs that are left")
 
 
 # ------------------------------------------------------------ resubmit, skip, waive
-ANSWERS: dict[str, tuple[str, Look, str, str, Callable[[str], Command]]] = {
+ANSWERS: dict[str, tuple[str, Look, str, str, Callable[[str], c.Command]]] = {
     "a failed job comes back from its checkpoint": (
         "R",
         Look.FAILED,
         "",
         "Resubmit 1 job?",
-        lambda name: Resubmit(jobs=(name,), from_checkpoint=True),
+        lambda name: c.Resubmit(jobs=(name,), from_checkpoint=True),
     ),
     "other values are typed and shown as a difference": (
         "R",
         Look.FAILED,
         "j j tab 'optim.lr=5e-4 enter",
-        "optim.lr: 3e-4 -> 5e-4",
-        lambda name: Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",)),
+        "optim.lr: 3e-4 -> 5e-4|same directory",
+        lambda name: c.Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",)),
     ),
     "a doomed job is skipped with a reason": (
         "X",
         Look.DOOMED,
         "tab 'late enter",
         "Skip 1 job?",
-        lambda name: Skip(jobs=(name,), reason="late"),
+        lambda name: c.Skip(jobs=(name,), reason="late"),
     ),
     "a condition is waived only with a reason": (
         "X",
         Look.DOOMED,
         "j y tab 'copied enter",
         "(o) let it start without: iter_48000/done.txt",
-        lambda name: Waive(job=name, condition=0, reason="copied"),
+        lambda name: c.Waive(job=name, condition=0, reason="copied"),
     ),
 }
 
@@ -223,134 +199,401 @@ ANSWERS: dict[str, tuple[str, Look, str, str, Callable[[str], Command]]] = {
 async def test_an_answer_is_sent_as_it_was_shown(answer: str) -> None:
     key, look, script, shown, command = ANSWERS[answer]
     async with asking(key, look) as (seat, name):
-        await seat.play(script)
-        seat.check(dialog=shown)
+        await seat.see(script, dialog=shown)
         assert seat.handle.sent == []
-        await seat.hear()
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [command(name)]
+        await seat.push(replace(seat.handle.snapshot()))  # no news of any job
+        await seat.order("hear y", command(name))
 
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
     async with asking("R", Look.FAILED) as (seat, _):
-        await seat.play("k tab 'soon enter")
-        await seat.hear()
-        await seat.press("y")
-        seat.check(dialog="a limit reads 90m, 12h, 2d")
+        limit = "a limit reads 90m, 12h, 2d"
+        await seat.see("k tab 'soon enter hear y", dialog=limit)
         assert seat.handle.sent == []
 
 
 async def test_a_warning_is_acknowledged_in_needs_you() -> None:
-    warned = Warned(
-        warning_id="w1",
-        why=why("storm", count=3),
-        job="",
-        severity="warning",
-        evidence="",
-        raised_at=T0,
-    )
+    storm = {"why": why("storm", count=3), "job": "", "severity": "warning"}
+    warned = Warned(warning_id="w1", evidence="", raised_at=T0, **storm)  # type: ignore[arg-type]
     async with cockpit(with_warnings(campaign(31), warned)) as seat:
-        await seat.press("5", "G", "X")
-        assert seat.handle.commands == [Acknowledge(warnings=("w1",))]
+        await seat.order("5 G X", c.Acknowledge(warnings=("w1",)))
+
+
+async def test_pausing_and_resuming_are_one_key() -> None:
+    async with cockpit() as seat:
+        assert "P" not in seat.footer.split("│")[1]
+        await seat.order("P", c.Pause())
+        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
+        seat.check(footer="P resume")
+        await seat.order("P", c.Resume())
+
+
+@pytest.mark.parametrize("by", ["c1", ""], ids=["sent here", "of another person"])
+async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
+    async with cockpit() as seat:
+        await seat.press("P")
+        refusal = CommandRefused(why=why("nothing_to_do", command="pause"))
+        told = with_events(seat.handle.snapshot(), [refusal])
+        newest = replace(told.events[-1], command_id=by)
+        await seat.push(replace(told, events=(*told.events[:-1], newest)))
+        assert ("refused: " in seat.footer) is bool(by)
+        assert seat.jobs._notice_timer is None or not by
+        await seat.see("j", footer="!refused: ")
 
 
 # ------------------------------------------------------------------------ approval
-def asking_with_files(paths: tuple[str, ...]) -> Snapshot:
+def asking_about(*paths: Path) -> Snapshot:
     base = campaign(31)
     report = base.jobs[-1]
-    approval = condition_kinds.Approval(prompt="Go?", show_files=paths)
+    files = tuple(map(str, paths))
+    approval = condition_kinds.Approval(prompt="Go?", show_files=files)
     spec = replace(report.spec, start_conditions=(approval,))
     return with_job(base, report.name, spec=spec)
 
 
-async def test_an_approval_shows_its_files_and_sends_the_digest(tmp_path: Path) -> None:
+async def test_an_approval_shows_its_files_again_when_they_changed(
+    tmp_path: Path,
+) -> None:
     shown = tmp_path / "plan.md"
     shown.write_bytes(b"run \x1b[2J5 more\nthen stop\n")
-    missing = tmp_path / "none.md"
-    async with cockpit(asking_with_files((str(shown), str(missing)))) as seat:
+    async with cockpit(asking_about(shown, tmp_path / "none.md")) as seat:
         name = await seat.go_to(Look.ASKS)
-        await seat.ask("A")
-        assert "run 5 more" in seat.dialog
-        assert "then stop" in seat.dialog
-        assert "(not there yet)" in seat.dialog
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [Answer(job=name, digest="d1", approved=True)]
+        await seat.play("A hear")
+        seat.check(dialog="run 5 more|then stop|(not there yet)")
+        shown.write_text("run 500 more")
+        await seat.see("y", dialog="run 500 more", footer="files changed while you")
+        assert seat.handle.sent == []
+        answer = c.Answer(job=name, digest="d1", approved=True)
+        await seat.order("hear y", answer)
 
 
 async def test_what_asks_is_found_from_anywhere_and_may_be_decided_later() -> None:
     async with cockpit() as seat:
-        await seat.ask("A")
-        seat.check(dialog="Approve")
+        await seat.see("A hear", dialog="Approve")
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
         assert seat.handle.sent == []
 
 
-# --------------------------------------------------------------------------- pause
-async def test_pausing_and_resuming_are_one_key() -> None:
+async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
+    base = campaign(31)
+    asks = next(job for job in base.jobs if job.ask)
+    assert asks.ask is not None
+    waiting = [job for job in base.jobs if job.state is JobState.WAITING]
+    other = next(job for job in waiting if job is not asks)
+    two = with_job(base, other.name, ask=asks.ask)
+    async with cockpit(two) as seat:
+        first, second = seat.looking(Look.ASKS)
+        await seat.play("A hear")
+        answered = replace(asks.ask, approved=True)
+        await seat.push(with_job(two, second.name, ask=answered))
+        refusal = c.Answer(job=first.name, digest="d1", approved=False)
+        await seat.order("x", refusal)
+        assert not seat.dialog
+
+
+# ----------------------------------------------- what is asked about changes meanwhile
+@pytest.mark.parametrize(
+    ("key", "look", "now", "said"),
+    [
+        ("R", Look.FAILED, JobState.WAITING, "ended in a way that R mends"),
+        ("X", Look.DOOMED, JobState.SKIPPED, ""),
+    ],
+)
+async def test_a_job_that_others_changed_meanwhile_is_asked_about_again(
+    key: str, look: Look, now: JobState, said: str
+) -> None:
+    async with asking(key, look) as (seat, name):
+        await seat.push(with_job(seat.handle.snapshot(), name, state=now))
+        await seat.press("y")
+        assert seat.handle.sent == []
+        seat.check(footer=said)
+
+
+async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
     async with cockpit() as seat:
-        assert "P" not in seat.footer.split("│")[1]
-        await seat.press("P")
-        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
-        assert "P resume" in seat.footer
-        await seat.press("P")
-        assert seat.handle.commands == [Pause(), Resume()]
+        names = [job.name for job in seat.looking(Look.RUNNING)[:2]]
+        seat.model.marks.update(names)
+        await seat.play("K hear")
+        over = {"state": JobState.COMPLETED, "why": None}
+        await seat.push(with_job(seat.handle.snapshot(), names[0], **over))
+        await seat.see("y", dialog="Kill 1 running job?")
+        assert seat.app.job_actions.countdown is None
+
+
+def numbered(jobs: int, plan_id: str) -> Snapshot:
+    """A plan that nobody submitted, by its id."""
+    made = planned(jobs)
+    return replace(made, plan=replace(plan_of(made), plan_id=plan_id))
+
+
+async def test_a_plan_made_while_s_asks_is_not_submitted_in_its_place() -> None:
+    async with cockpit(numbered(4, "first")) as seat:
+        await seat.see("S hear", dialog="all 4 jobs")
+        await seat.push(numbered(13, "second"))
+        await seat.play("y")
+        assert seat.handle.sent == []
+        await seat.see(footer="planned again while you read", dialog="all 13 jobs")
+        names = tuple(job.name for job in seat.model.session.jobs)
+        assert len(names) == 13
+        await seat.order("hear y", c.Submit(jobs=names, plan_id="second"))
+
+
+@contextmanager
+def planning(*first: Snapshot) -> Iterator[tuple[SessionHandle, threading.Event]]:
+    """Plans these at once; then, when the test lets it, 13 jobs."""
+    may_go_on, made = threading.Event(), list(first)
+
+    def make_plan() -> ScriptedHandle:
+        if not made:
+            assert may_go_on.wait(20)
+        return ScriptedHandle(made.pop() if made else numbered(13, "second"))
+
+    handle = SessionHandle(make_plan, name="exp", doing="planning exp")
+    handle.start()
+    try:
+        yield handle, may_go_on
+    finally:
+        may_go_on.set()
+
+
+async def test_planning_again_stands_in_the_header_and_in_the_question() -> None:
+    with planning(numbered(4, "first")) as (handle, may_go_on):
+        options = CockpitOptions(ascii=False, replan=handle.start)
+        app = CockpitApp(handle, options=options)
+        async with app.run_test(size=(120, 40)) as pilot:
+            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
+            await seat.until(lambda: len(seat.model.session.jobs) == 4)
+            await seat.press("ctrl+r", "j")
+            header = app.jobs_screen.query_one(Header)
+            await seat.until(lambda: "planning" in header.text_on_screen)
+            assert len(seat.model.session.jobs) == 4
+            await seat.see("S", dialog="is being planned again")
+            may_go_on.set()
+            await seat.until(lambda: len(seat.model.session.jobs) == 13)
+            assert "planning" not in header.text_on_screen
+
+
+async def test_keys_say_what_is_still_being_made() -> None:
+    with planning() as (handle, _):
+        app = CockpitApp(handle, options=CockpitOptions(ascii=False))
+        async with app.run_test(size=(120, 40)) as pilot:
+            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
+            for key in ("S", "exclamation_mark"):
+                await seat.see(key, footer="planning exp goes on")
 
 
 # ----------------------------------------------------------------------- read only
-async def test_read_only_offers_no_step_that_it_refuses() -> None:
-    async with cockpit(read_only=True) as seat:
-        await seat.go_to(Look.RUNNING)
-        assert "Next  0 its log" in seat.pane("why")
-        await seat.press("w")
-        answer = seat.app.screen.query_one("#conditions", AnswerPane)
-        assert "reads" in answer.copy_text()
-        assert "Next" not in answer.copy_text()
-
-
 @pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P"])
 async def test_read_only_sends_nothing(key: str) -> None:
     async with cockpit(read_only=True) as seat:
-        await seat.press(key)
+        await seat.see(key, footer="read only")
         assert not seat.dialog
-        assert "read only" in seat.footer
         assert seat.handle.sent == []
 
 
-async def test_whose_session_it_is_is_told_with_the_refusal() -> None:
+async def test_read_only_offers_no_step_that_it_refuses() -> None:
+    async with cockpit(read_only=True) as seat:
+        await seat.go_to(Look.RUNNING)
+        seat.check(why="Next  0 its log")
+        await seat.press("w")
+        told = seat.widget("conditions").copy_text()
+        assert "reads" in told
+        assert "Next" not in told
     base = campaign()
     theirs = replace(base, engine=replace(base.engine, user="user 61001"))
     async with cockpit(theirs, handle_read_only=True) as seat:
-        await seat.press("P")
-        assert "read only: this is the session of user 61001" in seat.footer
-        assert seat.handle.sent == []
+        told = "read only: this is the session of user 61001"
+        await seat.see("P", footer=told)
 
 
 async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None:
     async with cockpit() as seat:
         await seat.go_to(Look.RUNNING)
-        assert "K kill" in seat.pane("why")
+        seat.check(why="K kill")
         seat.handle.read_only = True
         await seat.push(replace(seat.handle.snapshot(), name="again"))
-        assert "K kill" not in seat.pane("why")
-        assert "read only" in seat.pane("header")
+        seat.check(why="!K kill", header="read only")
 
 
-async def test_a_verb_without_an_object_names_the_marks_it_looked_at() -> None:
+async def test_marks_that_a_filter_hides_are_named_and_stay_in_sight() -> None:
     async with cockpit() as seat:
-        done = [job for job in seat.model.session.jobs if job.look is Look.DONE]
-        seat.model.marks.update(job.name for job in done[:2])
-        await seat.press("slash")
-        await seat.type("waiting")
-        await seat.press("enter", "K")
-        assert "the 2 marked jobs, 2 of them hidden by the filter: none" in seat.footer
-
-
-async def test_marks_stay_in_sight_at_80_columns() -> None:
+        seat.model.marks.update(job.name for job in seat.looking(Look.DONE)[:2])
+        hidden = "the 2 marked jobs, 2 of them hidden by the filter: none"
+        await seat.see("slash 'waiting enter K", footer=hidden)
     async with cockpit(size=(80, 24)) as seat:
-        await seat.press("full_stop", "space", "slash")
-        await seat.type("cooldown")
-        await seat.press("enter")
+        await seat.play("full_stop space slash 'cooldown enter")
         assert " marked" in seat.pane("jobs").split("\n")[0]
+
+
+# ------------------------------------------------------------------- keys come at once
+@pytest.mark.parametrize(
+    ("before", "keys", "typed"),
+    [
+        ("", "/lr>1e-3", "lr>1e-3"),
+        ("", "/stage:cooldown Kq j/G:", "stage:cooldown Kq j/G:"),
+        ("", "/lr=\x7f>1", "lr>1"),
+        ("", "0/loss", "loss"),
+        ("8", "2/x", "x"),
+        ("8", "/kind:submit", "kind:submit"),
+        ("w l j", "\r/ab", "ab"),
+        ("", ":kill", "kill"),
+    ],
+)
+async def test_what_is_typed_in_one_burst_reaches_its_field(
+    before: str, keys: str, typed: str
+) -> None:
+    async with cockpit() as seat:
+        await seat.play(before)
+        await seat.burst(keys)
+        screen: Any = seat.app.screen if keys[0] == ":" else seat.app.full_screen
+        assert screen.field.value == typed
+        assert seat.handle.sent == []
+
+
+async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
+    async with cockpit() as seat:
+        seat.app.post_message(events.Key("slash", "/"))
+        seat.app.post_message(events.Paste("lr>1e-3"))
+        await seat.until(lambda: seat.jobs.field and seat.jobs.field.value == "lr>1e-3")
+
+
+async def test_what_is_typed_after_enter_is_no_part_of_the_filter() -> None:
+    async with cockpit() as seat:
+        await seat.burst("/cannot\rzz")
+        assert seat.jobs.field is None
+        seat.check(jobs="/cannot (esc)")
+
+
+@pytest.mark.parametrize(
+    ("keys", "last"),
+    [
+        ("jj\toptim.lr=5e-4\r", "y"),
+        ("jjoptim.lr=5e-4\r", "y"),
+        ("jj\toptim.lr=5e-4\ty", ""),
+    ],
+    ids=["and enter", "without tab", "with its confirmation"],
+)
+async def test_other_values_typed_in_one_burst_are_sent_whole(
+    keys: str, last: str
+) -> None:
+    async with asking("R", Look.FAILED) as (seat, name):
+        await seat.burst(keys)
+        if last:
+            seat.check(dialog="optim.lr: 3e-4 -> 5e-4|same directory")
+            assert seat.handle.sent == []
+            await seat.play(f"hear {last}")
+        await seat.until(lambda: seat.handle.sent)
+        other = c.Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
+        assert seat.handle.commands == [other]
+
+
+async def test_enter_goes_to_the_field_that_a_way_asks_for_and_closes_nothing() -> None:
+    async with asking("R", Look.FAILED) as (seat, _):
+        await seat.burst("jj\rnodes.quick=1")
+        seat.check(dialog="nodes.quick")
+    async with asking("R", Look.FAILED) as (seat, _):
+        await seat.burst("jj\toptim.lr=5e-4\r")
+        await seat.see("hear enter", dialog="y resubmit|Enter does nothing here")
+        assert seat.handle.sent == []
+
+
+async def test_letters_typed_on_behind_a_closed_dialog_are_no_commands() -> None:
+    async with asking("R", Look.FAILED) as (seat, _):
+        await seat.press("n", "8", "S")
+        assert (seat.dialog, seat.app.current_mode) == ("", "jobs")
+        seat.clock.advance(0.4)
+        await seat.burst("8")
+        assert seat.app.current_mode == "events"
+
+
+async def test_a_reason_is_typed_without_tab_and_its_letters_confirm_nothing() -> None:
+    async with asking("X", Look.DOOMED) as (seat, name):
+        await seat.burst("busy, not now\r")
+        assert seat.handle.sent == []
+        skip = c.Skip(jobs=(name,), reason="busy, not now")
+        await seat.order("hear y", skip)
+
+
+async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
+    async with cockpit(campaign(40)) as seat:
+        await seat.go_to(Look.RUNNING)
+        await seat.burst("Kyy")
+        await seat.see("y", dialog="Kill 1 running job?")
+        assert seat.app.job_actions.countdown is None
+        assert seat.handle.sent == []
+
+
+# -------------------------------------------------------------------------- leaving
+@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
+async def test_every_way_to_quit_asks_and_enter_stays(key: str) -> None:
+    async with cockpit() as seat:
+        await seat.see(key, dialog="Leave?")
+        await seat.play("hear enter")
+        await seat.until(lambda: not seat.dialog)
+        assert seat.left == []
+
+
+@pytest.mark.parametrize(
+    ("shown", "script", "way", "sent"),
+    [
+        (campaign(), "q hear y", LeaveWay.LEFT, []),
+        (campaign(), "q hear p", LeaveWay.PAUSED, [c.Pause()]),
+        (planned(10), "q", LeaveWay.NOTHING, []),
+        (campaign(10, role="viewer"), "q", LeaveWay.NOTHING, []),
+        (all_done(10), "q", LeaveWay.NOTHING, []),
+    ],
+    ids=["left", "paused", "a plan", "a viewer", "all ended"],
+)
+async def test_only_what_could_be_disturbed_is_asked_about_before_leaving(
+    shown: Snapshot, script: str, way: LeaveWay, sent: list[c.Command]
+) -> None:
+    async with cockpit(shown) as seat:
+        await seat.play(script)
+        await seat.until(lambda: seat.left)
+        assert seat.left == [seat.app.return_value] == [way]
+        assert seat.handle.commands == sent
+        assert not seat.handle.closed
+        before = seat.model.session.snapshot
+        seat.handle.push(moved(before, 1))  # wakes nobody any more
+        await seat.pilot.pause()
+        assert seat.model.session.snapshot is before
+
+
+async def test_an_abandoned_screen_ends_at_once_and_says_so_once() -> None:
+    async with cockpit() as seat:
+        seat.app.abandon()
+        seat.app.abandon()
+        assert seat.left == [seat.app.return_value] == [LeaveWay.LOST]
+        assert seat.app.fault is None
+
+
+class Broken(Exception):
+    """A bug of ours."""
+
+
+def break_it(*_: object) -> None:
+    raise Broken
+
+
+@pytest.mark.parametrize("place", ["handler", "background"])
+async def test_a_fault_ends_the_screen_and_is_told(place: str) -> None:
+    seats: list[Seat] = []
+
+    async def end_by_fault() -> None:
+        async with cockpit() as seat:
+            seats.append(seat)
+            if place == "handler":
+                seat.jobs.call_later(break_it)
+            else:
+                fetched = seat.app.context.background.fetch("x", break_it)
+                seat.app.run_worker(fetched)
+            await seat.until(lambda: seat.app.fault is not None)
+
+    with pytest.raises(Broken):
+        await end_by_fault()
+    app = seats[0].app
+    assert isinstance(app.fault, Broken)
+    assert (app.return_code, app.job_actions.countdown) == (1, None)
+    assert seats[0].left == []
+    assert not seats[0].handle.closed

@@ -51,60 +51,46 @@ def leave(terminal: OnTerminal) -> None:
     assert terminal.wait() == 0
 
 
-def test_leaving_gives_the_terminal_back_and_a_byte_that_is_no_text_ends_nothing(
-    moving: OnTerminal, result: Path
-) -> None:
-    os.write(moving.master, b"\xff")
-    moving.read_for(0.5)
-    leave(moving)
-    assert result.read_text().startswith("left None")
-    assert b"\x1b[?1049l" in moving.written
-
-
-def stop_and_wake(terminal: OnTerminal) -> None:
-    """As the shell's `kill -STOP` and `fg` do; what was written before is forgotten."""
-    process = terminal.process
-    assert process is not None
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
-    terminal.read_for(0.2)
-    terminal.written = b""
-    process.send_signal(signal.SIGCONT)
-
-
-def test_who_was_stopped_and_woken_draws_the_screen_again_hears_keys_and_leaves(
-    moving: OnTerminal, result: Path
-) -> None:
-    stop_and_wake(moving)
-    moving.read_until(b"\x1b[?1049h")
-    deadline = time.monotonic() + 20.0
-    while "q leave" not in (shown := screen_after_entering(moving.written)):
-        assert time.monotonic() < deadline, shown
-        moving.read_for(0.2)
-    assert "dense300m" in shown
-    assert "2 Jobs" in shown
-    leave(moving)
-    assert result.read_text().startswith("left None")
-
-
-def screen_after_entering(written: bytes) -> str:
-    """What was drawn since the terminal's other screen was entered, which is empty."""
-    return screen_of(written.rpartition(b"\x1b[?1049h")[2])
-
-
 def screen_of(written: bytes) -> str:
     screen = pyte.Screen(120, 40)
     pyte.ByteStream(screen).feed(written)
     return "\n".join(screen.display)
 
 
-def test_what_is_on_the_terminal_is_the_screen(moving: OnTerminal) -> None:
+def test_the_screen_is_drawn_and_leaving_gives_the_terminal_back(
+    moving: OnTerminal, result: Path
+) -> None:
     shown = screen_of(moving.written)
-    assert "dense300m" in shown
-    assert "2 Jobs" in shown
-    assert "q leave" in shown
+    assert all(words in shown for words in ("dense300m", "2 Jobs", "q leave"))
     moving.read_until(b"\x1b]2;61/124 !14 dense300m\x07")  # the title
     assert b"\x1b[?1003h" not in moving.written  # any motion of the mouse
+    os.write(moving.master, b"\xff")  # no text, and no end
+    moving.read_for(0.5)
+    leave(moving)
+    assert result.read_text().startswith("left None")
+    assert b"\x1b[?1049l" in moving.written
+
+
+def test_who_was_stopped_and_woken_draws_the_screen_again_hears_keys_and_leaves(
+    moving: OnTerminal, result: Path
+) -> None:
+    process = moving.process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)  # as the shell's `kill -STOP` and `fg` do
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+    moving.read_for(0.2)
+    moving.written = b""
+    process.send_signal(signal.SIGCONT)
+    moving.read_until(b"\x1b[?1049h")
+    shown, deadline = "", time.monotonic() + 20.0
+    while "q leave" not in shown:
+        assert time.monotonic() < deadline, shown
+        moving.read_for(0.2)
+        shown = screen_of(moving.written.rpartition(b"\x1b[?1049h")[2])
+    assert "dense300m" in shown
+    assert "2 Jobs" in shown
+    leave(moving)
+    assert result.read_text().startswith("left None")
 
 
 def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
@@ -114,23 +100,18 @@ def test_hostile_names_reach_the_terminal_as_text_only(result: Path) -> None:
             terminal.type(keys)
             terminal.read_for(0.4)
         written = terminal.written
-    assert b"]52;" not in written
-    assert b"owned" not in written
-    assert b"\x1b[2J" not in written
+    assert not any(bad in written for bad in (b"]52;", b"owned", b"\x1b[2J"))
     assert b"x[/red]dense300m" in written
 
 
-def test_an_idle_session_writes_nothing(result: Path) -> None:
+def test_an_idle_session_writes_nothing_and_live_runs_little(
+    result: Path, moving: OnTerminal
+) -> None:
+    moving.read_for(1.5)
+    assert 0 < len(moving.read_for(4)) < 4096 * 4
     with running(result, "31", "still") as terminal:
         terminal.read_until(b"leave")
         for _ in range(20):
             if not terminal.read_for(1.0):
                 break
         assert len(terminal.read_for(2.5)) < 100
-
-
-def test_live_runs_cost_little(moving: OnTerminal) -> None:
-    moving.read_for(1.5)
-    seconds = 4
-    written = len(moving.read_for(seconds))
-    assert 0 < written < 4096 * seconds

@@ -10,8 +10,7 @@ import pytest
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
-from tests.cockpit.plans import holey, opened
-from tests.cockpit.test_stage_graph import branching
+from tests.cockpit.plans import branching, holey, opened
 from tests.planning.plans import job, plan
 from tests.snapshots.test_screens import LOOKS, SIZES, Compare, app, keys
 

@@ -18,9 +18,7 @@ from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
-from tests.cockpit.render.test_small_views import brief
-from tests.cockpit.test_modes import eventful
-from tests.cockpit.test_replay import replay_of, told
+from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import HOSTILE, ScriptedHandle
 
@@ -120,7 +118,7 @@ async def at_rest(pilot: Any) -> None:
 
 def replayed(**options: Any) -> CockpitApp:
     clock = ManualClock(T0)
-    handle = replay_of(told(), clock, playing=False)
+    handle = replay(clock)
     wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
     return CockpitApp(
         handle, options=CockpitOptions(replay=True, **wanted), clock=clock
@@ -132,7 +130,7 @@ def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
 
     async def press(pilot: Any) -> None:
         await pilot.pause()
-        begin, end = told().records[0].t, told().records[-1].t
+        begin, end = replayed_week().records[0].t, replayed_week().records[-1].t
         moment = begin + 0.55 * (end - begin)
         pilot.app.context.handle.play("jump", moment)
         for _ in range(500):

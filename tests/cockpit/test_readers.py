@@ -1,0 +1,312 @@
+"""What is read in a dialog: errors of a plan, changes, how jobs are made, evidence."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autoexp_tui.cockpit.context import LeaveWay
+from autoexp_tui.cockpit.dialogs import reader
+from autoexp_tui.cockpit.render import plan_findings
+from autoexp_tui.cockpit.spans import wrap
+from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from autoexp_tui.engine.session_handle import make_empty_snapshot
+from autoexp_tui.model.errors import EnvironmentFailed, Problem
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.planning.job_details import Entry, JobDetails
+from tests.cockpit.plans import holey, opened
+from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.cockpit.views import text
+from tests.planning.plans import job, plan
+from tests.support.campaigns import T0, campaign, planned
+
+HOSTILE = "\x1b]52;c;AA\x07[/red]\u202e"
+
+
+def assert_harmless(shown: str) -> None:
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    assert "[/red]" in shown
+
+
+# --------------------------------------------------------------------- errors of a plan
+@pytest.fixture
+def faults(tmp_path: Path) -> tuple[Problem, ...]:
+    path = tmp_path / "exp.yaml"
+    path.write_text("\n".join(f"line {at}" for at in range(1, 60)))
+    wrong = Problem(
+        message="no key backend.lrr",
+        where="backend.lrr",
+        hint="did you mean `backend.lr`?",
+        place=f"{path}:41",
+    )
+    return wrong, Problem(message="a second thing", where="sweep", job="job 3")
+
+
+async def show_faults(seat: Seat, *faults: Problem) -> None:
+    seat.app.show_faults(faults)
+    await seat.until(lambda: seat.dialog)
+
+
+async def test_each_error_leads_to_its_place_and_ctrl_r_plans_again(
+    faults: tuple[Problem, ...],
+) -> None:
+    asked: list[str] = []
+    told = "The plan has 2 errors. Nothing was submitted.|exp.yaml:41 backend.lrr"
+    async with cockpit(replan=lambda: asked.append("again")) as seat:
+        await show_faults(seat, *faults)
+        seat.check(dialog=f"{told}|did you mean `backend.lr`?|a second thing")
+        await seat.see("enter", dialog=">   41 │ line 41|!line 36")
+        await seat.see("enter", dialog="!line 41")
+        await seat.see("j enter", dialog="no file is known for this one")
+        assert not asked
+        await seat.see("ctrl+r", dialog="planning again")
+        assert asked == ["again"]
+        seat.app.show_faults(faults[1:])
+        await seat.see(dialog="The plan has 1 error.|!backend.lrr")
+        gone = replace(faults[0], place="/nowhere/exp.yaml:41")
+        seat.app.show_faults((gone,))
+        await seat.see("enter", dialog="cannot be read")
+
+
+async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    laid_out: list[object] = []
+
+    def counted(*given: Any) -> Any:
+        laid_out.append(given)
+        return wrap(*given)
+
+    monkeypatch.setattr(plan_findings, "wrap", counted)
+    many = (Problem(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
+    async with cockpit() as seat:
+        await show_faults(seat, *many)
+        laid_out.clear()
+        await seat.see("j end k", dialog="> k0|no key k5")
+        assert len(laid_out) < 40
+
+
+async def test_errors_close_for_a_sound_plan_or_for_that_of_before(
+    faults: tuple[Problem, ...],
+) -> None:
+    async with cockpit(opened(holey()), replan=lambda: None) as seat:
+        await show_faults(seat, *faults)
+        await seat.see("escape", footer="the plan of before stands")
+        assert not seat.left
+        await show_faults(seat, *faults)
+        await seat.push(opened(plan([job("mended")])))
+        assert not seat.dialog
+        seat.check(why="mended")
+
+
+async def test_behind_errors_without_a_plan_stands_that_planning_failed(
+    faults: tuple[Problem, ...],
+) -> None:
+    def behind() -> str:
+        assert seat.app.full_screen is not None
+        panes = seat.app.full_screen.query(LinesWidget)
+        return "\n".join(one.text_on_screen for one in panes)
+
+    shown = make_empty_snapshot("exp", "planning exp")
+    async with cockpit(shown, replan=lambda: None) as seat:
+        await show_faults(seat, *faults)
+        for words in ("exp   planning failed", " planning exp failed"):
+            assert words in behind()
+        assert "appear when it is done" not in behind()
+        await seat.press("ctrl+r")
+        assert "failed" not in behind()
+        seat.app.show_faults(faults)
+        await seat.until(lambda: " planning exp failed" in behind())
+        await seat.press("q")
+        await seat.until(lambda: seat.left)
+        assert seat.left == [LeaveWay.NOTHING]
+
+
+async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -> None:
+    asked: list[str] = []
+    first = opened(plan([job("old")]))
+    async with cockpit(first, replan=lambda: asked.append("x")) as seat:
+        seat.handle.role = "live"
+        await seat.see("ctrl+r", footer="nobody has submitted")
+        assert not asked
+        seat.handle.role = "plan"
+        await seat.press("ctrl+r")
+        assert asked == ["x"]
+        await seat.push(opened(plan([job("other")])))
+        seat.check(footer="planned again: 1 job", why="other")
+        assert seat.model.session.job("old") is None
+
+
+async def test_hostile_text_of_a_finding_reaches_no_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "exp.yaml"
+    path.write_text(f"{HOSTILE}\n" * 9)
+    told: Any = dict.fromkeys(("message", "where", "hint", "job"), HOSTILE)
+    async with cockpit() as seat:
+        await show_faults(seat, Problem(**told, place=f"{path}:4"))
+        await seat.see("enter", dialog="> |4 │")
+        assert_harmless(seat.dialog)
+
+
+# -------------------------------------------------- what changed since the last plan
+DIFFERS = plan_findings.PlanChanges(
+    T0 - 600, "2 jobs added, 8 the same", (("+", "lr1e-3"), ("~", "seed: 1 -> 2"))
+)
+SAME = plan_findings.PlanChanges(T0, "nothing differs: 10 jobs", (), differs=False)
+
+
+@pytest.mark.parametrize(
+    ("made", "changes", "told", "key", "where", "then"),
+    [
+        (
+            opened(holey()),
+            DIFFERS,
+            "2 jobs added, 8 the same|(= reads it)",
+            "equals_sign",
+            "dialog",
+            "~ seed: 1 -> 2",
+        ),
+        (opened(holey()), SAME, "!nothing differs", "equals_sign", "dialog", "nothing"),
+        (opened(holey()), None, "!differ", "equals_sign", "footer", "no earlier plan"),
+        (campaign(31), DIFFERS, "!jobs added", "j", "footer", "!jobs added"),
+    ],
+    ids=["other", "the same", "the first", "a session that runs"],
+)
+async def test_a_plan_that_is_opened_says_what_changed(
+    made: Snapshot, changes: Any, told: str, key: str, where: str, then: str
+) -> None:
+    asked: list[Plan] = []
+
+    def compare(known: Plan) -> Any:
+        asked.append(known)
+        return changes
+
+    async with cockpit(changes=compare) as seat:
+        await seat.push(made)
+        await seat.idle()
+        await seat.see(footer=told)
+        await seat.see(key, **{where: then})
+        assert bool(asked) is (made.engine.role == "plan")
+
+
+# ------------------------------------------------------------------- how jobs are made
+def details(_: Plan, spec: JobSpec) -> JobDetails:
+    """A config whose seed differs from job to job."""
+    entries = (
+        Entry("optim.lr", "1e-3", "swept"),
+        Entry("train.iters", "800", "computed", "${oc.eval:8*100}"),
+        Entry("seed", str(spec.index), "file"),
+        Entry("slurm.client.grace_seconds", "/scratch/some/where/long/enough", "file"),
+    )
+    script = ("cd /work", f"python train.py --seed {spec.index}")
+    return JobDetails(entries=entries, script=script)
+
+
+def alike(_: Plan, spec: JobSpec) -> JobDetails:
+    return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
+
+
+COUNTS = "4 keys: 1 swept, 1 computed, 2 file"
+Steps = list[tuple[str, str]]
+ROADS: dict[str, tuple[Callable[[Plan, JobSpec], JobDetails] | None, Steps]] = {
+    "overrides, then config, then script": (
+        details,
+        [
+            ("i", "as Hydra gets them|lr0.001"),
+            ("n", f"{COUNTS}|${{oc.eval:8*100}}"),
+            ("", "file      /scratch/some/where/long/enough"),
+            ("n", "train.py --seed 0"),
+            ("p p p", "train.py --seed 0"),
+        ],
+    ),
+    "what differs between two": (
+        details,
+        [
+            ("space j d", "lr"),
+            ("n", "-seed: 0|!optim.lr"),
+            ("n", "-python train.py --seed 0"),
+        ],
+    ),
+    "nothing differs": (alike, [("space j d", "lr"), ("n", "Config (alike)")]),
+    "without a reader the plan is told alone": (
+        None,
+        [("i", "Hydra"), ("n", "the config was not read")],
+    ),
+}
+
+
+@pytest.mark.parametrize("road", ROADS)
+async def test_how_jobs_are_made_is_read_by_pages(road: str) -> None:
+    read, steps = ROADS[road]
+    async with cockpit(planned(10), papers=read, size=(80, 24)) as seat:
+        for script, shown in steps:
+            await seat.see(script, dialog=shown)
+
+
+@pytest.mark.parametrize(("key", "then"), [("n", "It is being read."), ("escape", "")])
+async def test_what_the_plan_tells_is_there_before_the_config_was_read(
+    key: str, then: str
+) -> None:
+    read = threading.Event()
+
+    def slow(known: Plan, spec: JobSpec) -> JobDetails:
+        read.wait(PATIENCE)
+        return details(known, spec)
+
+    async with cockpit(planned(10), papers=slow) as seat:
+        await seat.see("i", dialog="as Hydra gets them")
+        await seat.see(key, dialog=then)
+        read.set()
+        await seat.idle()
+        assert (COUNTS in seat.dialog) is bool(then)
+
+
+async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
+    def damaged(_: Plan, spec: JobSpec) -> JobDetails:
+        raise EnvironmentFailed("a config is damaged", hint="Plan again.")
+
+    async with cockpit(planned(10), papers=damaged) as seat:
+        await seat.see("i", footer="damaged")
+        await seat.see("n", dialog="damaged")
+
+
+async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
+    def bad(_: Plan, spec: JobSpec) -> JobDetails:
+        return JobDetails(entries=(Entry(HOSTILE, HOSTILE, "file"),), script=(HOSTILE,))
+
+    async with cockpit(planned(10), papers=bad) as seat:
+        await seat.play("i")
+        for _ in range(2):
+            await seat.see("n", dialog="[/red]")
+            assert_harmless(seat.dialog)
+
+
+# ------------------------------------------------------- a directory of evidence
+def read_out(path: Path) -> str:
+    return text(*reader.read_folder(str(path)))
+
+
+def test_files_are_read_out_without_following_or_running_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "nothing lies there" in read_out(tmp_path)
+    (tmp_path / "stack.txt").write_text("Thread 1\n  train()\n")
+    (tmp_path / "log-tail.txt").write_text("x" * 90)
+    (tmp_path / "a\x1b[2J").write_bytes(b"\x1b]52;c;eA==\x07 \xff\n")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    told = read_out(tmp_path)
+    assert told.index("log-tail.txt") < told.index("stack.txt") < told.index("train()")
+    assert told.count("no plain file") == 2
+    assert "root:" not in told
+    assert "\x1b" not in told
+    monkeypatch.setattr(reader, "MOST_BYTES", 75)
+    monkeypatch.setattr(reader, "MOST_FILES", 3)
+    assert "(15 further bytes)" in read_out(tmp_path)
+    assert "and 2 more" in read_out(tmp_path)
