@@ -1,8 +1,10 @@
-"""Megatron's command line and its variables, with and without a schema."""
+"""Megatron's command line and variables, and torchrun's words, nodes and text."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,202 +12,139 @@ import pytest
 
 from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.backends.base import Places
-from tests.backends.backend_configs import found, launched, refused
+from autoexp_tui.backends.torchrun import ON_A_NODE
+from autoexp_tui.executors.slurm.script import AROUND
+from tests.backends.backend_configs import found, launched, refused, slurm
 from tests.backends.parser_like_megatron import get_parser
+from tests.support.refusals import read_refusals
 
-BASE = {
-    "class_name": "MegatronTorchrun",
-    "script": "pretrain_gpt.py",
-    "torchrun": {"nproc_per_node": 8},
-}
+Config = Mapping[str, object]
+TORCHRUN = {"class_name": "MegatronTorchrun", "script": "pretrain_gpt.py"}
+BASE = {**TORCHRUN, "torchrun": {"nproc_per_node": 8}}
 FSDP = {**BASE, "class_name": "MegatronFsdp"}
+CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS"
 
 
-def megatron(**args: object) -> Mapping[str, object]:
-    return {**BASE, "megatron": args}
+def megatron(base: Config = BASE, /, **args: object) -> Config:
+    return {**base, "megatron": args}
 
 
-def fsdp(kind: str | None = None, **args: object) -> Mapping[str, object]:
-    return {**FSDP, "fsdp": kind, "megatron": args}
+def torchrun(**options: object) -> Config:
+    return {**TORCHRUN, "torchrun": options}
 
 
-def arguments(backend: Mapping[str, object], places: Places | None = None) -> list[str]:
-    """The words behind the script."""
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """A root of configs with the schema of a program."""
+    words = extract_schema(get_parser())
+    schema = {"autoexp_schema": 1, "source": "train.py", **words}
+    (tmp_path / "args").mkdir()
+    (tmp_path / "args/gpt.schema.json").write_text(json.dumps(schema))
+    return Places("/w", "", (str(tmp_path),))
+
+
+MANY: dict[str, object] = {
+    "lr": 1e-4, "train_iters": 100, "bf16": True, "fp16": False, "load": None,
+    "data_path": ["0.3", "a", "0.7", "b"], "min_lr": -1e-5, "apply_rope_fusion": False,
+    "bias_gelu_fusion": True, "override_opt_param_scheduler": True, "fp8": "hybrid",
+    "aux": {"tokens": 5, "nested": {"x": [1]}},
+}  # fmt: skip
+SPELLED = (
+    "--lr 0.0001 --train-iters 100 --bf16 --data-path 0.3 a 0.7 b --min-lr=-1e-05 "
+    "--no-rope-fusion --override-opt_param-scheduler --fp8-format hybrid"
+)
+AS_THE_PROGRAM = megatron(
+    {**BASE, "schema": "gpt"},
+    nccl_ub=True,
+    apply_rope_fusion=False,
+    seq_length=2048,
+    aux={},
+)
+PYTHON = {"class_name": "Python", "script": "pretrain_gpt.py", "schema": "gpt"}
+TORCH: Config = {"gradient_accumulation_fusion": False, "untie_embeddings": True}
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        (megatron(**MANY), SPELLED),
+        (
+            megatron(FSDP, ckpt_format="fsdp_dtensor"),
+            "--ckpt-format fsdp_dtensor --use-megatron-fsdp",
+        ),
+        ({**FSDP, "fsdp": "custom"}, "--use-custom-fsdp"),
+        (
+            megatron({**FSDP, "fsdp": "torch"}, **TORCH),
+            "--no-gradient-accumulation-fusion --untie-embeddings --use-torch-fsdp2",
+        ),
+        (AS_THE_PROGRAM, "--use-nccl-ub --no-rope-fusion"),
+        (
+            {**PYTHON, "args": {"global_batch_size": 8}, "positional": ["x"],
+             "underscores": "keep"},
+            "--global-batch-size 8 x",
+        ),
+    ],
+)  # fmt: skip
+def test_arguments_are_as_the_program_takes_them(
+    backend: Config, words: str, places: Places
+) -> None:
     command = launched(backend, places).command
-    return list(command[command.index("pretrain_gpt.py") + 1 :])
-
-
-def test_arguments_are_as_megatron_takes_them() -> None:
-    args = {
-        "lr": 1e-4, "train_iters": 100, "bf16": True, "fp16": False, "load": None,
-        "data_path": ["0.3", "a", "0.7", "b"], "min_lr": -1e-5,
-        "apply_rope_fusion": False, "bias_gelu_fusion": True,
-        "override_opt_param_scheduler": True, "fp8": "hybrid",
-        "aux": {"tokens": 5, "nested": {"x": [1]}},
-    }  # fmt: skip
-
-    assert arguments(megatron(**args)) == [
-        "--lr", "0.0001", "--train-iters", "100", "--bf16",
-        "--data-path", "0.3", "a", "0.7", "b", "--min-lr=-1e-05",
-        "--no-rope-fusion", "--override-opt_param-scheduler", "--fp8-format", "hybrid",
-    ]  # fmt: skip
-
-
-def test_a_module_is_run_as_one() -> None:
-    backend = {**BASE, "script": None, "module": "my.pretrain", "megatron": {"lr": 1}}
-
-    assert launched(backend).command[-4:] == ("-m", "my.pretrain", "--lr", "1")
+    assert " ".join(command[command.index("pretrain_gpt.py") + 1 :]) == words
 
 
 @pytest.mark.parametrize(
     ("backend", "value"),
     [
         (BASE, "1"),
-        (FSDP | {"megatron": {"ckpt_format": "fsdp_dtensor"}}, "8"),
+        (megatron(FSDP, ckpt_format="fsdp_dtensor"), "8"),
         (megatron(overlap_moe_expert_parallel_comm=True), "32"),
-        (BASE | {"env": {"CUDA_DEVICE_MAX_CONNECTIONS": 4}}, "4"),
-        (BASE | {"env": {"CUDA_DEVICE_MAX_CONNECTIONS": None}}, None),
+        ({**BASE, "env": {CONNECTIONS: 4}}, "4"),
+        ({**BASE, "env": {CONNECTIONS: None}}, None),
     ],
 )
 def test_connections_are_what_the_kind_of_parallelism_needs(
-    backend: Mapping[str, object], value: str | None
+    backend: Config, value: str | None
 ) -> None:
-    assert launched(backend).env.get("CUDA_DEVICE_MAX_CONNECTIONS") == value
+    assert launched(backend).env.get(CONNECTIONS) == value
 
 
-@pytest.mark.parametrize(
-    ("kind", "args", "words"),
-    [
-        (None, {"ckpt_format": "fsdp_dtensor"},
-         ["--ckpt-format", "fsdp_dtensor", "--use-megatron-fsdp"]),
-        ("custom", {}, ["--use-custom-fsdp"]),
-        ("torch", {
-            "gradient_accumulation_fusion": False,
-            "untie_embeddings_and_output_weights": True,
-        }, ["--no-gradient-accumulation-fusion",
-            "--untie-embeddings-and-output-weights", "--use-torch-fsdp2"]),
-    ],
-)  # fmt: skip
-def test_fsdp_turns_its_own_kind_on(
-    kind: str | None, args: Mapping[str, object], words: list[str]
-) -> None:
-    assert arguments(fsdp(kind, **args)) == words
-
-
-def test_a_wrong_kind_of_fsdp_is_told() -> None:
-    (problem,) = refused(fsdp("deepspeed"))
-
-    assert found(problem) == (
-        "backend.fsdp", "is 'deepspeed'; it may be megatron, torch, custom",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["deepspeed", ["torch"], {"kind": "torch"}, 3, True])
-def test_a_wrong_kind_of_fsdp_hides_nothing_of_the_arguments(
-    kind: object, places: Places
-) -> None:
-    wrong = {**fsdp(lr="fast", micro_batch=1), "fsdp": kind, "schema": "gpt"}
-
-    assert [problem.where for problem in refused(wrong, places)] == [
-        "backend.fsdp",
-        "backend.megatron.lr",
-        "backend.megatron.micro_batch",
-    ]
-
-
-@pytest.mark.parametrize("args", [3, [1], "x"])
-def test_arguments_that_are_no_mapping_are_told(args: object) -> None:
-    (problem,) = refused({**BASE, "megatron": args})
-
-    assert found(problem) == ("backend.megatron", f"is {args!r}, not a mapping")
-
-
-# -------------------------------------------------------------------------- schemas
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    """A root of configs with the schema of a program."""
-    schema = {
-        "autoexp_schema": 1,
-        "source": "train.py",
-        **extract_schema(get_parser()),
-    }
-    (tmp_path / "args").mkdir()
-    (tmp_path / "args/gpt.schema.json").write_text(json.dumps(schema))
-    return Places("/w", "", (str(tmp_path),))
-
-
-def test_with_a_schema_every_flag_is_spelled_as_the_program_spells_it(
-    places: Places,
-) -> None:
-    args = {"nccl_ub": True, "apply_rope_fusion": False, "seq_length": 2048, "aux": {}}
-    backend = {**megatron(**args), "schema": "gpt"}
-
-    assert arguments(backend, places) == ["--use-nccl-ub", "--no-rope-fusion"]
-
-
-@pytest.mark.parametrize(
-    ("class_name", "key"), [("Python", "args"), ("MegatronTorchrun", "megatron")]
-)
-def test_with_a_schema_unknown_arguments_are_refused(
-    class_name: str, key: str, places: Places
-) -> None:
-    backend = {**BASE, "class_name": class_name, "schema": "gpt", key: {"lrr": 1}}
-
-    (problem,) = refused(backend, places)
-
-    assert found(problem) == (f"backend.{key}.lrr", "is no argument of train.py")
-    assert problem.hint == "did you mean `lr`?"
+WRONG = {**megatron(lr="fast", micro_batch=1), "schema": "gpt"}
+WRONG_FSDP = {**WRONG, "class_name": "MegatronFsdp"}
+OF_ARGUMENTS = ["megatron.lr", "megatron.micro_batch"]
 
 
 @pytest.mark.parametrize(
     ("backend", "where"),
     [
-        ({"script": None, "scrip": "t.py"}, "backend"),
-        ({"torchrun": {"nproc_per_nod": 1}}, "backend.torchrun.nproc_per_nod"),
+        *(
+            ({**WRONG_FSDP, "fsdp": kind}, ["fsdp", *OF_ARGUMENTS])
+            for kind in ("deepspeed", ["torch"], {"kind": "torch"}, 3, True)
+        ),
+        ({**WRONG, "script": None, "scrip": "t.py"}, ["", *OF_ARGUMENTS]),
+        (
+            {**WRONG, "torchrun": {"nproc_per_nod": 1}},
+            ["torchrun.nproc_per_nod", *OF_ARGUMENTS],
+        ),
     ],
 )
-def test_a_misspelled_key_of_the_backend_hides_no_mistyped_argument(
-    backend: Mapping[str, object], where: str, places: Places
+def test_what_is_wrong_elsewhere_hides_nothing_of_the_arguments(
+    backend: Config, where: list[str], places: Places
 ) -> None:
-    given = {**megatron(lr="fast"), "schema": "gpt", **backend}
-
-    assert {problem.where for problem in refused(given, places)} == {
-        where,
-        "backend.megatron.lr",
-    }
-
-
-def test_with_a_schema_python_takes_its_spelling(places: Places) -> None:
-    args = {"global_batch_size": 8}
-    backend = {
-        "class_name": "Python", "script": "t.py", "underscores": "keep",
-        "schema": "gpt", "args": args, "positional": ["x"],
-    }  # fmt: skip
-
-    assert launched(backend, places).command[2:] == ("--global-batch-size", "8", "x")
+    wanted = {f"backend.{key}".rstrip(".") for key in where}
+    assert {one.where for one in refused(backend, places)} == wanted
 
 
 @pytest.mark.parametrize(
-    ("name", "message", "hint"),
-    [
-        ("gptt", "there is no schema `gptt`", "did you mean `gpt`?"),
-        (3, "is 3, not a name", ""),
-        ("args/none.json", "there is no schema `args/none.json`", "schemas: gpt"),
-    ],
+    ("backend", "where", "message", "hint"),
+    read_refusals(__file__, "a_wrong_megatron_says_where_what_and_the_next_step"),
 )
-def test_a_schema_that_is_not_there_is_told(
-    name: object, message: str, hint: str, places: Places
+def test_a_wrong_megatron_says_where_what_and_the_next_step(
+    backend: Config, where: str, message: str, hint: str, places: Places
 ) -> None:
-    (problem,) = refused({**BASE, "schema": name}, places)
-
-    assert (problem.where, problem.message) == ("backend.schema", message)
-    assert problem.hint == hint
-
-
-def test_without_any_schema_the_hint_says_how_to_make_one() -> None:
-    (problem,) = refused({**BASE, "schema": "gpt"})
-
-    assert problem.hint.startswith("`autoexp-import-args MODULE:FUNCTION --name NAME`")
+    base = {} if "class_name" in backend else FSDP
+    (problem,) = refused({**base, "schema": "gpt", **backend}, places)
+    assert found(problem) == (f"backend.{where}", message)
+    assert hint in problem.hint
 
 
 @pytest.mark.parametrize(
@@ -217,13 +156,123 @@ def test_without_any_schema_the_hint_says_how_to_make_one() -> None:
         ('{"autoexp_schema": 1}', "KeyError('arguments')"),
     ],
 )
-def test_a_broken_schema_is_told_with_its_path(
+def test_a_broken_schema_is_told_with_its_path_and_how_to_make_one(
     text: str, reason: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "x.schema.json"
     path.write_text(text)
-
     (problem,) = refused({**BASE, "schema": str(path)})
-
     assert problem.message.startswith(f"{path} is no schema of arguments: ")
     assert reason in problem.message
+    (problem,) = refused({**BASE, "schema": "gpt"})
+    assert problem.hint.startswith("`autoexp-import-args MODULE:FUNCTION --name NAME`")
+
+
+TWO = slurm(nodes=2, gpus_per_node=4)
+STEPS = (
+    "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpu-bind=none "
+    "--kill-on-bad-exit=1 sh -c"
+)
+SRUN = (*AROUND, *STEPS.split(), ON_A_NODE, "torchrun-on-a-node")
+ON_TWO = "--nnodes 2 --nproc_per_node 4 --rdzv_backend c10d pretrain_gpt.py"
+ALONE = "--nnodes 1 --nproc_per_node 4 --standalone pretrain_gpt.py"
+EVERY_OPTION = {
+    "nproc_per_node": "gpu", "rdzv_endpoint": "n1:29500", "rdzv_id": 7,
+    "max_restarts": 3, "tee": 3, "log_dir": "logs", "monitor_interval": 0.5,
+    "no_python": True, "run_path": False, "role": None,
+}  # fmt: skip
+SPELLED_OUT = (
+    "--nnodes 1 --nproc_per_node gpu --rdzv_endpoint n1:29500 --rdzv_id 7 "
+    "--max_restarts 3 --tee 3 --log_dir logs --monitor_interval 0.5 --no_python "
+    "pretrain_gpt.py"
+)
+BY_HAND = {"nnodes": 2, "nproc_per_node": 1, "node_rank": 1, "master_addr": "a"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "asked", "start", "words"),
+    [
+        (torchrun(nproc_per_node=4), {}, ["torchrun"], ALONE),
+        (TORCHRUN, slurm(gpus_per_node="a100:4"), ["torchrun"], ALONE),
+        (TORCHRUN, TWO, [*SRUN, "torchrun"], ON_TWO),
+        *(
+            (TORCHRUN, {**TWO, **own}, [*SRUN[-4:], "torchrun"], ON_TWO)
+            for own in (
+                {"launcher_cmd": "srun"},
+                {"srun_opts": "--mpi=none"},
+                {"launcher_cmd": ["srun"]},
+            )
+        ),
+        (torchrun(srun=False), TWO, [*SRUN[-4:], "torchrun"], ON_TWO),
+        (torchrun(**EVERY_OPTION), {}, ["torchrun"], SPELLED_OUT),
+        (
+            {**torchrun(nproc_per_node=4), "python": "/env/bin/python"},
+            {},
+            ["/env/bin/python", "-m", "torch.distributed.run"],
+            ALONE,
+        ),
+        (
+            {**BASE, "script": None, "module": "my.pretrain", "megatron": {"lr": 1}},
+            {},
+            ["torchrun"],
+            "--nnodes 1 --nproc_per_node 8 --standalone -m my.pretrain --lr 1",
+        ),
+        (
+            torchrun(**BY_HAND),
+            {},
+            ["torchrun"],
+            "--nnodes 2 --nproc_per_node 1 --rdzv_backend static --node_rank 1 "
+            "--master_addr a pretrain_gpt.py",
+        ),
+    ],
+)
+def test_the_words_that_start_it(
+    backend: Config, asked: Config, start: list[str], words: str
+) -> None:
+    command = launched(backend, slurm=asked).command
+    assert command == (*start, *words.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "slurm_section", "where", "message"),
+    read_refusals(__file__, "what_would_fail_on_the_nodes_is_told_in_the_plan"),
+)
+def test_what_would_fail_on_the_nodes_is_told_in_the_plan(
+    options: Config, slurm_section: Config | None, where: str, message: str
+) -> None:
+    problems = refused(torchrun(**options), slurm=slurm_section or {})
+    assert found(problems[0]) == (where, message)
+
+
+STEP = {
+    "SLURM_JOB_ID": "41234", "SLURM_STEP_NODELIST": "n07,n08", "SLURM_NODEID": "1",
+    "SLURM_RESTART_COUNT": "2",
+}  # fmt: skip
+
+
+def test_nodes_meet_at_the_first_of_the_step_and_the_exit_code_is_the_command_s(
+    tmp_path: Path,
+) -> None:
+    tool = tmp_path / "scontrol"
+    tool.write_text('#!/bin/sh\necho "${3%%,*}"\necho other\n')
+    tool.chmod(0o755)
+
+    def run(*words: str, **env: str) -> tuple[int, list[str]]:
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", **env}
+        command = ["sh", "-c", ON_A_NODE, "torchrun-on-a-node", *words]
+        ran = subprocess.run(command, env=env, capture_output=True, text=True)
+        return ran.returncode, (ran.stdout + ran.stderr).splitlines()
+
+    assert {
+        "PET_NODE_RANK=1", "PET_MASTER_ADDR=n07", "PET_MASTER_PORT=11234",
+        "PET_RDZV_ENDPOINT=n07:11234", "PET_RDZV_ID=41234.2",
+        "APPTAINERENV_PET_RDZV_ENDPOINT=n07:11234",
+        "SINGULARITYENV_PET_NODE_RANK=1",
+    } <= set(run("env", **STEP)[1])  # fmt: skip
+    alone = {**STEP, "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7", "SLURM_STEP_NODELIST": ""}
+    assert "PET_MASTER_ADDR=10.0.0.7" in run("env", **alone)[1]
+    hostile = ["$(id)", "a b", "; exit 3", "`id`"]  # never read by the shell
+    assert run("printf", "%s\n", *hostile, **STEP) == (0, hostile)
+    assert run("sh", "-c", "exit 9", **STEP) == (9, [])
+    no_step = "torchrun on several nodes: this is no step of a Slurm job"
+    assert run("true") == (64, [no_step])
