@@ -47,10 +47,15 @@ from tests.support.fake_script import (
     Write,
     by_job,
 )
+from tests.support.true_ends import STROKES, Ledger, Stroke
 
 SIGTERM, SIGKILL = 15, 9
 LOOKS: Final = 2.5
 """Polls that it takes at the least before a task is lost."""
+LATE_SECONDS: Final = 5.0
+"""After which a submission arrives that is late."""
+GRACE_SECONDS: Final = 10.0
+_AWAY: Final = "unable to contact the controller"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,7 +69,6 @@ class FakeRun:
     exit: ExitRecord | None = None
     exit_seen_at: float = 0.0
     """When the exit record appears."""
-    cause: Cause | None = None
     asked: bool = False
     """It was asked to end."""
     written: int = 0
@@ -85,8 +89,6 @@ class Copy:
     over_at: float | None = None
     """When it left the queue for good."""
     cause: Cause | None = None
-    duplicate: bool = False
-    """It lost the claim and did nothing."""
 
     @property
     def running(self) -> bool:
@@ -96,6 +98,29 @@ class Copy:
     def script(self) -> RunScript:
         return self.scripts[min(len(self.runs), len(self.scripts) - 1)]
 
+    def report(self, seen: float) -> TaskReport:
+        """What was to be seen of it at `seen`."""
+        begun = [run for run in self.runs if run.began_at <= seen]
+        run = begun[-1] if begun else None
+        over = self.over_at is not None and self.over_at <= seen
+        phase = TaskPhase.QUEUED
+        if over:
+            phase = TaskPhase.ENDED
+        elif run is not None and (run.ended_at is None or run.ended_at > seen):
+            phase = TaskPhase.RUNNING
+        return TaskReport(
+            job=self.task.job,
+            attempt=self.task.attempt,
+            phase=phase,
+            executor_id=self.executor_id,
+            began=run.begin if run else None,
+            exited=run.exit if run and over and run.exit_seen_at <= seen else None,
+            cause=self.cause if over else None,
+            requeued=run is not None and phase is TaskPhase.QUEUED,
+            reason="Resources" if phase is TaskPhase.QUEUED else "",
+            node=run.begin.host if run else "",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FakeStart:
@@ -104,43 +129,6 @@ class FakeStart:
     task: TaskId
     run: int
     executor_id: str
-    at: float
-
-
-def report_copy(copy: Copy, seen: float) -> TaskReport:
-    """What was to be seen of a copy at `seen`."""
-    begun = [run for run in copy.runs if run.began_at <= seen]
-    run = begun[-1] if begun else None
-    over = copy.over_at is not None and copy.over_at <= seen
-    phase = TaskPhase.QUEUED
-    if over:
-        phase = TaskPhase.ENDED
-    elif run is not None and (run.ended_at is None or run.ended_at > seen):
-        phase = TaskPhase.RUNNING
-    return TaskReport(
-        job=copy.task.job,
-        attempt=copy.task.attempt,
-        phase=phase,
-        executor_id=copy.executor_id,
-        began=run.begin if run else None,
-        exited=run.exit if run and over and run.exit_seen_at <= seen else None,
-        cause=copy.cause if over else None,
-        requeued=run is not None and phase is TaskPhase.QUEUED,
-        reason="Resources" if phase is TaskPhase.QUEUED else "",
-        node=run.begin.host if run else "",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class FakeEnd:
-    """What really befell a run, whatever the executor says of it."""
-
-    task: TaskId
-    run: FakeRun
-    ends: Ends
-    exit_code: int | None
-    signal: int | None
-    cause: Cause | None
 
 
 class FakeExecutor:
@@ -148,6 +136,7 @@ class FakeExecutor:
 
     name = "fake"
     poll_seconds = 1.0
+    lost_after_seconds = 5.0
 
     def __init__(
         self,
@@ -159,54 +148,48 @@ class FakeExecutor:
         write: Callable[[str, bytes], None] | None = None,
         lag_seconds: float = 0.0,
         settle_seconds: float = 2.0,
-        late_seconds: float = 5.0,
-        grace_seconds: float = 10.0,
-        lost_after_seconds: float = 5.0,
         array_size: int = 1,
-        on_end: Callable[[FakeEnd], None] = lambda _end: None,
     ) -> None:
         self.slots = slots
-        self.lost_after_seconds = lost_after_seconds
         self.array_size = array_size
         self.lag_seconds = lag_seconds
         """What polls and probes see is the world of so long ago."""
         self.copies: list[Copy] = []
-        self._of_task: dict[TaskId, list[Copy]] = {}
-        self._running = 0
         self.claims: dict[TaskId, Copy] = {}
         self.begun: list[FakeStart] = []
         self.cancelled: set[TaskId] = set()
         self.files: dict[str, bytes] = {}
         """What runs wrote, unless a callback took it."""
         self.calls: Counter[str] = Counter()
-        self.faults = faults or PlannedFaults()
-        self._on_end = on_end
+        self.ledger = Ledger()
+        self._of_task: dict[TaskId, list[Copy]] = {}
+        self._running = 0
+        self._faults = faults or PlannedFaults()
         self._clock = clock
         self._script = script or by_job({})
         self._write = write or self._keep
         self._settle_seconds = settle_seconds
-        self._late_seconds = late_seconds
-        self._grace_seconds = grace_seconds
         self._ready: deque[Copy] = deque()
         self._tokens: dict[TaskId, str] = {}
         self._missed: dict[str, float] = {}
-        self._gone = HeldTimes(lost_after_seconds / LOOKS)
+        self._gone = HeldTimes(self.lost_after_seconds / LOOKS)
         self._last_poll: dict[TaskId, TaskReport] = {}
         self._time = Timeline(clock)
 
+    # ------------------------------------------------------------------- the port
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Take the tasks, unless a fault says otherwise."""
         fault = self._start_call("submit")
         self._missed.pop(submission.token, None)  # it is looked for anew
         sent = f"fake submit {submission.token}"
-        if fault is Fault.BUSY:
-            return Busy(message="the queue is full", sent=sent)
-        if fault is Fault.REJECTED:
-            return Rejected(message="invalid partition", sent=sent)
-        if fault is Fault.REQUEST_LOST:
-            return Uncertain(message="timed out on send", sent=sent)
-        if fault is Fault.ARRIVES_LATE:
-            self._time.at(self._late_seconds, lambda: self._take(submission))
+        match fault:
+            case Fault.BUSY:
+                return Busy(message="the queue is full", sent=sent)
+            case Fault.REJECTED:
+                return Rejected(message="invalid partition", sent=sent)
+            case Fault.ARRIVES_LATE:
+                self._time.at(LATE_SECONDS, partial(self._take, submission))
+        if fault in (Fault.REQUEST_LOST, Fault.ARRIVES_LATE):
             return Uncertain(message="timed out on send", sent=sent)
         taken = self._take(submission)
         if fault is Fault.TAKEN_TWICE:
@@ -224,7 +207,7 @@ class FakeExecutor:
             return CancelAnswer(ok=False, sent="fake cancel", said="timed out")
         for task in tasks:
             self.cancelled.add(task.id)
-            for copy in self._list_copies(task.id):
+            for copy in self._of_task.get(task.id, ()):
                 self._cancel(copy)
         self.settle()
         return CancelAnswer(ok=True, sent="fake cancel")
@@ -232,7 +215,7 @@ class FakeExecutor:
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         fault = self._start_call("poll")
         if fault is Fault.POLL_FAILED:
-            return PollAnswer(error="unable to contact the controller")
+            return PollAnswer(error=_AWAY)
         if fault is Fault.POLL_EMPTY:
             return PollAnswer()
         if fault is Fault.POLL_STALE:
@@ -247,18 +230,15 @@ class FakeExecutor:
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look by token; absent after `settle_seconds` of looking in vain."""
         if self._start_call("adopt") is Fault.ADOPT_FAILED:
-            return AdoptAnswer(error="unable to contact the controller")
+            return AdoptAnswer(error=_AWAY)
         looks = [(sub.token, self._find(sub)) for sub in submissions]
+        now, wait = self._time.now, self._settle_seconds
         missing = [token for token, found in looks if not found]
-        now = self._time.now
-        absent = [
-            token
-            for token in missing
-            if now - self._missed.setdefault(token, now) >= self._settle_seconds
-        ]
+        absent = [t for t in missing if now - self._missed.setdefault(t, now) >= wait]
         found = tuple(found for _, found in looks if found)
         return AdoptAnswer(found=found, absent=tuple(absent))
 
+    # -------------------------------------------------- as a test looks and breaks
     def settle(self) -> None:
         """Let everything happen that is due by now, in order."""
         self._time.settle()
@@ -280,7 +260,8 @@ class FakeExecutor:
 
     def has_succeeded(self, task: TaskId) -> bool:
         """Whether a run of the task ended by itself with status 0."""
-        ends = (run.exit for copy in self._list_copies(task) for run in copy.runs)
+        copies = self._of_task.get(task, ())
+        ends = (run.exit for copy in copies for run in copy.runs)
         return any(end is not None and end.exit_code == 0 for end in ends)
 
     def problems(self) -> tuple[str, ...]:
@@ -295,14 +276,14 @@ class FakeExecutor:
             *(f"{task} was begun {n} times" for task, n in runs.items() if n > 1),
         )
 
+    # ------------------------------------------------------------ what happens when
     def _start_call(self, call: Call) -> Fault | None:
         self.settle()
         self.calls[call] += 1
-        return self.faults(call)
+        return self._faults(call)
 
     def _take(self, submission: Submission) -> list[Copy]:
-        number = len(self.copies) + 1
-        taken = []
+        number, taken = len(self.copies) + 1, []
         for index, task in enumerate(submission.tasks):
             copy = Copy(
                 task=task,
@@ -330,24 +311,18 @@ class FakeExecutor:
         while self._ready and (not self.slots or self._running < self.slots):
             self._begin(self._ready.popleft())
 
-    def _list_copies(self, task: TaskId) -> list[Copy]:
-        return self._of_task.get(task, [])
-
     def _begin(self, copy: Copy) -> None:
         if copy.over_at is not None:
             return
         if self.claims.setdefault(copy.task.id, copy) is not copy:
-            copy.duplicate = True
-            copy.over_at = self._time.now
-            return
-        if copy.task.id in self.cancelled:
+            copy.over_at = self._time.now  # it lost the claim and does nothing
+        elif copy.task.id in self.cancelled:
             self._drop_cancelled(copy)
-            return
-        self._run(copy)
+        else:
+            self._run(copy)
 
     def _drop_cancelled(self, copy: Copy) -> None:
-        copy.over_at = self._time.now
-        copy.cause = Cause.USER
+        copy.over_at, copy.cause = self._time.now, Cause.USER
 
     def _run(self, copy: Copy) -> None:
         script, number = copy.script, len(copy.runs)
@@ -363,18 +338,17 @@ class FakeExecutor:
         run = FakeRun(script=script, begin=begin, began_at=self._time.now)
         copy.runs.append(run)
         self._running += 1
-        self.begun.append(
-            FakeStart(copy.task.id, number, copy.executor_id, self._time.now)
-        )
+        self.begun.append(FakeStart(copy.task.id, number, copy.executor_id))
         for write in script.writes:
             self._time.at(write.at, partial(self._do_write, run, write))
         limit = copy.task.resources.time_limit_seconds
-        if limit is not None and limit < run.script.seconds:
-            self._time.at(
-                limit, lambda: self._end(copy, run, signal=SIGTERM, cause=Cause.TIMEOUT)
-            )
-        else:
-            self._time.at(run.script.seconds, lambda: self._end_as_scripted(copy, run))
+        if limit is not None and limit < script.seconds:
+            end = partial(self._end, signal=SIGTERM, cause=Cause.TIMEOUT)
+            self._time.at(limit, partial(end, copy, run))
+            return
+        code = script.exit_code if script.signal is None else None
+        end = partial(self._end, ends=script.ends, exit_code=code, cause=script.cause)
+        self._time.at(script.seconds, partial(end, copy, run, signal=script.signal))
 
     def _do_write(self, run: FakeRun, write: Write) -> None:
         if run.ended_at is None:
@@ -383,17 +357,6 @@ class FakeExecutor:
 
     def _keep(self, path: str, data: bytes) -> None:
         self.files[path] = self.files.get(path, b"") + data
-
-    def _end_as_scripted(self, copy: Copy, run: FakeRun) -> None:
-        script = run.script
-        self._end(
-            copy,
-            run,
-            ends=script.ends,
-            exit_code=script.exit_code if script.signal is None else None,
-            signal=script.signal,
-            cause=script.cause,
-        )
 
     def _end(
         self,
@@ -409,12 +372,10 @@ class FakeExecutor:
             return
         run.ended_at = self._time.now
         self._running -= 1
-        self._on_end(FakeEnd(copy.task.id, run, ends, exit_code, signal, cause))
         if ends == "requeue" and copy.task.id not in self.cancelled:
             self._schedule_begin(copy)
         else:
-            copy.over_at = self._time.now
-            copy.cause = cause
+            copy.over_at, copy.cause = self._time.now, cause
         if ends == "exit":
             run.exit = ExitRecord(
                 run=run.begin.run,
@@ -424,7 +385,22 @@ class FakeExecutor:
                 asked=run.asked,
             )
             run.exit_seen_at = self._time.now + run.script.record_lag
+        self._note_end(copy.task.id, run, ends, cause)
         self._fill_slots()
+
+    def _note_end(
+        self, task: TaskId, run: FakeRun, ends: Ends, cause: Cause | None
+    ) -> None:
+        number, lag = run.begin.run, run.script.record_lag
+        strokes = [Stroke.CANCELLED] if run.asked else []
+        strokes += [STROKES[cause]] if cause is not None else []
+        if ends != "exit":
+            strokes.append(Stroke.REQUEUED if ends == "requeue" else Stroke.VANISHED)
+        for stroke in strokes:
+            self.ledger.note(task, number, stroke)
+        if run.exit is not None:
+            told = (run.exit.exit_code, run.exit.signal)
+            self.ledger.note_end(task, number, told, asked=run.asked, late_seconds=lag)
 
     def _cancel(self, copy: Copy) -> None:
         if copy.over_at is not None:
@@ -435,35 +411,33 @@ class FakeExecutor:
         run = copy.runs[-1]
         run.asked = True
         if run.script.ignores_term:
-            self._time.at(
-                self._grace_seconds, lambda: self._end(copy, run, signal=SIGKILL)
-            )
+            end = partial(self._end, copy, run, signal=SIGKILL)
+            self._time.at(GRACE_SECONDS, end)
         else:
             self._end(copy, run, signal=SIGTERM)
 
+    # -------------------------------------------------------------- what is visible
     def _find(self, submission: Submission) -> Found | None:
-        seen = self._time.now - self.lag_seconds
-        copies = []
-        for task in submission.tasks:
-            copy = self._find_copy(task.id, seen)
-            if copy is None or copy.token != submission.token:
-                return None
-            copies.append(copy)
+        seen, token = self._time.now - self.lag_seconds, submission.token
+        found = [self._find_copy(task.id, seen) for task in submission.tasks]
+        copies = [copy for copy in found if copy is not None and copy.token == token]
+        if len(copies) < len(found):
+            return None
         return Found(
-            token=submission.token,
+            token=token,
             executor_ids=tuple(copy.executor_id for copy in copies),
             submitted_at=copies[0].submitted_utc if copies else self._clock.utc(),
         )
 
     def _report(self, task: Task) -> TaskReport:
-        seen = self._time.now - self.lag_seconds
+        seen, now = self._time.now - self.lag_seconds, self._time.now
         copy = self._find_copy(task.id, seen)
         absent = TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
-        report = report_copy(copy, seen) if copy else absent
-        if report.phase is not TaskPhase.ENDED:
-            self._gone.note(task.id, holds=False, now=self._time.now)
+        report = copy.report(seen) if copy else absent
+        ended = report.phase is TaskPhase.ENDED
+        gone_for = self._gone.note(task.id, holds=ended, now=now)
+        if not ended:
             return report
-        gone_for = self._gone.note(task.id, holds=True, now=self._time.now)
         holder = self.claims.get(task.id)
         lost = holder is not None and holder.token != self._tokens.get(task.id)
         return replace(report, gone_for=gone_for, duplicate=lost)
@@ -473,6 +447,6 @@ class FakeExecutor:
         holder = self.claims.get(task)
         if holder is not None and holder.taken_at <= seen:
             return holder
-        visible = [c for c in self._list_copies(task) if c.taken_at <= seen]
+        visible = [c for c in self._of_task.get(task, ()) if c.taken_at <= seen]
         alive = [c for c in visible if c.over_at is None or c.over_at > seen]
         return next(iter(alive or visible), None)

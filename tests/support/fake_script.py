@@ -18,10 +18,9 @@ from autoexp_tui.model.states import Cause
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """Bytes that a run appends to a file."""
+    """Bytes that a run appends to a file, `at` seconds after it began."""
 
     at: float
-    """Seconds after the run began."""
     data: bytes
     path: str = ""
     """Empty: the run's log."""
@@ -48,7 +47,6 @@ class RunScript:
     """How much later than its end the exit record appears."""
     ignores_term: bool = False
     node: str = "fakehost"
-    """Where it runs."""
 
 
 Script: TypeAlias = Callable[[Task], Sequence[RunScript]]
@@ -71,47 +69,27 @@ def by_job(
 class Fault(StrEnum):
     """What may go wrong with one call."""
 
-    ANSWER_LOST = "answer lost"
-    """submit: taken, but the answer is Uncertain."""
-    REQUEST_LOST = "request lost"
-    """submit: Uncertain, and never taken."""
-    ARRIVES_LATE = "arrives late"
-    """submit: Uncertain, and taken only after `late_seconds`."""
-    TAKEN_TWICE = "taken twice"
-    """submit: accepted, and a second copy lies in the queue."""
+    ANSWER_LOST = "answer lost"  # taken, but the answer is Uncertain
+    REQUEST_LOST = "request lost"  # Uncertain, and never taken
+    ARRIVES_LATE = "arrives late"  # Uncertain, and taken only later
+    TAKEN_TWICE = "taken twice"  # accepted, and a second copy lies in the queue
     BUSY = "busy"
     REJECTED = "rejected"
     POLL_FAILED = "poll failed"
-    POLL_EMPTY = "poll empty"
-    """poll: an answer without a single report."""
-    POLL_STALE = "poll stale"
-    """poll: the answer before this one, once more."""
-    POLL_PARTIAL = "poll partial"
-    """poll: every second report is missing."""
+    POLL_EMPTY = "poll empty"  # an answer without a single report
+    POLL_STALE = "poll stale"  # the answer before this one, once more
+    POLL_PARTIAL = "poll partial"  # every second report is missing
     CANCEL_LOST = "cancel lost"
     ADOPT_FAILED = "adopt failed"
 
 
 Call: TypeAlias = Literal["submit", "poll", "cancel", "adopt"]
-
 Faults: TypeAlias = Callable[[Call], Fault | None]
 """Asked at every call: what goes wrong with it."""
-
+_OTHERS = ("poll", "cancel", "adopt")
 FAULTS: Mapping[Call, tuple[Fault, ...]] = {
-    "submit": (
-        Fault.ANSWER_LOST,
-        Fault.REQUEST_LOST,
-        Fault.ARRIVES_LATE,
-        Fault.TAKEN_TWICE,
-        Fault.BUSY,
-        Fault.REJECTED,
-    ),
-    "poll": (
-        Fault.POLL_FAILED,
-        Fault.POLL_EMPTY,
-        Fault.POLL_STALE,
-        Fault.POLL_PARTIAL,
-    ),
+    "submit": tuple(fault for fault in Fault if not fault.startswith(_OTHERS)),
+    "poll": tuple(fault for fault in Fault if fault.startswith("poll")),
     "cancel": (Fault.CANCEL_LOST,),
     "adopt": (Fault.ADOPT_FAILED,),
 }
@@ -145,11 +123,9 @@ class SeededFaults:
         """Set to end all faults, so that a campaign can come to its end."""
 
     def __call__(self, call: Call) -> Fault | None:
-        drawn = [f for f in FAULTS[call] if self._random.random() < self._rate(f)]
+        rates = ((fault, self._rates.get(fault, 0.0)) for fault in FAULTS[call])
+        drawn = [fault for fault, rate in rates if self._random.random() < rate]
         return drawn[0] if drawn and not self.enough else None
-
-    def _rate(self, fault: Fault) -> float:
-        return self._rates.get(fault, 0.0)
 
 
 class Timeline:

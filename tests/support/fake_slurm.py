@@ -1,28 +1,23 @@
 """Slurm's commands without a Slurm: the same words in, the same words out.
 
-It understands the command lines that our adapter sends and answers in the real
-formats, from a made-up cluster (`fake_slurm_cluster`) on a manual clock. What may go
-wrong between a client and its cluster is asked for as data. It is made with the type
-that the caller wants answers in, so that it stands where the real commands stand.
+It answers the command lines that our adapter sends, in the real formats, from a made-up
+cluster on a manual clock. What may go wrong between a client and its cluster is asked
+for as data.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_script import Script
 from tests.support.fake_slurm_cluster import Cluster
-from tests.support.fake_slurm_faults import (
-    PlannedSlurmFaults,
-    SlurmFault,
-    SlurmFaults,
-)
+from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault, SlurmFaults
 from tests.support.fake_slurm_jobs import ClusterSettings, Job, Shown
 from tests.support.fake_slurm_text import (
     Line,
@@ -37,44 +32,37 @@ from tests.support.fake_slurm_text import (
     squeue_text,
 )
 
-R = TypeVar("R", covariant=True)
-
+R = TypeVar("R")
 NO_CONTROLLER: Final = "Unable to contact slurm controller (connect failure)"
 NO_DATABASE: Final = "Problem talking to the database: Connection refused"
 NO_ACCOUNTING: Final = "Slurm accounting storage is disabled"
 TIMED_OUT: Final = "Socket timed out on send/recv operation"
-STANDBY: Final = "Slurm backup controller in standby mode"
-UNKNOWN_REFUSAL: Final = "Cluster is rebalancing its tranches"
-"""No Slurm says so."""
 BANNER: Final = "*** Maintenance on Friday, 8:00 to 12:00 ***\n"
-STRANGE: Final = "MIGRATING"
+_WORDS: Final = {
+    SlurmFault.AWAY: NO_CONTROLLER,
+    SlurmFault.STANDBY: "Slurm backup controller in standby mode",
+    SlurmFault.REFUSED: "Cluster is rebalancing its tranches",  # no Slurm says so
+}
+"""What a client says of faults after which nothing was done."""
+_STRANGE: Final = "|MIGRATING|"
 """A state that no Slurm knows."""
-_LIVING_WORDS: Final = re.compile(r"\|(?:PENDING|RUNNING|COMPLETING|SUSPENDED)\|")
+_LIVING: Final = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
+_LIVING_WORDS: Final = re.compile(rf"\|(?:{'|'.join(_LIVING)})\|")
 RETRY_SECONDS: Final = 95.0
 """For which scancel tries to signal a job that waits."""
-
-
-class Answer(Protocol[R]):
-    """Makes what the caller wants of a command's end."""
-
-    def __call__(
-        self,
-        *,
-        arguments: tuple[str, ...],
-        status: int | None,
-        stdout: str = "",
-        stderr: str = "",
-        missing: str = "",
-    ) -> R: ...
+_ASKING: Final = {
+    "sbatch": "sbatch: error: Batch job submission failed",
+    "scontrol": "slurm_load_ctl_conf error",
+}
 
 
 class FakeSlurm(Generic[R]):
-    """sbatch, squeue, sacct, scancel and scontrol in memory."""
+    """sbatch, squeue, sacct, scancel and scontrol; `answer` makes what callers want."""
 
     def __init__(
         self,
         clock: ManualClock,
-        answer: Answer[R],
+        answer: Callable[..., R],
         script: Script | None = None,
         settings: ClusterSettings | None = None,
         *,
@@ -85,9 +73,8 @@ class FakeSlurm(Generic[R]):
         self.lines: list[tuple[str, ...]] = []
         """Every command line, in order."""
         self.faults = faults or PlannedSlurmFaults()
-        self.away = False
-        """The controller does not run."""
-        self.database_away = False
+        self.away = self.database_away = False
+        """The controller does not run; accounting does not."""
         self.refuses = ""
         """Why sbatch takes nothing, in Slurm's words; empty: it does."""
         self.banner = ""
@@ -110,9 +97,8 @@ class FakeSlurm(Generic[R]):
         except _Missing as error:
             return self._answer(arguments=words, status=None, missing=str(error))
         except Refused as error:
-            return self._answer(
-                arguments=words, status=error.status, stderr=error.stderr
-            )
+            status, said = error.status, error.stderr
+            return self._answer(arguments=words, status=status, stderr=said)
         return self._answer(arguments=words, status=0, stdout=out)
 
     def _pass(self, seconds: float) -> None:
@@ -124,39 +110,32 @@ class FakeSlurm(Generic[R]):
     ) -> str:
         program = words[0]
         match fault:
-            case None:
-                self._last[program] = self._do(words, timeout)
-                return self._last[program]
-            case SlurmFault.ANSWER_LOST:
-                self._do(words, timeout)
-                raise _Silence
-            case SlurmFault.ARRIVES_LATE:
-                self._pass(timeout)
-                self._do(words, timeout)
-                raise _Silence
-            case SlurmFault.TOLD_FAILED:
-                self._do(words, timeout)
-                raise _failed(program, TIMED_OUT)
-            case SlurmFault.REQUEST_LOST:
-                raise _Silence
-            case SlurmFault.AWAY:
-                raise _failed(program, NO_CONTROLLER)
-            case SlurmFault.STANDBY:
-                raise _failed(program, STANDBY)
-            case SlurmFault.REFUSED:
-                raise _failed(program, UNKNOWN_REFUSAL)
-            case SlurmFault.BANNER:
-                return BANNER + self._do(words, timeout)
+            case SlurmFault.AWAY | SlurmFault.STANDBY | SlurmFault.REFUSED:
+                raise _failed(program, _WORDS[fault])
             case SlurmFault.MISSING:
                 raise _Missing(f"{program} is not on this machine's PATH")
+            case SlurmFault.REQUEST_LOST:
+                raise _Silence
             case SlurmFault.EMPTY:
                 return ""
             case SlurmFault.STALE:
                 return self._last.get(program, "")
+            case SlurmFault.ARRIVES_LATE:
+                self._pass(timeout)
+        out = self._do(words, timeout)
+        match fault:
+            case SlurmFault.ANSWER_LOST | SlurmFault.ARRIVES_LATE:
+                raise _Silence
+            case SlurmFault.TOLD_FAILED:
+                raise _failed(program, TIMED_OUT)
+            case SlurmFault.BANNER:
+                return BANNER + out
             case SlurmFault.GARBLED:
-                return self._do(words, timeout)[:-9]
+                return out[:-9]
             case SlurmFault.STRANGE:
-                return _LIVING_WORDS.sub(f"|{STRANGE}|", self._do(words, timeout))
+                return _LIVING_WORDS.sub(_STRANGE, out)
+        self._last[program] = out
+        return out
 
     def _do(self, words: tuple[str, ...], timeout: float) -> str:
         program = words[0]
@@ -190,7 +169,7 @@ class FakeSlurm(Generic[R]):
     def _squeue(self, line: Line) -> str:
         rows: Iterable[Shown] = self.cluster.queue()
         if line.options.get("-t") != "all":
-            rows = [row for row in rows if row.word in _WAITS_OR_RUNS]
+            rows = [row for row in rows if row.word in _LIVING]
         if "-r" not in line.options:
             rows = _collapsed(rows)
         heading = "-h" not in line.options
@@ -219,12 +198,9 @@ class FakeSlurm(Generic[R]):
                 problems.append(_not_killed(name, "Invalid job id specified"))
             # Who looks before sees the waiting tasks of an array as a single job.
             arrays = {job.parent for job in live if looks and job.unsplit}
-            for job in [
-                job
-                for job in self.cluster.jobs
-                if job in live or (job.unsplit and job.parent in arrays)
-            ]:
-                if state in (None, job.word):
+            for job in list(self.cluster.jobs):
+                meant = job in live or (job.unsplit and job.parent in arrays)
+                if meant and state in (None, job.word):
                     self._end(job, signal, timeout)
         if problems:
             raise Refused(1, *problems)
@@ -247,18 +223,8 @@ class FakeSlurm(Generic[R]):
             raise _failed("scontrol", NO_CONTROLLER)
         match words:
             case ("show", "config"):
-                settings = self.cluster.settings
-                kind = "slurmdbd" if settings.accounting else "none"
-                values = {
-                    "AccountingStorageType": f"accounting_storage/{kind}",
-                    "BOOT_TIME": str(int(self.cluster.booted_utc)),
-                    "ClusterName": "fake",
-                    "KillWait": f"{settings.kill_wait:.0f} sec",
-                    "MaxArraySize": str(settings.max_array_size),
-                    "MinJobAge": f"{settings.min_job_age:.0f} sec",
-                    "SLURM_VERSION": "22.05.8",
-                }
-                return config_text(values, self._clock.utc())
+                booted, now = self.cluster.booted_utc, self._clock.utc()
+                return config_text(self.cluster.settings, booted, now)
             case ("requeue" | "suspend" | "resume" | "release" as verb, names):
                 for name in names.split(","):
                     for job in self.cluster.find(name):
@@ -275,13 +241,6 @@ class _Missing(Exception):
     """There is no such program."""
 
 
-_WAITS_OR_RUNS: Final = ("PENDING", "RUNNING", "COMPLETING", "SUSPENDED")
-_ASKING: Final = {
-    "sbatch": "sbatch: error: Batch job submission failed",
-    "scontrol": "slurm_load_ctl_conf error",
-}
-
-
 def _failed(program: str, why: str) -> Refused:
     """How a client says that the controller could not be asked."""
     return Refused(1, f"{_ASKING.get(program, 'slurm_load_jobs error')}: {why}")
@@ -296,10 +255,7 @@ def _collapsed(rows: Iterable[Shown]) -> list[Shown]:
     waiting: dict[str, list[Shown]] = {}
     kept: list[Shown] = []
     for row in rows:
-        if row.unsplit:
-            waiting.setdefault(row.raw_id, []).append(row)
-        else:
-            kept.append(row)
+        (waiting.setdefault(row.raw_id, []) if row.unsplit else kept).append(row)
     for raw_id, tasks in waiting.items():
         indices = ranges(int(task.id.partition("_")[2]) for task in tasks)
         kept.append(replace(tasks[0], id=f"{raw_id}_[{indices}]"))

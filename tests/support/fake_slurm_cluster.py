@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from autoexp_tui.model.effect import TaskId
 from tests.support.fake_slurm_controller import KILL, Controller
-from tests.support.fake_slurm_jobs import LAUNCH_FAILED, Job
+from tests.support.fake_slurm_jobs import Job
 from tests.support.true_ends import Stroke
+
+LAUNCH_FAILED = "launch failed requeued held"
 
 
 class Cluster(Controller):
@@ -32,8 +34,7 @@ class Cluster(Controller):
     def refuse_second_launch(self, job: Job) -> None:
         """A controller forgot a launch: it stopped that run, and its node refused the
         next start."""
-        if job.run is not None:
-            self._lose(job.run, Stroke.FORGOTTEN)
+        self._lose(job, Stroke.FORGOTTEN)
         job.started_utc, job.exit_code = self._time.utc(), 1
         self._leave(job, "FAILED")
 
@@ -41,8 +42,7 @@ class Cluster(Controller):
         """A node dies with all that runs on it: no more records come from there."""
         self._nodes.down.add(name)
         for job in [job for job in self.jobs if name in job.nodes and job.live]:
-            if job.run is not None:
-                self._lose(job.run, Stroke.NODE_LOST)
+            self._lose(job, Stroke.NODE_LOST)
             if job.order.requeue:
                 self._requeue(job, "NODE_FAIL", "BeginTime")
             else:
@@ -59,13 +59,12 @@ class Cluster(Controller):
     def kill_supervisor(self, task: TaskId) -> None:
         """SIGKILL to a running task's wrapper: its guard ends the command, tells so."""
         for job in self.jobs:
-            if job.run is not None and not job.run.over and job.run.task == task:
-                self._end_run(job, job.run, signal=KILL, note="the supervisor died")
+            if (run := job.runs) and run.task == task:
+                self._end_run(job, run, signal=KILL, note="the supervisor died")
 
     def forget(self, job: Job) -> None:
         """A job vanishes with its processes, and nobody has ever heard of it."""
-        if job.run is not None:
-            self._lose(job.run, Stroke.FORGOTTEN)
+        self._lose(job, Stroke.FORGOTTEN)
         self.jobs.remove(job)
         self._accounts.pop(job.id, None)
         self._wake()
@@ -85,8 +84,7 @@ class Cluster(Controller):
         self.jobs = [job for job in self.jobs if job.taken_at <= limit]
         for job in lost:
             job.history = job.history[:1]
-            if job.run is not None:
-                self._lose(job.run, Stroke.FORGOTTEN)
+            self._lose(job, Stroke.FORGOTTEN)
         self._next_id = min((job.parent for job in lost), default=self._next_id)
         return tuple(job.id for job in lost)
 
@@ -104,8 +102,7 @@ class Cluster(Controller):
         owners: dict[TaskId, set[str]] = {}
         for task, _, job_id in self.begun:
             owners.setdefault(task, set()).add(job_id)
-        twice = len({(task, run) for task, run, _ in self.begun}) < len(self.begun)
-        return (
-            *(f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1),
-            *(["a run was begun twice"] if twice else []),
-        )
+        found = [f"{t} was begun by {ids}" for t, ids in owners.items() if len(ids) > 1]
+        if len({(task, run) for task, run, _ in self.begun}) < len(self.begun):
+            found.append("a run was begun twice")
+        return tuple(found)

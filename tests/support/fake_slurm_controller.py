@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -19,14 +18,7 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from tests.support import fake_slurm_wrapper as wrapper
 from tests.support.fake_script import Script, Timeline, by_job
-from tests.support.fake_slurm_jobs import (
-    ClusterSettings,
-    Job,
-    Nodes,
-    Order,
-    Partition,
-    Shown,
-)
+from tests.support.fake_slurm_jobs import ClusterSettings, Job, Nodes, Order, Shown
 from tests.support.fake_slurm_text import Refused, no_submission, seconds_of
 from tests.support.fake_slurm_wrapper import PlayedRun, Start
 from tests.support.true_ends import STROKES, Ledger, Stroke
@@ -61,13 +53,12 @@ class Controller:
         self.succeeded: set[TaskId] = set()
         """Whose command ended by itself with status 0."""
         self.ledger = Ledger()
-        """What really became of each run."""
+        self.booted_utc = clock.utc()
         self._time = Timeline(clock)
         self._nodes = Nodes(self.settings.nodes, self.settings.node_jobs)
         self._script = script or by_job({})
         self._partitions = {one.name: one for one in self.settings.partitions}
         self._accounts: dict[str, Job] = {}
-        self.booted_utc = clock.utc()
         self._woken = False
         self._pids = count(1000, 3)
         self._next_id = 1
@@ -84,19 +75,20 @@ class Controller:
         """When something happens next, monotonic seconds; None: nothing will."""
         return self._time.next_event_at()
 
+    # --------------------------------------------------- what the commands ask for
     def submit(self, order: Order) -> int:
         """Take an order; the job's id; raises Refused where it cannot be had."""
         self._check(order)
-        number = self._new_id()
+        number, now = self._new_id(), self._time.now
         for index in order.indices or (None,):
             job = Job(
                 parent=number,
                 index=index,
                 order=order,
                 raw_id=number,
-                taken_at=self._time.now,
+                taken_at=now,
                 submitted_utc=self._time.utc(),
-                eligible_at=self._time.now,
+                eligible_at=now,
             )
             if "hold" in order.options:
                 job.held, job.reason = True, "JobHeldUser"
@@ -106,14 +98,10 @@ class Controller:
         return number
 
     def _check(self, order: Order) -> None:
-        names = {partition.name for partition in self.settings.partitions}
-        if order.partition not in names:
-            raise Refused(
-                1,
-                f"sbatch: error: invalid partition specified: {order.partition}",
-                "sbatch: error: Batch job submission failed: "
-                "Invalid partition name specified",
-            )
+        if order.partition not in self._partitions:
+            problem = "sbatch: error: invalid partition specified: " + order.partition
+            why = no_submission("Invalid partition name specified")
+            raise Refused(1, problem, why.stderr.rstrip())
         if max(order.indices, default=0) >= self.settings.max_array_size:
             raise no_submission("Invalid job array specification")
         live = sum(job.live for job in self.jobs)
@@ -138,15 +126,28 @@ class Controller:
         elif job.word in ("RUNNING", "SUSPENDED"):
             self.resume(job)
             self._strike(job, stroke)
-            job.leaves_as = "CANCELLED by 0"
-            self._let_go(job)
+            self._let_go(job, "CANCELLED by 0")
         self._wake()
+
+    def _drop(self, job: Job, stroke: Stroke) -> None:
+        path = wrapper.task_file(job.order.script, job.index)
+        if path is not None and path.exists():
+            task = wrapper.task_of(json.loads(path.read_text()))
+            begun = wrapper.newest_run(Path(task.attempt_dir))
+            self.ledger.note(task.id, begun, stroke)
+        if job.unsplit:  # an unsplit array's task leaves no trace
+            self.jobs.remove(job)
+            self._accounts.pop(job.id, None)
+            if any(other.parent == job.parent for other in self.jobs):
+                return
+            job.index = None
+            self.jobs.append(job)
+        self._leave(job, "CANCELLED by 0")
 
     def suspend(self, job: Job) -> None:
         """Stop its processes, as `scontrol suspend` does."""
-        if job.word == "RUNNING" and job.run is not None and not job.run.over:
-            job.word = "SUSPENDED"
-            job.run.stopped_at = self._time.now
+        if job.word == "RUNNING" and (run := job.runs):
+            job.word, run.stopped_at = "SUSPENDED", self._time.now
             self._tell(job)
 
     def resume(self, job: Job) -> None:
@@ -161,49 +162,16 @@ class Controller:
         for action in waiting:
             self._time.at(0.0, action)
 
-    def _in_run(
-        self, run: PlayedRun, delay: float, action: Callable[[], object]
-    ) -> None:
-        """Have a run do something `delay` seconds from now, later if it is stopped."""
-        stopped_before = run.stopped_seconds
-
-        def due() -> None:
-            late = run.stopped_seconds - stopped_before
-            if run.stopped_at is not None:
-                run.waiting.append(due)
-            elif late > 0:
-                self._in_run(run, late, action)
-            else:
-                action()
-
-        self._time.at(delay, due)
-
     def release(self, job: Job) -> None:
         job.held = False
         if job.word == "PENDING":
             job.reason = "None"
         self._wake()
 
-    def _drop(self, job: Job, stroke: Stroke) -> None:
-        path = wrapper.task_file(job.order.script, job.index)
-        if path is not None and path.exists():
-            task = wrapper.task_of(json.loads(path.read_text()))
-            begun = wrapper.newest_run(Path(task.attempt_dir))
-            self.ledger.note(task.id, begun, stroke)
-        if not job.unsplit:
-            self._leave(job, "CANCELLED by 0")
-            return
-        self.jobs.remove(job)  # an unsplit array's task leaves no trace
-        self._accounts.pop(job.id, None)
-        if not any(other.parent == job.parent for other in self.jobs):
-            job.index = None
-            self.jobs.append(job)
-            self._leave(job, "CANCELLED by 0")
-
     def terminate(self, job: Job) -> None:
         """SIGTERM to the wrapper, which gives its command a grace of its own."""
-        if job.run is not None and not job.run.over:
-            self._terminate(job, job.run)
+        if run := job.runs:
+            self._terminate(job, run)
 
     def _terminate(self, job: Job, run: PlayedRun) -> None:
         if run.ending:
@@ -218,17 +186,15 @@ class Controller:
     def expire(self, job: Job) -> None:
         if job.word == "RUNNING":
             self._strike(job, Stroke.TIMEOUT)
-            job.leaves_as = "TIMEOUT"
-            self._let_go(job)
+            self._let_go(job, "TIMEOUT")
 
     def preempt(self, job: Job) -> None:
         self._strike(job, Stroke.PREEMPTED)
-        how = self._partition(job.order.partition).preempt
+        how = self._partitions[job.order.partition].preempt
         if how == "requeue" and job.order.requeue:
             self._requeue(job, "PREEMPTED", "BeginTime")
         else:
-            job.leaves_as = "PREEMPTED"
-            self._let_go(job)
+            self._let_go(job, "PREEMPTED")
 
     def queue(self) -> list[Shown]:
         """All that the controller remembers, ended ones too."""
@@ -247,15 +213,12 @@ class Controller:
                 found.append(known)
         return found
 
-    def _running(self) -> Iterable[PlayedRun]:
-        return (job.run for job in self.jobs if job.run and not job.run.over)
-
-    def _tell(self, job: Job, word: str = "") -> None:
+    def _tell(self, job: Job) -> None:
         """Let accounting know; it hears of jobs with a lag."""
-        shown = replace(job.shown(), word=word or job.word)
-        job.history.append((self._time.now, shown))
+        job.history.append((self._time.now, job.shown()))
         self._accounts[job.id] = job
 
+    # ------------------------------------------------------------ what starts when
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
@@ -263,76 +226,55 @@ class Controller:
 
     def _schedule(self) -> None:
         self._woken = False
-        waiting = [
-            job
-            for job in self.jobs
-            if job.word == "PENDING"
-            and not job.held
-            and job.eligible_at <= self._time.now
-        ]
-        waiting.sort(key=lambda job: -self._partition(job.order.partition).tier)
+        now = self._time.now
+        waiting = [job for job in self.jobs if job.waits and job.eligible_at <= now]
+        waiting.sort(key=lambda job: -self._tier(job))
         crowded: set[int] = set()
         hopeless: set[tuple[object, ...]] = set()
         for job in waiting:
+            wish = (job.order.nodes, job.order.exclusive, self._tier(job))
             if job.parent in crowded:
                 continue  # another of its array wanted the same in vain
-            if self._wish(job) in hopeless:
+            if wish in hopeless:  # equal wishes, equal answers
                 job.reason = "Resources"
             elif not self._try_to_start(job):
                 crowded.add(job.parent)
                 if job.reason == "Resources":
-                    hopeless.add(self._wish(job))
+                    hopeless.add(wish)
 
-    def _wish(self, job: Job) -> tuple[object, ...]:
-        """What decides whether there is room for a job: equal wishes, equal answers."""
-        order = job.order
-        return order.nodes, order.exclusive, self._partition(order.partition).tier
+    def _tier(self, job: Job) -> int:
+        return self._partitions[job.order.partition].tier
 
     def _try_to_start(self, job: Job) -> bool:
         siblings = [other for other in self.jobs if other.parent == job.parent]
         running = sum(other.word == "RUNNING" for other in siblings)
-        if 0 < job.order.throttle <= running:
-            self._keep_waiting(job, "JobArrayTaskLimit")
-            return False
-        places = self._nodes.places(job, self.jobs)
-        if places is None and self._make_room(job):
-            places = self._nodes.places(job, self.jobs)
-        if places is None:
-            self._keep_waiting(job, "Resources")
-            return False
-        self._start(job, places)
-        return True
-
-    def _keep_waiting(self, job: Job, reason: str) -> None:
-        for other in self.jobs:
-            if (
-                other.parent == job.parent
-                and other.word == "PENDING"
-                and not other.held
-            ):
+        reason, places = "JobArrayTaskLimit", None
+        if not 0 < job.order.throttle <= running:
+            reason, places = "Resources", self._nodes.places(job, self.jobs)
+            if places is None and self._make_room(job):
+                places = self._nodes.places(job, self.jobs)
+        if places is not None:
+            self._start(job, places)
+            return True
+        for other in siblings:
+            if other.waits:
                 other.reason = reason
+        return False
 
     def _make_room(self, job: Job) -> bool:
         """Preempt jobs of lower tiers, the youngest first; whether any was."""
-        tier = self._partition(job.order.partition).tier
-        names = {
-            other.name
-            for other in self.settings.partitions
-            if other.tier < tier and other.preempt != "off"
-        }
         weaker = [
             other
             for other in self.jobs
-            if other.word == "RUNNING" and other.order.partition in names
+            if other.word == "RUNNING"
+            and self._tier(other) < self._tier(job)
+            and self._partitions[other.order.partition].preempt != "off"
         ]
         for other in reversed(weaker):
             self.preempt(other)
             if self._nodes.places(job, self.jobs) is not None:
                 return True
         return bool(weaker)
-
-    def _partition(self, name: str) -> Partition:
-        return self._partitions[name]
 
     def _start(self, job: Job, nodes: tuple[str, ...]) -> None:
         siblings = [o for o in self.jobs if o.parent == job.parent and o.unsplit]
@@ -345,18 +287,18 @@ class Controller:
             job.reason, job.signal = "JobLaunchFailure", 53
             self._leave(job, "FAILED")
             return
-        limit = seconds_of(job.order.options.get("time", ""))
+        limit, restarts = seconds_of(job.order.options.get("time", "")), job.restarts
+
+        def expire() -> None:
+            """Its time is up, unless it has run again since, or nobody knows it."""
+            if job.restarts == restarts and any(one is job for one in self.jobs):
+                self.expire(job)
+
         if limit is not None:
-            restarts = job.restarts
-
-            def expire() -> None:
-                """Its time is up, unless it has run again since, or nobody knows it."""
-                if job.restarts == restarts and any(one is job for one in self.jobs):
-                    self.expire(job)
-
             self._time.at(limit, expire)
         self._play(job)
 
+    # ------------------------------------------------------------ a job's processes
     def _play(self, job: Job) -> None:
         """Start the wrapper, if the job's script starts one."""
         path = wrapper.task_file(job.order.script, job.index)
@@ -364,19 +306,8 @@ class Controller:
             self._leave(job, "COMPLETED")
             return
         fields = json.loads(path.read_text())
-        start = self._start_of(job, fields)
-        number = self.claims(fields, start)
-        if number is not None and Path(fields["attempt_dir"], "cancel").exists():
-            wrapper.void(fields, start, "cancel file")
-            number = None
-        if number is None:
-            self._leave(job, "COMPLETED")
-        else:
-            self._begin(job, fields, start, number)
-
-    def _start_of(self, job: Job, fields: Mapping[str, object]) -> Start:
-        directory = Path(str(fields["attempt_dir"]))
-        return Start(
+        directory = Path(fields["attempt_dir"])
+        start = Start(
             executor_id=job.id,
             restarts=job.restarts,
             node=job.nodes[0],
@@ -384,37 +315,64 @@ class Controller:
             utc=self._time.utc(),
             alone=all(run.attempt_dir != directory for run in self._running()),
         )
+        number = self.claims(fields, start)
+        if number is not None and (directory / "cancel").exists():
+            wrapper.void(fields, start, "cancel file")
+            number = None
+        if number is None:
+            self._leave(job, "COMPLETED")
+        else:
+            self._begin(job, fields, start, number)
 
     def _begin(
         self, job: Job, fields: Mapping[str, object], start: Start, number: int
     ) -> None:
         scripts = self._script(wrapper.task_of(fields))
         script = scripts[min(number, len(scripts) - 1)]
-        run = wrapper.begin(fields, start, number, script)
-        job.run = run
+        job.run = run = wrapper.begin(fields, start, number, script)
         self.begun.append((run.task, number, job.id))
         for write in script.writes:
             path = Path(write.path) if write.path else run.log
             self._in_run(run, write.at, partial(_append, run, path, write.data))
         self._in_run(run, script.seconds, partial(self._end_as_scripted, job, run))
 
+    def _in_run(
+        self, run: PlayedRun, delay: float, action: Callable[[], object]
+    ) -> None:
+        """Have a run do something `delay` seconds from now, later if it is stopped."""
+        stopped_before = run.stopped_seconds
+
+        def due() -> None:
+            late = run.stopped_seconds - stopped_before
+            if run.stopped_at is not None:
+                run.waiting.append(due)
+            elif late > 0:
+                self._in_run(run, late, action)
+            else:
+                action()
+
+        self._time.at(delay, due)
+
+    def _running(self) -> Iterable[PlayedRun]:
+        return (run for job in self.jobs if (run := job.runs))
+
     def _end_as_scripted(self, job: Job, run: PlayedRun) -> None:
-        script = run.script
+        script, cause = run.script, run.script.cause
         if run.over or run.ending:
             return
         if script.ends == "requeue":
             self._strike(job, Stroke.REQUEUED)
             self._requeue(job, "REQUEUED", "BeginTime")
         elif script.ends == "vanish":
-            self._lose(run, Stroke.VANISHED)
-            word = _WORDS.get(script.cause, "FAILED") if script.cause else "FAILED"
+            self._note_loss(run, Stroke.VANISHED)
+            word = _WORDS.get(cause, "FAILED") if cause else "FAILED"
             job.signal = KILL if word == "FAILED" else 0
             self._leave(job, word)
         else:
-            if script.cause is not None:
-                self._strike(job, STROKES[script.cause])
-                run.oom_kills = int(script.cause is Cause.OUT_OF_MEMORY)
-                job.leaves_as = _WORDS.get(script.cause, "")
+            if cause is not None:
+                self._strike(job, STROKES[cause])
+                run.oom_kills = int(cause is Cause.OUT_OF_MEMORY)
+                job.leaves_as = _WORDS.get(cause, "")
             code = script.exit_code if script.signal is None else None
             self._end_run(job, run, exit_code=code, signal=script.signal)
 
@@ -431,26 +389,12 @@ class Controller:
         if run.over:
             return
         run.over = True
-        self.ledger.note_end(
-            run.task,
-            run.number,
-            exit_code=exit_code,
-            signal=signal,
-            asked=bool(run.ending),
-            late_seconds=run.script.record_lag,
-        )
+        lag, now, ends = run.script.record_lag, self._time.utc(), (exit_code, signal)
+        asked = bool(run.ending)
+        self.ledger.note_end(run.task, run.number, ends, asked=asked, late_seconds=lag)
         if exit_code == 0:
             self.succeeded.add(run.task)
-        lag = run.script.record_lag
-        write = partial(
-            wrapper.write_exit,
-            run,
-            self._time.utc(),
-            exit_code=exit_code,
-            signal=signal,
-            note=note,
-            seen_utc=self._time.utc() + lag,
-        )
+        write = partial(wrapper.write_exit, run, now, ends, note, seen_utc=now + lag)
         if lag:
             self._time.at(lag, write)
         else:
@@ -461,29 +405,34 @@ class Controller:
         job.exit_code = 0 if job.leaves_as else status
         self._leave(job, job.leaves_as or ("FAILED" if status else "COMPLETED"))
 
-    def _let_go(self, job: Job) -> None:
-        """TERM to all of a job, KILL after KillWait; its word is set already."""
-        run = job.run
-        if run is None or run.over:
-            self._leave(job, job.leaves_as)
+    def _let_go(self, job: Job, word: str) -> None:
+        """TERM to all of a job, KILL after KillWait; it leaves as `word`."""
+        job.leaves_as, run = word, job.runs
+        if run is None:
+            self._leave(job, word)
             return
+
+        def kill() -> None:
+            if not run.over:
+                self._note_loss(run, Stroke.VANISHED)
+                self._leave(job, job.leaves_as)
+
         job.word = "COMPLETING"
-        self._time.at(self.settings.kill_wait, partial(self._kill, job, run))
+        self._time.at(self.settings.kill_wait, kill)
         self.terminate(job)
 
-    def _kill(self, job: Job, run: PlayedRun) -> None:
-        if not run.over:
-            self._lose(run, Stroke.VANISHED)
-            self._leave(job, job.leaves_as)
-
     def _strike(self, job: Job, stroke: Stroke) -> None:
-        if job.run is not None and not job.run.over:
-            self.ledger.note(job.run.task, job.run.number, stroke)
-
-    def _lose(self, run: PlayedRun, stroke: Stroke) -> None:
-        if not run.over:
-            run.over = True
+        if run := job.runs:
             self.ledger.note(run.task, run.number, stroke)
+
+    def _lose(self, job: Job, stroke: Stroke) -> None:
+        """Its processes are gone, and no record tells of it."""
+        if run := job.runs:
+            self._note_loss(run, stroke)
+
+    def _note_loss(self, run: PlayedRun, stroke: Stroke) -> None:
+        run.over = True
+        self.ledger.note(run.task, run.number, stroke)
 
     def _leave(self, job: Job, word: str) -> None:
         job.word, job.leaves_as = word, ""
@@ -498,12 +447,10 @@ class Controller:
         """Back into the queue; accounting keeps `word` until it runs again."""
         if not job.live or job.word == "PENDING":
             return
-        run = job.run
-        job.run = None
-        if run is not None and not run.over:
+        run, job.run = job.runs, None
+        if run is not None:
             self._terminate(job, run)
-        job.word = word
-        job.ended_utc = self._time.utc()
+        job.word, job.ended_utc = word, self._time.utc()
         self._tell(job)
         job.word, job.reason, job.nodes = "PENDING", reason, ()
         job.ended_utc = job.started_utc = None

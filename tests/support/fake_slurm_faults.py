@@ -9,32 +9,19 @@ from enum import StrEnum
 class SlurmFault(StrEnum):
     """What may go wrong with one command."""
 
-    ANSWER_LOST = "answer lost"
-    """Done, but it never comes back."""
-    REQUEST_LOST = "request lost"
-    """Not done, and it never comes back."""
-    ARRIVES_LATE = "arrives late"
-    """It never comes back, and is done after that."""
-    TOLD_FAILED = "told failed"
-    """Done, but the client says that its socket timed out."""
-    AWAY = "away"
-    """The controller cannot be reached."""
-    STANDBY = "standby"
-    """A controller in standby refuses: nothing was taken."""
-    REFUSED = "refused"
-    """sbatch refuses in words that nobody knows."""
-    BANNER = "banner"
-    """A line of the site's stands before the answer."""
-    EMPTY = "empty"
-    """It ends well and says nothing."""
-    STALE = "stale"
-    """The program's answer before this one, once more."""
-    GARBLED = "garbled"
-    """The answer breaks off in the middle of its last line."""
-    STRANGE = "strange"
-    """squeue: what lives is in states whose names nobody knows."""
-    MISSING = "missing"
-    """The program is not there."""
+    ANSWER_LOST = "answer lost"  # done, but it never comes back
+    REQUEST_LOST = "request lost"  # not done, and it never comes back
+    ARRIVES_LATE = "arrives late"  # it never comes back, and is done after that
+    TOLD_FAILED = "told failed"  # done, but the client says that its socket timed out
+    AWAY = "away"  # the controller cannot be reached
+    STANDBY = "standby"  # a controller in standby refuses: nothing was taken
+    REFUSED = "refused"  # sbatch refuses in words that nobody knows
+    BANNER = "banner"  # a line of the site's stands before the answer
+    EMPTY = "empty"  # it ends well and says nothing
+    STALE = "stale"  # the program's answer before this one, once more
+    GARBLED = "garbled"  # the answer breaks off in the middle of its last line
+    STRANGE = "strange"  # squeue: what lives is in states whose names nobody knows
+    MISSING = "missing"  # the program is not there
 
 
 SlurmFaults = Callable[[str], SlurmFault | None]
@@ -48,7 +35,6 @@ class PlannedSlurmFaults:
         self._waiting = list(faults)
 
     def add(self, program: str, *faults: SlurmFault) -> None:
-        """Have these happen at the program's next runs."""
         self._waiting += ((program, fault) for fault in faults)
 
     def __call__(self, program: str) -> SlurmFault | None:

@@ -14,25 +14,16 @@ from typing import Final, Literal
 from tests.support.fake_slurm_wrapper import PlayedRun
 
 LIVE: Final = frozenset({"PENDING", "RUNNING", "COMPLETING", "SUSPENDED"})
-LAUNCH_FAILED: Final = "launch failed requeued held"
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition over all nodes."""
+    """A partition over all nodes; jobs of a higher tier preempt those of lower ones."""
 
     name: str
     tier: int = 1
-    """Jobs of a higher tier go first, and preempt those of a lower one."""
     preempt: Literal["requeue", "cancel", "off"] = "off"
     """What becomes of its jobs when they are preempted."""
-
-
-PARTITIONS: Final = (
-    Partition("main", 1, "requeue"),
-    Partition("kill", 1, "cancel"),
-    Partition("urgent", 10, "off"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +33,11 @@ class ClusterSettings:
     nodes: int = 4
     node_jobs: int = 4
     """Jobs that share a node, unless one is exclusive."""
-    partitions: tuple[Partition, ...] = PARTITIONS
+    partitions: tuple[Partition, ...] = (
+        Partition("main", 1, "requeue"),
+        Partition("kill", 1, "cancel"),
+        Partition("urgent", 10, "off"),
+    )
     min_job_age: float = 300.0
     max_array_size: int = 10001
     max_jobs: int = 10000
@@ -105,7 +100,7 @@ class Shown:
     exit_code: int
     signal: int
     name: str
-    unsplit: bool = False
+    unsplit: bool
     """A waiting task of an array: all of them are one line."""
 
 
@@ -146,9 +141,18 @@ class Job:
         return self.word in LIVE
 
     @property
+    def waits(self) -> bool:
+        return self.word == "PENDING" and not self.held
+
+    @property
+    def runs(self) -> PlayedRun | None:
+        """Its run, while that is not over."""
+        return None if self.run is None or self.run.over else self.run
+
+    @property
     def unsplit(self) -> bool:
-        waits = self.word == "PENDING" and self.restarts == 0
-        return self.index is not None and waits
+        fresh = self.word == "PENDING" and self.restarts == 0
+        return self.index is not None and fresh
 
     def shown(self) -> Shown:
         return Shown(
@@ -170,10 +174,8 @@ class Job:
     def open_output(self) -> bool:
         """Whether Slurm could open its file for the job's output."""
         index = "" if self.index is None else str(self.index)
-        values = {"%j": str(self.raw_id), "%A": str(self.parent), "%a": index}
-        path = self.order.output.replace("%%", "\0")
-        for key, value in values.items():
-            path = path.replace(key, value)
+        path = self.order.output.replace("%%", "\0").replace("%a", index)
+        path = path.replace("%j", str(self.raw_id)).replace("%A", str(self.parent))
         try:
             with Path(path.replace("\0", "%")).open("ab"):
                 return True
@@ -196,10 +198,6 @@ class Nodes:
             if other.nodes and other.live:
                 weight = self._jobs_each if other.order.exclusive else 1
                 crowds.update(dict.fromkeys(other.nodes, weight))
-        free = [name for name in self._names if self._has_room(job, name, crowds)]
+        most = 0 if job.order.exclusive else self._jobs_each - 1
+        free = [n for n in self._names if crowds[n] <= most and n not in self.down]
         return tuple(free[: job.order.nodes]) if len(free) >= job.order.nodes else None
-
-    def _has_room(self, job: Job, node: str, crowds: Mapping[str, int]) -> bool:
-        crowd = crowds.get(node, 0)
-        fits = not crowd if job.order.exclusive else crowd < self._jobs_each
-        return fits and node not in self.down

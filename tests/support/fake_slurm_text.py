@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.fake_slurm_jobs import Order, Shown
+from tests.support.fake_slurm_jobs import ClusterSettings, Order, Shown
 
 
 class Refused(Exception):
@@ -32,26 +32,20 @@ class Line:
     names: tuple[str, ...]
 
 
-_VALUED: Final = {
-    "squeue": frozenset({"-t", "-u", "-o"}),
-    "sacct": frozenset({"-u", "-S", "-o"}),
-}
+_VALUED: Final = {"squeue": {"-t", "-u", "-o"}, "sacct": {"-u", "-S", "-o"}}
 _BARE: Final = {
-    "squeue": frozenset({"-h", "-a", "-r"}),
-    "sacct": frozenset({"-X", "-P", "-n"}),
-    "scancel": frozenset({"--batch"}),
+    "squeue": {"-h", "-a", "-r"},
+    "sacct": {"-X", "-P", "-n"},
+    "scancel": {"--batch"},
 }
+_SBATCH: Final = (
+    "job-name output open-mode array parsable nodes exclusive time partition ntasks "
+    "cpus-per-task mem gres gpus requeue no-requeue account qos hold signal comment "
+    "exclude nodelist constraint"
+)
 _LONG: Final = {
-    "scancel": frozenset({"--state", "--signal"}),
-    "sbatch": frozenset(
-        f"--{name}"
-        for name in (
-            *("job-name", "output", "open-mode", "array", "parsable", "nodes"),
-            *("exclusive", "time", "partition", "ntasks", "cpus-per-task", "mem"),
-            *("gres", "gpus", "requeue", "no-requeue", "account", "qos", "hold"),
-            *("signal", "comment", "exclude", "nodelist", "constraint"),
-        )
-    ),
+    "scancel": {"--state", "--signal"},
+    "sbatch": {f"--{name}" for name in _SBATCH.split()},
 }
 
 
@@ -69,11 +63,9 @@ def parse_line(arguments: Sequence[str]) -> Line:
         elif key in _LONG.get(program, ()):
             options[key] = value
         else:
-            raise Refused(
-                255 if program == "sbatch" else 1,
-                f"{program}: unrecognized option '{word}'",
-                f'Try "{program} --help" for more information',
-            )
+            status = 255 if program == "sbatch" else 1
+            help_line = f'Try "{program} --help" for more information'
+            raise Refused(status, f"{program}: unrecognized option '{word}'", help_line)
     return Line(options, tuple(words))
 
 
@@ -144,8 +136,7 @@ def seconds_of(time: str) -> float | None:
     days, dash, rest = time.rpartition("-")
     parts = [float(part) for part in rest.split(":")]
     if dash or len(parts) == 3:
-        parts += [0.0] * (3 - len(parts))
-        hours, minutes, seconds = parts
+        hours, minutes, seconds = (*parts, 0.0, 0.0)[:3]
     else:
         hours, (minutes, seconds) = 0.0, (*parts, 0.0)[:2]
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
@@ -153,18 +144,15 @@ def seconds_of(time: str) -> float | None:
 
 def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
     """The lines of squeue, in its `-o` format."""
-    shown: list[Shown | None] = [None] if heading else []
     if unknown := set(re.findall(r"%(\w)", pattern)) - set(_SQUEUE):
         raise Refused(1, f"squeue: error: Unrecognized option: {min(unknown)}")
-    lines = []
-    for row in [*shown, *rows]:
-        values = {
-            key: title if row is None else show(row)
-            for key, (title, show) in _SQUEUE.items()
-        }
-        line = re.sub(r"%(\w)", lambda found: values[found[1]], pattern)  # noqa: B023
-        lines.append(f"{line}\n")
-    return "".join(lines)
+    told = [{key: title for key, (title, _) in _SQUEUE.items()}] if heading else []
+    told += [{key: show(row) for key, (_, show) in _SQUEUE.items()} for row in rows]
+    parts = re.split(r"%(\w)", pattern)  # every second one is a field
+    return "".join(
+        "".join(line[part] if n % 2 else part for n, part in enumerate(parts)) + "\n"
+        for line in told
+    )
 
 
 _SQUEUE: Final[Mapping[str, tuple[str, Callable[[Shown], str]]]] = {
@@ -226,8 +214,18 @@ def ranges(numbers: Iterable[int]) -> str:
     return ",".join("-".join(map(str, pair)) for pair in found)
 
 
-def config_text(values: Mapping[str, str], now: float) -> str:
-    """`scontrol show config`; `now`: UTC, by the controller."""
-    lines = [f"{key:<23} = {value}" for key, value in sorted(values.items())]
+def config_text(settings: ClusterSettings, booted: float, now: float) -> str:
+    """`scontrol show config`; `booted` and `now`: UTC, by the controller."""
+    kind = "slurmdbd" if settings.accounting else "none"
+    values = {
+        "AccountingStorageType": f"accounting_storage/{kind}",
+        "BOOT_TIME": int(booted),
+        "ClusterName": "fake",
+        "KillWait": f"{settings.kill_wait:.0f} sec",
+        "MaxArraySize": settings.max_array_size,
+        "MinJobAge": f"{settings.min_job_age:.0f} sec",
+        "SLURM_VERSION": "22.05.8",
+    }
     head = f"Configuration data as of {int(now)}"
+    lines = [f"{key:<23} = {value}" for key, value in values.items()]
     return "\n".join([head, *lines, "", "Slurmctld(primary) at head is UP", "", ""])

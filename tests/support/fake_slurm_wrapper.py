@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
@@ -38,14 +39,9 @@ class Start:
 
     @property
     def process(self) -> Record:
-        return {
-            "host": self.node,
-            "machine": "",
-            "boot": "",
-            "namespace": "",
-            "pid": self.pid,
-            "started": str(self.pid),
-        }
+        unknown = {"machine": "", "boot": "", "namespace": ""}
+        started = str(self.pid)
+        return {"host": self.node, **unknown, "pid": self.pid, "started": started}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,31 +83,23 @@ def grace_of(run: PlayedRun) -> float:
 def task_file(script: str, index: int | None) -> Path | None:
     """The task file that a script hands to the wrapper; None: it starts none."""
     for line in script.splitlines():
-        words = [] if line.lstrip().startswith("#") else _words(line)
+        words: list[str] = []
+        with suppress(ValueError):
+            words = [] if line.lstrip().startswith("#") else shlex.split(line)
         for word in words:
             if word.endswith(TASK_FILE):
                 return Path(word.removesuffix(TASK_FILE), f"{index or 0}.json")
     return None
 
 
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:
-        return []
-
-
 def task_of(fields: Record) -> Task:
     """The task that a task file describes."""
+    plain = ("job", "attempt", "output_dir", "log_dir", "attempt_dir")
     return Task(
-        job=fields["job"],
-        attempt=fields["attempt"],
+        **{name: fields[name] for name in plain},
         command=tuple(fields["command"]),
         env=fields.get("env", {}),
         cwd=fields.get("cwd", ""),
-        output_dir=fields["output_dir"],
-        log_dir=fields["log_dir"],
-        attempt_dir=fields["attempt_dir"],
         resume=bool(fields.get("resume")),
         token=fields.get("token", ""),
     )
@@ -126,7 +114,7 @@ def claim(fields: Record, start: Start) -> int | None:
         write_record(directory / "claim", wanted, start.utc)
     elif not _may_follow(directory, holder, wanted, start):
         same = holder.get("nonce") == fields["nonce"]
-        name = plain(start.executor_id) if same else fields["nonce"]
+        name = _plain(start.executor_id) if same else fields["nonce"]
         write_record(directory / f"duplicate.{name}.json", wanted, start.utc)
         return None
     return newest_run(directory) + 1
@@ -159,16 +147,13 @@ def _may_follow(directory: Path, holder: Record, wanted: Record, start: Start) -
     last = holder if newest < 0 else _read(directory / f"begin.{newest}.json") or {}
     restarted = start.restarts > int(last.get("restarts") or 0)
     ended = _read(directory / f"exit.{newest}.json")
-    if ended is not None:
-        well = ended["exit_code"] == 0 and not ended["asked"]
-        return (restarted or _ended_from_outside(ended)) and not well
-    return start.alone or restarted
-
-
-def _ended_from_outside(ended: Record) -> bool:
+    if ended is None:
+        return start.alone or restarted
     ending = str(ended["ending"])
-    killed = ended["signal"] in (SIGKILL, SIGTERM)
-    return ending.startswith("signal") or (killed and not ending)
+    killed = ended["signal"] in (SIGKILL, SIGTERM) and not ending
+    from_outside = killed or ending.startswith("signal")
+    well = ended["exit_code"] == 0 and not ended["asked"]
+    return (restarted or from_outside) and not well
 
 
 def void(fields: Record, start: Start, message: str) -> None:
@@ -194,19 +179,16 @@ def begin(fields: Record, start: Start, number: int, script: RunScript) -> Playe
     }
     path = Path(fields["attempt_dir"], f"begin.{number}.json")
     write_record(path, record, start.utc)
+    name = start.executor_id
     return PlayedRun(
-        fields=fields,
-        number=number,
-        executor_id=start.executor_id,
-        script=script,
-        log=log,
+        fields=fields, number=number, executor_id=name, script=script, log=log
     )
 
 
 def _open_log(fields: Record, start: Start) -> Path:
     directory = Path(fields["log_dir"])
     directory.mkdir(parents=True, exist_ok=True)
-    log = directory / f"slurm-{plain(start.executor_id)}.out"
+    log = directory / f"slurm-{_plain(start.executor_id)}.out"
     if fields.get("log_home") and not log.is_symlink():
         log.symlink_to(Path(fields["log_home"], log.name))
     with log.open("ab"):
@@ -220,19 +202,19 @@ def _open_log(fields: Record, start: Start) -> Path:
 def write_exit(
     run: PlayedRun,
     utc: float,
-    *,
-    exit_code: int | None,
-    signal: int | None,
+    ends: tuple[int | None, int | None],
     note: str = "",
+    *,
     seen_utc: float,
 ) -> None:
-    """The exit record of a run that ended at `utc`, as it appears at `seen_utc`."""
+    """The exit record of a run that ended at `utc` with an exit code or by a signal,
+    as it appears at `seen_utc`."""
     record = {
         "v": 1,
         "run": run.number,
         "ended_at": utc,
-        "exit_code": exit_code,
-        "signal": signal,
+        "exit_code": ends[0],
+        "signal": ends[1],
         "ending": run.ending,
         "asked": bool(run.ending),
         "timed_out": False,
@@ -268,6 +250,6 @@ def newest_run(directory: Path) -> int:
     return max((int(number) for number in numbers), default=-1)
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """`text` as a part of a file name."""
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)

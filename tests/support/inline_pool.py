@@ -16,7 +16,6 @@ Done = Callable[[object, BaseException | None], None]
 
 @dataclass(slots=True)
 class _Item:
-    key: str
     call: Call
     done: Done
     called: bool = False
@@ -25,18 +24,15 @@ class _Item:
 
 
 class InlinePool:
-    """`ports.Pool` that runs nothing by itself, unless `immediate`.
+    """`ports.Pool` that runs nothing by itself.
 
-    Steps are taken oldest first, or in an order drawn from `seed`. `immediate` calls
-    and delivers within `submit`.
+    Steps are taken oldest first, or in an order drawn from `seed`.
     """
 
-    def __init__(self, *, seed: int | None = None, immediate: bool = False) -> None:
+    def __init__(self, *, seed: int | None = None) -> None:
         self._random = None if seed is None else random.Random(seed)
-        self._immediate = immediate
         self._items: dict[str, _Item] = {}
         self._closed = False
-        self.steps = 0
         self.held: set[str] = set()
         """Calls whose key begins with one of these hang: no step touches them."""
 
@@ -44,10 +40,7 @@ class InlinePool:
         """Take a call; False when `key` is outstanding or the pool is closed."""
         if self._closed or key in self._items:
             return False
-        self._items[key] = _Item(key, call, done)
-        if self._immediate:
-            self._call(key)
-            self._deliver(key)
+        self._items[key] = _Item(call, done)
         return True
 
     def close(self) -> None:
@@ -62,17 +55,15 @@ class InlinePool:
 
     def step(self) -> bool:
         """Make one call, or deliver one answer; False when there is nothing to do."""
-        keys = self.pending
-        if self.held:
-            keys = tuple(key for key in keys if not self._hangs(key))
+        held = tuple(self.held)
+        keys = [key for key in self._items if not key.startswith(held)]
         if not keys:
             return False
         key = self._random.choice(keys) if self._random else keys[0]
         if self._items[key].called:
-            self._deliver(key)
+            self.deliver(key)
         else:
-            self._call(key)
-        self.steps += 1
+            self.call(key)
         return True
 
     def drain(self, most: int = 100_000) -> int:
@@ -84,16 +75,6 @@ class InlinePool:
 
     def call(self, key: str) -> None:
         """Make the call of `key` and hold its answer back."""
-        self._call(key)
-
-    def deliver(self, key: str) -> None:
-        """Deliver the answer of `key`, which was called."""
-        self._deliver(key)
-
-    def _hangs(self, key: str) -> bool:
-        return any(key.startswith(prefix) for prefix in self.held)
-
-    def _call(self, key: str) -> None:
         item = self._items[key]
         item.called = True
         try:
@@ -101,6 +82,7 @@ class InlinePool:
         except Exception as error:  # noqa: BLE001 - whoever asked gets it
             item.error = error
 
-    def _deliver(self, key: str) -> None:
+    def deliver(self, key: str) -> None:
+        """Deliver the answer of `key`, which was called."""
         item = self._items.pop(key)
         item.done(item.answer, item.error)

@@ -1,4 +1,4 @@
-"""An executor told what an engine would remember of the tasks that it sent."""
+"""Executors around another one: as it is, or told what an engine would remember."""
 
 from __future__ import annotations
 
@@ -18,18 +18,12 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.model.effect import TaskId
 
 
-class Remembering:
-    """An executor told what an engine would remember.
+class AroundExecutor:
+    """`executor_port.Executor` that hands everything on."""
 
-    An engine knows each task's token and the id that it was accepted under; the
-    contract hands the same bare task in again and again.
-    """
-
-    def __init__(self, inner: Executor, known: dict[TaskId, Task]) -> None:
+    def __init__(self, inner: Executor) -> None:
         self.inner = inner
-        self.known = known
-        self.name = inner.name
-        self.slots = inner.slots
+        self.name, self.slots = inner.name, inner.slots
         self.poll_seconds = inner.poll_seconds
 
     @property
@@ -39,6 +33,27 @@ class Remembering:
     @property
     def lost_after_seconds(self) -> float:
         return self.inner.lost_after_seconds
+
+    def submit(self, submission: Submission) -> SubmitAnswer:
+        return self.inner.submit(submission)
+
+    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
+        return self.inner.cancel(tasks)
+
+    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
+        return self.inner.poll(tasks)
+
+    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
+        return self.inner.adopt(submissions)
+
+
+class Remembering(AroundExecutor):
+    """An engine knows each task's token and the id that it was accepted under; the
+    contract hands the same bare task in again and again."""
+
+    def __init__(self, inner: Executor, known: dict[TaskId, Task]) -> None:
+        super().__init__(inner)
+        self.known = known
 
     def submit(self, submission: Submission) -> SubmitAnswer:
         answer = self.inner.submit(submission)
@@ -53,6 +68,3 @@ class Remembering:
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         return self.inner.poll([self.known.get(task.id, task) for task in tasks])
-
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        return self.inner.adopt(submissions)

@@ -12,12 +12,8 @@ from typing import Final
 
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.executor_port import (
-    AdoptAnswer,
-    CancelAnswer,
     Executor,
     PollAnswer,
-    Submission,
-    SubmitAnswer,
     Task,
     TaskPhase,
     TaskReport,
@@ -29,6 +25,7 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from tests.support.memory_journal import MemoryJournal
+from tests.support.remembering import AroundExecutor
 from tests.support.sim_clusters import SimCluster
 
 
@@ -49,40 +46,35 @@ class Bug:
 
 
 class _Journal:
-    """`ports.Journal` around another."""
+    """`ports.Journal` around another, which `append` is given to."""
 
-    def __init__(self, inner: MemoryJournal) -> None:
-        self.inner = inner
+    def __init__(
+        self, inner: MemoryJournal, append: Callable[[Sequence[Recorded]], None]
+    ) -> None:
+        self._inner = inner
+        self._append = append
 
     def append(self, records: Sequence[Recorded]) -> None:
-        self.inner.append(records)
+        self._append(records)
 
     def add_plan(self, plan: Plan) -> str:
-        return self.inner.add_plan(plan)
+        return self._inner.add_plan(plan)
 
     def close(self) -> None:
-        self.inner.close()
+        self._inner.close()
 
 
 class DropIntent(Bug):
     """A submission is sent, and nothing on the disk says that it was meant to be."""
 
     def journal(self, inner: MemoryJournal) -> Journal:
-        return _Forgetful(inner)
+        return _Journal(inner, lambda some: inner.append([*map(_drop_intent, some)]))
 
 
-class _Forgetful(_Journal):
-    def append(self, records: Sequence[Recorded]) -> None:
-        self.inner.append([_without_intent(record) for record in records])
-
-
-def _without_intent(record: Recorded) -> Recorded:
-    event = record.event
-    if isinstance(event, events.EffectOrdered) and isinstance(
-        event.effect, SubmitTasks
-    ):
-        return replace(record, event=events.MessageLogged(text="something was sent"))
-    return record
+def _drop_intent(record: Recorded) -> Recorded:
+    ordered = getattr(record.event, "effect", None)
+    said = events.MessageLogged(text="something was sent")
+    return replace(record, event=said) if isinstance(ordered, SubmitTasks) else record
 
 
 class TrustEmpty(Bug):
@@ -92,41 +84,16 @@ class TrustEmpty(Bug):
         return _Credulous(inner)
 
 
-class _Credulous:
-    def __init__(self, inner: Executor) -> None:
-        self.name = inner.name
-        self.slots = inner.slots
-        self.poll_seconds = inner.poll_seconds
-        self._inner = inner
-
-    @property
-    def array_size(self) -> int:
-        return self._inner.array_size
-
-    @property
-    def lost_after_seconds(self) -> float:
-        return self._inner.lost_after_seconds
-
-    def submit(self, submission: Submission) -> SubmitAnswer:
-        return self._inner.submit(submission)
-
-    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
-        return self._inner.cancel(tasks)
-
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        return self._inner.adopt(submissions)
-
+class _Credulous(AroundExecutor):
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
-        answer = self._inner.poll(tasks)
+        answer = self.inner.poll(tasks)
         if answer.error:
             return answer
         told = {(report.job, report.attempt): report for report in answer.reports}
-        believed = [
-            self._believed(told.get(task.id) or _nothing(task)) for task in tasks
-        ]
-        return replace(answer, reports=tuple(believed))
+        reports = (told.get(task.id) or _nothing(task) for task in tasks)
+        return replace(answer, reports=tuple(map(self._believe, reports)))
 
-    def _believed(self, report: TaskReport) -> TaskReport:
+    def _believe(self, report: TaskReport) -> TaskReport:
         if report.phase is not TaskPhase.ENDED or report.exited is not None:
             return report
         return replace(report, gone_for=self.lost_after_seconds, unclaimed=False)
@@ -161,12 +128,7 @@ class IgnoreEpoch(Bug):
     """Nobody asks whether the engine that writes still owns the session."""
 
     def journal(self, inner: MemoryJournal) -> Journal:
-        return _Unfenced(inner)
-
-
-class _Unfenced(_Journal):
-    def append(self, records: Sequence[Recorded]) -> None:
-        self.inner.append_unfenced(records)
+        return _Journal(inner, inner.append_unfenced)
 
 
 class TimeByWall(Bug):
@@ -178,18 +140,14 @@ class TimeByWall(Bug):
 
 class _WallAlone:
     def __init__(self, inner: Clock) -> None:
-        self._inner = inner
+        self.utc = inner.utc
         self._latest = 0.0
 
-    def utc(self) -> float:
-        return self._inner.utc()
-
     def monotonic(self) -> float:
-        self._latest = max(self._latest, self._inner.utc())
+        self._latest = max(self._latest, self.utc())
         return self._latest
 
-    def boottime(self) -> float:
-        return self.monotonic()
+    boottime = monotonic
 
 
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {

@@ -25,25 +25,16 @@ from tests.support.sim_checks import Truth
 from tests.support.sim_plans import Shape
 from tests.support.sim_scripts import make_scripts
 from tests.support.sim_world import Files, House, Logs, Watcher, memory_attempt_dir
-from tests.support.true_ends import Befallen, Ledger
 
 Attempts = dict[str, Sequence[Sequence[RunScript]]]
 RATES: Final = {
+    **dict.fromkeys(Fault, 0.05),
     Fault.ANSWER_LOST: 0.08,
-    Fault.REQUEST_LOST: 0.05,
-    Fault.ARRIVES_LATE: 0.05,
-    Fault.TAKEN_TWICE: 0.05,
     Fault.BUSY: 0.04,
     Fault.REJECTED: 0.01,
-    Fault.POLL_FAILED: 0.05,
-    Fault.POLL_EMPTY: 0.05,
-    Fault.POLL_STALE: 0.05,
-    Fault.POLL_PARTIAL: 0.05,
     Fault.CANCEL_LOST: 0.1,
     Fault.ADOPT_FAILED: 0.1,
 }
-
-
 DEATH: Final = "death"
 """Ordered at a named point: the engine dies there."""
 
@@ -99,7 +90,7 @@ class SimCluster(Truth, Protocol):
         """How a plan for it must look."""
 
     def prepare(self, specs: Sequence[JobSpec]) -> None:
-        """Make the places that jobs write to."""
+        """Make the places that jobs write to, where there are any."""
 
     def executor(self, clock: Clock) -> Executor:
         """A new engine's own; it knows nothing of former ones."""
@@ -167,7 +158,6 @@ class MemoryCluster:
         self._danger = danger
         self._files = Files(clock)
         self._faults = SeededFaults(rng.randrange(1 << 30), RATES)
-        self._ledger = Ledger()
         self._executor = FakeExecutor(
             clock,
             by_job(self.scripts),
@@ -177,10 +167,14 @@ class MemoryCluster:
             lag_seconds=rng.choice([0.0, 0.0, 2.0]),
             settle_seconds=8.0,
             array_size=rng.choice([1, 4, 100]),
-            on_end=self._ledger.note_fake,
         )
         self.facts: FactSource = self._files
         self.logs: LogSource = Logs(self._files)
+        self.watch = self._files.watch
+        self.settle = self._executor.settle
+        self.living = self._executor.living
+        self.has_succeeded = self._executor.has_succeeded
+        self.befallen = self._executor.ledger.of
 
     def shape(self, families: int, series: str, first_index: int) -> Shape:
         return Shape(families=families, series=series, first_index=first_index)
@@ -188,17 +182,14 @@ class MemoryCluster:
     def prepare(self, specs: Sequence[JobSpec]) -> None:
         """Nothing to make."""
 
+    def close(self) -> None:
+        """Nothing is left."""
+
     def executor(self, clock: Clock) -> Executor:
         return self._executor
 
     def attempt_dir(self, job: str, number: int) -> Path:
         return memory_attempt_dir(job, number)
-
-    def watch(self, watcher: Watcher) -> None:
-        self._files.watch(watcher)
-
-    def settle(self) -> None:
-        self._executor.settle()
 
     def strike(self, rng: random.Random) -> str:
         living = self._executor.living()
@@ -214,15 +205,6 @@ class MemoryCluster:
         found = self._executor.begun[since:]
         return [(one.task, one.run, one.executor_id) for one in found]
 
-    def living(self) -> Sequence[TaskId]:
-        return self._executor.living()
-
-    def has_succeeded(self, task: TaskId) -> bool:
-        return self._executor.has_succeeded(task)
-
-    def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        return self._ledger.of(task)
-
     @property
     def memory(self) -> Memory:
         patience = self._executor.lost_after_seconds
@@ -230,9 +212,6 @@ class MemoryCluster:
 
     def forget_claims(self) -> None:
         self._executor.claims = _NoClaims()
-
-    def close(self) -> None:
-        """Nothing is left."""
 
     def _fault(self, call: str) -> Fault | None:
         ordered = self._danger.ordered(call)

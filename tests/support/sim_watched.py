@@ -15,7 +15,6 @@ from autoexp_tui.engine.executor_port import (
     Busy,
     CancelAnswer,
     Executor,
-    PollAnswer,
     Submission,
     SubmitAnswer,
     Task,
@@ -23,6 +22,7 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.engine.ports import Clock, FactSource
 from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, OutsideKey
+from tests.support.remembering import AroundExecutor
 from tests.support.sim_checks import Checks
 from tests.support.sim_clusters import Danger
 
@@ -34,8 +34,8 @@ COMMAND_RATE = 0.4
 """Of commands that do not pass yet."""
 
 
-class WatchedExecutor:
-    """`executor_port.Executor` around another."""
+class WatchedExecutor(AroundExecutor):
+    """An executor whose callers may die, and are watched."""
 
     def __init__(
         self,
@@ -44,53 +44,36 @@ class WatchedExecutor:
         danger: Danger,
         is_deposed: Callable[[], bool],
     ) -> None:
-        self.name = inner.name
-        self.slots = inner.slots
-        self.poll_seconds = inner.poll_seconds
-        self._inner = inner
+        super().__init__(inner)
         self._checks = checks
         self._danger = danger
         self._is_deposed = is_deposed
 
-    @property
-    def array_size(self) -> int:
-        return self._inner.array_size
-
-    @property
-    def lost_after_seconds(self) -> float:
-        return self._inner.lost_after_seconds
-
     def submit(self, submission: Submission) -> SubmitAnswer:
-        self._before()
+        self._may_die("before")
         deposed = self._is_deposed()
         self._checks.may_send(submission.token, deposed=deposed)
-        answer = self._inner.submit(submission)
+        answer = self.inner.submit(submission)
         if isinstance(answer, Busy | Unexplained) and not deposed:
             self._checks.was_not_taken(submission.token)
-        self._after()
+        self._may_die("after")
         return answer
 
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
-        self._before()
+        self._may_die("before")
         self._checks.may_cancel([task.id for task in tasks])
-        answer = self._inner.cancel(tasks)
-        self._after()
+        answer = self.inner.cancel(tasks)
+        self._may_die("after")
         return answer
-
-    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
-        return self._inner.poll(tasks)
 
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        self._before()
-        answer = self._inner.adopt(submissions)
-        self._after()
+        self._may_die("before")
+        answer = self.inner.adopt(submissions)
+        self._may_die("after")
         return answer
 
-    def _before(self) -> None:
-        self._danger.point("before an executor call", CALL_RATE)
-
-    def _after(self) -> None:
-        self._danger.point("after an executor call", CALL_RATE)
+    def _may_die(self, when: str) -> None:
+        self._danger.point(f"{when} an executor call", CALL_RATE)
 
 
 class ShakyFacts:
@@ -106,20 +89,19 @@ class ShakyFacts:
 
     def observe(self, key: OutsideKey) -> Fact:
         if isinstance(key, CommandKey):
-            return self._command()
-        if not self._danger.over and self._rng.random() < LOOK_RATE:
-            self._danger.counts["look failed"] += 1
-            return Fact(
-                None, self._clock.monotonic(), error="the file server does not answer"
-            )
+            failed = self._fails("command failed", COMMAND_RATE)
+            return Fact(CommandResult(int(failed)), self._clock.monotonic())
+        if self._fails("look failed", LOOK_RATE):
+            why = "the file server does not answer"
+            return Fact(None, self._clock.monotonic(), error=why)
         return self._inner.observe(key)
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """One by one: whatever is shared is the inner one's affair."""
         return map(self.observe, keys)
 
-    def _command(self) -> Fact:
-        if not self._danger.over and self._rng.random() < COMMAND_RATE:
-            self._danger.counts["command failed"] += 1
-            return Fact(CommandResult(1), self._clock.monotonic())
-        return Fact(CommandResult(0), self._clock.monotonic())
+    def _fails(self, name: str, rate: float) -> bool:
+        fails = not self._danger.over and self._rng.random() < rate
+        if fails:
+            self._danger.counts[name] += 1
+        return fails

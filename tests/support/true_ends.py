@@ -13,27 +13,21 @@ from typing import Final
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
-from tests.support.fake_executor import FakeEnd
 
 
 class Stroke(StrEnum):
     """Something that befalls a run."""
 
-    ENDED = "ended"
-    """Its command ended, and there is a record of it, or will be."""
-    CANCELLED = "cancelled"
-    """By a cancel that the session asked for."""
-    CANCELLED_BY_OTHERS = "cancelled by others"
-    """By a cancel that the session never asked for."""
+    ENDED = "ended"  # its command ended, and there is a record of it, or will be
+    CANCELLED = "cancelled"  # by a cancel that the session asked for
+    CANCELLED_BY_OTHERS = "cancelled by others"  # by one that it never asked for
     TIMEOUT = "time limit"
     OUT_OF_MEMORY = "out of memory"
     NODE_LOST = "node lost"
     PREEMPTED = "preempted"
     REQUEUED = "requeued"
-    VANISHED = "vanished"
-    """It ended without a record, and nobody knows why."""
-    FORGOTTEN = "forgotten"
-    """The executor has never heard of it, and nothing of it lives."""
+    VANISHED = "vanished"  # it ended without a record, and nobody knows why
+    FORGOTTEN = "forgotten"  # nobody has ever heard of it, and nothing of it lives
 
 
 STROKES: Final[Mapping[Cause, Stroke]] = {
@@ -48,29 +42,23 @@ STROKES: Final[Mapping[Cause, Stroke]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Befallen:
-    """One stroke, and the run that it befell."""
+    """One stroke, and the run that it befell; the rest is of an end."""
 
     stroke: Stroke
     run: int
     exit_code: int | None = None
     signal: int | None = None
     asked: bool = False
-    """Of an end: the command had been asked to end before."""
+    """The command had been asked to end before."""
     late_seconds: float = 0.0
-    """Of an end: how much later its record appears."""
-
-
-_WITHOUT_RECORD: Final[Mapping[str, Stroke]] = {
-    "requeue": Stroke.REQUEUED,
-    "vanish": Stroke.VANISHED,
-}
+    """How much later its record appears."""
 
 
 class Ledger:
     """Every stroke, by task, in order."""
 
     def __init__(self) -> None:
-        self._befallen: dict[TaskId, list[Befallen]] = {}
+        self.befallen: dict[TaskId, list[Befallen]] = {}
 
     def note(self, task: TaskId, run: int, stroke: Stroke) -> None:
         self._add(task, Befallen(stroke=stroke, run=run))
@@ -79,43 +67,26 @@ class Ledger:
         self,
         task: TaskId,
         run: int,
+        ends: tuple[int | None, int | None],
         *,
-        exit_code: int | None,
-        signal: int | None,
         asked: bool,
         late_seconds: float,
     ) -> None:
-        """A run's command has ended, and its record tells so."""
-        ended = Befallen(
-            stroke=Stroke.ENDED,
-            run=run,
-            exit_code=exit_code,
-            signal=signal,
-            asked=asked,
-            late_seconds=late_seconds,
-        )
-        self._add(task, ended)
-
-    def note_fake(self, end: FakeEnd) -> None:
-        run, number = end.run, end.run.begin.run
-        if run.asked:
-            self.note(end.task, number, Stroke.CANCELLED)
-        if end.cause is not None:
-            self.note(end.task, number, STROKES[end.cause])
-        if end.ends != "exit":
-            self.note(end.task, number, _WITHOUT_RECORD[end.ends])
-            return
-        self.note_end(
-            end.task,
-            number,
-            exit_code=end.exit_code,
-            signal=end.signal,
-            asked=run.asked,
-            late_seconds=run.script.record_lag,
+        """A run's command has ended, with a code or by a signal; its record says so."""
+        self._add(
+            task,
+            Befallen(
+                stroke=Stroke.ENDED,
+                run=run,
+                exit_code=ends[0],
+                signal=ends[1],
+                asked=asked,
+                late_seconds=late_seconds,
+            ),
         )
 
     def of(self, task: TaskId) -> Sequence[Befallen]:
-        return self._befallen.get(task, ())
+        return self.befallen.get(task, ())
 
     def _add(self, task: TaskId, befallen: Befallen) -> None:
-        self._befallen.setdefault(task, []).append(befallen)
+        self.befallen.setdefault(task, []).append(befallen)
