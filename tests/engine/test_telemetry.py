@@ -1,85 +1,109 @@
-"""What logs say of metrics, and what is kept of it."""
+"""What logs and files say of metrics and of pace, by whose rules, and what is kept."""
 
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import dataclass, field
+from dataclasses import replace
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
+from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.rules import (
     Anomalies,
-    LogEvent,
+    MetricFile,
     MetricPattern,
     Monitoring,
     Progress,
     ResultSpec,
 )
+from autoexp_tui.model.snapshot import Live
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.scheduling.circuit_breaker import end_attempt
 from autoexp_tui.text.patterns import MAX_LINE
 from tests.engine.bench import decide
-from tests.model.builders import job, plan, run, started
+from tests.engine.parts import finds, on_end
+from tests.model.builders import ended, job, plan, run, started
 
 Emitted = TypeVar("Emitted")
-EPOCHS = Monitoring(progress=Progress(metric="epoch"))
+ROWS = "/out/a/m.jsonl"
+NONE = Monitoring()
 
 
-@dataclass
 class Reader:
-    """One running job `a`, its log read by a telemetry."""
+    """Running jobs, `a` if none is given; their logs are read by one telemetry."""
 
-    monitoring: Monitoring = field(default_factory=Monitoring)
-
-    def __post_init__(self) -> None:
-        self.state = started(plan(job("a"), monitoring=self.monitoring))
-        run(self.state, "a")
+    def __init__(self, rules: Monitoring = NONE, *jobs: JobSpec, **plans: Any) -> None:
+        self.state = started(plan(*(jobs or [job("a")]), monitoring=rules, **plans))
+        for name in self.state.jobs:
+            run(self.state, name)
         self.telemetry = Telemetry(self.state)
-        self.go_on(300.0)
+        self.t = 300.0
+        self.go_on(0.0)
 
-    def go_on(self, t: float) -> None:
-        """A commit at `t`."""
-        self.context = decide(self.state, t, self.telemetry)
+    def go_on(self, seconds: float) -> None:
+        """A commit so much later."""
+        self.t += seconds
+        self.context = decide(self.state, self.t, self.telemetry)
 
     def read(
-        self, text: str, *, reset: bool = False, midline: bool = False, left: int = 0
+        self,
+        text: str,
+        name: str = "a",
+        *,
+        of: str = LOG,
+        left: int = 0,
+        reset: bool = False,
+        midline: bool = False,
     ) -> None:
-        data = text.encode()
-        cursor = self.telemetry.make_cursor(self.context.job("a"), final=False)
-        offset = 0 if reset else cursor.offset
+        """A look finds this text, and `left` bytes behind it."""
+        where: dict[str, Any] = {"job": name, "attempt": 1, "run": 0}
+        made = self.telemetry.make_cursor(self.context.job(name), of, final=False)
+        at, data = 0 if reset else made.offset, text.encode()
         chunk = LogChunk(
-            job="a",
-            attempt=1,
-            run=0,
-            offset=offset,
+            **where,
+            offset=at,
             data=data,
-            size=len(data) if reset or not left else offset + len(data) + left,
+            size=at + len(data) + left,
             reset=reset,
             midline=midline,
         )
-        read = LogRead(job="a", attempt=1, run=0, chunk=chunk)
+        read = LogRead(**where, chunk=chunk if data else None, source=of)
         self.telemetry.read(self.context, read)
+
+    def finish(self) -> list[events.MetricsNoted]:
+        """The log was read to its end; what was noted in all."""
+        self.telemetry.finish_run(self.context, "a")
+        return self.emitted(events.MetricsNoted)
+
+    def live(self, name: str = "a") -> Live:
+        return self.telemetry.build_live(name)
 
     def fact(self, name: str) -> object:
         fact = self.context.get(MetricKey("a", name))
-        return None if fact is None else fact.value
+        return fact and fact.value
 
     def emitted(self, kind: type[Emitted]) -> list[Emitted]:
         found = (record.event for record in self.context.draft.records)
         return [event for event in found if isinstance(event, kind)]
 
+    def matched(self) -> list[str]:
+        return [one.rule for one in self.emitted(events.LogMatched)]
 
+
+# ---------------------------------------------------------------------- what is noted
 def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
-    reader = Reader(EPOCHS)
+    reader = Reader(Monitoring(progress=Progress(metric="epoch")))
     reader.read("step: 40 loss: 2.0\n")
     assert reader.fact("loss") == MetricFact(2.0, 40)
-    reader.telemetry.finish_run(reader.context, "a")
-    (noted,) = reader.emitted(events.MetricsNoted)
+    (noted,) = reader.finish()  # and not again at the end
     assert (noted.step, noted.values) == (40, {"loss": 2.0})
 
 
@@ -101,31 +125,21 @@ def test_the_last_word_of_a_run_is_noted(
     reader = Reader()
     for text in reads:
         reader.read(text)
-    reader.telemetry.finish_run(reader.context, "a")
-    noted = reader.emitted(events.MetricsNoted)[-1:]
-    assert [(one.step, one.values) for one in noted] == last
-
-
-def test_what_was_noted_is_not_noted_again() -> None:
-    reader = Reader()
-    reader.read("step: 40 loss: 2.0\n")
-    reader.telemetry.finish_run(reader.context, "a")
-    assert len(reader.emitted(events.MetricsNoted)) == 1
+    assert [(one.step, one.values) for one in reader.finish()[-1:]] == last
 
 
 def test_a_backlog_is_noted_once_it_is_read() -> None:
     reader = Reader()
+    reader.go_on(864_000.0)
     for step, left in ((1, 2 * LOG_CHUNK), (2, 2 * LOG_CHUNK), (3, 0)):
-        reader.go_on(864_000.0)
         reader.read(f"step: {step} loss: 2.0\n", left=left)
-    (noted,) = reader.emitted(events.MetricsNoted)
-    assert noted.step == 3
+    assert [one.step for one in reader.emitted(events.MetricsNoted)] == [1, 3]
 
 
 def test_a_long_run_notes_its_metrics_less_often() -> None:
     reader, notes = Reader(), []
     for minute in range(10, 610):
-        reader.go_on(60.0 * minute)
+        reader.go_on(60.0)
         reader.read(f"step: {minute} loss: 2.0\n")
         notes += [minute] * len(reader.emitted(events.MetricsNoted))
     assert notes[:50] == list(range(10, 60))
@@ -133,38 +147,40 @@ def test_a_long_run_notes_its_metrics_less_often() -> None:
     assert max(b - a for a, b in pairwise(notes)) <= 7
 
 
-def test_a_log_that_begins_anew_takes_its_worries_back() -> None:
-    quick = Anomalies(min_points=2, flat_share=0.05)
-    reader = Reader(Monitoring(anomalies=quick))
-    flat = "".join(f"step: {at}/100 loss: 2.0\n" for at in range(1, 9))
-    reader.read(flat)
-    assert len(reader.context.state.warnings) == 1
-    reader.read("step: 1 loss: 2.0\n", reset=True)
-    assert reader.context.state.warnings == {}
+def test_a_flat_loss_warns_where_it_is_asked_for_until_the_log_begins_anew() -> None:
+    flat = "".join(f"step: {at}/1000 loss: 2.0\n" for at in range(1, 999))
+    for rules, warnings in (
+        (NONE, 0),
+        (Monitoring(anomalies=Anomalies(min_points=2, flat_share=0.05)), 1),
+    ):
+        reader = Reader(rules)
+        reader.read(flat)
+        assert len(reader.context.state.warnings) == warnings
+        reader.read("step: 1 loss: 2.0\n", reset=True)
+        assert reader.context.state.warnings == {}
 
 
 def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
-    rule = LogEvent(name="fatal", pattern="FATAL")
-    reader = Reader(Monitoring(log_events=(rule,)))
+    reader = Reader(Monitoring(log_events=(finds("fatal", "FATAL"),)))
     reader.read("x" * 100)
     reader.read("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n", midline=True)
     assert reader.fact("loss") == MetricFact(2.0, 40)
-    assert reader.emitted(events.LogMatched) == []
+    assert reader.matched() == []
     reader.read("step: 41 loss: 3.0 FATAL\n")
     (matched,) = reader.emitted(events.LogMatched)
     assert matched.offset == 100 + len("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n")
 
 
-def test_large_sessions_keep_shorter_curves() -> None:
-    assert (count_points(10), count_points(2_000), count_points(10_000)) == (
-        512,
-        200,
-        40,
-    )
+def test_the_first_step_of_an_attempt_is_known() -> None:
+    reader = Reader()
+    reader.read("step: 8001/10000 loss: 2.0\nstep: 8500/10000 loss: 1.9\n")
+    assert (reader.live().first_step, reader.live().step) == (8001, 8500)
 
 
 def test_what_is_kept_of_a_job_is_bounded() -> None:
     """At ten thousand jobs of five metrics: a quarter of a gigabyte in all."""
+    points = [count_points(jobs) for jobs in (10, 2_000, 10_000)]
+    assert points == [512, 200, 40]
     lines = "".join(
         f"step {n}/9999 | loss: {3 - n / 1e4:.4f} | lr: 1e-3 | grad norm: {n % 13 / 10}"
         f" | tokens/s: {4000 + n % 100} | val loss: 2.5\n"
@@ -178,19 +194,19 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
         track = reader.telemetry.find_run(reader.context.job("a"))
         track.curve_points = count_points(10_000)
         reader.read(lines)
-    views = [reader.telemetry.build_live("a") for reader in readers]
+    views = [reader.live() for reader in readers]
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert all(view is not None and len(view.metrics) == 5 for view in views)
+    assert all(len(view.metrics) == 5 for view in views)
     assert used / len(readers) < 60_000
 
 
 # ------------------------------------------------------------------- stored patterns
 STORED = Monitoring(
     log_events=(
-        LogEvent(name="old", pattern="a(?=b)", pattern_type="regex"),
-        LogEvent(name="still", pattern=r"(a)\1", pattern_type="inactivity"),
-        LogEvent(name="good", pattern="ab", pattern_type="regex"),
+        finds("old", "a(?=b)"),
+        replace(finds("still", r"(a)\1"), pattern_type="inactivity"),
+        finds("good", "ab"),
     ),
     metrics=(
         MetricPattern(name="odd", pattern=r"odd (\d+)\Z"),
@@ -199,37 +215,24 @@ STORED = Monitoring(
 )
 
 
-def test_stored_patterns_that_re2_lacks_are_off_and_the_others_go_on() -> None:
-    reader = Reader(STORED)
-    reader.read("ab\nodd 1\neven 2\n")
-    matched = reader.emitted(events.LogMatched)
-    assert [event.rule for event in matched] == ["good"]
-    assert reader.fact("odd") is None
-    even = reader.fact("even")
-    assert isinstance(even, MetricFact)
-    assert even.value == 2.0
-
-
-def test_each_rule_that_is_off_is_warned_of_once_for_good() -> None:
+def test_stored_patterns_that_re2_lacks_are_off_and_told_of_once_for_good() -> None:
     reader = Reader(STORED)
     for _ in range(2):
-        reader.read("ab\n")
+        reader.read("ab\nodd 1\neven 2\n")
         reader.telemetry.watch_stalls(reader.context)
-    raised = [
-        event.why.arg("problem") for event in reader.emitted(events.WarningRaised)
-    ]
-    assert [str(problem).split(":")[0] for problem in raised] == [
-        "rule old",
-        "rule still",
-        "metric odd",
-    ]
-    assert "put what counts into a group" in str(raised[0])
+    assert reader.matched() == ["good", "good"]
+    assert reader.fact("odd") is None
+    assert reader.live().metrics == {"even": 2.0}
+    raised = reader.emitted(events.WarningRaised)
+    problems = [str(event.why.arg("problem")) for event in raised]
+    refused = [one.split(":")[0] for one in problems]
+    assert refused == ["rule old", "rule still", "metric odd"]
+    assert "put what counts into a group" in problems[0]
 
 
 def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
     def limit(pattern: str) -> int:
-        rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
-        reader = Reader(Monitoring(log_events=(rule,)))
+        reader = Reader(Monitoring(log_events=(finds("r", pattern),)))
         return reader.telemetry.make_cursor(reader.context.job("a"), final=False).limit
 
     assert limit("error") == LOG_CHUNK
@@ -237,62 +240,134 @@ def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
 
 
 # ------------------------------------------------------------------------- results
-EVALUATION = (
-    "held-out loss: 1.576000 | bits per byte: 2.2737\n"
-    "baseline loss: 1.621000 | bits per byte: 2.3386\n"
-)
-
-
-def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | None:
-    spec = ResultSpec(
-        metric=metric,
-        mode="min" if mode == "min" else "max" if mode == "max" else "last",
-    )
-    reader = Reader(Monitoring(result=spec))
-    reader.read(text)
-    reader.telemetry.finish_run(reader.context, "a")
-    (noted,) = reader.emitted(events.MetricsNoted)
-    live = reader.telemetry.build_live("a").result
-    assert noted.result == live
-    return live
-
-
-def test_a_stage_names_its_result() -> None:
-    assert result_of(EVALUATION, metric="Held-out loss") == 1.576
+HELD_OUT = "held-out loss: 1.57 | bits per byte: 2.2\nbaseline loss: 1.62 | bits: 2.3\n"
+ACC = "step: 1 acc_loss: 3\nstep: 2 acc_loss: 1\nstep: 3 acc_loss: 2\n"
 
 
 @pytest.mark.parametrize(
-    ("mode", "result"), [("min", 1.0), ("max", 3.0), ("last", 2.0)]
+    ("spec", "text", "result"),
+    [
+        (ResultSpec(metric="Held-out loss"), HELD_OUT, 1.57),
+        (ResultSpec(metric="acc_loss", mode="min"), ACC, 1.0),
+        (ResultSpec(metric="acc_loss", mode="max"), ACC, 3.0),
+        (ResultSpec(metric="acc_loss", mode="last"), ACC, 2.0),
+        (ResultSpec(), "step: 1 loss: 3\nstep: 2 loss: 2 | aux loss: 9\n", 2.0),
+        (ResultSpec(metric="accuracy"), "step: 1 loss: 3\n", None),
+    ],
 )
-def test_a_result_is_the_lowest_the_highest_or_the_last(
-    mode: str, result: float
+def test_a_result_is_the_named_metric_or_the_newest_loss(
+    spec: ResultSpec, text: str, result: float | None
 ) -> None:
-    text = "step: 1 acc_loss: 3\nstep: 2 acc_loss: 1\nstep: 3 acc_loss: 2\n"
-    assert result_of(text, metric="acc_loss", mode=mode) == result
+    # Where the stage's own metric is not told the loss counts.
+    for loss in ("", "perplexity"):
+        reader = Reader(Monitoring(result=spec, **({"loss": loss} if loss else {})))
+        reader.read(text)
+        (noted,) = reader.finish()
+        assert noted.result == reader.live().result == result
 
 
-def test_without_a_name_the_result_is_the_newest_loss() -> None:
-    assert result_of("step: 1 loss: 3\nstep: 2 loss: 2 | aux loss: 9\n") == 2.0
+# ---------------------------------------------------------------------------- pace
+FOLLOWED = (0.0, (), 0)
+Look = tuple[float, tuple[int, ...], int]
 
 
-def test_where_the_stage_s_own_metric_is_not_told_the_result_is_the_loss() -> None:
-    reader = Reader(Monitoring(loss="perplexity"))
-    reader.read("step: 1 loss: 3\n")
-    assert reader.telemetry.build_live("a").result == 3.0
+@pytest.mark.parametrize(
+    ("looks", "rate"),
+    [
+        ([(0, (100, 46_000), 0), (1, (46_010,), 0)], None),
+        (
+            [
+                (0, (100, 46_000), 0),
+                *((5, (step,), 0) for step in range(46_010, 46_060, 10)),
+            ],
+            2.0,
+        ),
+        (
+            [
+                (0, (100, 20_000), 2 * LOG_CHUNK),
+                (1, (20_010, 40_000), LOG_CHUNK),
+                (1, (46_000,), 0),
+                (1, (46_010,), 0),
+            ],
+            None,
+        ),
+        (
+            [
+                *(FOLLOWED, (1, (10,), 0)),
+                (1_000, (2_000,), 2 * LOG_CHUNK),
+                (1, (8_000,), LOG_CHUNK),
+                (1, (10_030,), 0),
+            ],
+            10.0,
+        ),
+        ([FOLLOWED, (5, (10,), 0), (5, (20,), 0)], 2.0),
+        ([FOLLOWED, (5, (10,), 7), (5, (20,), 7)], 2.0),
+    ],
+    ids=[
+        "a log that lay there whole",
+        "what comes after it",
+        "a backlog of several reads",
+        "an engine that fell behind, from end to end",
+        "followed from its beginning",
+        "half a line at the end is no backlog",
+    ],
+)
+@pytest.mark.parametrize("of", [LOG, ROWS])
+def test_the_pace_is_that_of_what_was_read_as_it_was_written(
+    of: str, looks: list[Look], rate: float | None
+) -> None:
+    reader = Reader(Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),)))
+    found = LogRead(
+        job="a", attempt=1, run=0, chunk=None, source="?", found=(FoundFile(ROWS),)
+    )
+    reader.telemetry.read(reader.context, found)
+    row = "step {} loss 2.0\n" if of == LOG else '{{"step": {}, "loss": 2.0}}\n'
+    for seconds, steps, left in looks:
+        reader.go_on(seconds)
+        reader.read("".join(map(row.format, steps)), of=of, left=left)
+    assert reader.live().rate == (rate if rate is None else pytest.approx(rate))
 
 
-def test_a_result_that_is_named_and_not_told_is_none() -> None:
-    assert result_of("step: 1 loss: 3\n", metric="accuracy") is None
+# ------------------------------------------------------------------- rules of one's own
+OWN = Monitoring(
+    log_events=(finds("own", "shared"),),
+    state_events=(on_end("crash", Restart()),),
+    anomalies=Anomalies(nan="warn"),
+    progress=Progress(metric="epoch"),
+)
+COMMON = Monitoring(log_events=(finds("common", "shared"),))
 
 
-def test_a_flat_loss_is_no_warning_unless_it_is_asked_for() -> None:
-    reader = Reader()
-    reader.read("".join(f"step: {at}/1000 loss: 2.0\n" for at in range(1, 999)))
-    assert reader.context.state.warnings == {}
+def both() -> Reader:
+    """The second of two jobs has rules of its own."""
+    return Reader(COMMON, job("a"), job("b", 1, rules="r"), rule_sets={"r": OWN})
 
 
-def test_the_first_step_of_an_attempt_is_known() -> None:
-    reader = Reader()
-    reader.read("step: 8001/10000 loss: 2.0\nstep: 8500/10000 loss: 1.9\n")
-    live = reader.telemetry.build_live("a")
-    assert (live.first_step, live.step) == (8001, 8500)
+def test_jobs_with_different_rules_are_read_by_one_reader_of_logs() -> None:
+    reader = both()
+    for name in "abab":
+        reader.read("shared\n", name)
+    assert reader.matched() == ["common", "own", "common", "own"]
+    reader.read("step: 900 loss: 1.0\n", "b")
+    live = reader.live("b")  # progress counts in epochs
+    assert (live.step, live.metrics["loss"]) == (None, 1.0)
+
+
+def test_a_nan_and_an_end_are_answered_by_the_rules_of_the_job() -> None:
+    reader = both()
+    for name, spared in (("a", False), ("b", True)):
+        reader.read("step 1 loss: nan\n", name)
+        attempt = reader.context.job(name).attempts[0]
+        assert (attempt.cancel_cause is None) is spared
+    reader = both()
+    for name, state in (("a", "FAILED"), ("b", "RETRYING")):
+        end_attempt(reader.context, ended(name))
+        assert reader.context.job(name).state == state
+
+
+def test_rules_are_those_of_the_plan_that_a_job_came_with() -> None:
+    state = both().state
+    assert rules_of(state, job("a", own_rules=OWN)) is OWN  # planned anew
+    state.plan = plan(job("c", 2))
+    assert rules_of(state, state.jobs["b"].spec) is OWN
+    assert rules_of(state, state.jobs["a"].spec) == NONE
