@@ -5,11 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from tests.engine.bench import Bench
 from tests.support.fake_script import RunScript, Write
+from tests.support.sim_world import Logs
 
 OK = RunScript(seconds=5.0)
 CRASH = RunScript(seconds=2.0, exit_code=1)
@@ -60,3 +65,24 @@ def on_save(*actions: Action, once: bool = False) -> Monitoring:
     pattern = r"saved (?P<n>\d+) to (?P<path>\S+)"
     saved = finds("saved", pattern, *actions, iteration="n", checkpoint_path="path")
     return Monitoring(log_events=(replace(saved, match_once=once),))
+
+
+def replace_text(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, path: str, data: bytes
+) -> None:
+    """A file begins anew with another text, as the next look at it finds out."""
+    original, is_found = Logs.read, list[bool]()
+
+    def read(logs: Logs, at: LogCursor) -> LogChunk | None:
+        if at.path != path or is_found:
+            return original(logs, at)
+        is_found.append(True)
+        chunk = original(logs, replace(at, offset=0))
+        assert chunk is not None
+        return replace(chunk, reset=True)
+
+    monkeypatch.setattr(Logs, "read", read)
+    bench.files.data[path] = data
+    bench.files.watcher((path,))
+    bench.run(5)
+    assert is_found

@@ -1,0 +1,338 @@
+"""Logs of whole runs: read again or begun anew they tell nothing twice and miss none,
+those that cannot be read end nobody, and rules over their silence count lived time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Cancel
+from autoexp_tui.conditions.values import MetricIs
+from autoexp_tui.engine import log_poller
+from autoexp_tui.engine.ports import LogCursor
+from autoexp_tui.events import events
+from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.snapshot import Live
+from tests.engine.bench import Bench, alone
+from tests.engine.parts import finds, on_end, replace_text, says, writes
+from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
+from tests.support.sim_world import Logs
+
+# --------------------------------------------------------------- read again, begun anew
+QUICK = Anomalies(min_points=2, flat_share=0.05, divergence="off", nan="warn")
+NOTE = Log(message="{name}: {line}")
+EVERY = finds("every", "E", NOTE)
+BOTH = Monitoring(log_events=(EVERY, replace(EVERY, name="once", match_once=True)))
+FLAT = [f"step: {n} loss: 2.0" for n in range(1, 11)]
+FALLS = [f"step: {n} loss: {1.9 - (n - 11) / 10:.4f}" for n in range(11, 21)]
+RAISED, CLEARED = events.WarningRaised, events.WarningCleared
+
+
+def running(*lines: Write, rules: Monitoring) -> Bench:
+    return alone(writes(*lines, seconds=1e6), rules=rules, progress_total=100)
+
+
+def told(bench: Bench) -> list[type]:
+    """Warnings raised and cleared, oldest first."""
+    kinds = (type(record.event) for record in bench.world.session.records)
+    return [kind for kind in kinds if kind in (RAISED, CLEARED)]
+
+
+@pytest.mark.parametrize("falls_at", [5.0, 50.0])
+def test_an_episode_is_told_and_cleared_once_whatever_engine_goes_on(
+    falls_at: float,
+) -> None:
+    lines = (says(1.0, *FLAT), says(falls_at, *FALLS))
+    bench = running(*lines, rules=Monitoring(anomalies=QUICK))
+    bench.run(20)
+    passed = [RAISED, CLEARED] if falls_at < 20 else [RAISED]
+    for _ in range(3):
+        bench.start()
+        bench.run(5)
+        assert told(bench) == passed
+    bench.run(20)
+    assert told(bench) == [RAISED, CLEARED]
+
+
+def test_what_came_while_no_engine_lived_is_told() -> None:
+    lines = (says(1.0, *FLAT[:3]), says(50.0, "step: 4 loss: nan"))
+    bench = running(*lines, rules=Monitoring(anomalies=QUICK))
+    bench.run(20)
+    bench.clock.advance(60.0)
+    bench.executor.settle()
+    bench.start()
+    bench.run(5)
+    assert told(bench) == [RAISED]
+
+
+def test_a_nan_kills_once_however_often_its_log_is_read() -> None:
+    bench = running(says(1.0, "step: 4 loss: nan"), rules=Monitoring())
+    bench.reach(a="FAILED")
+    bench.start()
+    bench.run(20)
+    assert told(bench) == [RAISED]
+
+
+def matched(bench: Bench, engines: int = 2) -> list[str]:
+    """The lines that were matched, after further engines read the log anew."""
+    for _ in range(engines):
+        bench.start()
+        bench.run(5)
+    return [event.line for event in bench.happened(events.LogMatched)]
+
+
+def test_a_log_begun_anew_is_judged_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rules = replace(BOTH, anomalies=QUICK)
+    falls = (f"step: {n} loss: {2 - n / 100}" for n in range(1, 31))
+    bench = running(says(1.0, "E one", *falls), rules=rules)
+    bench.run(30)
+    path = bench.job("a").attempts[-1].log_path
+    replace_text(bench, monkeypatch, path, b"E two\nE three\nstep: 31 loss: nan\n")
+    assert matched(bench) == ["E one", "E one", "E two", "E three"]
+    assert told(bench) == [RAISED]
+
+
+def test_a_log_with_many_matches_is_read_again_and_none_is_told_twice() -> None:
+    lines = [f"E {n}" for n in range(200)]
+    bench = running(says(1.0, *lines), says(60.0, "E new"), rules=BOTH)
+    bench.run(5)
+    (kept,) = bench.engine.state.matches.values()
+    assert set(kept.marks) == {"every", "once"}
+    for count, seconds in ((200 + 1, 5), (201 + 1, 60)):
+        matched(bench)
+        bench.run(seconds)
+        matches = bench.happened(events.LogMatched)
+        assert sum(match.count for match in matches) == count
+
+
+def test_each_attempt_is_matched_for_itself_and_nothing_kept_when_it_ended() -> None:
+    crash = writes(says(1.0, "E one"), seconds=3.0, exit_code=1)
+    rules = replace(BOTH, state_events=(on_end("crash", Restart()),))
+    bench = alone(crash, replace(crash, seconds=30.0, exit_code=0), rules=rules)
+    bench.until(lambda: len(matched(bench, 0)) == 4)
+    assert matched(bench) == ["E one"] * 4
+    bench.reach(a="COMPLETED")
+    assert bench.engine.state.matches == {}
+    assert matched(bench) == ["E one"] * 4
+
+
+# ------------------------------------------------------------------- of runs that ended
+JOBS, NEWEST = 12, 4
+STEPS = says(1.0, *(f"step: {n} loss: {9.0 - n / 10}" for n in range(1, 41)))
+RUN = writes(STEPS, seconds=5.0)
+
+
+def campaign(*late: Any, **others: list[list[RunScript]]) -> Bench:
+    """One job after the other, all to their ends; a new engine would read the newest
+    four again."""
+    names = [f"j{n:02d}" for n in range(JOBS)]
+    specs = [*(job(name, n) for n, name in enumerate(names)), *late]
+    scripts = {spec.name: [[RUN]] for spec in specs} | others
+    rules = Monitoring(log_events=(finds("step", "step"),))
+    bench = Bench(plan(*specs, monitoring=rules), scripts, slots=1)
+    bench.ends(9e3)
+    bench.run(5)
+    return bench
+
+
+def curves(bench: Bench) -> dict[str, Live]:
+    """The jobs that have any."""
+    snapshot = bench.snapshots[-1]
+    pairs = zip(snapshot.jobs, snapshot.live, strict=True)
+    return {job.name: live for job, live in pairs if live and live.curves}
+
+
+def test_a_new_engine_reads_the_newest_again_and_tells_nothing_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_poller, "MOST_REREAD", NEWEST)
+    bench = campaign()
+    assert len(curves(bench)) == JOBS
+    before = len(bench.world.session.records)
+    whole = curves(bench)["j11"].curves["loss"]
+    bench.start()
+    bench.run(20)
+    assert len(curves(bench)) == NEWEST
+    again = curves(bench)["j11"].curves["loss"]
+    assert (again.steps, again.values) == (whole.steps, whole.values)
+    assert len(bench.world.session.records) == before + 1  # that it started
+
+
+def test_what_a_run_that_ended_long_ago_said_counts_until_its_job_runs_again() -> None:
+    early = MetricIs(name="loss", job="j00", op="<", value=6.0)
+    crash = replace(RUN, exit_code=1)
+    again = writes(says(1.0, "step: 7 loss: 1.0"), seconds=1e6)
+    late = job("late", JOBS, start_conditions=(early,))
+    bench = campaign(late, j00=[[crash], [again]])
+    assert bench.state("late") == "COMPLETED"
+    bench.resubmit("j00")
+    bench.reach(j00="RUNNING")
+    bench.run(10)
+    assert curves(bench)["j00"].curves["loss"].steps == (1, 2, 3, 4, 5, 6, 7)
+
+
+# ------------------------------------------------------------------ that cannot be read
+@pytest.fixture
+def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Jobs whose logs may not be read; change it at will."""
+    names: set[str] = set()
+    original = Logs.read
+
+    def read(self: Logs, at: LogCursor) -> object:
+        if at.job in names:
+            raise PermissionError(13, "Permission denied", "/logs/x")
+        return original(self, at)
+
+    monkeypatch.setattr(Logs, "read", read)
+    return names
+
+
+def stepping(seconds: float = 1e6, **ends: Any) -> Bench:
+    steps = (says(float(n), f"step {n} loss 2.5") for n in range(1, 200))
+    return alone(writes(*steps, seconds=seconds, **ends))
+
+
+def test_a_log_that_is_forbidden_for_a_while_is_read_on_without_a_word(
+    forbidden: set[str],
+) -> None:
+    one = stepping()
+    one.run(10)
+    forbidden.add("a")
+    one.run(30)
+    assert one.warned() == []
+    forbidden.clear()
+    one.run(20)
+    assert (one.live().step or 0) >= 55
+    assert len(one.live().curves["loss"].steps) == one.live().step
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_one_that_is_forbidden_for_long_is_warned_of_until_it_can_be_read(
+    forbidden: set[str], anew: bool
+) -> None:
+    one = stepping()
+    forbidden.add("a")
+    one.run(100)
+    why, log = one.warning().why, one.job("a").attempts[-1].log_path
+    assert why.code == "log_unreadable"
+    assert why.arg("error") == f"{log}: Permission denied"
+    forbidden.clear()
+    if anew:
+        one.start()
+    one.run(20)
+    assert one.warned() == []
+
+
+def test_the_end_of_a_run_waits_for_its_log_and_then_goes_without(
+    forbidden: set[str],
+) -> None:
+    one = stepping(seconds=20.0, exit_code=1)
+    one.run(10)
+    forbidden.add("a")
+    one.run(25)
+    assert one.state("a") == "RUNNING"
+    assert one.engine.next_wake() > 0  # it costs no more than its polls
+    one.reach(60, a="FAILED")
+    assert "could not be read" in one.job("a").attempts[-1].evidence
+
+
+def test_a_log_that_can_be_read_again_in_time_is_read_to_its_end(
+    forbidden: set[str],
+) -> None:
+    one = stepping(seconds=20.0)
+    one.run(10)
+    forbidden.add("a")
+    one.run(20)
+    forbidden.clear()
+    one.reach(60, a="COMPLETED")
+    noted = one.job("a").noted
+    assert noted is not None
+    assert noted.step >= 19
+
+
+# --------------------------------------------------------------- silence and standstill
+SILENT = LogEvent(
+    name="silent", pattern_type="inactivity", after_seconds=30.0, actions=(NOTE,)
+)
+NO_STEP = replace(SILENT, name="steps", pattern_type="progress")
+
+
+def step(at: float, number: int) -> Write:
+    return says(at, f"iteration {number}/1000 | lm loss: 2.5")
+
+
+HANGS = writes(step(1.0, 10), step(2.0, 20))
+NOISY = writes(step(1.0, 10), *(says(n * 5.0, "noise") for n in range(1, 99)))
+
+
+def quiet(script: RunScript, *rules: LogEvent, **others: Any) -> Bench:
+    given = Monitoring(log_events=rules, **others)
+    return alone(script, rules=given, stage="train")
+
+
+def test_a_growing_log_does_not_hide_that_the_counter_stands() -> None:
+    one = quiet(NOISY, SILENT, NO_STEP)
+    one.run(60)
+    assert one.logged() == ["a: no step after 10 for 30 s"]
+    one = quiet(NOISY, replace(NO_STEP, actions=(Cancel(cause="stall"),)))
+    one.reach(100, a="FAILED")
+    assert one.cause("a") == "stall"
+
+
+def test_another_engine_repeats_nothing_and_counts_from_its_first_look() -> None:
+    one = quiet(HANGS, SILENT, NO_STEP)
+    one.run(25)
+    one.clock.advance(3600.0)  # nobody lived meanwhile
+    one.start()
+    one.run(25)
+    assert one.logged() == []
+    one.run(20)
+    told = one.logged()
+    assert len(told) == 2
+    one.start()
+    one.run(120)
+    assert one.logged() == told
+
+
+@pytest.mark.parametrize("seconds", [100.0, 3600.0])
+def test_a_jump_of_the_clock_is_no_silence_and_no_stall(seconds: float) -> None:
+    rules = [replace(rule, after_seconds=60.0) for rule in (SILENT, NO_STEP)]
+    stalled = (StateEvent(name="stalled", state="stall"),)
+    script = writes(step(1.0, 10))
+    one = quiet(script, *rules, stall_after_seconds=60.0, state_events=stalled)
+    one.run(30)
+    one.clock.advance(seconds)  # the machine slept
+    one.run(45)
+    assert (one.logged(), one.warned(), one.state("a")) == ([], [], "RUNNING")
+
+
+def test_a_match_once_rule_fires_once_a_run() -> None:
+    lines = (says(1.0, "up"), says(60.0, "again"), says(120.0, "and again"))
+    one = quiet(writes(*lines), replace(SILENT, match_once=True))
+    one.run(200)
+    assert len(one.logged()) == 1
+
+
+def test_a_requeued_run_counts_anew() -> None:
+    requeued = RunScript(seconds=25.0, ends="requeue")
+    waits = RunScript(seconds=500.0, begin_delay=60.0)
+    rules = Monitoring(log_events=(SILENT,))
+    one = Bench(plan(job("a"), monitoring=rules), {"a": [[requeued, waits]]})
+    one.run(110)
+    assert (one.job("a").attempts[-1].run, one.logged()) == (1, [])
+    one.run(20)
+    assert one.logged() == ["a: no new output for 30 s"]
+
+
+def test_a_stall_rule_of_another_stage_ends_nothing() -> None:
+    other = StateEvent(name="s", state="stall", stages=("cooldown",))
+    one = quiet(HANGS, stall_after_seconds=30.0, state_events=(other,))
+    one.run(60)
+    assert (one.state("a"), one.warned()) == ("RUNNING", ["stall"])
