@@ -259,8 +259,8 @@ def test_a_result_is_the_named_metric_or_the_newest_loss(
     spec: ResultSpec, text: str, result: float | None
 ) -> None:
     # Where the stage's own metric is not told the loss counts.
-    for loss in ("", "perplexity"):
-        reader = Reader(Monitoring(result=spec, **({"loss": loss} if loss else {})))
+    for rules in (NONE, Monitoring(loss="perplexity")):
+        reader = Reader(replace(rules, result=spec))
         reader.read(text)
         (noted,) = reader.finish()
         assert noted.result == reader.live().result == result
