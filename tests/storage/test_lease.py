@@ -32,6 +32,7 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.journal_contract import Writer
 
+from .disk_session import failing
 from .races import Leased, race_once
 
 ME = Identity.get_own()
@@ -99,31 +100,32 @@ def test_a_dead_engine_of_this_host_is_followed_and_frees_nothing(
     record = (session.lease / "1.json").read_bytes()
     assert Identity.from_json(json.loads(record)) == former
     assert (held.epoch, json.loads(record)["epoch"], held.is_held()) == (1, 1, True)
-    assert take(session, me).epoch == 2
+    heir = take(session, me)
+    assert (heir.epoch, held.is_held()) == (2, False)
     assert (session.lease / "1.json").read_bytes() == record
-    assert not held.is_held()
     held.release()
     with pytest.raises(SessionOwned):
         take(session, me)
+    for _ in range(2):
+        heir.release()
+    assert take(session, ELSEWHERE).epoch == 3  # a released one is free at once
 
 
-def test_a_released_lease_is_free_at_once_wherever_it_was(session: SessionDir) -> None:
-    held = take(session, ELSEWHERE)
-    held.release()
-    held.release()
-    assert take(session).epoch == 2
-
-
-HEARTBEATS: dict[str, tuple[Callable[[SessionDir], object], bool]] = {
-    "a successor": (lambda session: take(session), False),
-    "its file is gone": (lambda session: (session.lease / "1.json").unlink(), False),
-    "the session is gone": (lambda session: session.path.rename("gone"), True),
-}
-
-
-@pytest.mark.parametrize("what", HEARTBEATS)
+@pytest.mark.parametrize(
+    ("change", "still"),
+    [
+        (take, False),
+        (lambda session: (session.lease / "1.json").unlink(), False),
+        (lambda session: session.path.rename("gone"), True),
+    ],
+    ids=["a successor", "its file is gone", "the session is gone"],
+)
 def test_a_heartbeat_says_when_the_lease_is_another_s(
-    session: SessionDir, monkeypatch: pytest.MonkeyPatch, what: str
+    session: SessionDir,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[SessionDir], object],
+    *,
+    still: bool,
 ) -> None:
     monkeypatch.chdir(session.path.parent)
     held = take(session, DEAD)
@@ -131,23 +133,10 @@ def test_a_heartbeat_says_when_the_lease_is_another_s(
     assert held.heartbeat()
     assert (session.lease / "1.json").stat().st_mtime > 1000
     with monkeypatch.context() as broken:
-
-        def stale(*_args: object) -> None:
-            raise OSError("stale file handle")
-
-        broken.setattr(os, "utime", stale)
+        broken.setattr(os, "utime", failing(errno.ESTALE))
         assert held.heartbeat()  # no loss
-    change, still = HEARTBEATS[what]
     change(session)
     assert held.heartbeat() is still
-
-
-def test_epochs_are_numbers_not_words(session: SessionDir) -> None:
-    for stem in ["9", "10", "2", "x", "1000000000", "011"]:
-        (session.lease / f"{stem}.json").touch()
-    for name in ("11.released", ".tmp.json"):
-        (session.lease / name).touch()
-    assert find_highest_epoch(session) == 10
 
 
 UNREADABLE = {
@@ -178,6 +167,10 @@ def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
 def test_an_engine_from_the_future_is_followed_up_to_the_last_number(
     session: SessionDir,
 ) -> None:
+    for name in ("9", "10", "2", "x", "1000000000", "011", ".tmp"):
+        (session.lease / f"{name}.json").touch()
+    (session.lease / "11.released").touch()
+    assert find_highest_epoch(session) == 10  # numbers, not words
     leave(session, 900_000, DEAD)
     store = Leased(session.path, take(session))
     records = Writer(store).begin()
@@ -191,11 +184,8 @@ def test_an_engine_from_the_future_is_followed_up_to_the_last_number(
 def test_a_disk_that_takes_no_lease_is_an_error_with_a_remedy(
     session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_args: object, **_named: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
     with monkeypatch.context() as broken:
-        broken.setattr("autoexp_tui.storage.atomic.os.open", refuse)
+        broken.setattr("autoexp_tui.storage.atomic.os.open", failing(errno.EROFS))
         with pytest.raises(EnvironmentFailed, match="read-only"):
             take(session)
     assert find_highest_epoch(session) == 0
@@ -252,6 +242,9 @@ def test_an_engine_elsewhere_is_free_when_its_heartbeat_stood_still_as_long_as_i
     assert (watch.take(), watch.look()) == (0, Alive.UNKNOWN)
     watch.clock.advance(1)
     assert (watch.look(), watch.take()) == (Alive.NO, 2)
+    successor = watch.watch.find_holder()
+    assert successor is not None
+    assert (successor.epoch, successor.stale_seconds) == (2, seconds)  # says the same
 
 
 def test_an_engine_elsewhere_lives_as_long_as_its_heartbeat_is_seen_moving(
@@ -270,16 +263,6 @@ def test_an_engine_elsewhere_lives_as_long_as_its_heartbeat_is_seen_moving(
     with pytest.raises(SessionOwned):  # who has not watched it
         take(session)
     assert take_lease(session, watch.clock, watch=watch.watch).epoch == 2
-
-
-def test_a_successor_says_of_its_heartbeat_what_the_first_engine_said(
-    session: SessionDir, clock: ManualClock
-) -> None:
-    take_lease(session, clock, me=ELSEWHERE, stale_seconds=7200.0)
-    take_lease(session, clock, me=ME, wait=7300, pause=clock.advance)
-    holder = LeaseWatch(session).find_holder()
-    assert holder is not None
-    assert (holder.epoch, holder.stale_seconds) == (2, 7200.0)
 
 
 @pytest.mark.parametrize("said", ["5", "NaN", '"soon"', "null"])
@@ -328,21 +311,16 @@ def answer(process: subprocess.Popen[str], told: str = "") -> str:
 def test_a_killed_engine_is_followed_at_once(
     session: SessionDir, holder: subprocess.Popen[str]
 ) -> None:
+    holder.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+    with pytest.raises(SessionOwned, match=f"`kill -CONT {holder.pid}` wakes it"):
+        take(session)
     holder.kill()
     os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)  # nobody has reaped it
     start = time.monotonic()
     Writer(Leased(session.path, take_lease(session, SystemClock()))).begin()
     assert time.monotonic() - start < 1.0
     assert isinstance(list(read_session(session))[-1].event, EngineStarted)
-
-
-def test_of_a_stopped_engine_it_is_told_what_wakes_it(
-    session: SessionDir, holder: subprocess.Popen[str]
-) -> None:
-    holder.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
-    with pytest.raises(SessionOwned, match=f"`kill -CONT {holder.pid}` wakes it"):
-        take(session)
 
 
 def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
@@ -360,21 +338,12 @@ def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
     assert [getattr(record.event, "text", "") for record in before][2] == "counts"
 
 
-@pytest.mark.parametrize(
-    ("process", "alive"),
-    [
-        (ME, Alive.YES),
-        (DEAD, Alive.NO),
-        (replace(ME, pid=2**22 + 1), Alive.NO),
-        (replace(ME, boot="b2", machine=""), Alive.UNKNOWN),
-    ],
-    ids=["this", "a reused pid", "a pid of nobody", "a host of the same name"],
-)
-def test_a_process_is_told_apart(process: Identity, alive: Alive) -> None:
-    assert process.check_alive(ME) is alive
-
-
-@pytest.mark.parametrize("tree", [{}, {"pid": "x"}, {**ME.as_json(), "pid": None}])
-def test_what_is_no_identity_is_refused(tree: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match="identity"):
-        Identity.from_json(tree)
+def test_a_process_is_told_apart() -> None:
+    assert ME.check_alive(ME) is Alive.YES
+    assert DEAD.check_alive(ME) is Alive.NO  # its pid is another's now
+    assert replace(ME, pid=2**22 + 1).check_alive(ME) is Alive.NO
+    namesake = replace(ME, boot="b2", machine="")
+    assert namesake.check_alive(ME) is Alive.UNKNOWN
+    for tree in ({}, {"pid": "x"}, {**ME.as_json(), "pid": None}):
+        with pytest.raises(ValueError, match="identity"):
+            Identity.from_json(tree)

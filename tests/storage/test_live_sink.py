@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import os
 import threading
@@ -39,7 +38,7 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import job, plan
 from tests.support.journal_contract import Writer, message
 
-from .disk_session import DiskStore
+from .disk_session import DiskStore, failing
 
 
 class StillSink(FileLiveSink):
@@ -102,11 +101,8 @@ def test_who_watches_gets_the_volatile_side_and_at_once(
 def test_at_most_two_are_written_in_a_second_and_a_full_disk_costs_one(
     sink: StillSink, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_args: object) -> int:
-        raise OSError(errno.ENOSPC, "full")
-
     with monkeypatch.context() as broken:
-        broken.setattr(os, "pwrite", full)
+        broken.setattr(os, "pwrite", failing())
         sink.publish(snapshot())
         assert not sink.write_due()
     clock.advance(WRITE_SECONDS)
@@ -168,22 +164,17 @@ def test_a_viewer_stays_while_it_beats_and_is_gone_when_it_stops_or_leaves(
     assert not viewer.beat()  # cannot write, and knows
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"seq":1,"new_field":2}'])
 def test_detail_that_does_not_read_is_not_there(
-    session: SessionDir, data: bytes
-) -> None:
-    session.live.write_bytes(data)
-    assert LiveReader(session).read() is None
-
-
-def test_a_disk_that_fails_means_no_detail(
     session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_path: Path) -> bytes:
+    for data in (b"", b"{}", b"\xff", b'{"seq":1,"new_field":2}'):
+        session.live.write_bytes(data)
+        assert LiveReader(session).read() is None
+
+    def refused(_path: Path) -> bytes:
         raise EnvironmentFailed("cannot read")
 
-    session.live.write_bytes(b"{}")
-    monkeypatch.setattr(live_sink, "read_if_there", failing)
+    monkeypatch.setattr(live_sink, "read_if_there", refused)  # a disk that fails
     assert LiveReader(session).read() is None
 
 
@@ -264,13 +255,12 @@ def test_detail_may_be_a_moment_behind_the_news_or_follow_them_from_behind(
     assert eyes.shows() is None
 
 
-def test_a_command_reaches_the_owners_inbox(eyes: Viewer) -> None:
+def test_commands_and_few_beats_leave_a_viewer_and_no_sign_of_life_stays(
+    eyes: Viewer,
+) -> None:
     order = Order(command_id="c1", command=Pause())
     eyes.watcher.leave(order)
     assert list(FileInbox(eyes.store.session).take()) == [order]
-
-
-def test_beats_are_few_and_leaving_takes_the_sign_of_life_away(eyes: Viewer) -> None:
     eyes.watcher.beat()
     (file,) = eyes.store.session.viewers.iterdir()
     os.utime(file, (1, 1))

@@ -6,7 +6,6 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -93,28 +92,22 @@ def test_a_directory_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         read_attempt(str(loop))
 
 
-def test_an_ended_run_has_its_exit(place: Path) -> None:
+def test_an_ended_run_has_its_exit_and_whether_its_command_was_asked_to_end(
+    place: Path,
+) -> None:
     noted = ended(timed_out=True, ending="time limit", note="command not found: x")
     records = write(place, begin_0=begin(), exit_0=noted)
     assert records.exited == replace(ENDED, note="command not found: x")
     assert records.run is not None
     assert (records.run.timed_out, records.run.ending) == (True, "time limit")
-
-
-@pytest.mark.parametrize(
-    ("more", "asked"),
-    [
+    for more, asked in (
         ({"asked": True}, True),
         ({"asked": False}, False),
         ({}, None),  # of an earlier wrapper
         ({"asked": "no"}, None),
-    ],
-)
-def test_an_exit_tells_whether_the_command_was_asked_to_end(
-    place: Path, more: dict[str, Any], *, asked: bool | None
-) -> None:
-    records = write(place, begin_0=begin(), exit_0=ended(**more))
-    assert records.exited == replace(ENDED, asked=asked)
+    ):
+        records = write(place, exit_0=ended(**more))
+        assert records.exited == replace(ENDED, asked=asked)
 
 
 def test_the_newest_run_judges(place: Path) -> None:
@@ -130,15 +123,8 @@ def test_the_newest_run_judges(place: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "{",
-        "null",
-        "[]",
-        "\x00" * 100,
-        "{}",
-        json.dumps(ended(exit_code="0")),
-        json.dumps(ended(exit_code=True)),
-        json.dumps(ended(exit_code=None)),
+        *("", "{", "null", "[]", "\x00" * 100, "{}"),
+        *(json.dumps(ended(exit_code=code)) for code in ("0", True, None)),
         json.dumps(ended(signal=9)),
         json.dumps(ended(ended_at="now")),
         '{"ended_at": NaN, "exit_code": 0}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.session_check import Flaw, check_session, repair_journal
 
+from .disk_session import failing
 from .whole_session import WholeSession, whole
 
 Change = Callable[[WholeSession], object]
@@ -49,8 +51,11 @@ def errors(made: WholeSession) -> list[Flaw]:
     return [flaw for flaw in flaws if flaw.severity == "error"]
 
 
-def only(made: WholeSession) -> Flaw:
+def require_only(made: WholeSession, severity: str, problem: str) -> Flaw:
+    """What is found is one flaw, and this one."""
     (flaw,) = check_session(made.session).flaws
+    assert flaw.severity == severity
+    assert problem in flaw.problem
     return flaw
 
 
@@ -100,16 +105,14 @@ def flip(data: bytes) -> bytes:
     return data[:at] + bytes([data[at] ^ 0b1000]) + data[at + 1 :]
 
 
-def duplicate_line(data: bytes) -> bytes:
-    lines = data.splitlines(keepends=True)
-    return b"".join([*lines[:2], lines[1], *lines[2:]])
-
-
-def interleave(made: WholeSession) -> None:
-    """A record of another engine in the midst of a part."""
-    mine = part(made, 2).read_bytes().splitlines(keepends=True)
-    theirs = part(made, 1).read_bytes().splitlines(keepends=True)
-    part(made, 2).write_bytes(b"".join([mine[0], theirs[-1], *mine[1:]]))
+def mix(made: WholeSession, epoch: int, source: int) -> None:
+    """A record of another engine, or the same one twice, in the midst of a part."""
+    mine, others = (
+        part(made, one).read_bytes().splitlines(keepends=True)
+        for one in (epoch, source)
+    )
+    again = mine[1] if epoch == source else others[-1]
+    part(made, epoch).write_bytes(b"".join([*mine[:2], again, *mine[2:]]))
 
 
 def put_directory(made: WholeSession) -> None:
@@ -131,47 +134,34 @@ def rewrite(old: bytes, new: bytes) -> Change:
 
 
 FIRST, SECOND, LINE = "journal.1.jsonl", "journal.2.jsonl", "journal.2.jsonl, line"
-OTHER_BYTES = "not those that were written"
+OTHER_BYTES, NEXT = "not those that were written", "of epoch 1 stands where record"
 DAMAGE: dict[str, tuple[Change, str, str]] = {
     "a bit in a text": (edit(2, flip), f"{LINE} 4", OTHER_BYTES),
-    "a line twice": (edit(1, duplicate_line), FIRST, "stands where record"),
+    "a line twice": (lambda made: mix(made, 1, 1), FIRST, NEXT),
     "a block of zeros": (
-        edit(1, lambda data: data[:300] + b"\0" * 64 + data[364:]),
-        f"{FIRST}, line",
-        OTHER_BYTES,
-    ),
-    "the writes of two engines": (interleave, SECOND, "of epoch 1 stands where record"),
+        edit(1, lambda d: d[:300] + b"\0" * 64 + d[364:]),
+        f"{FIRST}, line", OTHER_BYTES),
+    "the writes of two engines": (lambda made: mix(made, 2, 1), SECOND, NEXT),
     "a truncated part": (edit(1, lambda d: d[:500]), FIRST, "bytes are missing"),
     "an empty part": (edit(1, lambda _: b""), FIRST, "bytes are missing after byte 0"),
     "a missing part": (
-        lambda made: part(made, 1).unlink(),
-        SECOND,
-        f"'{FIRST}', is missing",
-    ),
-    "CR LF": (edit(2, lambda d: d.replace(b"\n", b"\r\n")), f"{LINE} 1", "ends in CR"),
+        lambda made: part(made, 1).unlink(), SECOND, f"'{FIRST}', is missing"),
+    "CR LF": (
+        edit(2, lambda d: d.replace(b"\n", b"\r\n")), f"{LINE} 1", "ends in CR"),
     "a byte-order mark": (
-        edit(2, lambda data: b"\xef\xbb\xbf" + data),
-        f"{LINE} 1",
-        "byte-order mark",
-    ),
+        edit(2, lambda d: b"\xef\xbb\xbf" + d), f"{LINE} 1", "byte-order mark"),
     "a directory": (put_directory, FIRST, "cannot read the journal"),
     "a record of a newer version": (
         rewrite(b'"v":1,"seq":9', b'"v":2,"seq":9'),
-        LINE,
-        "version 2; this program knows 1",
-    ),
+        LINE, "version 2; this program knows 1"),
     "an event of a newer version": (
         rewrite(b'"type":"MessageLogged"', b'"type":"JobTeleported"'),
-        LINE,
-        "unknown type of event 'JobTeleported'",
-    ),
+        LINE, "unknown type of event 'JobTeleported'"),
     "a field of a newer version": (
         rewrite(b'"text":"loss', b'"mood":1,"text":"loss'),
-        LINE,
-        "mood: Unexpected keyword argument",
-    ),
+        LINE, "mood: Unexpected keyword argument"),
     "a lost plan": (lambda made: made.session.plan.unlink(), "plan.json", "is gone"),
-}
+}  # fmt: skip
 NEWER = [what for what in DAMAGE if "newer version" in what]
 MENDED_OTHERWISE = ("a lost plan", "a directory")
 
@@ -194,10 +184,7 @@ def test_damage_is_named_with_its_place(made: WholeSession, what: str) -> None:
 @pytest.mark.parametrize("goes", ["renamed", "deleted"])
 def test_a_newest_part_that_is_gone_is_an_error(made: WholeSession, goes: str) -> None:
     newest = made.session.journal.resolve()
-    if goes == "renamed":
-        newest.rename(f"{newest}.bak")
-    else:
-        newest.unlink()
+    newest.rename(f"{newest}.bak") if goes == "renamed" else newest.unlink()
     problem = "the part that it leads to is gone"
     assert [flaw.problem for flaw in errors(made)] == [problem]
 
@@ -214,9 +201,7 @@ def test_torn_and_void_bytes_are_only_noted(
     made: WholeSession, epoch: int, tail: bytes, problem: str
 ) -> None:
     edit(epoch, lambda data: data + tail)(made)
-    flaw = only(made)
-    assert flaw.severity == "note"
-    assert problem in flaw.problem
+    require_only(made, "note", problem)
     assert check_session(made.session).is_sound()
 
 
@@ -296,9 +281,7 @@ def test_what_is_odd_about_a_job_that_runs_is_told(
 ) -> None:
     change(running)
     running.leave()
-    flaw = only(running)
-    assert flaw.severity == severity
-    assert problem in flaw.problem
+    require_only(running, severity, problem)
 
 
 def test_records_that_do_not_read_or_of_another_hand_are_named(
@@ -312,10 +295,7 @@ def test_records_that_do_not_read_or_of_another_hand_are_named(
     begun.write_bytes(b"\0\0\0")
     assert str(begun) in [flaw.where for flaw in errors(made)]
 
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(Path, "iterdir", failing(errno.EACCES))
     assert "Permission denied" in [
         flaw.problem.rpartition(": ")[2] for flaw in errors(made)
     ]
@@ -342,9 +322,7 @@ def test_what_is_odd_around_the_journal_is_told(
     problem: str,
 ) -> None:
     change(made.session.path / name)
-    flaw = only(made)
-    assert flaw.severity == severity
-    assert problem in flaw.problem
+    require_only(made, severity, problem)
 
 
 def test_a_disk_that_is_mounted_read_only_is_one_finding(
@@ -361,6 +339,4 @@ def test_a_disk_that_is_mounted_read_only_is_one_finding(
     monkeypatch.setattr(
         os, "access", lambda path, mode: not mode & os.W_OK and may(path, mode)
     )
-    flaw = only(made)
-    assert "read-only" in flaw.problem
-    assert "copy" in flaw.hint
+    assert "copy" in require_only(made, "error", "read-only").hint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +25,8 @@ from autoexp_tui.storage.sessions import (
 from autoexp_tui.storage.user_files import find_user_file, list_places, note_place
 from tests.model.builders import job, plan
 
+from .disk_session import mode
+
 PLAN = plan(job("a"))
 OTHER = replace(PLAN, plan_id="p2")
 SECRET = plan(job("a", env={"HF_TOKEN": "abcdef"}))
@@ -36,10 +37,6 @@ def written(state_dir: Path, session_id: str) -> SessionDir:
     session = create_session(state_dir, lambda _length: session_id)
     session.get_part(1).touch()
     return session
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 # --------------------------------------------------------------------- one is made
@@ -69,22 +66,14 @@ def test_a_new_session_is_private_or_readable_apart_from_what_gives_rights(
     assert {mode(path) & 0o777 for path in made - shown} == {0o700}
 
 
-def test_an_id_that_is_taken_is_passed_over_and_ids_grow(tmp_path: Path) -> None:
+def test_an_id_is_text_and_one_that_is_taken_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "a2aa").mkdir()
     offered = iter(["a2aa", "a2aa", "b2bb"])
     assert create_session(tmp_path, lambda _length: next(offered)).id == "b2bb"
     longer = create_session(tmp_path, lambda length: "a2" + "a" * (length - 2))
     assert longer.id == "a2aaa"
-
-
-def test_an_id_is_never_read_as_anything_but_text() -> None:
     for made in (random_id(4) for _ in range(500)):
         assert (yaml.safe_load(made), len(made)) == (made, 4)
-
-
-def test_a_state_dir_that_cannot_be_made_is_an_error_of_the_environment(
-    tmp_path: Path,
-) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EnvironmentFailed, match="--state-dir") as caught:
         create_session(tmp_path / "file" / "state")
@@ -99,19 +88,15 @@ def test_sessions_are_the_directories_that_an_engine_wrote(
     state, given = tmp_path / "state", Path("state")
     made = written(given, "b2bb")
     written(given, "a2aa")
+    written(tmp_path, "other")
     create_session(given, lambda _length: "c2cc")
     write_manifest(given, PLAN)
     (given / "notes.txt").touch()
     assert [session.id for session in find_sessions(given)] == ["a2aa", "b2bb"]
     assert made.path == find_session([given], "b2bb").path == state / "b2bb"
-
-
-@pytest.mark.parametrize("odd", ["", ".", "..", "../other", "manifests", "/etc"])
-def test_an_odd_id_leads_nowhere(tmp_path: Path, odd: str) -> None:
-    written(tmp_path / "state", "k7f2")
-    written(tmp_path, "other")
-    with pytest.raises(UsageError):
-        find_session([tmp_path / "state"], odd)
+    for odd in ("", ".", "..", "../other", "manifests", "/etc"):  # leads nowhere
+        with pytest.raises(UsageError):
+            find_session([given], odd)
 
 
 def test_an_id_is_looked_for_in_all_places(tmp_path: Path) -> None:
@@ -193,12 +178,9 @@ def test_a_further_plan_leaves_the_first_alone(
     session.plan.write_bytes(session.plan.read_bytes().replace(b'"test"', b'"m"'))
     with pytest.raises(JournalDamaged, match=r"plan\.json.*changed"):
         session.load_plan(first)
-
-
-@pytest.mark.parametrize("sha", ["../../secret", "", "0" * 16])
-def test_a_plan_that_is_not_there_is_refused(tmp_path: Path, sha: str) -> None:
-    with pytest.raises(JournalDamaged):
-        create_session(tmp_path).load_plan(sha)
+    for sha in ("../../secret", "", "0" * 16):  # one that is not there
+        with pytest.raises(JournalDamaged):
+            session.load_plan(sha)
 
 
 def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
@@ -211,23 +193,19 @@ def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
     assert mode(public) == 0o640
     assert decode_plan(public.read_bytes()).jobs[0].env == {"HF_TOKEN": "***"}
     assert session.load_plan(sha) == SECRET
-    session = create_session(tmp_path, share="group")
-    shas = [session.save_plan(PLAN)]
-    assert mode(session.plan) == 0o640
-    private = create_session(tmp_path)
-    shas += [private.save_plan(SECRET)]
-    for place, sha in zip((session, private), shas, strict=True):  # nothing to mask
-        assert not (place.plans / f"{sha}.public.json").exists()
+    whole, private = create_session(tmp_path, share="group"), create_session(tmp_path)
+    for place, made, as_plan in ((whole, PLAN, 0o640), (private, SECRET, 0o600)):
+        sha = place.save_plan(made)
+        assert mode(place.plan) == as_plan
+        assert not (place.plans / f"{sha}.public.json").exists()  # nothing to mask
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{}", b"not json"])
-def test_what_is_no_manifest_is_an_error_of_the_command_line(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_what_is_no_manifest_is_an_error_of_the_command_line(tmp_path: Path) -> None:
     assert get_manifest(tmp_path, "../../x").parent == tmp_path / "manifests"
     path = tmp_path / "m.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"m\.json") as caught:
-        read_manifest(path)
-    assert caught.value.exit_code == 2
+    for content in (None, b"", b"{}", b"not json"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(UsageError, match=r"m\.json") as caught:
+            read_manifest(path)
+        assert caught.value.exit_code == 2

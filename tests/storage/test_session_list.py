@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -95,43 +94,30 @@ def test_a_session_whose_jobs_all_ended_is_over_unless_a_rule_s_plan_is_to_come(
 
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
     for name, t in (("a2aa", 5.0), ("b2bb", 9.0), ("c2cc", 7.0)):
-        Engine(tmp_path, name, t)
+        made = Engine(tmp_path, name, t)
     assert [row.id for row in list_sessions(tmp_path)] == ["b2bb", "c2cc", "a2aa"]
     assert list_sessions(tmp_path / "none") == ()
+    made.session.get_part(1).write_bytes(b"oh no\n")  # a row with its problem
+    problems = {row.id: row.problem for row in list_sessions(tmp_path)}
+    assert "not a line of JSON" in problems.pop("c2cc")
+    assert problems == {"a2aa": "", "b2bb": ""}
 
 
-def test_a_session_that_does_not_read_is_a_row_with_its_problem(
-    tmp_path: Path, engine: Engine
+def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
+    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine.session.get_part(1).write_bytes(b"oh no\n")
-    Engine(tmp_path, "m3x9", 1.0)
-    rows = {row.id: row for row in list_sessions(tmp_path)}
-    assert "not a line of JSON" in rows["k7f2"].problem
-    assert rows["m3x9"].problem == ""
-
-
-@pytest.fixture
-def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The session k7f2 lies on a disk that does not answer."""
     answers = threading.Event()
 
     def load(session: SessionDir, *words: Any, **options: Any) -> Any:
-        if session.id == "k7f2":
+        if session.id == engine.session.id:  # its disk does not answer
             answers.wait()
         return load_state(session, *words, **options)
 
+    Engine(tmp_path, "m3x9", 1.0)
     monkeypatch.setattr(FOLD, load)
     monkeypatch.setattr("autoexp_tui.storage.sessions.ANSWER_SECONDS", 0.3)
-    yield
-    answers.set()
-
-
-@pytest.mark.usefixtures("silent", "engine")
-def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
-    tmp_path: Path,
-) -> None:
-    Engine(tmp_path, "m3x9", 1.0)
     rows = {row.id: row.problem for row in list_sessions(tmp_path)}
+    answers.set()
     assert rows == {"k7f2": "it did not answer within 2 s", "m3x9": ""}
 
 

@@ -18,7 +18,6 @@ from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.trust import (
     Untrusted,
-    Who,
     has_no_modes,
     open_checked,
     read_checked,
@@ -27,6 +26,8 @@ from autoexp_tui.storage.trust import (
     require_own_session,
     require_place,
 )
+
+from .disk_session import failing
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 OTHER = 61001
@@ -45,74 +46,52 @@ def file(tmp_path: Path, mode: int = 0o600) -> Path:
     return path
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o644, 0o444, 0o755])
-def test_a_file_of_the_users_own_is_read(tmp_path: Path, mode: int) -> None:
-    assert read_checked(file(tmp_path, mode), "own") == b"data"
+def require_refused(path: Path | str, why: str) -> str:
+    """What to do about it."""
+    with pytest.raises(Untrusted, match=why) as refused:
+        read_checked(path, "own")
+    return refused.value.hint
 
 
-@pytest.mark.parametrize("mode", [0o666, 0o602, 0o620])
-def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+# -------------------------------------------------- what is read as ours
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o444, 0o755, 0o666, 0o602, 0o620])
+def test_a_file_is_read_that_the_user_alone_may_write(
+    tmp_path: Path, mode: int
+) -> None:
     path = file(tmp_path, mode)
+    if not mode & 0o022:
+        assert read_checked(path, "own") == b"data"
+        assert trust._PROBED == {}  # the file system is asked only where it matters
+        return
     os.chown(path, -1, 0 if os.geteuid() else 61010)
-    with pytest.raises(Untrusted, match=f"mode {mode:04o}") as refused:
-        read_checked(path, "own")
-    assert f"chmod go-w {path}" in refused.value.hint
-
-
-def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
-    path = file(tmp_path)
-    os.truncate(path, 1 << 40)
-    with pytest.raises(Untrusted, match="bytes, more than"):
-        read_checked(path, "own")
-
-
-def test_a_missing_file_is_told_as_that(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        read_checked(tmp_path / "none", "own")
-
-
-def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # the name of a socket is short
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind("s")
-        with pytest.raises(Untrusted, match="a socket or a device"):
-            read_checked("s", "own")
-
-
-@pytest.mark.parametrize("who", ["own", "anybody"])
-def test_a_fifo_is_not_waited_for(tmp_path: Path, who: Who) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(Untrusted, match="it is a FIFO, not a regular file"):
-        read_checked(tmp_path / "fifo", who)
-
-
-def test_a_link_is_not_followed_to_what_is_ours(tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(file(tmp_path))
-    with pytest.raises(Untrusted, match="a symbolic link"):
-        read_checked(tmp_path / "link", "own")
-    assert read_checked(tmp_path / "link", "anybody") == b"data"
-
-
-def test_no_handle_stays_open_after_a_refusal(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    path = file(tmp_path, 0o666)
     for _ in range(5):
-        with pytest.raises(Untrusted):
-            open_checked(path, "own")
-    assert len(os.listdir("/proc/self/fd")) == before
+        hint = require_refused(path, f"mode {mode:04o}")
+    assert f"chmod go-w {path}" in hint
+    assert len(os.listdir("/proc/self/fd")) == before  # no handle stays open
+    assert os.listdir(tmp_path) == ["file"]  # nor what it was asked with
 
 
-def test_where_modes_mean_nothing_the_owner_alone_counts(
+def test_what_is_no_regular_file_of_a_bounded_size_is_refused_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device = tmp_path.stat().st_dev
-    made_up = trust._FileSystem(os.geteuid(), modes=False)
-    monkeypatch.setitem(trust._PROBED, device, made_up)
-    assert read_checked(file(tmp_path, 0o777), "own") == b"data"
-    tmp_path.chmod(0o777)
-    require_place(tmp_path)
-    require_own_session(tmp_path)
-    assert has_no_modes(tmp_path)
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    with pytest.raises(FileNotFoundError):
+        read_checked("none", "own")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind("s")
+        require_refused("s", "a socket or a device")
+    os.mkfifo("fifo")
+    require_refused("fifo", "it is a FIFO, not a regular file")
+    with pytest.raises(Untrusted, match="it is a FIFO"):
+        read_checked("fifo", "anybody")
+    Path("link").symlink_to(file(tmp_path))
+    require_refused("link", "a symbolic link")
+    assert read_checked("link", "anybody") == b"data"
+    os.truncate("file", 1 << 40)
+    require_refused("file", "bytes, more than")
+    with pytest.raises(Untrusted):
+        open_checked("file", "anybody")
 
 
 @root
@@ -121,25 +100,23 @@ def test_who_makes_files_under_another_name_is_known_by_it(
 ) -> None:
     path = file(tmp_path)
     os.chown(path, OTHER, OTHER)
-    with pytest.raises(Untrusted, match=f"user {OTHER}"):
-        read_checked(path, "own")
+    require_refused(path, f"user {OTHER}")
     squashed = trust._FileSystem(OTHER, modes=True)
     monkeypatch.setitem(trust._PROBED, tmp_path.stat().st_dev, squashed)
     assert read_checked(path, "own") == b"data"
 
 
-def test_a_file_system_is_asked_only_where_it_matters(tmp_path: Path) -> None:
-    read_checked(file(tmp_path), "own")
-    require_place(tmp_path)
-    assert trust._PROBED == {}
+def test_where_modes_mean_nothing_the_owner_alone_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not has_no_modes(tmp_path)
-
-
-def test_what_a_file_system_is_asked_with_is_gone_again(tmp_path: Path) -> None:
-    path = file(tmp_path, 0o666)
-    with pytest.raises(Untrusted):
-        read_checked(path, "own")
-    assert [one.name for one in tmp_path.iterdir()] == ["file"]
+    made_up = trust._FileSystem(os.geteuid(), modes=False)
+    monkeypatch.setitem(trust._PROBED, tmp_path.stat().st_dev, made_up)
+    assert read_checked(file(tmp_path, 0o777), "own") == b"data"
+    tmp_path.chmod(0o777)
+    require_place(tmp_path)
+    require_own_session(tmp_path)
+    assert has_no_modes(tmp_path)
 
 
 def test_the_group_of_the_user_alone_is_nobody_else(
@@ -153,38 +130,38 @@ def test_the_group_of_the_user_alone_is_nobody_else(
     monkeypatch.setattr("grp.getgrgid", lambda _gid: group)
     assert read_checked(path, "own") == b"data"
     group.gr_mem.append("ben")
-    with pytest.raises(Untrusted, match="others may write"):
-        read_checked(path, "own")
+    require_refused(path, "others may write")
 
 
-def test_a_place_that_is_not_there_yet_is_ours_to_make(tmp_path: Path) -> None:
+# -------------------------------------------------- what is written into
+def test_a_place_that_is_not_there_yet_or_has_the_sticky_bit_is_ours_to_use(
+    tmp_path: Path,
+) -> None:
     require_place(tmp_path / "a" / "b")
     require_below(tmp_path / "a", tmp_path / "a" / "b" / "c")
     require_below(tmp_path, tmp_path / "b" / "c")
-
-
-def test_a_place_with_the_sticky_bit_may_be_open_to_all(tmp_path: Path) -> None:
+    file(tmp_path)  # in the way: left to who meets it
+    require_below(tmp_path, tmp_path / "file" / "b")
+    require_place(tmp_path)
+    assert trust._PROBED == {}
     tmp_path.chmod(0o1777)
     require_below(tmp_path, tmp_path / "a")
 
 
-def test_a_link_of_the_users_own_is_followed(tmp_path: Path) -> None:
-    (tmp_path / "real" / "a").mkdir(parents=True)
-    (tmp_path / "base").mkdir()
-    (tmp_path / "base" / "link").symlink_to(tmp_path / "real")
-    require_below(tmp_path / "base", tmp_path / "base" / "link" / "a")
-    (tmp_path / "real" / "a").chmod(0o777)
+def test_a_link_of_the_users_own_is_followed_and_where_it_leads_is_judged(
+    tmp_path: Path,
+) -> None:
+    base, target = tmp_path / "base", tmp_path / "real" / "a"
+    target.mkdir(parents=True)
+    base.mkdir()
+    (base / "link").symlink_to(tmp_path / "real")
+    require_below(base, base / "link" / "a")
+    require_below(base, target)  # outside the place: it was named itself
+    target.chmod(0o777)
     with pytest.raises(Untrusted, match="everybody may write"):
-        require_below(tmp_path / "base", tmp_path / "base" / "link" / "a")
-
-
-def test_what_lies_outside_the_place_was_named_itself(tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o700)
-    require_below(tmp_path / "base", elsewhere)
-    elsewhere.chmod(0o777)
+        require_below(base, base / "link" / "a")
     with pytest.raises(Untrusted, match="without the sticky bit"):
-        require_below(tmp_path / "base", elsewhere)
+        require_below(base, target)
 
 
 @root
@@ -197,22 +174,17 @@ def test_logs_below_the_outputs_are_reached_through_them(tmp_path: Path) -> None
         require_logs(tmp_path / "exp", tmp_path / "exp" / "logs" / "job")
 
 
-@root
-def test_a_file_in_the_way_is_left_to_who_meets_it(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("")
-    require_below(tmp_path, tmp_path / "a" / "b")
-
-
+# ------------------------------------------------------------------- disks that hang
 def test_a_look_that_hangs_is_given_up_and_holds_up_no_other() -> None:
     hangs = threading.Event()
+    calls: list[Callable[[], object]] = [*[hangs.wait] * 6, lambda: 1]
     try:
-        calls: list[Callable[[], object]] = [hangs.wait] * 6 + [lambda: 1, fails]
         began = time.monotonic()
-        answers = ask_all(calls, 0.2, at_once=3)
+        answers = ask_all([*calls, failing(errno.EIO)], 0.2, at_once=3)
         assert time.monotonic() - began < 5.0
     finally:
         hangs.set()
-    assert all(isinstance(answer, TimeoutError) for answer in answers[:6])
+    assert [type(answer) for answer in answers[:6]] == [TimeoutError] * 6
     assert answers[6] == 1
     assert isinstance(answers[7], OSError)
 
@@ -233,7 +205,3 @@ def test_a_look_that_computes_is_given_longer_but_not_for_ever() -> None:
         over.set()
     assert answers[0] == 1
     assert isinstance(answers[1], TimeoutError)
-
-
-def fails() -> object:
-    raise OSError(errno.EIO, "the disk failed")
