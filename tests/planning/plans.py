@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoexp_tui.conditions import kinds
-from autoexp_tui.model.specs import Edge, JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
+from tests.model import builders
 
 RATES = ("1e-3", "3e-3", "5e-3")
 HOUR = 3600.0
@@ -14,26 +15,14 @@ HOUR = 3600.0
 
 def job(name: str, index: int = 0, **fields: Any) -> JobSpec:
     """A job with directories of its own."""
-    given: dict[str, Any] = {
-        "name": name, "index": index, "command": ("true",),
-        "output_dir": f"outputs/exp/{name}", "log_dir": f"outputs/logs/{name}",
-        **fields,
-    }  # fmt: skip
-    return JobSpec(**given)
+    places = {"output_dir": f"outputs/exp/{name}", "log_dir": f"outputs/logs/{name}"}
+    return builders.job(name, index, **{**places, **fields})
 
 
 def plan(jobs: Sequence[JobSpec], **fields: Any) -> Plan:
     """A plan of these jobs; `depends_on` are waits."""
-    edges = tuple(
-        Edge(before=before, after=spec.name, mode="waits")
-        for spec in jobs
-        for before in spec.depends_on
-    )
-    given: dict[str, Any] = {
-        "plan_id": "p1", "name": "exp", "config_ref": "exp",
-        "state_dir": "outputs/.autoexp", "jobs": tuple(jobs), "edges": edges, **fields,
-    }  # fmt: skip
-    return Plan(**given)
+    given = {"name": "exp", "config_ref": "exp", "state_dir": "outputs/.autoexp"}
+    return builders.plan(*jobs, **{**given, **fields})
 
 
 def _completed(*names: str, hours: int = 1) -> kinds.JobStateIs:

@@ -15,6 +15,7 @@ from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.planning.ports import CannotCompose
+from tests.config.config_trees import write_tree
 
 TABLE = Path(__file__).with_name("bad_sweeps.yaml")
 MISTAKES: list[dict[str, Any]] = yaml.safe_load(TABLE.read_text("utf-8"))
@@ -32,11 +33,9 @@ sweep:
 
 def errors_of(sweep: str, place: Path, most: int = 1000) -> tuple[Problem, ...]:
     """What planning says of a config with this sweep; how much it may compose."""
-    (place / "backend").mkdir()
-    for name in ("train", "eval"):
-        backend = "{class_name: 'Null', load: null}"
-        (place / "backend" / f"{name}.yaml").write_text(backend)
-    (place / "exp.yaml").write_text(HEAD + indent(sweep, "  "))
+    backend = "{class_name: 'Null', load: null}"
+    config = HEAD + indent(sweep, "  ")
+    write_tree(place, backend__train=backend, backend__eval=backend, exp=config)
     with closing(HydraComposer("exp", place, environ={}, cwd="/cwd")) as composer:
         parser = HouseParser("/cwd")
         try:

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from autoexp_tui.conditions.kinds import MetadataIs
+from autoexp_tui.conditions.kinds import FileExists, MetadataIs
+from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import UsageError, ValidationFailed
 from autoexp_tui.model.rules import Monitoring
@@ -235,6 +236,31 @@ def test_each_config_is_told_to_whom_records_them() -> None:
 
     outcome(stages(STABLE, {"stage": "b"}), record)
     assert told[1] == (1, None, "lr1e-4_b")
+
+
+def test_a_cooldown_starts_from_its_own_stable_run() -> None:
+    composer = HydraComposer(
+        "stable_and_cooldown", Path(__file__).with_name("examples")
+    )
+    plan = build_execution_plan(composer=composer, parser=PARSER)
+    base, stages, compared = 1, 2, 1
+    assert composer.composed == base + stages + compared
+    names = [f"lr2.5e-4_bsz{n}_{s}" for n in (64, 128) for s in ("stable", "cooldown")]
+    assert [job.name for job in plan.jobs[:4]] == names
+    cooldown, stable = plan.jobs[3], names[2]
+    # 50e9 // 4096 // 128 = 95367 iterations; 80 % of it, rounded to a save: 76000.
+    path = f"/out/{stable}/checkpoints/iter_76000"
+    assert f"backend.megatron.load={path}" in cooldown.overrides
+    assert "backend.megatron.aux.tokens=50000000000" in cooldown.overrides
+    latest = f"{path}/latest.txt"
+    assert cooldown.start_conditions == (
+        FileExists(path=latest, timeout_seconds=7200, writer=stable),
+        MetadataIs(job=stable, key="checkpoint_iteration", value=76000),
+    )
+    assert cooldown.depends_on == (stable,)
+    assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
+    again = build_job_again(cooldown, (), plan=plan, composer=composer, parser=PARSER)
+    assert again == cooldown
 
 
 FAR = {"type": "list", "groups": [

@@ -1,4 +1,4 @@
-"""The chart of a plan: its folding, what it says of the DAG, and what it checks."""
+"""The chart of a plan, and its order: who follows whom, rings, the first family."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.specs import PlanFinding as Finding
+from autoexp_tui.planning import dag
 from autoexp_tui.planning.chart import Section, build_chart, quote_label, render_mermaid
 from autoexp_tui.text.sanitize import clean_line
-from tests.planning.plans import job, plan
+from tests.planning.plans import job, plan, ten_jobs
 from tests.support.campaigns import plan_of, planned
 
 
 def staged(name: str, index: int, *after: str) -> JobSpec:
     """A job alone in the stage that is called as it is."""
     return job(name, index, stage=name, depends_on=after)
+
+
+def reads(before: str, after: str) -> Edge:
+    return Edge(before=before, after=after, mode="reads")
 
 
 def many(count: int) -> Plan:
@@ -35,10 +40,6 @@ def many(count: int) -> Plan:
 
 def stages(made: Plan) -> list[Section]:
     return list(build_chart(made).sections[1:])
-
-
-def titles(made: Plan) -> list[str]:
-    return [one.title for one in stages(made)]
 
 
 def findings(*warnings: Finding) -> list[tuple[str, ...]]:
@@ -66,21 +67,18 @@ def test_many_jobs_and_values_show_the_first_and_count_the_rest() -> None:
     jobs = [job(f"run{at}", at, parameters=own) for at, own in enumerate(keys)]
     rows, more = build_chart(plan(jobs)).sections[0].tables
     assert (len(rows), more) == (12, (("... and 2 keys more",),))
-
-
-def test_many_conditions_are_folded_and_counted() -> None:
     lines = waiting(*((MetadataIs(key=f"k{at}"),) for at in range(10)))
     assert lines[5] == ("", "when k5 == None [1 of 10 jobs]")
     assert lines[6:] == (("", "... and 4 more that differ from job to job"),)
     lines = waiting(tuple(MetadataIs(key=f"k{at}") for at in range(9)))
     assert lines[-2:] == (("", "and k5 == None"), ("", "... and 3 more"))
-
-
-def test_many_stages_and_warnings_are_counted_instead_of_shown() -> None:
-    made = plan([staged(f"s{at}", at) for at in range(45)])
-    assert titles(made)[39:] == ["s39: 1 job", "... and 5 stages more with 5 jobs"]
+    titles = [
+        one.title for one in stages(plan([staged(f"s{n}", n) for n in range(45)]))
+    ]
+    assert titles[39:] == ["s39: 1 job", "... and 5 stages more with 5 jobs"]
     told = findings(*(Finding(message=f"oddity {at}") for at in range(30)))
     assert told[-2:] == [("!", "oddity 19"), ("", "... and 10 warnings more")]
+    assert findings() == [("✓", "no warnings")]
     warning = Finding(message="is odd", where="lr", job="a", hint="write it so")
     assert findings(warning)[-1] == ("!", "a lr: is odd\n  write it so")
 
@@ -94,19 +92,19 @@ def test_whole_unfolds_every_job_value_and_warning() -> None:
 
 
 def test_a_stage_comes_after_those_it_waits_for_or_reads() -> None:
-    made = plan([staged("last", 0, "first"), staged("first", 1)])
-    assert titles(made) == ["first: 1 job", "last: 1 job, after first"]
-    edges = (Edge(before="a", after="b", mode="reads"),)
-    last = stages(plan([staged("a", 0), staged("b", 1)], edges=edges))[-1]
+    made = stages(plan([staged("last", 0, "first"), staged("first", 1)]))
+    titles = [one.title for one in made]
+    assert titles == ["first: 1 job", "last: 1 job, after first"]
+    both = plan([staged("a", 0), staged("b", 1)], edges=(reads("a", "b"),))
+    last = stages(both)[-1]
     assert last.title == "b: 1 job, reads a"
     assert last.tables[0] == (("b", "", "reads a"),)
-    made = plan([job("a"), job("b", 1)])
-    assert titles(made) == ["jobs: 2 jobs"]
-    assert build_chart(made).title == "exp: 2 jobs, config exp"
-    assert findings() == [("✓", "no warnings")]
+    unstaged = build_chart(plan([job("a"), job("b", 1)]))
+    assert unstaged.title == "exp: 2 jobs, config exp"
+    assert unstaged.sections[1].title == "jobs: 2 jobs"
 
 
-def test_a_condition_of_some_jobs_tells_of_how_many() -> None:
+def test_only_conditions_that_one_job_has_both_are_joined() -> None:
     sizes = ((MetadataIs(key="step", op=">=", value=n),) for n in (256, 256, 512))
     assert waiting(*sizes) == (
         ("Starts", "when step >= 256 [2 of 3 jobs]"),
@@ -116,9 +114,6 @@ def test_a_condition_of_some_jobs_tells_of_how_many() -> None:
     assert waiting((), (ready,)) == (
         ("Starts", "at once [1 of 2 jobs]"), ("", "when a COMPLETED [1 of 2 jobs]")
     )  # fmt: skip
-
-
-def test_only_conditions_that_one_job_has_both_are_joined() -> None:
     first, second, third = (MetadataIs(key=key) for key in ("first", "second", "third"))
     told = waiting((first,), (second,), (first, third), cancelled=True)
     words = ("first", "second", "first", "third")
@@ -129,32 +124,26 @@ def test_only_conditions_that_one_job_has_both_are_joined() -> None:
     assert told == tuple(zip(heads, starts + ends, strict=True))
 
 
+def test_a_condition_that_does_not_block_says_so() -> None:
+    only = {"blocking": False, "timeout_seconds": 7200}
+    shown = MetadataIs(key="step", op=">=", value=8, **only)  # type: ignore[arg-type]
+    holds, ends = "holds nothing back) (gives up", "cancels nothing) (looks no more"
+    assert waiting((shown,), cancelled=True) == (
+        ("Starts", f"when step >= 8 (only shown, {holds} after 2 h)"),
+        ("Cancelled", f"if step >= 8 (only shown, {ends} after 2 h)"),
+    )
+
+
 @pytest.mark.parametrize(("path", "told"), [
     ("/data/web/x.bin", "web/x.bin"), ("b/x.bin", "eval/x.bin"),
     ("/out/b/x.bin", "eval/x.bin"), ("/out/b.c/b", "b.c/b"),
 ])  # fmt: skip
 def test_a_job_in_a_path_goes_by_its_stage_as_a_whole(path: str, told: str) -> None:
-    waits = kinds.FileExists(path=path)
-    more: dict[str, Any] = {"depends_on": ("g\x1bone",), "start_conditions": (waits,)}
-    me = job("b", stage="eval", family="f0", **more)
+    waits = (kinds.FileExists(path=path),)
+    me = job("b", stage="eval", family="f0", depends_on=("g\x1bone",),
+             start_conditions=waits)  # fmt: skip
     ((_, text),) = stages(plan([me]))[0].tables[-1]
     assert text == f"when {told}"
-
-
-def test_a_condition_that_does_not_block_says_so() -> None:
-    shown = MetadataIs(
-        key="step", op=">=", value=8, blocking=False, timeout_seconds=7200
-    )
-    assert waiting((shown,), cancelled=True) == (
-        (
-            "Starts",
-            "when step >= 8 (only shown, holds nothing back) (gives up after 2 h)",
-        ),
-        (
-            "Cancelled",
-            "if step >= 8 (only shown, cancels nothing) (looks no more after 2 h)",
-        ),
-    )
 
 
 def test_jobs_stand_in_their_stages_and_arrows_join_them() -> None:
@@ -163,15 +152,12 @@ def test_jobs_stand_in_their_stages_and_arrows_join_them() -> None:
         job("a", stage="train", depends_on=("gone",)),
         job("b", 1, stage="report", depends_on=("a",), start_conditions=(asks,)),
     ])  # fmt: skip
-    read = replace(made, edges=(Edge(before="a", after="b", mode="reads"),))
+    read = replace(made, edges=(reads("a", "b"),))
     assert "  j0 -.-> j1" in render_mermaid(read).splitlines()
     assert render_mermaid(made).splitlines() == [
         "flowchart TD", '  subgraph s0["train"]', '    j0["a"]', "  end",
         '  subgraph s1["report"]', '    j1{{"b"}}', "  end", "  j0 --> j1",
     ]  # fmt: skip
-
-
-def test_a_large_plan_shows_stages_and_how_many_waits_join_them() -> None:
     assert render_mermaid(plan_of(planned(124))).splitlines() == [
         "flowchart TD", '  s0["stable, 41 jobs"]', '  s1["cooldown, 41 jobs"]',
         '  s2["evaluate, 41 jobs"]', '  s3["report, 1 job"]', "  s0 -->|41| s1",
@@ -179,7 +165,6 @@ def test_a_large_plan_shows_stages_and_how_many_waits_join_them() -> None:
     ]  # fmt: skip
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.text(max_size=100))
 def test_a_label_reads_as_the_text_and_holds_nothing_of_mermaids_own(text: str) -> None:
     label = quote_label(text)
@@ -187,3 +172,84 @@ def test_a_label_reads_as_the_text_and_holds_nothing_of_mermaids_own(text: str) 
     shown = re.sub(r"#(\d+);", lambda found: chr(int(found[1])), label[1:-1])
     assert shown == (clean_line(text, 200) or "?")
     assert quote_label('a%%"#1;') == '"a#37;#37;#34;#35;1#59;"'
+
+
+def test_rings_apart_are_all_named() -> None:
+    # 1 waits for 3, 3 waits for 2, 2 waits for 1.
+    assert dag.find_rings(4, [(3, 1), (2, 3), (1, 2), (1, 0)]) == [[1, 3, 2]]
+    apart = [(0, 1), (1, 0), (2, 3), (3, 2), (3, 4)]
+    assert dag.find_rings(6, apart) == [[0, 1], [2, 3]]
+    assert dag.format_rings("ring", [["a", "b"]]) == "ring: a -> b -> a"
+    assert dag.format_rings("ring", [list("abcdefghijkl")]).count("->") == 12
+    head = "s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> (3,988 more) -> "
+    tail = "s3994 -> s3995 -> s3996 -> s3997 -> s3998 -> s3999 -> s0"
+    told = dag.format_rings("ring", [[f"s{at}" for at in range(4000)]])
+    assert told == f"ring: {head}{tail}"
+
+
+def test_a_long_chain_is_no_trouble() -> None:
+    chain = [(at, at + 1) for at in range(20_000)]
+    assert list(dag.sort_topologically(20_001, chain)) == list(range(20_001))
+    assert len(dag.find_rings(20_001, [*chain, (20_000, 0)])[0]) == 20_001
+    assert dag.sort_topologically(5, [(3, 0), (1, 0), (4, 2)]) == [1, 3, 0, 4, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
+def test_order_and_rings_account_for_every_job(edges: list[tuple[int, int]]) -> None:
+    order = dag.sort_topologically(7, edges)
+    place = {at: n for n, at in enumerate(order)}
+    assert all(place[one] < place[other] for one, other in edges if other in place)
+    rings = dag.find_rings(7, edges)
+    assert bool(rings) == (len(order) < 7)
+    for ring in rings:
+        assert set(zip([*ring[1:], ring[0]], ring, strict=True)) <= set(edges)
+    before = {f"s{at}": [f"s{n}" for n, to in edges if to == at] for at in range(6)}
+    assert sorted(dag.order_stages(before)) == sorted(before)
+
+
+@pytest.mark.parametrize(("edges", "depends_on", "waits", "read"), [
+    ((reads("a", "b"), Edge(before="a", after="b", mode="waits")), "", "a", ""),
+    ((), "a", "a", ""), ((reads("a", "b"),), "a", "", "a"),
+], ids=["waits win", "no edge", "only read"])  # fmt: skip
+def test_what_a_job_waits_for_and_only_reads_are_told_apart(
+    edges: Any, depends_on: str, waits: str, read: str
+) -> None:
+    made = plan([job("a"), job("b", 1, depends_on=tuple(depends_on))], edges=edges)
+    links = dag.find_links(made)
+    assert (links.waits["b"], links.reads["b"]) == (tuple(waits), tuple(read))
+
+
+@pytest.mark.parametrize(("of", "waits", "read", "found"), [
+    ("ss", "b", "", ("", "")), ("xyz", "c", "c", ("x", "y")),
+    ("xyy", "b", "c", ("x", "")),
+], ids=["itself", "both", "once"])  # fmt: skip
+def test_stages_follow_jobs(of: str, waits: str, read: str, found: Any) -> None:
+    jobs = [job("abc"[at], at, stage=stage) for at, stage in enumerate(of)]
+    edges = [Edge(before="a", after=after, mode="waits") for after in waits]
+    edges += [reads("b" if found[1] else "a", after) for after in read]
+    made = plan(jobs, edges=tuple(edges))
+    last = dag.list_stages(made, dag.find_links(made))[-1]
+    assert ("".join(last.waits), "".join(last.reads)) == found
+
+
+@pytest.mark.parametrize(("before", "order"), [
+    ({"c": [], "a": [], "b": []}, ["c", "a", "b"]),
+    ({"late": ["first"], "first": [], "other": []}, ["first", "late", "other"]),
+    ({"a": ["a"], "b": []}, ["a", "b"]), ({"a": ["gone"], "b": []}, ["a", "b"]),
+    ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
+], ids=["as they are", "free again", "after itself", "unknown", "a ring"])  # fmt: skip
+def test_stages_come_in_order(before: dict[str, list[str]], order: list[str]) -> None:
+    assert dag.order_stages(before) == order
+
+
+def test_the_first_family_goes_with_all_its_stages_and_what_it_waits_for() -> None:
+    made = ten_jobs()
+    assert dag.find_first_family(made) == tuple(one.name for one in made.jobs[:3])
+    base, data = job("base", 2, depends_on=("data",)), job("data", 3)
+    a, b = (job(n, at, family=f"f{at}") for at, n in enumerate("ab"))
+    jobs = [replace(a, depends_on=("base",)), b, base, data]
+    assert dag.find_first_family(plan(jobs)) == ("a", "base", "data")
+    assert dag.find_first_family(plan([job("a"), job("b", 1)])) == ("a",)
+    assert dag.find_first_family(plan([])) == ()
+    jobs = [a, replace(b, depends_on=("a",)), job("c", 2, family="f2")]
+    assert dag.find_first_family(plan(jobs), done=("a",)) == ("a", "b")

@@ -45,9 +45,6 @@ def test_every_stage_has_its_own_estimate_and_jobs_without_a_limit_are_named() -
         "6 jobs: at least 2 GPU h, 1 node h, 1 CPU h an attempt each",
         "5 jobs have no time limit: e0, e1, e2 and 2 more",
     )
-
-
-def test_a_machine_of_ones_own_has_no_node_hours() -> None:
     assert "node h" not in describe_estimate(estimate([spender("a")]), cluster=False)[0]
     free = estimate([spender(f"a{n}", None) for n in range(3)])
     assert describe_estimate(free, cluster=False) == ("3 jobs: no GPUs",)
@@ -74,18 +71,13 @@ def test_above_a_bound_the_words_name_the_key() -> None:
     assert costs.read_bounds(plan()) == Bounds(1000.0, 1000)
     own = bounded(confirm_gpu_hours=None, confirm_jobs=7)
     assert costs.read_bounds(own) == Bounds(None, 7)
-
-
-@pytest.mark.parametrize(("made", "said"), [
-    (plan(spender("a", 3600 * 100, 16)),
-     "gpu_hours: may take 1,600 GPU h, above the bound of 1,000"),
-    (bounded(spender("a"), spender("b"), confirm_jobs=1),
-     "jobs: has 2 jobs, above the bound of 1"),
-])  # fmt: skip
-def test_a_plan_above_a_bound_is_warned_about(made: Plan, said: str) -> None:
-    (warning,) = map(str, validate_execution_plan(made).warnings)
+    big = plan(spender("a", 3600 * 100, 16))
+    two = bounded(spender("a"), spender("b"), confirm_jobs=1)
+    hours = "gpu_hours: may take 1,600 GPU h, above the bound of 1,000"
     mend = "submitting it needs a yes, or --yes; null here asks for none"
-    assert warning == f"slurm.confirm.{said}\n    {mend}"
+    for made, said in ((big, hours), (two, "jobs: has 2 jobs, above the bound of 1")):
+        (warning,) = map(str, validate_execution_plan(made).warnings)
+        assert warning == f"slurm.confirm.{said}\n    {mend}"
 
 
 def test_the_json_has_the_hours_of_each_stage_and_what_is_confirmed() -> None:

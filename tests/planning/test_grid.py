@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.specs import Hole, JobSpec
@@ -16,9 +16,25 @@ from autoexp_tui.planning.grid import Grid, SweepSummary, build_grid
 from tests.cockpit.plans import FILTER, holey
 from tests.planning.plans import job, plan, ten_jobs
 
+Jobs = Sequence[JobSpec]
+GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
+
+
+def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
+    """A job for each point, each a family of its own."""
+    return [
+        job(f"{stage}{at}", at, stage=stage, family=f"f{at}", parameters=own)
+        for at, own in enumerate(parameters)
+    ]
+
 
 def hole(stage: str = "", **parameters: float) -> Hole:
     return Hole(parameters=parameters, stage=stage, filter="lr < 1", where="sweep.f")
+
+
+def of(*parameters: Mapping[str, object], **fields: Any) -> Grid:
+    """The grid of jobs of one stage with these parameters."""
+    return build_grid(plan(points(*parameters, stage="s"), **fields))
 
 
 def rows(grid: Grid) -> list[str]:
@@ -32,19 +48,9 @@ def test_a_row_is_a_combination_and_its_cells_hold_jobs_or_the_filter() -> None:
     assert rows(grid) == [f"lr={lr} bsz={bsz}" for lr in rates for bsz in (64, 128)]
     (place,) = grid.jobs[grid.rows[1], "cooldown"]
     assert made.jobs[place].name == "lr0.0001_bsz128_cooldown"
-    hole = grid.holes[grid.rows[-1], "cooldown"]
-    assert grid.filters[hole] == (FILTER, "sweep.filter")
+    emptied = grid.holes[grid.rows[-1], "cooldown"]
+    assert grid.filters[emptied] == (FILTER, "sweep.filter")
     assert dict(grid.counts) == {0: 2}
-
-
-def of(*parameters: dict[str, float], **fields: Any) -> Grid:
-    """The grid of jobs of one stage with these parameters."""
-    jobs = [job(f"j{at}", at, stage="s", parameters=own)
-            for at, own in enumerate(parameters)]  # fmt: skip
-    return build_grid(plan(jobs, **fields))
-
-
-def test_a_hole_is_a_row_though_nothing_of_it_is_left_but_no_job_s_cell() -> None:
     holes = (hole("s", lr=2.0),)
     assert rows(of({"lr": 0.5}, holes=holes)) == ["lr=0.5", "lr=2"]
     assert not of({"lr": 0.5}, {"lr": 2.0}, holes=holes).holes
@@ -71,21 +77,10 @@ def test_what_one_stage_alone_varies_makes_no_rows() -> None:
 
 
 def test_what_is_not_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert build_grid(plan([job("a")], holes_more=7)).more == 7
+    assert of({}, holes_more=7).more == 7
     monkeypatch.setattr("autoexp_tui.planning.grid.MOST_ROWS", 3)
     grid = of({"lr": 0.5}, holes=tuple(hole("s", lr=1.0 + at) for at in range(5)))
     assert (len(grid.rows), grid.more) == (3, 3)
-
-
-def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
-    """A job for each point, each a family of its own."""
-    return [
-        job(f"{stage}{at}", at, stage=stage, family=f"f{at}", parameters=own)
-        for at, own in enumerate(parameters)
-    ]
-
-
-Jobs = Sequence[JobSpec]
 
 
 @pytest.mark.parametrize(("jobs", "found"), [
@@ -109,30 +104,22 @@ def test_a_key_is_swept_where_jobs_of_one_stage_differ(jobs: Jobs, found: Any) -
 
 
 def test_labels_are_short_where_that_tells_them_apart() -> None:
-    both = points(
-        {"a.lr": 1, "b.lr": 1, "c.bsz": 1}, {"a.lr": 2, "b.lr": 2, "c.bsz": 2}
-    )
-    assert [one.label for one in SweepSummary(plan(both)).axes] == [
-        "a.lr",
-        "b.lr",
-        "bsz",
-    ]
+    both = points(*({"a.lr": n, "b.lr": n, "c.bsz": n} for n in (1, 2)))
+    labels = [one.label for one in SweepSummary(plan(both)).axes]
+    assert labels == ["a.lr", "b.lr", "bsz"]
     made = plan(points({"o.lr": 0.1, "bsz": 4, "seed": 1}, {"o.lr": 1, "bsz": 8}))
     shown = [SweepSummary(made).describe_job(one) for one in made.jobs]
     assert shown == ["lr=0.1 bsz=4 seed=1", "lr=1 bsz=8"]
 
 
-GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
-ZIPPED = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
-
-
 @pytest.mark.parametrize(("jobs", "counted"), [
     (ten_jobs().jobs, "3 lr × 3 stages + 1 = 10 jobs"),
-    (points(*GRID), "3 lr × 2 bsz = 6 jobs"), (ZIPPED, "3 combinations = 3 jobs"),
-    (points(*GRID[:3]), "3 combinations = 3 jobs"), ([job("a")], "1 job"),
+    (points(*GRID), "3 lr × 2 bsz = 6 jobs"), ([job("a")], "1 job"),
+    (points(GRID[0], GRID[3], GRID[4]), "3 combinations = 3 jobs"),
+    (points(*GRID[:3]), "3 combinations = 3 jobs"),
     ([job(one, stage=one, family="f0") for one in "abc"], "3 stages = 3 jobs"),
-    ([job(f"{stage}{at}", stage=stage, family=f"f{at}", parameters={"x": at}) for stage,
-      count in (("a", 4), ("b", 2)) for at in range(count)],
+    ([*points(*({"x": at} for at in range(4)), stage="a"),
+      *points(*({"x": at} for at in range(2)), stage="b")],
      "2 x × 2 stages + 2 x = 6 jobs"),
     ([job(one, stage=one[0], family="f0") for one in ("a", "b0", "b1", "b2")],
      "4 jobs"),
@@ -143,7 +130,6 @@ def test_the_number_of_jobs_is_a_sum_of_products(jobs: Jobs, counted: str) -> No
     assert SweepSummary(plan(jobs)).count_jobs() == counted
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.integers(0, 2))))
 def test_the_sum_is_the_number_of_jobs(places: list[tuple[int, int, int]]) -> None:
     jobs = [
