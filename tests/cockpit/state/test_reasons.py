@@ -1,4 +1,4 @@
-"""Every row has a reason."""
+"""Every row has a reason; what needs a person and what waits is grouped by it."""
 
 from __future__ import annotations
 
@@ -7,58 +7,34 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.cockpit.render import lists
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state import causes, waiting
+from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.forecast import estimate_end
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import (
     describe_queue,
     find_common_reason,
     find_reason,
 )
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.status import NEEDS, Look
+from autoexp_tui.cockpit.state.waiting import Waits
 from autoexp_tui.conditions.kinds import JobStateIs
-from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Retry
-from autoexp_tui.model.states import Cause, JobState, Result, why
-from tests.support.campaigns import T0, campaign
-from tests.support.scripted_handle import with_job
+from autoexp_tui.model.snapshot import InQueue, Live
+from autoexp_tui.model.state import Attempt, Retry, Warned
+from autoexp_tui.model.states import Cause, JobState, Result, Why, why
+from tests.cockpit.views import SESSION, changed, failed_by, looking, status
+from tests.support.campaigns import T0, all_done, campaign
+from tests.support.scripted_handle import HOSTILE, moved, with_job, with_warnings
 
-SESSION = build_session(campaign(125))
-HELD = {"state": JobState.HELD, "why": why("held")}
-LATER = Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry"))
 PRIORITY = "lower priority than other jobs in partition gpu"
 STEPPING = "iteration 6700 | lm loss: 1.68"
 PREEMPTED = "over, Slurm says PREEMPTED; waits for Slurm to start it again"
-
-
-def changed(
-    look: Look, live: Live | None = None, **changes: Any
-) -> tuple[JobView, SessionView]:
-    """A job of that look, changed, in its session."""
-    snapshot = SESSION.snapshot
-    place = next(job.index for job in SESSION.jobs if job.look is look)
-    jobs, lives = list(snapshot.jobs), list(snapshot.live)
-    jobs[place] = replace(jobs[place], **changes)
-    if live is not None:
-        lives[place] = live
-    return seen(replace(snapshot, jobs=tuple(jobs), live=tuple(lives)), place)
-
-
-def seen(snapshot: Snapshot, place: int) -> tuple[JobView, SessionView]:
-    session = build_session(snapshot)
-    return session.jobs[place], session
-
-
-@pytest.mark.parametrize("state", list(JobState))
-def test_no_state_is_without_a_reason(state: JobState) -> None:
-    base = campaign(31)
-    record = JobRecord(spec=base.jobs[0].spec, state=state)
-    snapshot = replace(base, jobs=(record, *base.jobs[1:]))
-    assert find_reason(*seen(snapshot, 0))
-
-
-@pytest.mark.parametrize("cause", list(Cause))
-def test_every_cause_has_words(cause: Cause) -> None:
-    assert find_reason(*changed(Look.FAILED, cause=cause, why=None))
+LATER = Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry"))
+STATES = [(Look.DONE, {"state": state, "why": None}) for state in JobState]
+CAUSES = [(Look.FAILED, {"cause": cause, "why": None}) for cause in Cause]
 
 
 def ended(cause: Cause, note: str = "", **fields: Any) -> dict[str, Any]:
@@ -69,6 +45,13 @@ def ended(cause: Cause, note: str = "", **fields: Any) -> dict[str, Any]:
 
 def killed(evidence: str, note: str = "") -> dict[str, Any]:
     return ended(Cause.SIGNAL, note, signal=9, evidence=evidence)
+
+
+@pytest.mark.parametrize(("look", "changes"), [*STATES, *CAUSES])
+def test_no_state_and_no_cause_is_without_words(
+    look: Look, changes: dict[str, Any]
+) -> None:
+    assert find_reason(*changed(looking(look)[0], **changes))
 
 
 @pytest.mark.parametrize(
@@ -88,7 +71,11 @@ def killed(evidence: str, note: str = "") -> dict[str, Any]:
             "refused: wants 8 GPUs",
         ),
         (Look.WAITING, {"state": JobState.PLANNED, "why": None}, "not submitted"),
-        (Look.WAITING, HELD, "not chosen: S submits it"),
+        (
+            Look.WAITING,
+            {"state": JobState.HELD, "why": why("held")},
+            "not chosen: S submits it",
+        ),
         (Look.RUNNING, {"state": JobState.RETRYING, "retry": LATER}, "again at 08:51"),
         (
             Look.SKIPPED,
@@ -100,7 +87,7 @@ def killed(evidence: str, note: str = "") -> dict[str, Any]:
 def test_a_job_says_why_it_is_where_it_is(
     look: Look, changes: dict[str, Any], reason: str
 ) -> None:
-    assert find_reason(*changed(look, **changes)).startswith(reason)
+    assert find_reason(*changed(looking(look)[0], **changes)).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +101,7 @@ def test_a_job_says_why_it_is_where_it_is(
     ],
 )
 def test_a_run_says_when_it_ends_or_what_is_odd(live: Live, reason: str) -> None:
-    assert find_reason(*changed(Look.RUNNING, live)).startswith(reason)
+    assert find_reason(*changed(looking(Look.RUNNING)[0], live)).startswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -140,63 +127,214 @@ def test_a_run_says_when_it_ends_or_what_is_odd(live: Live, reason: str) -> None
 def test_a_queued_job_says_how_long_why_and_when_it_starts(
     queue: InQueue, waited: int, reason: str, sentence: str
 ) -> None:
-    found = changed(Look.QUEUED, Live(queue=queue), since=T0 - waited, why=None)
-    assert find_reason(*found) == reason
-    assert describe_queue(*found) == sentence
+    job = looking(Look.QUEUED)[0]
+    found = changed(job, Live(queue=queue), since=T0 - waited, why=None)
+    assert (find_reason(*found), describe_queue(*found)) == (reason, sentence)
 
 
-@pytest.mark.parametrize(
-    ("look", "reason"),
-    [
-        (Look.DONE, "the last ended "),
-        (Look.QUEUED, "lower priority than 41 jobs in gpu"),
-    ],
-)
-def test_jobs_told_together_share_one_reason(look: Look, reason: str) -> None:
-    jobs = [job for job in SESSION.jobs if job.look is look]
-    assert find_common_reason(jobs, SESSION).startswith(reason)
+def test_jobs_told_together_share_one_reason() -> None:
+    def told(look: Look) -> str:
+        return find_common_reason(looking(look), SESSION)
 
-
-@pytest.mark.parametrize(
-    ("look", "stage", "reason"),
-    [
-        (Look.WAITING, "evaluate", "waits for cooldown"),
-        (Look.DOOMED, "cooldown", "its stable failed"),
-    ],
-)
-def test_a_sibling_goes_by_its_stage(look: Look, stage: str, reason: str) -> None:
-    jobs = (job for job in SESSION.jobs if job.look is look and job.stage == stage)
-    assert find_reason(next(jobs), SESSION) == reason
-
-
-def test_a_job_that_waits_for_many_names_their_stage() -> None:
-    base = campaign(31)
-    evaluates = tuple(job.name for job in base.jobs if job.spec.stage == "evaluate")
-    report = base.jobs[-1]
-    spec = replace(
-        report.spec, start_conditions=(JobStateIs(jobs=evaluates, state="COMPLETED"),)
+    assert told(Look.DONE).startswith("the last ended ")
+    assert told(Look.QUEUED).startswith("lower priority than 41 jobs in gpu")
+    stall, session = changed(
+        looking(Look.STALLED)[0], Live(step=3, total=9, last_step_at=T0 - 3600)
     )
+    both = [stall, looking(Look.STALLED, session)[1]]
+    assert find_common_reason(both, session) == "no step for > 52 min"
+
+
+def test_others_go_by_their_stage() -> None:
+    waits, doomed = looking(Look.WAITING), looking(Look.DOOMED)
+    evaluate = next(job for job in waits if job.stage == "evaluate")
+    assert find_reason(evaluate, SESSION) == "waits for cooldown"
+    assert find_reason(doomed[0], SESSION) == "its stable failed"
+    evaluates = tuple(job.name for job in SESSION.jobs if job.stage == "evaluate")
+    all_of_them = (JobStateIs(jobs=evaluates, state="COMPLETED"),)
+    last = SESSION.jobs[-1]
     told = why("job_waits", job=evaluates[0], state="RUNNING", more=9)
-    status = ConditionStatus(result=Result.WAIT, why=told, since=T0)
-    session = build_session(
-        with_job(base, report.name, spec=spec, start=(status,), ask=None)
-    )
-    assert find_reason(session.jobs[-1], session) == "waits for evaluate"
-
-
-def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
-    live = Live(step=3, total=9, last_step_at=T0 - 3600)
-    job, session = changed(Look.STALLED, live)
-    other = next(
-        one for one in session.jobs if one.look is Look.STALLED and one is not job
-    )
-    assert find_common_reason([job, other], session) == "no step for > 52 min"
+    spec = replace(last.record.spec, start_conditions=all_of_them)
+    start = (status(Result.WAIT, told),)
+    report = changed(last, spec=spec, start=start, ask=None)
+    assert find_reason(*report) == "waits for evaluate"
 
 
 def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
     live = Live(step=3, total=9, rate=0.001, last_step_at=T0 - 3600)
-    job, session = changed(Look.STALLED, live)
-    assert estimate_end(job, session.now).ends_at == T0 - 3600 + 6000
-    blind, _ = changed(Look.RUNNING, Live(step=10, total=100))
+    job, session = changed(looking(Look.STALLED)[0], live)
+    for now in (session.now, session.now + 60):
+        assert estimate_end(job, now).ends_at == T0 - 3600 + 6000
+    blind, _ = changed(looking(Look.RUNNING)[0], Live(step=10, total=100))
     assert estimate_end(blind, session.now).ends_at is None
-    assert estimate_end(job, session.now + 60).ends_at == T0 - 3600 + 6000
+
+
+# ---------------------------------------------------------------------- needs a person
+def groups_of(session: SessionView = SESSION) -> tuple[CauseGroup, ...]:
+    return causes.group_causes(session, PlanWords(session.snapshot.plan))
+
+
+GROUPS = groups_of()
+
+
+def titled(title: str) -> CauseGroup:
+    return next(group for group in GROUPS if title in group.title)
+
+
+def test_everybody_who_needs_a_person_is_in_a_cause_of_what_is_alike() -> None:
+    wanted = {job.name for job in SESSION.jobs if job.look in NEEDS}
+    assert {job.name for group in GROUPS for job in group.jobs} == wanted
+    memory, node = titled("out of memory"), titled("node failure")
+    assert (memory.size, memory.common) == (4, "bsz=1024")
+    assert (node.size, node.common) == (2, "nid002117")
+    looks = [group.look for group in GROUPS]
+    assert looks.index(Look.FAILED) < looks.index(Look.ASKS)
+    assert all(width(lists.render_cause(group, 33)) == 33 for group in GROUPS)
+    assert causes.describe_needs(GROUPS) == "14 need you, 7 causes"
+    assert causes.describe_needs(()) == ""
+
+
+def test_equal_evidence_is_shown_once_with_its_number() -> None:
+    (only,) = lists.render_evidence(titled("out of memory"))
+    assert "oom_kill" in plain(only)
+    assert "4 of them" in plain(only)
+    error = titled("KeyError")
+    assert error.jobs[0].name in plain(next(lists.render_evidence(error)))
+    job, keys = failed_by(Cause.EXIT_CODE)[0], set()
+    for number in (3, 7):
+        attempt = replace(job.record.attempts[0], evidence=f"rank {number} died")
+        keys.add(causes.build_cause_key(changed(job, attempts=(attempt,))[0]))
+    assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("look", "severity", "more"),
+    [
+        (Look.DONE, "warning", 1),
+        (Look.FAILED, "warning", 0),
+        (None, "warning", 1),
+        (None, "info", 0),
+    ],
+    ids=["of what looks well", "of what failed", "of no job", "mere information"],
+)
+def test_warnings_of_what_looks_well_need_a_person(
+    look: Look | None, severity: str, more: int
+) -> None:
+    told = Warned(
+        warning_id="w",
+        why=why("plateau", metric="loss"),
+        job=looking(look)[0].name if look else "",
+        severity=severity,
+        evidence="iteration 900 loss 2.6",
+        raised_at=T0,
+    )
+    groups = groups_of(build_session(with_warnings(SESSION.snapshot, told)))
+    assert causes.count_needs(groups) == causes.count_needs(GROUPS) + more
+    if more and look is None:
+        assert groups[-1].look is None
+        assert "loss 2.6" in plain(next(lists.render_evidence(groups[-1])))
+
+
+# -------------------------------------------------------------------------- what waits
+def waits_of(session: SessionView = SESSION) -> Waits:
+    waits = Waits()
+    waits.take(session)
+    return waits
+
+
+def row_of(job: JobView, session: SessionView, cells: int = 120) -> str:
+    """The line of the group that a job waits in."""
+    groups = waits_of(session).groups
+    group = next(one for one in groups if job.name in {at.name for at in one.jobs})
+    row = lists.render_wait_group(group, session, cells, mark="▹", apart=False)
+    return plain(row)
+
+
+def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() -> None:
+    groups = waits_of().groups
+    found = [job.name for group in groups for job in group.jobs]
+    expected = [job.name for job in SESSION.jobs if job.look in waiting.WAITING]
+    assert sorted(found) == sorted(expected)
+    assert len(groups) < 8
+    assert (oldest := [group.oldest for group in groups]) == sorted(oldest)
+    for group in groups:
+        assert len({(job.look, job.stage) for job in group.jobs}) == 1
+        since = [waiting.find_wait_begin(job) for job in group.jobs]
+        assert since == sorted(since)
+    held = with_job(SESSION.snapshot, SESSION.jobs[0].name, state=JobState.HELD)
+    held = with_job(held, SESSION.jobs[1].name, state=JobState.RETRYING)
+    looks = {group.look for group in waits_of(build_session(held)).groups}
+    assert {Look.HELD, Look.RETRYING} <= looks
+
+
+def test_doomed_ones_are_counted_and_marked() -> None:
+    number = SESSION.count(Look.DOOMED)
+    assert f"{number} can never start" in waits_of().describe()
+    assert waits_of(build_session(all_done(10))).describe() == "nothing waits"
+    assert f"⊘{number}" in row_of(looking(Look.DOOMED)[0], SESSION)
+
+
+def test_a_job_that_asks_waits_since_it_was_asked() -> None:
+    asks = looking(Look.ASKS)[0]
+    assert asks.record.ask is not None
+    asked = replace(asks.record.ask, asked_at=T0 - 6)
+    later = changed(asks, ask=asked, since=T0 - 3600, waiting_lived=T0 - 3600)
+    assert row_of(*later, 80).endswith(" 6 s")
+
+
+@pytest.mark.parametrize("code", ["paused", "held_by_storm"])
+def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
+    kept: dict[str, Any] = {"start": (status(Result.PASS),), "waiting_lived": T0 - 99}
+    told = why(code, at=T0 - 7)
+    job, _ = changed(looking(Look.WAITING)[0], why=told, **kept)
+    assert waiting.find_wait_begin(job) == T0 - 7
+
+
+def test_a_reason_is_whole_where_there_is_room() -> None:
+    long = "iter_00008000/done_by_all.txt"
+    missing = Why("file_missing", (("path", f"/x/checkpoints/{long}"),))
+    start = (status(Result.WAIT, missing),)
+    job, later = changed(looking(Look.WAITING)[0], start=start, since=1.0)
+    assert long in row_of(job, later)
+    assert long in plain(lists.render_waiting_job(job, later, (), 160))
+
+
+def test_a_job_that_changes_changes_its_group_and_nothing_else_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = waits_of()
+    looked: list[JobView] = []
+    original = waiting._build_key
+
+    def counted(job: JobView) -> str:
+        looked.append(job)
+        return original(job)
+
+    monkeypatch.setattr(waiting, "_build_key", counted)
+    assert not waits.take(build_session(replace(SESSION.snapshot, seq=9), SESSION))
+    waits.take(build_session(moved(SESSION.snapshot, 1), SESSION))
+    assert not looked
+    job = next(one for one in waits.groups if one.look is Look.WAITING).jobs[0]
+    told = why("held_by_slots", slots=2, place=1)
+    _, later = changed(job, start=(status(Result.PASS),), why=told)
+    assert waits.take(later)
+    assert {one.name for one in looked} == {job.name}
+    (own,) = [one for one in waits.groups if job.name in {at.name for at in one.jobs}]
+    assert len(own.jobs) == 1
+    assert "slot" in lists.describe_wait_group(own, later)
+
+
+@pytest.mark.parametrize("cells", [58, 78, 118, 198])
+@pytest.mark.parametrize("names", [(), HOSTILE], ids=["as usual", "hostile"])
+def test_no_line_is_too_wide(cells: int, names: tuple[str, ...]) -> None:
+    session = build_session(campaign(60, names=names))
+    values = PlanWords(session.snapshot.plan).parameters
+    for group in waits_of(session).groups:
+        rows = [
+            lists.render_wait_group(group, session, cells, mark=mark, apart=True)
+            for mark in "▹▾"
+        ]
+        rows += [
+            lists.render_waiting_job(job, session, values, cells) for job in group.jobs
+        ]
+        assert all(width(row) <= cells for row in rows)

@@ -1,17 +1,16 @@
-"""Rows come in the order asked for, and fold without losing anybody."""
+"""Rows come in the order asked for; parameters and filters are what a person means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 
 import pytest
 
+from autoexp_tui.cockpit.state import parameters
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
     Column,
-    Filter,
     FilterError,
     Row,
     build_rows,
@@ -25,177 +24,143 @@ from autoexp_tui.cockpit.state.rows import (
 )
 from autoexp_tui.cockpit.state.session import JobView, build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
-from autoexp_tui.cockpit.widgets import job_panes as columns
+from autoexp_tui.cockpit.widgets import job_panes
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause
-from tests.support.campaigns import campaign
+from tests.cockpit.views import SESSION, WORDS
+from tests.planning.plans import job, plan
 from tests.support.scripted_handle import moved
 
-SESSION = build_session(campaign(125))
-WORDS = PlanWords(SESSION.snapshot.plan)
-COLUMNS = columns.choose_columns(SESSION, WORDS.parameters, 140, 140)
+COLUMNS = job_panes.choose_columns(SESSION, WORDS.parameters, 140, 140)
+PLAIN = Arrangement()
+(LOSS,) = (column for column in COLUMNS if column.kind == "loss")
 
 
-def looks(rows: tuple[Row, ...]) -> list[Look]:
-    return [SESSION.jobs[row.jobs[0]].look for row in rows]
+def jobs_of(wanted: Arrangement) -> list[JobView]:
+    return [SESSION.jobs[row.jobs[0]] for row in build_rows(SESSION, wanted)]
 
 
 def test_rows_are_in_plan_order_and_narrowed() -> None:
-    names = [job.name for job in SESSION.jobs]
-    assert [row.key for row in build_rows(SESSION, Arrangement())] == names
-    two = Arrangement(only=("two", frozenset({names[9], names[4]})))
-    assert [row.key for row in build_rows(SESSION, two)] == [names[4], names[9]]
-    failed = build_rows(SESSION, Arrangement(filter=compile_filter("failed")))
-    assert set(looks(failed)) == {Look.FAILED}
-    assert compile_filter("   ") is None
-
-
-def test_needs_come_first_most_urgent_on_top() -> None:
-    found = looks(build_rows(SESSION, Arrangement(order="needs")))
-    needing = [look for look in found if look in NEEDS]
-    assert found[: len(needing)] == needing
-    assert needing == sorted(needing, key=NEEDS.index)
+    assert jobs_of(PLAIN) == list(SESSION.jobs)
+    two = frozenset({SESSION.jobs[9].name, SESSION.jobs[4].name})
+    found = jobs_of(Arrangement(only=("two", two)))
+    assert found == [SESSION.jobs[4], SESSION.jobs[9]]
+    looks = [job.look for job in jobs_of(Arrangement(order="needs"))]
+    needing = [look for look in looks if look in NEEDS]
+    assert looks[: len(needing)] == needing == sorted(needing, key=NEEDS.index)
 
 
 def test_folding_loses_nobody_and_folds_only_what_is_alike() -> None:
-    rows = build_rows(SESSION, Arrangement(fold=True))
+    def fold(*unfolded: str) -> tuple[Row, ...]:
+        wanted = Arrangement(fold=True, unfolded=frozenset(unfolded))
+        return build_rows(SESSION, wanted)
+
+    rows = fold()
     folded = sorted(place for row in rows for place in row.jobs)
     assert folded == list(range(len(SESSION.jobs)))
     for row in rows:
         members = [SESSION.jobs[place] for place in row.jobs]
         assert len({(job.look, job.stage) for job in members}) == 1
-    assert looks(rows).count(Look.RUNNING) == SESSION.count(Look.RUNNING)
-
-
-def test_an_unfolded_cause_shows_its_jobs() -> None:
-    rows = build_rows(SESSION, Arrangement(fold=True))
+        assert members[0].look is not Look.RUNNING or len(members) == 1
     largest = max(rows, key=lambda row: len(row.jobs))
-    opened = build_rows(
-        SESSION, Arrangement(fold=True, unfolded=frozenset({largest.key}))
-    )
-    assert len(opened) == len(rows) + len(largest.jobs) - 1
+    assert len(fold(largest.key)) == len(rows) + len(largest.jobs) - 1
 
 
+# ------------------------------------------------------------------------------ sorted
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.kind)
 def test_every_column_can_be_sorted_by(column: Column) -> None:
-    rows = build_rows(SESSION, sort_by(SESSION, column, Arrangement()))
+    rows = jobs_of(sort_by(SESSION, column, PLAIN))
     assert len(rows) == len(SESSION.jobs)
-
-
-def test_parameters_sort_as_numbers() -> None:
-    lr = next(column for column in COLUMNS if column.title == "lr")
-    rows = build_rows(SESSION, sort_by(SESSION, lr, Arrangement()))
-    values = [
-        SESSION.jobs[row.jobs[0]].record.spec.parameters.get("optim.lr") for row in rows
-    ]
-    known = [float(str(value)) for value in values if value is not None]
-    assert known == sorted(known)
-
-
-LOSS = next(column for column in COLUMNS if column.kind == "loss")
-
-
-def test_a_sort_stays_as_it_was_while_values_move() -> None:
-    wanted = sort_by(SESSION, LOSS, Arrangement())
-    before = [row.key for row in build_rows(SESSION, wanted)]
-    later = build_session(moved(SESSION.snapshot, 600), SESSION)
-    assert [row.key for row in build_rows(later, wanted)] == before
+    if column.title == "lr":
+        values = [job.record.spec.parameters.get("optim.lr") for job in rows]
+        known = [float(str(value)) for value in values if value is not None]
+        assert known == sorted(known)
 
 
 @pytest.mark.parametrize("again", [False, True])
 def test_losses_sort_lowest_first_then_the_other_way_missing_last(again: bool) -> None:
-    wanted = sort_by(SESSION, LOSS, Arrangement())
-    rows = build_rows(SESSION, sort_by(SESSION, LOSS, wanted) if again else wanted)
-    values = [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
+    wanted = sort_by(SESSION, LOSS, PLAIN)
+    wanted = sort_by(SESSION, LOSS, wanted) if again else wanted
+    assert is_falling(COLUMNS, wanted) is again
+    values = [job.list_metrics().get("loss") for job in jobs_of(wanted)]
     known = [value for value in values if value is not None]
     assert values[: len(known)] == sorted(known, reverse=again)
     assert values[len(known) :] == [None] * (len(values) - len(known))
+    later = build_session(moved(SESSION.snapshot, 600), SESSION)  # it stays as it was
+    assert build_rows(later, wanted) == build_rows(SESSION, wanted)
 
 
-def test_a_third_time_is_plan_order_and_then_the_column_comes_back() -> None:
-    wanted = sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, Arrangement()))
+def test_sorting_goes_through_directions_and_columns() -> None:
+    wanted = sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, PLAIN))
     back = sort_next(SESSION, COLUMNS, wanted)
     assert (back.order, back.column) == ("plan", "")
     again = sort_next(SESSION, COLUMNS, back)
     assert (again.column, again.reversed) == (LOSS.title, False)
-
-
-def test_the_columns_beside_go_round() -> None:
-    wanted = sort_by(SESSION, COLUMNS[0], Arrangement())
+    first = sort_by(SESSION, COLUMNS[0], PLAIN)
     for step in (1, -1):
-        beside = sort_beside(SESSION, COLUMNS, wanted, step)
+        beside = sort_beside(SESSION, COLUMNS, first, step)
         assert beside.column == COLUMNS[step].title
+    gone = Arrangement(order="column", column="GONE")
+    assert sort_next(SESSION, COLUMNS, gone).column == COLUMNS[0].title
+    (time,) = (column for column in COLUMNS if column.kind == "time")
+    assert is_falling(COLUMNS, sort_by(SESSION, time, PLAIN))
 
 
-def test_a_time_falls_at_first_and_a_loss_rises() -> None:
-    time = next(column for column in COLUMNS if column.kind == "time")
-    assert is_falling(COLUMNS, sort_by(SESSION, time, Arrangement()))
-    rising = sort_by(SESSION, LOSS, Arrangement())
-    assert not is_falling(COLUMNS, rising)
-    assert is_falling(COLUMNS, sort_by(SESSION, LOSS, rising))
+# ----------------------------------------------------------------------------- filters
+def has_rate(holds: Callable[[float], bool]) -> Callable[[JobView], bool]:
+    def keeps(job: JobView) -> bool:
+        rate = job.record.spec.parameters.get("optim.lr")
+        return rate is not None and holds(float(str(rate)))
 
-
-def test_a_column_that_has_gone_starts_over() -> None:
-    wanted = replace(Arrangement(), order="column", column="GONE")
-    assert sort_next(SESSION, COLUMNS, wanted).column == COLUMNS[0].title
-
-
-def rate(job: JobView) -> float:
-    return float(str(job.record.spec.parameters["optim.lr"]))
+    return keeps
 
 
 KEEPS: dict[str, Callable[[JobView], bool]] = {
     "cooldown": lambda job: job.stage == "cooldown",
     "COOLDOWN": lambda job: job.stage == "cooldown",
     "cannot": lambda job: job.look is Look.DOOMED,
+    "failed": lambda job: job.look is Look.FAILED,
     "failed stable": lambda job: (job.look, job.stage) == (Look.FAILED, "stable"),
     "memory": lambda job: job.record.cause is Cause.OUT_OF_MEMORY,
-    "lr>1e-3": lambda job: rate(job) > 1e-3,
-    "optim.lr>1e-3": lambda job: rate(job) > 1e-3,
-    "lr>=2e-3": lambda job: rate(job) >= 2e-3,
-    "lr!=1e-3 lr>1e-3": lambda job: rate(job) > 1e-3,
-    "lr=0.001": lambda job: rate(job) == 1e-3,
-    "lr=1e-3": lambda job: rate(job) == 1e-3,
+    "lr>1e-3": has_rate(lambda rate: rate > 1e-3),
+    "optim.lr>1e-3": has_rate(lambda rate: rate > 1e-3),
+    "lr>=2e-3": has_rate(lambda rate: rate >= 2e-3),
+    "lr!=1e-3 lr>1e-3": has_rate(lambda rate: rate > 1e-3),
+    "lr=0.001": has_rate(lambda rate: rate == 1e-3),
+    "lr=1e-3": has_rate(lambda rate: rate == 1e-3),
     "stage:cooldown": lambda job: job.stage == "cooldown",
     'stage=="cooldown"': lambda job: job.stage == "cooldown",
     "stage!=cooldown": lambda job: job.stage != "cooldown",
     "loss<2.6": lambda job: job.list_metrics().get("loss", 9.0) < 2.6,
     "momentum>0": lambda job: False,
     "stage>3": lambda job: False,
+    # words with a keyword are words
+    "not a ! word": lambda job: False,
+    "in doubt !": lambda job: False,
+    # expressions of the sweep's language
+    "stage == 'stable' and lr > 0": lambda job: job.stage == "stable",
+    "lr > 0 and stage in ['stable']": lambda job: job.stage == "stable",
+    "stage == 'stable' or lr<0": lambda job: job.stage == "stable",
+    "stage == 1 and lr > 2": lambda job: False,
 }
 
 
 @pytest.mark.parametrize("text", KEEPS)
 def test_a_filter_keeps_what_a_person_means(text: str) -> None:
-    found, means = compile_filter(text), KEEPS[text]
-    assert found is not None
-    for job in SESSION.jobs:
-        meant = "optim.lr" in job.record.spec.parameters or "lr" not in text
-        assert found.keeps(job) == (meant and means(job)), job.name
-
-
-def of_language(text: str) -> Filter:
     found = compile_filter(text)
     assert found is not None
-    return found
+    assert found.text == text
+    for one in SESSION.jobs:
+        assert found.keeps(one) == KEEPS[text](one), one.name
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "stage == 'stable' and lr > 1e-3",
-        "lr > 1e-3 and stage in ['stable']",
-        "stage == 'stable' or lr<0",
-    ],
-)
-def test_an_expression_goes_to_the_sweep_s_language(text: str) -> None:
-    found = of_language(text)
-    assert {job.stage for job in SESSION.jobs if found.keeps(job)} == {"stable"}
-
-
-def test_an_expression_that_fails_over_a_job_does_not_keep_it() -> None:
-    found = of_language("stage == 1 and lr > 2")
-    report = next(job for job in SESSION.jobs if job.stage == "report")
-    assert not found.keeps(report)
+def test_blanks_are_no_filter_and_words_with_a_keyword_are_words() -> None:
+    assert compile_filter("   ") is None
+    words = compile_filter("cooldown in")
+    assert words is not None
+    kept = {one.stage for one in SESSION.jobs if words.keeps(one)}
+    assert "cooldown" in kept
+    assert "report" not in kept
 
 
 @pytest.mark.parametrize("text", ["lr > ! 2", "(lr > 1e-3", "lr != 1 and ! x"])
@@ -204,30 +169,86 @@ def test_a_broken_expression_is_refused_with_its_reason(text: str) -> None:
         compile_filter(text)
 
 
-@pytest.mark.parametrize("text", ["not a ! word", "in doubt !", "failed stable"])
-def test_plain_words_are_never_refused(text: str) -> None:
-    assert of_language(text).text == text
-
-
-def test_words_with_a_keyword_are_found_as_words() -> None:
-    wanted = of_language("cooldown in")
-    assert not any(wanted.keeps(job) for job in SESSION.jobs if job.stage == "report")
-
-
 @pytest.mark.parametrize("text", ["lrr>1e-3", "failed lrr=2", "lrr > 1e-3"])
 def test_a_name_that_no_job_has_is_refused_with_the_near_miss(text: str) -> None:
     with pytest.raises(FilterError, match="no job has `lrr`; did you mean `lr`"):
         check_names(compile_filter(text), SESSION.jobs)
     with pytest.raises(FilterError, match=r"there are .*loss"):
         check_names(compile_filter("momentum>0"), SESSION.jobs)
-
-
-@pytest.mark.parametrize("text", ["", "lr>1e-3 failed", "loss<3", "optim.lr=1", "a b"])
-def test_names_that_some_job_has_are_fine(text: str) -> None:
-    check_names(compile_filter(text), SESSION.jobs)
+    for fine in ("", "lr>1e-3 failed", "loss<3", "optim.lr=1", "a b"):
+        check_names(compile_filter(fine), SESSION.jobs)
 
 
 @pytest.mark.parametrize("text", ["lr>", "lr > 1 and", "lr ==", "stage:", "min(lr"])
 def test_what_is_still_being_typed_is_not_judged(text: str) -> None:
     assert is_unfinished(text)
     assert not is_unfinished(f"{text} 1)")
+
+
+# -------------------------------------------------------------------------- parameters
+def sweep(*points: Mapping[str, object], stages: str = "") -> Plan:
+    """A plan with a job for each of these values, in stages of one letter."""
+    names = stages or " " * len(points)
+    told = zip(names, points, strict=True)
+    return plan(
+        [
+            job(f"j{n}", n, stage=stage.strip(), parameters=values)
+            for n, (stage, values) in enumerate(told)
+        ]
+    )
+
+
+X1, X2 = {"x": 1}, {"x": 2}
+
+
+@pytest.mark.parametrize(
+    ("made", "shown", "families"),
+    [
+        (sweep({"a.lr": 1, "seed": 7}, {"a.lr": 2, "seed": 7}), "lr", "lr"),
+        (sweep({"a.k": 1, "b.k": 3}, {"a.k": 2, "b.k": 4}), "a.k b.k", "a.k b.k"),
+        (sweep({"stage": "a"}, {"stage": "b"}, stages="ab"), "", ""),
+        (sweep({"x": 1}, {"x": True}), "x", "x"),
+        (sweep({"x": [1, 2]}, {"x": {"a": 1}}), "x", "x"),
+        (sweep({}, {"k": 2, **X1}, {"k": 3, **X1}, X2, stages="abbc"), "k", ""),
+        (sweep(X1, {"k": 2, **X1}, X2, {"k": 3, **X2}, stages="abab"), "x k", "x"),
+    ],
+    ids=[
+        "the same",
+        "equal tails",
+        "the stage",
+        "1 and true",
+        "no hash",
+        "b",
+        "b of a",
+    ],
+)
+def test_what_varies_is_shown_by_a_name_of_its_own(
+    made: Plan, shown: str, families: str
+) -> None:
+    words = PlanWords(made)
+    assert [one.label for one in words.parameters] == shown.split()
+    assert [one.label for one in words.of_families] == families.split()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e-4, "1e-4"),
+        (0.01, "0.01"),
+        (50, "50"),
+        (True, "true"),
+        (None, "null"),
+        ("a\x1b[31mb", "ab"),
+        ("", '""'),
+    ],
+)
+def test_values_are_spelled_as_a_person_writes_them(value: object, text: str) -> None:
+    assert parameters.format_value(value) == text
+
+
+def test_jobs_are_named_by_what_they_share_and_one_by_all_of_it() -> None:
+    points = sweep({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 9})
+    varying = PlanWords(points).of_families
+    assert parameters.find_common(points.jobs[:2], varying) == "bsz=8"
+    assert parameters.find_common(points.jobs, varying) == ""
+    assert parameters.describe_job(points.jobs[0], varying) == "lr=1 bsz=8"

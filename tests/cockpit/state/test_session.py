@@ -1,141 +1,154 @@
-"""Observing shares what did not change."""
+"""Observing shares what did not change, and says how each job looks."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from autoexp_tui.cockpit.session_model import SessionModel
-from autoexp_tui.cockpit.state.session import JobView, build_session
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look, find_look
+from autoexp_tui.conditions.kinds import Approval, FileExists
+from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Snapshot
-from autoexp_tui.model.state import Warned
+from autoexp_tui.model.state import Ask, JobRecord, Warned
 from autoexp_tui.model.states import JobState, Result, Verdict, why
+from tests.cockpit.views import SESSION, changed, looking, status
+from tests.planning.plans import job
 from tests.support.campaigns import T0, all_done, campaign
 from tests.support.scripted_handle import with_job, with_warnings
 
-
-def resting() -> Snapshot:
-    """Nothing runs, and a job waits."""
-    base = replace(all_done(10), open=True)
-    name = base.jobs[0].name
-    return with_job(base, name, state=JobState.WAITING, attempts=(), since=T0 - 6)
+BASE = SESSION.snapshot
+(RUNS, *_) = looking(Look.RUNNING)
+LONG_AGO = Live(step=1, last_step_at=T0 - 7200)
 
 
 def test_jobs_that_did_not_change_are_the_same_objects() -> None:
-    first = build_session(campaign(31))
-    changed = with_job(first.snapshot, first.jobs[3].name, cause=None)
-    second = build_session(changed, first)
-    assert second.links is first.links
-    same = [a is b for a, b in zip(first.jobs, second.jobs, strict=True)]
-    assert same.count(False) == 1
+    second = build_session(with_job(BASE, SESSION.jobs[3].name, cause=None), SESSION)
+    assert second.links is SESSION.links
+    pairs = zip(SESSION.jobs, second.jobs, strict=True)
+    assert [one.index for one, other in pairs if one is not other] == [3]
 
 
-def running(snapshot: Snapshot) -> JobView:
-    """The first job that runs."""
-    jobs = build_session(snapshot).jobs
-    return next(job for job in jobs if job.look is Look.RUNNING)
+# ------------------------------------------------------------------------------- looks
+def record(state: JobState, *results: Result | None, **changes: Any) -> JobRecord:
+    files = tuple(FileExists(path=f"/{n}") for n in range(len(results)))
+    start = tuple(result and status(result) for result in results)
+    told = {"spec": job("a", start_conditions=files), "start": start, **changes}
+    return JobRecord(state=state, **told)
 
 
-def with_live(snapshot: Snapshot, live: Live, place: int | None = None) -> Snapshot:
-    """A snapshot in which a job, the first that runs, is seen like that."""
-    lives = list(snapshot.live)
-    lives[running(snapshot).index if place is None else place] = live
-    return replace(snapshot, live=tuple(lives))
+ASK = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
+WAIVED = (status(Result.FAIL, waived="known"),)
 
 
 @pytest.mark.parametrize(
-    ("live", "look"),
+    ("one", "look"),
     [
-        (Live(step=1, last_step_at=T0 - 7200), Look.STALLED),
-        (Live(last_output_at=T0), Look.RUNNING),
+        (record(JobState.RUNNING), Look.STALLED),
+        (record(JobState.WAITING, Result.FAIL), Look.DOOMED),
+        (record(JobState.WAITING, ask=ASK), Look.ASKS),
+        (record(JobState.WAITING, ask=replace(ASK, approved=True)), Look.WAITING),
+        (record(JobState.WAITING, Result.FAIL, start=WAIVED), Look.WAITING),
     ],
-    ids=["stopped long ago", "never moved"],
 )
-def test_a_counter_that_stopped_long_ago_is_stalled(live: Live, look: Look) -> None:
-    base = campaign(31)
-    session = build_session(with_live(base, live))
-    assert session.jobs[running(base).index].look is look
+def test_a_look_says_what_a_person_cares_about(one: JobRecord, look: Look) -> None:
+    assert find_look(one, stalled=True) is look
+
+
+def test_every_state_has_a_look_and_each_look_its_own_glyphs() -> None:
+    assert all(find_look(record(state), stalled=False) for state in JobState)
+    over = find_look(record(JobState.RUNNING), stalled=True, leaving=True)
+    assert over is Look.ENDING
+    twins = {look.twin for look in Look}
+    assert len({look.glyph for look in Look}) == len(twins) == len(Look)
+    assert all(twin.isascii() and len(twin) == 1 for twin in twins)
+
+
+SHOWS = job("a", start_conditions=(Approval(blocking=False),))
+
+
+@pytest.mark.parametrize(
+    ("one", "place"),
+    [
+        (record(JobState.WAITING, Result.WAIT, Result.FAIL), 1),
+        (record(JobState.WAITING, Result.PASS), None),
+        (record(JobState.WAITING, None, spec=SHOWS), None),
+    ],
+    ids=["what failed before what waits", "all passed", "one that only shows"],
+)
+def test_what_a_job_has_not_got(one: JobRecord, place: int | None) -> None:
+    missing = unmet(one)
+    assert (missing and missing[0]) == place
+
+
+def look_of(one: JobView, session: SessionView) -> Look:
+    return session.jobs[one.index].look
+
+
+def test_a_counter_that_stopped_long_ago_is_stalled_until_it_moves_on() -> None:
+    assert changed(RUNS, Live(last_output_at=T0))[0].look is Look.RUNNING
+    still, session = changed(RUNS, LONG_AGO)
+    assert still.look is Look.STALLED
+    later = replace(BASE, engine=replace(BASE.engine, committed_at=T0 + 60))
+    again = build_session(later, session)
+    assert again.now == T0 + 60
+    assert again.jobs[RUNS.index].look is Look.RUNNING
+    assert again.count(Look.RUNNING) == session.count(Look.RUNNING) + 1
+    stall = why("stall", step=3, seconds=4000)
+    told: Any = {"severity": "warning", "evidence": "", "raised_at": T0}
+    word = Warned(warning_id="w1", why=stall, job=RUNS.name, **told)
+    warned = build_session(with_warnings(BASE, word))
+    assert warned.jobs[RUNS.index].look is Look.STALLED
 
 
 def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> None:
-    base = campaign(31)
-    job = running(base)
     own = Monitoring(loss="accuracy", stall_after_seconds=10_000)
-    metrics = {"accuracy": 0.5, "loss": 2.0}
-    seen = with_live(base, Live(step=1, last_step_at=T0 - 7200, metrics=metrics))
-    spec = replace(job.record.spec, own_rules=own)
-    session = build_session(with_job(seen, job.name, spec=spec))
-    assert session.jobs[job.index].look is Look.RUNNING
-    assert session.find_result(session.jobs[job.index]) == 0.5
-    told = Live(step=1, metrics=metrics, result=1.5)
-    session = build_session(with_live(session.snapshot, told, job.index))
-    assert session.find_result(session.jobs[job.index]) == 1.5
-
-
-def test_the_engine_s_word_makes_a_job_stalled() -> None:
-    base = campaign(31)
-    warned = Warned(
-        warning_id="w1",
-        why=why("stall", step=3, seconds=4000),
-        job=running(base).name,
-        severity="warning",
-        evidence="",
-        raised_at=T0,
-    )
-    session = build_session(with_warnings(base, warned))
-    assert session.jobs[running(base).index].look is Look.STALLED
-
-
-def test_a_job_moves_on_and_is_running_again() -> None:
-    base = campaign(31)
-    base = replace(base, engine=replace(base.engine, committed_at=T0 + 60))
-    assert build_session(base).now == T0 + 60
-    still = build_session(
-        with_live(base, Live(step=1, last_step_at=T0 - 7200)), build_session(base)
-    )
-    again = build_session(base, still)
-    assert again.jobs[running(base).index].look is Look.RUNNING
-    assert again.count(Look.RUNNING) == still.count(Look.RUNNING) + 1
+    spec = replace(RUNS.record.spec, own_rules=own)
+    live = replace(LONG_AGO, metrics={"accuracy": 0.5, "loss": 2.0})
+    job, session = changed(RUNS, live, spec=spec)
+    assert (job.look, session.find_result(job)) == (Look.RUNNING, 0.5)
+    job, session = changed(RUNS, replace(live, result=1.5), spec=spec)
+    assert session.find_result(job) == 1.5
 
 
 def test_a_verdict_s_reason_is_as_fresh_as_it_is_known() -> None:
-    base = campaign(31)
-    jobs = build_session(base).jobs
-    place = next(job.index for job in jobs if job.look is Look.WAITING)
     fresh = why("file_missing", path="/x", newest="iter_9000")
-    seen = with_live(base, Live(start=(Verdict(Result.WAIT, fresh),)), place)
-    status = build_session(seen).jobs[place].status(0)
-    assert status is not None
-    assert status.why is fresh
+    live = Live(start=(Verdict(Result.WAIT, fresh),))
+    told = changed(looking(Look.WAITING)[0], live)[0].status(0)
+    assert told is not None
+    assert told.why is fresh
 
 
-@pytest.mark.parametrize("newer", [None, replace(resting(), seq=9999)])
-def test_ages_go_on_while_the_engine_rests_whatever_an_older_word_says(
-    newer: Snapshot | None,
-) -> None:
-    desk = SessionModel(resting())
-    assert desk.update_ages(T0 + 60)
-    if newer is not None:
-        desk.take(newer)
-    assert desk.session.now == T0 + 60
+# -------------------------------------------------------------------------------- ages
+def resting(**engine: Any) -> Snapshot:
+    """Nothing runs, and a job waits."""
+    base = replace(all_done(10), open=True)
+    base = replace(base, engine=replace(base.engine, **engine))
+    waits = {"state": JobState.WAITING, "attempts": (), "since": T0 - 6}
+    return with_job(base, base.jobs[0].name, **waits)
 
 
 @pytest.mark.parametrize(
-    "shown",
+    ("shown", "newer", "go_on"),
     [
-        campaign(31, role="live"),
-        campaign(31, role="viewer"),
-        replace(resting(), engine=replace(resting().engine, owner_alive=False)),
-        replace(resting(), engine=replace(resting().engine, role="replay")),
+        (resting(), None, True),
+        (resting(), replace(resting(), seq=9999), True),
+        (campaign(31, role="live"), None, False),
+        (campaign(31, role="viewer"), None, False),
+        (resting(owner_alive=False), None, False),
+        (resting(role="replay"), None, False),
     ],
-    ids=["a job runs", "a job is seen to run", "no engine lives", "a replay"],
+    ids=["rests", "an older word", "runs", "is seen to run", "no engine", "a replay"],
 )
-def test_ages_stand_where_an_engine_may_be_silent_for_another_reason(
-    shown: Snapshot,
+def test_ages_go_on_only_where_an_engine_is_silent_because_it_rests(
+    shown: Snapshot, newer: Snapshot | None, go_on: bool
 ) -> None:
-    desk = SessionModel(shown)
-    assert not desk.update_ages(T0 + 60)
-    assert desk.session.now == T0
+    model = SessionModel(shown)
+    assert model.update_ages(T0 + 60) is go_on
+    if newer is not None:
+        model.take(newer)
+    assert model.session.now == (T0 + 60 if go_on else T0)
