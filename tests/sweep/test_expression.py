@@ -1,18 +1,33 @@
-"""The one safe evaluator: what it computes, and what it refuses, how fast."""
+"""The one safe evaluator: what it computes, and what it refuses, how fast.
+
+It reads filters, `${oc.eval:...}` of a config, and overrides of the command line; none
+of its sentences depends on where an expression stands.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.resolvers import evaluate
+from autoexp_tui.planning.overrides import format_override
+from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.expression import (
     ExpressionError,
     NoneOperand,
     compile_expression,
 )
+from autoexp_tui.sweep.filters import PointFilter, check_filter
+from tests.config.config_trees import write_tree
+
+CPU_SECONDS = 0.010
 
 
 def value(text: str, **names: object) -> object:
@@ -48,28 +63,95 @@ def test_names_are_read_and_listed_in_order_and_dotted_ones_are_one() -> None:
     assert expression.keys == {"a b"}
     assert expression.evaluate({"optim.lr": 1, "a b": 2}) is True
     assert compile_expression("p > 1", dotted=True).evaluate({"p": 2}) is True
+    for brackets, dotted, said in (
+        ("q['a']", True, r'only p\["key"\] takes brackets'),
+        ("p['a']", False, "there are no indices"),
+        ("a[0]", False, "there are no indices"),
+    ):
+        with pytest.raises(ExpressionError, match=said):
+            compile_expression(brackets, dotted=dotted)
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("", "is empty"), ("   ", "is empty"), ("1 +", "does not parse"),
+BITS = "makes a number of more than 1100 bits"
+CALLED = "only int, float, round, abs, min, max, len, str, sum may be called"
+ALLOWED, INSIDE = "are not allowed here", "comprehensions are not allowed here"
+MANY, DEEP = "has more than 800 parts", "is nested too deeply"
+HOSTILE = [
+    ("__import__('os').system('x')", f"`__import__('os').system('x')`: {CALLED}"),
+    ("open('/etc/passwd')", f"`open('/etc/passwd')`: {CALLED}"),
+    ("9**9**9", f"`**` {BITS}"), ("[0]*10**9", "`[0]` is list, and `*` wants numbers"),
+    ("eval('1')", f"`eval('1')`: {CALLED}"), ("2**2**20", f"`**` {BITS}"),
+    ("10**200*10**200", f"`*` {BITS}"), ("9" * 4000, BITS), ("10**4000", BITS),
+    ("'a'*10**9", "`'a'` is str, and `*` wants numbers"), ("x\0", "does not parse"),
+    ("'%s' % 1", "`'%s'` is str, and `%` wants numbers"), ("(" * 4000, DEEP),
+    ("1" * 5000, "is longer than 4096 characters"), ("'a' + " * 500 + "'a'", MANY),
+    ("not " * 1000 + "1", MANY), ("-" * 4000 + "1", DEEP), ("{" * 100, ""),
+    ("(" * 41 + "1" + ")" * 41, DEEP), ("[" * 200 + "]" * 200, ""),
+    ("*".join(["9" * 300] * 12), ""), ("2" + "**2" * 1300, ""),
+    ("- " * 2000 + "1", ""), ("1" + "+1" * 2000, ""), ("a" + ".a" * 2000, ""),
+    ("1 if 1 else " * 300 + "1", ""), ("(1," * 41 + ")" * 41, ""),
+    ("a" + "(a" * 200, ""), ("'" + "\\" * 4001 + "'", ""), ("lambda:" * 500 + "1", ""),
+    ("'" + "\\'" * 2000 + "#", ""), ("max(" * 41 + "1" + ")" * 41, ""),
+    ("str(10**300)" + "+str(10**300)" * 60, ""), ("round(10**300, -10**9)", ""),
+    ("[[" * 19 + "x" + " for x in x]" * 19, ""), ("{" + "{1:" * 39, ""),
+    ("f" + "'" * 3 + "{" * 39 + "1" + "}" * 39 + "'" * 3, ""),
+    ("round(10**200, -10**9)", "`round` takes up to 320 places"),
+    ("[x for x in y]", f"`[x for x in y]`: {INSIDE}"), ("{x for x in y}", INSIDE),
+    ("{x: 1 for x in y}", INSIDE), ("sum(x for x in y)", INSIDE),
+    ("{1: 2}", f"mappings {ALLOWED}"), ("lambda: 1", f"functions {ALLOWED}"),
+    ("(lambda: 1)()", CALLED), ("(x := 1)", f"assignments {ALLOWED}"),
+    ("f'{1}'", f"`f'{{1}}'`: f-strings {ALLOWED}"), ("1 @ 2", "that is not allowed"),
+    ("min(*[1, 2])", f"`*[1, 2]`: stars {ALLOWED}"), ("int(x=1)", "may be called"),
+    ("1 | 2", "`1 | 2` uses an operator that is not allowed; write `or`"),
+    ("1 & 2", "write `and`"), ("~1", "write `not`"), ("1 is 1", "write `==`"),
+    ("1 << 10000", "`1 << 10000` uses an operator that is not allowed"),
+    ("b'a'", "`b'a'` is not a value for configs"), ("...", "not a value for configs"),
+    ("1j", "`1j` is not a value for configs"), ("'a'.format(1)", CALLED),
+    ("().__class__.__bases__[0].__subclasses__()", CALLED),
+    ("''.__class__.__mro__", "attributes here"), ("(1).__class__", "attributes here"),
+    ("1 +", "does not parse"), ("", "is empty"), ("   ", "is empty"),
     ("a && b", "write `and` for `&&`"), ("a || b", "write `or` for `||`"),
-    ("a.b", "values have no attributes"), ("a[0]", "there are no indices"),
-    ("p['x']", "there are no indices"), ("a & b", "write `and`"), ("~a", "write `not`"),
-    ("a @ b", "an operator that is not allowed"), ("a is b", "write `==`"),
-    ("int(x=1)", "may be called"), ("(lambda: 1)()", "may be called"),
-    ("{x for x in y}", "comprehensions are not allowed"), ("x\0", "does not parse"),
-    ("{x: 1 for x in y}", "comprehensions are not allowed"),
-    ("sum(x for x in y)", "comprehensions are not allowed"),
-    ("...", "not a value for configs"), ("int()", "`int` takes one value"),
+    ("int()", "`int` takes one value"), ("min()", "`min` takes 1 or more values"),
     ("round(1, 2, 3)", "`round` takes 1 to 2 values"),
-    ("min()", "`min` takes 1 or more values"),
-    ("x" * 5000, "longer than 4096 characters"),
-])  # fmt: skip
-def test_refuses_what_is_not_listed(text: str, message: str) -> None:
-    with pytest.raises(ExpressionError, match=message.replace("(", r"\(")):
-        compile_expression(text)
-    with pytest.raises(ExpressionError, match=r'only p\["key"\] takes brackets'):
-        compile_expression("q['a']", dotted=True)
+]  # fmt: skip
+
+
+def judge_filter(text: str) -> None:
+    check_filter(text)
+    PointFilter(text, ()).holds({})
+
+
+@pytest.mark.parametrize("judge", [judge_filter, value])
+@pytest.mark.parametrize(("text", "said"), HOSTILE, ids=lambda text: str(text)[:16])
+def test_it_is_refused_in_milliseconds_with_a_sentence(
+    text: str, said: str, judge: Callable[[str], object]
+) -> None:
+    spent = []
+    for _ in range(5):  # the quickest of some tries counts
+        compile_expression.cache_clear()
+        begun = time.thread_time()
+        with pytest.raises(ExpressionError) as caught:
+            judge(text)
+        spent.append(time.thread_time() - begun)
+        assert said in str(caught.value) != ""
+    assert min(spent) < CPU_SECONDS
+
+
+@pytest.mark.parametrize(("text", "said"), HOSTILE[:4], ids=lambda text: text[:16])
+def test_the_command_line_refuses_it(text: str, said: str, tmp_path: Path) -> None:
+    tree = write_tree(tmp_path, exp="{x: 1, project: {name: a}}")
+    override = format_override("x", f"${{oc.eval:{text}}}")
+    with (
+        closing(HydraComposer("exp", tree, (override,))) as composer,
+        pytest.raises(CannotCompose) as caught,
+    ):
+        composer.base().select("x")
+    (problem,) = caught.value.problems
+    assert problem.where == "x"
+    assert problem.message.startswith("oc.eval `")
+    assert problem.message.endswith(f"`: {said}")
+    with pytest.raises(ValueError, match=r"oc\.eval `9\*\*_0` with _0 = 9000"):
+        evaluate("9**_0", 9000)
 
 
 @pytest.mark.parametrize(("text", "message"), [
@@ -97,18 +179,14 @@ def test_none_is_named_when_it_is_ordered_or_calculated_with(text: str) -> None:
     assert value("x == None and x != 1 and x not in [1]", x=None) is True
 
 
-PARTS = ["a", "b", "1", "2.5", "'s'", "None", "(", ")", "[", "]", ",", " "]
-SIGNS = ["+", "-", "*", "**", "//", "<", "==", " in ", " and ", " not ", "int(", "p["]
-ROWS = st.lists(st.sampled_from(PARTS + SIGNS), max_size=30).map("".join)
+PARTS = [*"ab1()[], +-*<", "2.5", "'s'", "None", "**", "//", "==", " in ", " and ",
+         " not ", "int(", "p["]  # fmt: skip
+ROWS = st.lists(st.sampled_from(PARTS), max_size=30).map("".join)
 
 
 @settings(max_examples=100)
-@given(st.one_of(st.text(max_size=200), ROWS))
-def test_any_text_is_evaluated_or_refused(text: str) -> None:
+@given(st.one_of(st.text(max_size=200), ROWS), st.integers(-(10**6), 10**6))
+def test_any_text_is_evaluated_or_refused(text: str, a: int) -> None:
     with suppress(ExpressionError):
         compile_expression(text, dotted=True).evaluate({"a": 7, "b": None})
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
-def test_numbers_behave_as_in_python(a: int, b: int) -> None:
-    assert value("a * b - (a + b) // 7", a=a, b=b) == a * b - (a + b) // 7
+    assert value("a * b - (a + b) // 7", a=a, b=9) == a * 9 - (a + 9) // 7

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -40,16 +41,19 @@ def refusal(found: Families, pattern: str, at: int) -> SiblingNotFound:
     return caught.value
 
 
-HAND = [
-    SweepPoint(parameters={"backend.megatron.lr": lr, "stage": stage})
+def by_hand(*parameters: dict[str, Any]) -> list[SweepPoint]:
+    return [SweepPoint(parameters=own) for own in parameters]
+
+
+HAND = by_hand(*(
+    {"megatron.lr": lr, "stage": stage}
     for lr, stage in ((1e-4, "stable"), (1e-4, "cooldown"), (5e-4, "stable"))
-]
+))  # fmt: skip
 
 
 def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> None:
     assert find_sibling("stable", HAND, current_index=1) == (0, HAND[0])
-    told = {"stage": "a", "x": 1}, {"stage": "b", "y": 1}
-    points = [SweepPoint(parameters=own) for own in told]
+    points = by_hand({"stage": "a", "x": 1}, {"stage": "b", "y": 1})
     assert find_sibling("a", points, 1)[0] == 0
     assert find_sibling("index=2", HAND, 0)[0] == 2
     swept = expand_sweep({"params": {"lr": [1, 2, 3, 4]}})[1:]
@@ -57,10 +61,10 @@ def test_points_made_by_hand_are_siblings_when_their_shared_keys_are_equal() -> 
 
 
 def test_points_made_by_hand_of_other_families_are_no_siblings() -> None:
-    with pytest.raises(ValueError, match=r"^No sibling found matching pattern: co"):
-        find_sibling("cooldown", HAND, 2)
-    with pytest.raises(ValueError, match=r"^No sibling found matching pattern: st"):
-        find_sibling("stable", HAND[1:2], 0)
+    for pattern, points, at in (("cooldown", HAND, 2), ("stable", HAND[1:2], 0)):
+        said = f"^No sibling found matching pattern: {pattern}"
+        with pytest.raises(ValueError, match=said):
+            find_sibling(pattern, points, at)
 
 
 def listed(*branches: object) -> Sweep:
@@ -177,17 +181,11 @@ def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
 
 
 @pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for each time that two points were compared."""
-    found: list[int] = []
-    compare = family_module.is_sibling
-
-    def counted(*given: Any) -> bool:
-        found.append(1)
-        return compare(*given)
-
-    monkeypatch.setattr(family_module, "is_sibling", counted)
-    return found
+def compared(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Called each time that two points are compared."""
+    spy = Mock(wraps=family_module.is_sibling)
+    monkeypatch.setattr(family_module, "is_sibling", spy)
+    return spy
 
 
 FIFTY = {"params": {"lr": list(range(50))}}
@@ -201,39 +199,35 @@ SECOND_TO_FIRST = {50 + at: at for at in range(50)}
 @pytest.mark.parametrize(("sweep", "pattern", "found"), [
     ({"groups": [FIFTY, KINDS_APART]}, "[kind=x]", ODD_TO_EVEN),
     ({"configs": SINGLE}, "[lr={found}]", {at: at + 1 for at in range(50)}),
-    ({"type": "list", "groups": OF_A_KIND}, "[kind=x]", SECOND_TO_FIRST),
+    (listed(*OF_A_KIND), "[kind=x]", SECOND_TO_FIRST),
 ], ids=["by a key", "by a value of its own", "of another list"])  # fmt: skip
 def test_a_sibling_is_compared_with_few_points(
-    sweep: Sweep, pattern: str, found: dict[int, int], compared: list[int]
+    sweep: Sweep, pattern: str, found: dict[int, int], compared: Mock
 ) -> None:
     asked = families(sweep)
     for at, wanted in found.items():
         assert asked.find(pattern.format(found=wanted), at) == wanted
-    assert len(compared) == 50
+    assert compared.call_count == 50
 
 
-def test_jobs_that_name_several_siblings_are_compared_within_bounds(
-    compared: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(family_module, "_MOST_COMPARED", 400)
-    on_other_axes = ({"params": {key: list(range(50))}} for key in ("steps", "lr"))
-    nodes = zip(on_other_axes, "ab", strict=True)
-    asked = families(listed(*({**node, "defaults": {"stage": s}} for node, s in nodes)))
-    refused = [refusal(asked, "a", at).message for at in range(50, 100)]
-    assert refused[0] == "50 siblings match the pattern: a"
-    assert refused[-1] == "is not looked for: too many jobs find no one a"
-    assert len(compared) < 500
-
-
-def test_why_many_jobs_find_no_sibling_is_looked_into_within_bounds(
-    compared: list[int],
+def test_what_finds_no_sibling_is_looked_into_within_bounds(
+    compared: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = families({"configs": [{"stage": f"s{at}"} for at in range(100)]})
     for at in range(100):
         error = refusal(asked, f"none{at % 5}", at)
         assert "siblings: s" in str(error) or "stages: s" in str(error)
         assert "and 8" in error.hint
-    assert len(compared) <= 20 * 99
+    assert compared.call_count <= 20 * 99
+    compared.reset_mock()
+    monkeypatch.setattr(family_module, "_MOST_COMPARED", 400)
+    both = ({"params": {key: list(range(50))}, "defaults": {"stage": stage}}
+            for key, stage in (("steps", "a"), ("lr", "b")))  # fmt: skip
+    asked = families(listed(*both))
+    refused = [refusal(asked, "a", at).message for at in range(50, 100)]
+    assert refused[0] == "50 siblings match the pattern: a"
+    assert refused[-1] == "is not looked for: too many jobs find no one a"
+    assert compared.call_count < 500
 
 
 def test_all_jobs_of_a_stage_come_in_index_order() -> None:
@@ -263,26 +257,20 @@ def nested_lists(draw: st.DrawFn) -> Any:
     return node([shape, None]), next(names)
 
 
-@settings(max_examples=150, deadline=None)
-@given(nested=nested_lists())
-def test_lone_stages_find_each_other_in_any_nesting(nested: tuple[Sweep, int]) -> None:
+@settings(max_examples=150)
+@given(nested=nested_lists(), twice=st.integers(1, 3))
+def test_lone_stages_find_each_other_in_any_nesting(
+    nested: tuple[Sweep, int], twice: int
+) -> None:
     tree, count = nested
-    found = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
-    for row in (0, count):
-        for one, other in itertools.permutations(range(count), 2):
-            assert found.find(f"s{other}", row + one) == row + other
-    assert len({found.family(at) for at in range(count)}) == 1
-    assert found.family(0) != found.family(count)
-
-
-@settings(max_examples=100, deadline=None)
-@given(nested=nested_lists(), twice=st.integers(2, 3))
-def test_twin_structures_stay_apart(nested: tuple[Sweep, int], twice: int) -> None:
-    tree, count = nested
-    found = families({"type": "list", "groups": [tree] * twice})
-    for part in range(0, count * twice, count):
-        for one, other in itertools.permutations(range(count), 2):
-            assert found.find(f"s{other}", part + one) == part + other
+    crossed = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
+    apart = families({"type": "list", "groups": [tree] * twice})
+    for one, other in itertools.permutations(range(count), 2):
+        for found, parts in ((crossed, 2), (apart, twice)):
+            for begin in range(0, count * parts, count):  # twins stay apart
+                assert found.find(f"s{other}", begin + one) == begin + other
+    assert len({crossed.family(at) for at in range(count)}) == 1
+    assert crossed.family(0) != crossed.family(count)
 
 
 def test_stages_tried_as_notes_are_siblings() -> None:
@@ -305,12 +293,9 @@ def test_derived_jobs_are_siblings_and_know_their_base() -> None:
     made = families({**DERIVED, "filter": "not (stage is None and lr == 1)"})
     with pytest.raises(SiblingNotFound, match="removed by the filter `not"):
         made.base(0)
-
-
-def test_the_base_is_the_parent_stage_or_the_only_job_referred_to() -> None:
     parent = {"_meta": {"stage": "c", "parent_stage": "a"}}
     assert families({"configs": [{"stage": "a"}, {"stage": "b"}, parent]}).base(2) == 0
-    found = families(CROSSED)
+    found = families(CROSSED)  # else it is the only job referred to
     assert found.base(1, lambda: [0, 0, 1]) == 0
     of_none_or_two: list[list[int]] = [[], [0, 2]]
     for referred in of_none_or_two:

@@ -23,23 +23,21 @@ from autoexp_tui.sweep.points import (
 )
 
 Sweep = Mapping[str, Any]
+TABLE = yaml.safe_load(Path(__file__).with_name("sweeps.yaml").read_text("utf-8"))
 
 
 def parameters(sweep: Sweep | None) -> list[Mapping[str, object]]:
     return [point.parameters for point in expand_sweep(sweep)]
 
 
+def stages(sweep: Sweep) -> list[str]:
+    return [point.stage for point in expand_sweep(sweep)]
+
+
 def refusal(sweep: Any) -> str:
     with pytest.raises(SweepRefused) as caught:
         expand_sweep(sweep)
     return str(caught.value)
-
-
-THOUSANDS = {key: list(range(1000)) for key in "abc"}
-STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
-
-
-TABLE = yaml.safe_load(Path(__file__).with_name("sweeps.yaml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: str(row["sweep"])[:80])
@@ -55,27 +53,16 @@ SPELLED: list[Any] = [
 ]  # fmt: skip
 
 
-def stages(sweep: Sweep) -> list[str]:
-    return [point.stage for point in expand_sweep(sweep)]
-
-
-@pytest.mark.parametrize("later", SPELLED)
-@pytest.mark.parametrize("earlier", SPELLED)
-def test_the_later_group_says_the_stage(earlier: Sweep, later: Sweep) -> None:
-    again = {key: {"stage": "y"} if key == "_meta" else "y" for key in later}
-    nodes = [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
-    assert stages({"groups": nodes}) == ["y"]
-
-
 @pytest.mark.parametrize("said", SPELLED)
-def test_notes_and_derived_jobs_may_say_the_stage(said: Sweep) -> None:
+def test_the_later_group_says_the_stage(said: Sweep) -> None:
+    again = {key: {"stage": "y"} if key == "_meta" else "y" for key in said}
+    for earlier in SPELLED:
+        nodes = [{"configs": [{**earlier, "a": 1}]}, {"configs": [{**again, "b": 2}]}]
+        assert stages({"groups": nodes}) == ["y"]
     notes = [{"_meta": {"stage": "y", "why": "z"}}]
     assert stages({"defaults": said, "configs": notes}) == ["y"]
     derived = [{"name": "d", "parameter_overrides": said}]
     assert stages({"params": {"a": [1]}, "derived_jobs": derived}) == ["", "x"]
-
-
-def test_one_config_may_say_its_stage_twice_alike() -> None:
     assert stages({"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}) == ["x"]
 
 
@@ -91,19 +78,20 @@ def test_what_is_empty_is_told_with_its_place() -> None:
     assert found.empty == tuple(f"sweep.{branch}" for branch in branches)
 
 
+STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
+
+
 def test_a_group_filter_prunes_its_group() -> None:
     node = {"params": {"a": [1, 2, 3, 4], "b": [10, 20, 30]}, "filter": "a*b <= 60"}
     found = parameters({"groups": [node, STAGES]})
     assert len(found) == 2 * len({(row["a"], row["b"]) for row in found}) == 18
-
-
-def test_a_deferred_filter_stays_with_its_points() -> None:
     node = {"params": {"a": [1, 2]}, "filter": "${b} > a"}
     points = expand_sweep({"groups": [node, STAGES]})
     marks = [(mark.text, mark.where) for point in points for mark in point.deferred]
     assert marks == [("${b} > a", "sweep.groups.0.filter")] * 4
 
 
+THOUSANDS = {key: list(range(1000)) for key in "abc"}
 WIDE = {"a": list(range(1000)), "b": list(range(900))}
 MILLIARD = "makes 1,000,000,000 points; the bound is 1,000,000"
 
@@ -124,17 +112,14 @@ def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     assert time.process_time() - begun < 2.0
 
 
-def test_a_sweep_that_holds_itself_is_refused() -> None:
-    ring: dict[str, Any] = {}
-    ring["groups"] = [ring, ring]
-    assert "sweep: is nested too deeply, or holds itself" in refusal(ring)
-
-
 def test_all_findings_come_at_once() -> None:
     said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
     assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
     long = {"params": {"a": [1]}, "filter": "a == " + "9" * 5000}
     assert "...`: is longer than 4096 characters" in refusal(long)
+    ring: dict[str, Any] = {}
+    ring["groups"] = [ring, ring]
+    assert "sweep: is nested too deeply, or holds itself" in refusal(ring)
 
 
 DERIVED: Sweep = {
@@ -146,56 +131,48 @@ DERIVED: Sweep = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("more", "made"), [
-    ({}, [("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None)]),
-    ({"filter": "not (stage is None and lr == 1)"},
-     [("cooldown", None), ("", None), ("cooldown", 1), ("report", None)]),
-])  # fmt: skip
-def test_each_base_job_is_followed_by_those_derived_from_it(
-    more: Sweep, made: list[tuple[str, int | None]]
-) -> None:
-    points = expand_sweep({**DERIVED, **more})
-    assert [(point.stage, point.base) for point in points] == made
-
-
-def test_a_derived_job_has_the_parameters_of_its_base_but_not_its_conditions() -> None:
-    assert expand_sweep(DERIVED)[3].parameters == {
+def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
+    points = expand_sweep(DERIVED)
+    assert [(point.stage, point.base) for point in points] == [
+        ("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None),
+    ]  # fmt: skip
+    assert points[3].parameters == {
         "lr": 2, "project.name": "{base.name}_cooldown", "stage": "cooldown",
         "load": "{base.output_dir}", "aux": {"k": 1, "fraction": 0.2},
         "start_conditions": ["theirs"],
     }  # fmt: skip
+    points = expand_sweep({**DERIVED, "filter": "not (stage is None and lr == 1)"})
+    assert [(point.stage, point.base) for point in points] == [
+        ("cooldown", None), ("", None), ("cooldown", 1), ("report", None),
+    ]  # fmt: skip
 
 
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 PARAMS = st.dictionaries(KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
 ENTRIES = st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3)
-LEAVES = st.one_of(
-    st.fixed_dictionaries({"params": PARAMS}),
-    st.fixed_dictionaries({"configs": ENTRIES}),
+KINDS = st.sampled_from(["product", "list"])
+NODES: st.SearchStrategy[Any] = st.recursive(
+    st.fixed_dictionaries({"params": PARAMS})
+    | st.fixed_dictionaries({"configs": ENTRIES}),
+    lambda of: st.fixed_dictionaries(
+        {"type": KINDS, "groups": st.lists(of, max_size=3)}
+    ),
+    max_leaves=5,
 )
 
 
-def _groups(children: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    kinds, nodes = st.sampled_from(["product", "list"]), st.lists(children, max_size=3)
-    return st.fixed_dictionaries({"type": kinds, "groups": nodes})
-
-
-NODES: st.SearchStrategy[Any] = st.recursive(LEAVES, _groups, max_leaves=5)
-
-
-def naive(node: Sweep) -> list[dict[str, object]]:
+def expand_naively(node: Sweep) -> list[dict[str, object]]:
     """What a node means, as plainly as can be."""
-    if "params" in node:
-        rows: list[dict[str, object]] = [{}]
-        for key, values in node["params"].items():
-            rows = [{**row, key: value} for row in rows for value in values]
-        return rows
     if "configs" in node:
         return [dict(entry) for entry in node["configs"]]
-    parts: Sequence[list[dict[str, object]]] = [naive(n) for n in node["groups"]]
-    if node["type"] == "list" and parts:
+    parts: Sequence[list[dict[str, object]]]
+    if "params" in node:
+        parts = [[{key: one} for one in of] for key, of in node["params"].items()]
+    else:
+        parts = [expand_naively(inner) for inner in node["groups"]]
+    if node.get("type") == "list" and parts:
         return [row for part in parts for row in part]
-    rows = [{}]
+    rows: list[dict[str, object]] = [{}]
     for part in parts:
         rows = [{**row, **other} for row in rows for other in part]
     return rows
@@ -203,20 +180,14 @@ def naive(node: Sweep) -> list[dict[str, object]]:
 
 @given(NODES)
 def test_expansion_means_what_is_written(node: Sweep) -> None:
-    assert parameters(node) == naive(node)
-
-
-@given(NODES)
-def test_no_two_points_lie_in_the_same_place(node: Sweep) -> None:
-    places = [repr(point.coordinates) for point in expand_sweep(node)]
-    assert len(set(places)) == len(places)
-
-
-@given(NODES)
-def test_a_filter_keeps_a_subset_in_order(node: Sweep) -> None:
-    everything = parameters({**node, "defaults": {"a": 1, "z": 0}})
-    kept = parameters({**node, "defaults": {"a": 1, "z": 0}, "filter": "a >= 5"})
-    assert kept == [row for row in everything if row["a"] >= 5]  # type: ignore[operator]
+    points = expand_sweep(node)
+    assert [point.parameters for point in points] == expand_naively(node)
+    places = {repr(point.coordinates) for point in points}
+    assert len(places) == len(points)  # no two points lie in the same place
+    defaults = {"a": 1, "z": 0}
+    every: Any = parameters({**node, "defaults": defaults})
+    kept = parameters({**node, "defaults": defaults, "filter": "a >= 5"})
+    assert kept == [row for row in every if row["a"] >= 5]
 
 
 def holes(sweep: Any, dropped: Any = None) -> tuple[tuple[Hole, ...], int]:
@@ -235,12 +206,9 @@ def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:
     mark = DeferredFilter("${x} > 1", "sweep.filter")
     found, _ = holes({"params": {"lr": [1, 2]}}, {1: mark})
     assert [(one.parameters, one.filter) for one in found] == [({"lr": 2}, "${x} > 1")]
-
-
-@pytest.mark.parametrize("count", [MOST_HOLES + 5, 10_050])
-def test_no_more_are_kept_than_fit_a_plan_and_the_rest_is_counted(count: int) -> None:
-    found, more = holes({"params": {"a": list(range(count))}, "filter": "a < 0"})
-    assert (len(found), more) == (MOST_HOLES, count - MOST_HOLES)
+    for count in (MOST_HOLES + 5, 10_050):  # no more than fit a plan
+        found, more = holes({"params": {"a": list(range(count))}, "filter": "a < 0"})
+        assert (len(found), more) == (MOST_HOLES, count - MOST_HOLES)
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -39,11 +39,6 @@ from autoexp_tui.sweep.points import SweepRefused
 from tests.config.config_trees import write_tree
 
 TRIED = int(os.environ.get("AUTOEXP_FUZZ", "0"))
-PATIENT = [
-    HealthCheck.too_slow,
-    HealthCheck.data_too_large,
-    HealthCheck.filter_too_much,
-]
 CPU_SECONDS, WALL_SECONDS = 5.0, 240
 """More is a hang."""
 LONGEST = 3000
@@ -244,7 +239,7 @@ def assert_clear(found: Sequence[Problem]) -> None:
         assert len(str(problem)) < LONGEST, str(problem)
 
 
-@settings(max_examples=TRIED or 150, suppress_health_check=PATIENT)
+@settings(max_examples=TRIED or 150, suppress_health_check=list(HealthCheck))
 @given(text=sweeps(bound=5000))
 def test_any_sweep_expands_or_is_refused(text: str) -> None:
     with in_time():
@@ -252,7 +247,7 @@ def test_any_sweep_expands_or_is_refused(text: str) -> None:
     assert_clear(found)
 
 
-@settings(max_examples=TRIED or 25, suppress_health_check=PATIENT)
+@settings(max_examples=TRIED or 25, suppress_health_check=list(HealthCheck))
 @given(text=sweeps(bound=12))
 def test_any_config_plans_or_is_refused(
     text: str, tmp_path_factory: pytest.TempPathFactory
