@@ -1,3 +1,5 @@
+"""What events make of a session's state; and a plan that joins another."""
+
 from __future__ import annotations
 
 import pytest
@@ -5,8 +7,11 @@ import pytest
 from autoexp_tui.conditions.kinds import TimeReached
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
+from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import IllegalTransition, apply, fold
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import Edge, JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import TERMINAL, TRANSITIONS, Cause, JobState, Result, why
 from tests.model.builders import (
@@ -20,65 +25,66 @@ from tests.model.builders import (
     submit_event,
 )
 
+RELEASED = events.JobsReleased(jobs=("a",))
+BEGAN = events.RunBegan(job="a", attempt=1, run=0, began_at=1.0)
 
-def test_an_illegal_transition_is_refused() -> None:
-    state = started(plan(job("a")))
+
+@pytest.fixture
+def state() -> SessionState:
+    return started(plan(job("a")))
+
+
+def test_an_illegal_transition_is_refused(state: SessionState) -> None:
     with pytest.raises(IllegalTransition, match="PLANNED -> RUNNING"):
-        happen(state, events.RunBegan(job="a", attempt=1, run=0, began_at=1.0))
+        happen(state, BEGAN)
 
 
-def test_the_same_intent_sent_again_opens_no_second_attempt() -> None:
-    state = started(plan(job("a")))
-    happen(state, events.JobsReleased(jobs=("a",)), submit_event("a"))
+def test_the_same_intent_sent_again_opens_no_second_attempt(
+    state: SessionState,
+) -> None:
+    happen(state, RELEASED, submit_event("a"))
     happen(state, events.SubmissionUncertain(token="token-a-1", why=why("in_doubt")))
     happen(state, events.SubmissionAbsent(token="token-a-1"))
     assert len(state.jobs["a"].attempts) == 1
-    assert state.jobs["a"].state is JobState.SUBMITTING
-
-
-def test_a_begin_that_comes_before_the_answer_is_not_undone_by_it() -> None:
-    state = started(plan(job("a")))
-    happen(state, events.JobsReleased(jobs=("a",)), submit_event("a"))
-    happen(state, events.RunBegan(job="a", attempt=1, run=0, began_at=1.0))
+    states = [state.jobs["a"].state]
+    happen(state, BEGAN)  # before the answer, which does not undo it
     happen(
         state,
         events.SubmissionAccepted(
             token="token-a-1", executor_ids=("x9",), submitted_at=1.0
         ),
     )
-    assert state.jobs["a"].state is JobState.RUNNING
+    states += [state.jobs["a"].state]
+    assert states == [JobState.SUBMITTING, JobState.RUNNING]
     assert state.jobs["a"].attempts[0].executor_id == "x9"
 
 
-def test_a_journal_of_an_older_version_lived_while_it_had_engines() -> None:
-    state = started(plan(job("a")))
+def test_a_journal_of_an_older_version_lived_while_it_had_engines(
+    state: SessionState,
+) -> None:
     began = state.lived
     apart = events.EngineStarted(host="h", pid=1, gap_seconds=50.0)
-    released = events.JobsReleased(jobs=("a",))
-    happened: list[tuple[float, events.Event]] = [(300.0, apart), (310.0, released)]
+    happened: list[tuple[float, events.Event]] = [(300.0, apart), (310.0, RELEASED)]
     for seq, (t, event) in enumerate(happened, 3):
-        apply(
-            state,
-            events.Recorded(seq=seq, epoch=1, t=t, event_id=f"e{seq}", event=event),
-        )
+        record = events.Recorded(seq=seq, epoch=1, t=t, event_id=f"e{seq}", event=event)
+        apply(state, record)
     assert state.jobs["a"].waiting_lived == began + (310.0 - 100.0) - 50.0
+    assert state.gaps == ((250.0, 300.0),)
 
 
-def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt() -> None:
-    state = started(plan(job("a")))
+def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt(
+    state: SessionState,
+) -> None:
     run(state, "a")
+    cancel = CancelTasks(tasks=(("a", 1),))
     order = events.EffectOrdered(
-        effect_id="e1",
-        effect=CancelTasks(tasks=(("a", 1),)),
-        why=why("nan"),
-        cause=Cause.NAN,
+        effect_id="e1", effect=cancel, why=why("nan"), cause=Cause.NAN
     )
     happen(state, order)
     assert state.jobs["a"].attempts[0].cancel_cause is Cause.NAN
 
 
-def test_an_answer_to_another_digest_changes_nothing() -> None:
-    state = started(plan(job("a")))
+def test_an_answer_to_another_digest_changes_nothing(state: SessionState) -> None:
     happen(
         state,
         events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="?"),
@@ -94,7 +100,7 @@ def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> No
     state = started(plan(spec))
     happen(
         state,
-        events.JobsReleased(jobs=("a",)),
+        RELEASED,
         events.ConditionJudged(
             job="a", role="start", index=0, result=Result.FAIL, why=why("timeout")
         ),
@@ -112,56 +118,59 @@ def test_every_end_but_completed_can_be_brought_back() -> None:
     assert TRANSITIONS[JobState.LOST] == {JobState.WAITING, JobState.COMPLETED}
 
 
-def test_the_draft_leaves_the_session_as_it_was() -> None:
-    state = started(plan(job("a")))
-    draft = Draft(state, at(300.0), epoch=1)
-    draft.emit(events.JobsReleased(jobs=("a",)))
-    assert draft.state.jobs["a"].state is JobState.WAITING
-    assert state.jobs["a"].state is JobState.PLANNED
-    assert state.seq == 2
-
-
-def test_time_never_runs_backwards_in_a_draft() -> None:
-    state = started(plan(job("a")))
+def test_the_draft_leaves_the_session_as_it_was_and_its_time_never_runs_backwards(
+    state: SessionState,
+) -> None:
     draft = Draft(state, at(5.0), epoch=1)
-    assert draft.emit(events.MessageLogged(text="x")).t == state.t
+    assert draft.emit(RELEASED).t == state.t
+    assert draft.state.jobs["a"].state is JobState.WAITING
+    assert (state.jobs["a"].state, state.seq) == (JobState.PLANNED, 2)
 
 
-# --------------------------------------------------------------------- a long fold
-def a_life() -> tuple[SessionState, list[events.Recorded]]:
-    """A session that was applied event by event, and its records."""
-    state = SessionState(plans={"sha": plan(job("a"), job("b"))})
+def test_records_that_were_shown_stay_as_they_were_when_more_is_folded(
+    state: SessionState,
+) -> None:
     draft = Draft(state, at(100.0), epoch=1)
-    draft.emit(
-        events.SessionStarted(
-            session="s", name="s", engine_version="", wrapper_version="", plan_sha="sha"
-        )
-    )
-    for event in (
-        events.PlanAdded(sha="sha"),
-        events.JobsReleased(jobs=("a", "b")),
-        submit_event("a"),
-        events.RunBegan(job="a", attempt=1, run=0, began_at=1.0, node="n1"),
-        ended("a", code=0),
-        events.JobEnded(job="a", state=JobState.COMPLETED),
-    ):
+    completed = events.JobEnded(job="a", state=JobState.COMPLETED)
+    for event in (RELEASED, submit_event("a"), BEGAN, ended("a", code=0), completed):
         draft.emit(event)
-    for record in draft.records:
-        apply(state, record)
-    return state, draft.records
-
-
-def test_records_that_were_shown_stay_as_they_were_when_more_is_folded() -> None:
-    _, records = a_life()
-    state = fold(SessionState(plans={"sha": plan(job("a"), job("b"))}), records[:4])
-    shown = state.jobs["a"]
-    fold(state, records[4:])
+    shown = fold(state, draft.records[:2]).jobs["a"]
+    fold(state, draft.records[2:])
     states = (shown.state, state.jobs["a"].state)
     assert states == (JobState.SUBMITTING, JobState.COMPLETED)
 
 
-def test_a_time_without_an_engine_is_remembered() -> None:
-    state = SessionState(t=100.0)
-    event = events.EngineStarted(host="b", pid=2, gap_seconds=40.0)
-    apply(state, events.Recorded(seq=1, epoch=2, t=140.0, event_id="e", event=event))
-    assert state.gaps == ((100.0, 140.0),)
+# ----------------------------------------------------------------- a plan that joins
+FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))
+OTHER = Monitoring(loss="perplexity")
+
+
+@pytest.mark.parametrize(
+    ("further", "places"),
+    [
+        ([job("x"), job("y", 1)], [("x", 2), ("y", 3)]),
+        ([job("x", 5)], [("x", 5)]),  # a place that is free
+        ([job("b", 1, stage="other"), job("x", 2)], [("x", 2)]),  # b is there already
+    ],
+)
+def test_what_joins_stands_behind_in_its_own_order(
+    further: list[JobSpec], places: list[tuple[str, int]]
+) -> None:
+    merged, new = join_plans(FIRST, plan(*further), "s")
+    assert [(one.name, one.index) for one in new] == places
+    assert merged.jobs == (*FIRST.jobs, *new)
+    edge = Edge(before="b", after="x", mode="waits")  # those of both are kept once
+    merged, _ = join_plans(FIRST, plan(*further, edges=(*FIRST.edges, edge)), "s")
+    assert merged.edges == (*FIRST.edges, edge)
+
+
+def test_each_job_is_under_the_rules_of_the_plan_that_it_came_with() -> None:
+    own = {"own": Monitoring(loss="mine")}
+    further = plan(job("x"), job("y", 1, rules="own"), monitoring=OTHER, rule_sets=own)
+    merged, new = join_plans(FIRST, further, "s")
+    losses = [merged.rules_of(one).loss for one in (FIRST.jobs[0], *new)]
+    assert losses == ["loss", "perplexity", "mine"]
+    merged, (third,) = join_plans(merged, plan(job("z")), "t")  # and another one
+    assert third.index == 4
+    assert merged.rules_of(merged.jobs[2]) == OTHER
+    assert merged.rules_of(third) == FIRST.monitoring

@@ -21,52 +21,32 @@ CASES: Final[dict[str, tuple[Event, str, str]]] = {
     "no": (replace(ANSWER, approved=False), "refused", "by cockpit: looks right"),
     "attempt": (
         events.AttemptEnded(
-            job="a",
-            attempt=2,
-            outcome=Outcome.FAILED,
-            cause=Cause.OUT_OF_MEMORY,
-            exit_code=137,
-            reached=1200,
-            streak="quick",
-        ),
-        "attempt 2 ended",
-        "failed, out of memory, exit 137, at step 1200",
-    ),
+            job="a", attempt=2, outcome=Outcome.FAILED, cause=Cause.OUT_OF_MEMORY,
+            exit_code=137, reached=1200, streak="quick"),
+        "attempt 2 ended", "failed, out of memory, exit 137, at step 1200"),
     "conditions count from 1": (
         events.ConditionJudged(
-            job="a", role="start", index=0, result=Result.PASS, why=why("ready")
-        ),
-        "condition 1 holds",
-        "",
-    ),
+            job="a", role="start", index=0, result=Result.PASS, why=why("ready")),
+        "condition 1 holds", ""),
     "first run": (FIRST, "began", "attempt 1, on n1"),
     "further run": (replace(FIRST, run=2), "began", "attempt 1, run 2, on n1"),
     "engine": (
         events.EngineStarted(host="login1", pid=7, gap_seconds=7200.0),
-        "engine began",
-        "on login1, pid 7, after 2 h without an engine",
-    ),
+        "engine began", "on login1, pid 7, after 2 h without an engine"),
     "metrics": (
         events.MetricsNoted(
-            job="a", attempt=1, run=0, step=300, total=1000, values={"loss": 2.5}
-        ),
-        "metrics noted",
-        "step 300 of 1000, loss 2.5",
-    ),
+            job="a", attempt=1, run=0, step=300, total=1000, values={"loss": 2.5}),
+        "metrics noted", "step 300 of 1000, loss 2.5"),
     "job": (
         events.JobEnded(job="a", state=JobState.SKIPPED, cause=Cause.UPSTREAM),
-        "job ended",
-        "skipped, what it needs ended",
-    ),
+        "job ended", "skipped, what it needs ended"),
     "jobs": (events.ForeignFilesFound(jobs=("a", "b")), "files of other work", "a, b"),
     "no reason": (events.JobsHeld(jobs=("a", "b")), "held", "a, b"),
     "no jobs": (events.RunSuspended(job="a", attempt=1, run=0), "suspended", ""),
     "two fields": (
         events.EngineFaulted(where="Polled", problem="boom"),
-        "engine faulted",
-        "Polled: boom",
-    ),
-}
+        "engine faulted", "Polled: boom"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("event", events.Event.kinds.values(), ids=events.Event.kinds)

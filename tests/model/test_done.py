@@ -1,17 +1,22 @@
-"""Which jobs of a plan need not run, by what earlier sessions left."""
+"""Which jobs of a plan need not run, by what earlier sessions left; and what an attempt
+leaves: each keeps the values that it ran with, and what came of them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.done import done_before, is_of_attempt
+from autoexp_tui.events import events
+from autoexp_tui.model.done import done_before, is_of_attempt, work_of
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from tests.model.builders import job, plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState, why
+from tests.model.builders import ended, happen, job, plan, run, started
 
 
 def made(name: str, *after: str, **fields: Any) -> JobSpec:
@@ -34,28 +39,21 @@ def left(spec: JobSpec, mark: str = "s1@1", **fields: Any) -> DoneWork:
 
 A, B, C = made("a"), made("b", "a"), made("c", "b")
 ALL = {spec.name: left(spec) for spec in (A, B, C)}
-
-
 OTHER_A, X, BARE = made("a", fingerprint="other"), made("x"), made("a", fingerprint="")
+DONE = ("abc", "", "")
 
 
 @pytest.mark.parametrize(
     ("jobs", "found", "done", "changed", "upstream"),
     [
-        ((A, B, C), ALL, "abc", "", ""),
+        ((A, B, C), ALL, *DONE),
         ((A, B, C), {}, "", "", ""),
         ((OTHER_A, B, C), ALL, "", "a", "bc"),
         ((OTHER_A, B, X), {**ALL, "x": left(X)}, "x", "a", "b"),
         # results of another session than was built on, of the same id, too
         ((A, B, C), {**ALL, "a": left(A, "s2@2")}, "a", "", "bc"),
         ((A, B), {**ALL, "a": left(A, "s1@999")}, "a", "", "b"),
-        (
-            (A, B, C),
-            {**ALL, "c": left(C, "s2@2", upstream={"b": "s1@1"})},
-            "abc",
-            "",
-            "",
-        ),
+        ((A, B, C), {**ALL, "c": left(C, "s2@2", upstream={"b": "s1@1"})}, *DONE),
         # an upstream that the job did not have then
         ((A, B), {**ALL, "b": left(B, upstream={})}, "a", "", "b"),
         # results of other values in the same session, and of the same
@@ -80,9 +78,8 @@ def test_a_job_is_done_when_its_work_and_all_that_it_builds_on_stand(
 
 def test_a_word_outlives_a_late_submission_of_its_own_attempt() -> None:
     word = left(made("a"), attempts=2)
-    assert is_of_attempt(word, word.session, attempt=1)
-    assert is_of_attempt(word, word.session, attempt=2)
-    assert not is_of_attempt(word, word.session, attempt=3)
+    told = [is_of_attempt(word, word.session, attempt=number) for number in (1, 2, 3)]
+    assert told == [True, True, False]
     assert not is_of_attempt(word, "another", attempt=1)
 
 
@@ -115,3 +112,131 @@ def test_nothing_is_done_that_builds_on_what_runs(
             assert set(spec.depends_on) <= set(report.done)
         said = (spec.name in part for part in (report.changed, report.upstream))
         assert (spec.name in found) == (spec.name in report.done or any(said))
+
+
+# ------------------------------------------------------- what each attempt ran with
+PLANNED = job("a", fingerprint="f1", parameters={"lr": 1e-4})
+OTHER = replace(
+    PLANNED,
+    fingerprint="f2",
+    parameters={"lr": 2e-4, "iters": 5},
+    planned={"lr": 1e-4, "iters": 9},
+)
+FOLLOWER = job("b", 1, fingerprint="g", depends_on=("a",))
+
+
+def note(state: SessionState, attempt: int, loss: float) -> None:
+    noted = events.MetricsNoted(
+        job="a", attempt=attempt, run=0, step=7, total=9, values={"loss": loss}
+    )
+    happen(state, noted)
+
+
+def end(state: SessionState, name: str, number: int = 1, code: int = 1) -> None:
+    over = JobState.FAILED if code else JobState.COMPLETED
+    job_ended = events.JobEnded(job=name, state=over)
+    happen(state, ended(name, number, code), job_ended)
+
+
+def bring_back(state: SessionState, spec: JobSpec, *, continues: bool = True) -> None:
+    """A person changed values, or none."""
+    reason = why("revived_by", by="person")
+    happen(
+        state,
+        events.JobReplanned(job=spec.name, spec=spec, why=reason),
+        events.JobRevived(job=spec.name, why=reason, from_checkpoint=continues),
+        t=300,
+    )
+
+
+def replanned(spec: JobSpec = OTHER) -> SessionState:
+    """A first attempt failed; a person changed values."""
+    state = started(plan(PLANNED, FOLLOWER))
+    run(state, "a")
+    note(state, 1, 3.0)
+    end(state, "a")
+    bring_back(state, spec)
+    return state
+
+
+def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
+    state = replanned()
+    run(state, "a", 2)
+    note(state, 2, 2.0)
+    record = state.jobs["a"]
+    values = [record.values_of(attempt) for attempt in record.attempts]
+    assert values == [{"lr": 1e-4, "iters": 9}, {"lr": 2e-4, "iters": 5}]
+    assert record.list_changed_keys == ("lr", "iters")
+    found = [record.find_noted(attempt) for attempt in record.attempts]
+    assert [one.values["loss"] for one in found if one] == [3.0, 2.0]
+    end(state, "a", 2)
+    bring_back(state, PLANNED)  # the attempt between keeps its own
+    record = state.jobs["a"]
+    values = [record.values_of(attempt) for attempt in record.attempts]
+    assert values == [{"lr": 1e-4}, {"lr": 2e-4, "iters": 5}]
+    assert record.list_changed_keys == ("lr", "iters")
+
+
+def test_metrics_of_other_values_are_not_the_job_s() -> None:
+    other = replanned().jobs["a"]
+    assert (other.noted, other.is_doing_other_work) == (None, True)
+    limit = replace(PLANNED.resources, time_limit_seconds=60.0)
+    same = replanned(replace(PLANNED, resources=limit)).jobs["a"]
+    assert (same.noted is None, same.is_doing_other_work) == (False, False)
+
+
+def upstream_then_follower() -> SessionState:
+    """A job failed, and its follower runs from the checkpoint that it left."""
+    state = started(plan(PLANNED, FOLLOWER))
+    run(state, "a", t=200)
+    end(state, "a")
+    run(state, "b", t=250)
+    return state
+
+
+def complete_with_other_values(state: SessionState) -> DoneWork:
+    bring_back(state, OTHER)
+    run(state, "a", 2, t=310)
+    end(state, "a", 2, code=0)
+    return work_of(state, state.jobs["a"])
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_is_done_names_the_work_of_the_attempt_that_it_built_on(
+    *, before: bool
+) -> None:
+    state = upstream_then_follower()
+    if before:
+        end(state, "b", code=0)
+    other = complete_with_other_values(state)
+    assert other.fingerprint == "f2"
+    if not before:
+        end(state, "b", code=0)
+    follower = work_of(state, state.jobs["b"])
+    assert follower.upstream_work == {"a": "f1"}
+    # it is not done for a plan with those values
+    found = {"a": other, "b": follower}
+    report = done_before(plan(replace(OTHER, planned=None), FOLLOWER), found)
+    assert (set(report.done), report.upstream) == ({"a"}, ("b",))
+
+
+@pytest.mark.parametrize(("continues", "built_on"), [(True, "f1"), (False, "f2")])
+def test_an_attempt_that_continues_builds_on_what_the_first_read(
+    *, continues: bool, built_on: str
+) -> None:
+    state = upstream_then_follower()
+    end(state, "b")
+    complete_with_other_values(state)
+    bring_back(state, FOLLOWER, continues=continues)
+    run(state, "b", 2, t=320)
+    end(state, "b", 2, code=0)
+    assert work_of(state, state.jobs["b"]).upstream_work == {"a": built_on}
+
+
+def test_what_an_earlier_session_did_is_known_by_its_own_work() -> None:
+    done = DoneWork(job="a", session="old", mark="old@1", fingerprint="f0", at=1.0)
+    state = started(plan(PLANNED, FOLLOWER))
+    happen(state, events.DoneFound(works=(done,)))
+    run(state, "b")
+    end(state, "b", code=0)
+    assert work_of(state, state.jobs["b"]).upstream_work == {"a": "f0"}

@@ -30,10 +30,6 @@ KINDS = [
 ]
 
 
-def _values(base: Any, name: str) -> st.SearchStrategy[Any]:
-    return values_of(base.kinds[name])
-
-
 @pytest.mark.parametrize(("base", "name"), KINDS)
 def test_a_kind_is_a_frozen_value_that_is_stored_by_its_name(
     base: Any, name: str
@@ -66,22 +62,22 @@ def test_the_table_names_every_kind_of_its_modules(base: Any) -> None:
     assert found - bases <= set(base.kinds.values())
 
 
-@pytest.mark.parametrize("name", Effect.kinds)
+@pytest.mark.parametrize("kind", Effect.kinds.values(), ids=Effect.kinds)
 @given(data=st.data())
 @settings(max_examples=5, deadline=None)
-def test_an_effect_is_described(name: str, data: st.DataObject) -> None:
-    effect = data.draw(_values(Effect, name))
+def test_an_effect_is_described(kind: Any, data: st.DataObject) -> None:
+    effect = data.draw(values_of(kind))
     assert isinstance(effect.describe(), str)
     assert isinstance(effect.name_object(), str)
     if isinstance(effect, OutsideEffect):
         assert effect.pool in ("executor", "command", "planner", "errand")
 
 
-@pytest.mark.parametrize("name", Condition.kinds)
+@pytest.mark.parametrize("kind", Condition.kinds.values(), ids=Condition.kinds)
 @given(data=st.data())
 @settings(max_examples=5, deadline=None)
-def test_a_condition_says_what_it_waits_for(name: str, data: st.DataObject) -> None:
-    condition = data.draw(_values(Condition, name))
+def test_a_condition_says_what_it_waits_for(kind: Any, data: st.DataObject) -> None:
+    condition = data.draw(values_of(kind))
     assert isinstance(condition.name_object(), str)
     assert isinstance(condition.name_subject(", ".join), str)
     assert all(isinstance(one, str) for one in condition.list_sources())

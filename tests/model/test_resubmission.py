@@ -135,43 +135,28 @@ def putting_off(until: float | None) -> JobRecord:
     return replace(ENDED, deferred={"rule/0": put_off})
 
 
-@pytest.mark.parametrize(
-    ("jobs", "pending", "acting", "still_open"),
-    [
-        ([ENDED], [], False, False),
-        ([ENDED, replace(ENDED, state=S.WAITING)], [], False, True),
-        ([ENDED, replace(ENDED, state=S.HELD)], [], False, True),
-        ([ENDED, replace(ENDED, state=S.RETRYING)], [], False, True),
-        ([ENDED], [PLANNING], True, True),
-        ([putting_off(9.0)], [], True, True),
-        ([putting_off(None)], [], False, False),  # nobody knows when
-        ([], [], False, True),  # the first jobs are to come
-    ],
-)
-def test_a_session_is_over_when_nothing_is_left_to_do(
-    jobs: list[JobRecord],
-    pending: list[PendingEffect],
-    *,
-    acting: bool,
-    still_open: bool,
-) -> None:
-    assert is_acting(jobs, pending) == acting
-    assert is_open(jobs, pending) == still_open
+def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
+    assert (is_acting([ENDED], []), is_open([ENDED], [])) == (False, False)
+    for state in (S.WAITING, S.HELD, S.RETRYING):
+        left = [ENDED, replace(ENDED, state=state)]
+        assert (is_acting(left, []), is_open(left, [])) == (False, True)
+    assert is_acting([ENDED], [PLANNING])
+    assert is_open([ENDED], [PLANNING])
+    for until, is_left in ((9.0, True), (None, False)):  # nobody knows when
+        put_off = [putting_off(until)]
+        assert (is_acting(put_off, []), is_open(put_off, [])) == (is_left, is_left)
+    assert (is_acting([], []), is_open([], [])) == (
+        False,
+        True,
+    )  # the first are to come
 
 
-ENDS = st.sampled_from(
-    [
-        (S.SKIPPED, Cause.UPSTREAM),
-        (S.SKIPPED, Cause.UPSTREAM),
-        (S.CANCELLED, Cause.CANCEL_CONDITION),
-        (S.SKIPPED, Cause.USER),
-        (S.CANCELLED, Cause.USER),
-        (S.SKIPPED, Cause.START_TIMEOUT),
-        (S.COMPLETED, None),
-        (S.FAILED, Cause.EXIT_CODE),
-        (S.RUNNING, None),
-    ]
-)
+ENDS = st.sampled_from([
+    *((S.SKIPPED, cause) for cause in (Cause.UPSTREAM, Cause.UPSTREAM, Cause.USER)),
+    *((S.CANCELLED, cause) for cause in (Cause.CANCEL_CONDITION, Cause.USER)),
+    (S.SKIPPED, Cause.START_TIMEOUT), (S.FAILED, Cause.EXIT_CODE),
+    (S.COMPLETED, None), (S.RUNNING, None),
+])  # fmt: skip
 
 
 @st.composite

@@ -52,95 +52,46 @@ def utc() -> Iterator[None]:
 
 
 # ---------------------------------------------------------------------- sentences
-@pytest.mark.parametrize(
-    ("reason", "expected"),
-    [
-        (
-            why(
-                "file_missing",
-                path="/o/stable/iter_8000/done.txt",
-                writer="stable lr=1e-3",
-                newest="iter_7200",
-                age=40.0,
-                expected=NOW + 600,
-            ),
-            "waits for /o/stable/iter_8000/done.txt of stable lr=1e-3; newest is "
-            "iter_7200, 40 s ago; expected 22:23",
-        ),
-        (why("file_missing", path="/o/done.txt"), "waits for /o/done.txt"),
-        (
-            why("held_by_slots", slots=16, limit="max_parallel"),
-            "ready; waits for a slot: max_parallel allows 16 at a time",
-        ),
-        (why("held_by_slots", used=8, slots=8), "ready; waits for a slot"),
-        (
-            why("exit_code", code=127, note="command not found: trian"),
-            "ended with exit 127: command not found: trian",
-        ),
-        (why("job_waits", job="a", wanted="COMPLETED"), "waits for a to be completed"),
-        (
-            why("asks_you", prompt="Promote it?"),
-            "waits for your approval: Promote it? A shows what will be done.",
-        ),
-        (
-            why("queued", reason="lower priority", expected=NOW + 86400),
-            "queued: lower priority; expected 2023-11-15 22:13",
-        ),
-        (
-            why(
-                "doomed_file",
-                path="/o/iter_48000/done.txt",
-                writer="stable",
-                state="FAILED",
-                step=31200,
-            ),
-            "can never start: /o/iter_48000/done.txt will not come, its writer stable "
-            "failed at step 31200 and no restart is left. R retries the writer, X "
-            "skips this.",
-        ),
-        (
-            why(
-                "upstream", job="a", state="CANCELLED", cause="user", wanted="COMPLETED"
-            ),
-            "can never start: a was cancelled (cancelled by a person), it had to be "
-            "completed. R retries it, X skips this.",
-        ),
-        (
-            why("in_doubt", message="sbatch timed out", at=NOW, place="slurm"),
-            "Slurm may have taken this job: sbatch timed out, 22:13. The queue and "
-            "the records are asked for it by name; it is sent again only after both "
-            "say no.",
-        ),
-        (
-            why("nan", metric="loss", value="nan", step=310, last=2.914),
-            "loss is nan since step 310, was 2.914 before",
-        ),
-        (
-            why("stall", step=31200, seconds=3120.0),
-            "no step after 31200 for 52 min; the counter stands, whatever the log says",
-        ),
-        (
-            why("start_timeout", seconds=7200.0, what="/o/done.txt"),
-            "gave up after 2 h of waiting for /o/done.txt. R makes it wait again.",
-        ),
-        (why("cancelled_by", by="cockpit"), "cancelled by a person. R resubmits."),
-        (why("exit_code", code=137), "ended with exit 137"),
-        (why("odd_thing", a=1, b="x"), "odd_thing (a=1, b=x)"),  # nobody knows it
-        (why("notice", text="[{step}] {0} x[/red]"), "[{step}] {0} x[/red]"),
-        (why("notice", text="a\x1b]52;c;x\x07b\n"), "ab "),
-        (
-            why(
-                "metadata_is_not",
-                key="k",
-                job="up",
-                op=">=",
-                wanted="8000",
-                value="7e3",
-            ),
-            "waits until k of up >= 8000: it is 7e3",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("reason", "expected"), [
+    (why("file_missing", path="/o/stable/iter_8000/done.txt", writer="stable lr=1e-3",
+         newest="iter_7200", age=40.0, expected=NOW + 600),
+     "waits for /o/stable/iter_8000/done.txt of stable lr=1e-3; newest is iter_7200, "
+     "40 s ago; expected 22:23"),
+    (why("file_missing", path="/o/done.txt"), "waits for /o/done.txt"),
+    (why("held_by_slots", slots=16, limit="max_parallel"),
+     "ready; waits for a slot: max_parallel allows 16 at a time"),
+    (why("held_by_slots", used=8, slots=8), "ready; waits for a slot"),
+    (why("exit_code", code=127, note="command not found: trian"),
+     "ended with exit 127: command not found: trian"),
+    (why("job_waits", job="a", wanted="COMPLETED"), "waits for a to be completed"),
+    (why("asks_you", prompt="Promote it?"),
+     "waits for your approval: Promote it? A shows what will be done."),
+    (why("queued", reason="lower priority", expected=NOW + 86400),
+     "queued: lower priority; expected 2023-11-15 22:13"),
+    (why("doomed_file", path="/o/iter_48000/done.txt", writer="stable",
+         state="FAILED", step=31200),
+     "can never start: /o/iter_48000/done.txt will not come, its writer stable failed "
+     "at step 31200 and no restart is left. R retries the writer, X skips this."),
+    (why("upstream", job="a", state="CANCELLED", cause="user", wanted="COMPLETED"),
+     "can never start: a was cancelled (cancelled by a person), it had to be "
+     "completed. R retries it, X skips this."),
+    (why("in_doubt", message="sbatch timed out", at=NOW, place="slurm"),
+     "Slurm may have taken this job: sbatch timed out, 22:13. The queue and the "
+     "records are asked for it by name; it is sent again only after both say no."),
+    (why("nan", metric="loss", value="nan", step=310, last=2.914),
+     "loss is nan since step 310, was 2.914 before"),
+    (why("stall", step=31200, seconds=3120.0),
+     "no step after 31200 for 52 min; the counter stands, whatever the log says"),
+    (why("start_timeout", seconds=7200.0, what="/o/done.txt"),
+     "gave up after 2 h of waiting for /o/done.txt. R makes it wait again."),
+    (why("cancelled_by", by="cockpit"), "cancelled by a person. R resubmits."),
+    (why("exit_code", code=137), "ended with exit 137"),
+    (why("odd_thing", a=1, b="x"), "odd_thing (a=1, b=x)"),  # nobody knows it
+    (why("notice", text="[{step}] {0} x[/red]"), "[{step}] {0} x[/red]"),
+    (why("notice", text="a\x1b]52;c;x\x07b\n"), "ab "),
+    (why("metadata_is_not", key="k", job="up", op=">=", wanted="8000", value="7e3"),
+     "waits until k of up >= 8000: it is 7e3"),
+])  # fmt: skip
 def test_a_reason_reads_as_a_sentence(reason: Why, expected: str) -> None:
     assert sentence(reason, NOW) == expected
 
@@ -261,20 +212,11 @@ def test_a_number_is_spelled_for_people(spell: Callable[[float], str]) -> None:
     assert (format_float(1000), format_float(1000.0)) == ("1000", "1e3")
 
 
-@pytest.mark.parametrize(
-    ("t", "now", "expected"),
-    [
-        (NOW, None, "22:13"),
-        (NOW, NOW + 60, "22:13"),
-        (NOW, NOW + 86400, "2023-11-14 22:13"),
-        (1e300, NOW, "?"),
-        (math.nan, None, "?"),
-    ],
-)
-def test_a_time_of_day_has_its_date_on_other_days(
-    t: float, now: float | None, expected: str
-) -> None:
-    assert clock_time(t, now) == expected
+def test_a_time_of_day_has_its_date_on_other_days() -> None:
+    for now in (None, NOW + 60):
+        assert clock_time(NOW, now) == "22:13"
+    assert clock_time(NOW, NOW + 86400) == "2023-11-14 22:13"
+    assert clock_time(1e300, NOW) == clock_time(math.nan) == "?"
 
 
 @given(st.floats(allow_nan=False))
@@ -288,44 +230,28 @@ def test_a_spelled_float_reads_back_as_itself_and_is_no_longer_than_pythons(
 @given(st.text(max_size=20), st.integers(0, 12))
 def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
     assert count_columns(fit(text, width)) <= width
-
-
-def test_wide_characters_take_two_columns_and_things_have_a_plural() -> None:
-    assert fit("日本語", 5) == "日本…"
+    assert fit("日本語", 5) == "日本…"  # wide characters take two
     assert (plural(1, "job"), plural(0, "job")) == ("1 job", "0 jobs")
 
 
 # ------------------------------------------------------------------ what ended a job
-LINE = why("log_matched", line="FATAL ERROR")
-RULE = why("cancelled_by_rule", rule="diverged")
+def test_what_a_cancel_condition_found_is_told_as_one() -> None:
+    line = why("log_matched", line="FATAL ERROR")
+    rule = why("cancelled_by_rule", rule="diverged")
+    plain, of_rule = sentence(line, NOW), sentence(rule, NOW)
+    condition = Cause.CANCEL_CONDITION
+    assert format_reason(line, condition, NOW) == f"cancel condition: {plain}"
+    assert format_reason(line, None, NOW) == plain
+    assert format_reason(line, Cause.UPSTREAM, NOW) == plain
+    assert format_reason(rule, condition, NOW) == of_rule
 
 
-@pytest.mark.parametrize(
-    ("reason", "cause", "before"),
-    [
-        (LINE, Cause.CANCEL_CONDITION, "cancel condition: "),
-        (LINE, None, ""),
-        (LINE, Cause.UPSTREAM, ""),
-        (RULE, Cause.CANCEL_CONDITION, ""),
-    ],
-)
-def test_what_a_cancel_condition_found_is_told_as_one(
-    reason: Why, cause: Cause | None, before: str
-) -> None:
-    assert format_reason(reason, cause, NOW) == before + sentence(reason, NOW)
-
-
-@pytest.mark.parametrize(
-    ("reason", "said"),
-    [
-        (why("asks_you", prompt="Go. A b."), "waits for your approval: Go. A b."),
-        (
-            why("doomed_value", job="a", state="FAILED", key="k"),
-            "can never start: a failed and k is not as asked",
-        ),
-        (why("job_waits", job="a"), "waits for a"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "said"), [
+    (why("asks_you", prompt="Go. A b."), "waits for your approval: Go. A b."),
+    (why("doomed_value", job="a", state="FAILED", key="k"),
+     "can never start: a failed and k is not as asked"),
+    (why("job_waits", job="a"), "waits for a"),
+])  # fmt: skip
 def test_without_a_cockpit_a_sentence_names_none_of_its_keys(
     reason: Why, said: str
 ) -> None:
