@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,86 +55,78 @@ def bob(machine: Path, *groups: int) -> User:
     return user(BOB, machine / "bob", *groups)
 
 
-def project(machine: Path, owner: int, mode: int, group: int = -1) -> Path:
-    place = machine / "project"
+def at_home(
+    machine: Path, *groups: int, base: str = "outputs", **fields: Any
+) -> Layout:
+    """Bob's, who works in his home."""
+    return Layout(bob(machine, *groups), machine / "bob", base, **fields)
+
+
+def make(place: Path, owner: int, mode: int, group: int = -1) -> Path:
     place.mkdir()
     return give(place, owner, group, mode)
 
 
 # --------------------------------------------------------------------------- layouts
 def project_of_another_owner(machine: Path) -> Layout:
-    place = project(machine, ALICE, 0o2770, GROUP)
-    (place / "outputs").mkdir()
-    give(place / "outputs", ALICE, GROUP, 0o2770)
+    place = make(machine / "project", ALICE, 0o2770, GROUP)
+    make(place / "outputs", ALICE, 0o2770, GROUP)
     return Layout(bob(machine, GROUP), place)
 
 
 def default_acl(machine: Path) -> Layout:
-    place = project(machine, ALICE, 0o2775, GROUP)
-    (place / "outputs").mkdir()
-    give(place / "outputs", ALICE, GROUP, 0o2770)
-    set_acl(place / "outputs", BOB)
-    return Layout(bob(machine), machine / "bob", str(place / "outputs"))
+    place = make(machine / "project", ALICE, 0o2775, GROUP)
+    set_acl(make(place / "outputs", ALICE, 0o2770, GROUP), BOB)
+    return at_home(machine, base=f"{place}/outputs")
 
 
 def below_a_link_of_roots(machine: Path) -> Layout:
-    (machine / "disk7").mkdir()
-    give(machine / "disk7", BOB, mode=0o755)
-    (machine / "scratch").symlink_to(machine / "disk7")
-    return Layout(bob(machine), machine / "bob", str(machine / "scratch" / "outputs"))
+    (machine / "scratch").symlink_to(make(machine / "disk7", BOB, 0o755))
+    return at_home(machine, base=f"{machine}/scratch/outputs")
 
 
 def below_a_link_of_ones_own(machine: Path) -> Layout:
-    layout = Layout(bob(machine), machine / "bob")
-    (machine / "disk7").mkdir()
-    give(machine / "disk7", BOB, mode=0o700)
-    (machine / "bob" / "outputs").symlink_to(machine / "disk7")
-    os.chown(machine / "bob" / "outputs", BOB, BOB, follow_symlinks=False)
+    layout, link = at_home(machine), machine / "bob" / "outputs"
+    link.symlink_to(make(machine / "disk7", BOB, 0o700))
+    os.chown(link, BOB, BOB, follow_symlinks=False)
     return layout
 
 
 def umask_002(machine: Path) -> Layout:
-    return Layout(bob(machine), machine / "bob", umask=0o002)
+    return at_home(machine, umask=0o002)
 
 
 def umask_077(machine: Path) -> Layout:
-    return Layout(bob(machine), machine / "bob", umask=0o077)
+    return at_home(machine, umask=0o077)
 
 
 def two_peoples_sessions(machine: Path) -> Layout:
-    shelf = project(machine, ALICE, 0o2770, GROUP)
+    shelf = make(machine / "project", ALICE, 0o2770, GROUP)
     alice = user(ALICE, machine / "alice", GROUP)
-    layout = Layout(bob(machine, GROUP), machine / "bob", state_dir=str(shelf))
-    layout.before.append(alice)
-    return layout
+    return at_home(machine, GROUP, state_dir=str(shelf), before=[alice])
 
 
 def below_a_sticky_directory(machine: Path) -> Layout:
-    (machine / "scratch").mkdir()
-    (machine / "scratch").chmod(0o1777)
-    return Layout(bob(machine), machine / "bob", str(machine / "scratch" / "bob"))
+    return at_home(machine, base=f"{make(machine / 'scratch', 0, 0o1777)}/bob")
 
 
 def in_a_sticky_directory(machine: Path) -> Layout:
-    (machine / "scratch").mkdir()
-    (machine / "scratch").chmod(0o1777)
-    return Layout(bob(machine), machine / "bob", str(machine / "scratch"))
+    return at_home(machine, base=str(make(machine / "scratch", 0, 0o1777)))
 
 
 def root_over_another_uid(machine: Path) -> Layout:
-    place = project(machine, ALICE, 0o755)
-    (place / "outputs").mkdir()
-    give(place / "outputs", ALICE, mode=0o755)
+    place = make(machine / "project", ALICE, 0o755)
+    make(place / "outputs", ALICE, 0o755)
     return Layout(user(0, machine / "root"), place)
 
 
 def root_of_a_home(machine: Path) -> Layout:
-    place = project(machine, ALICE, 0o700)
+    place = make(machine / "project", ALICE, 0o700)
     return Layout(user(0, machine / "root"), place)
 
 
 def setgid_of_ones_own(machine: Path) -> Layout:
-    place = project(machine, BOB, 0o2775, GROUP)
+    place = make(machine / "project", BOB, 0o2775, GROUP)
     return Layout(bob(machine, GROUP), place, umask=0o002)
 
 
@@ -228,47 +221,27 @@ def campaign(layout: Layout, machine: Path, *, go_at_once: bool = False) -> None
 
 
 # ------------------------------------------------------------------------- the refused
-def of_alice(machine: Path, mode: int = 0o1777) -> str:
-    """A directory of hers in which everybody may write."""
-    place = machine / "hers"
-    place.mkdir()
-    return str(give(place, ALICE, mode=mode))
-
-
-def base_of_another(machine: Path) -> Layout:
-    return Layout(bob(machine), machine / "bob", of_alice(machine))
-
-
-def logs_of_another(machine: Path) -> Layout:
-    return Layout(bob(machine), machine / "bob", log_dir=of_alice(machine))
-
-
-def state_dir_of_another(machine: Path) -> Layout:
-    return Layout(bob(machine), machine / "bob", state_dir=of_alice(machine))
-
-
-def state_dir_open_to_all(machine: Path) -> Layout:
-    layout = Layout(bob(machine), machine / "bob", state_dir=str(machine / "bob/open"))
-    (machine / "bob/open").mkdir()
-    give(machine / "bob/open", BOB, mode=0o777)
-    return layout
-
-
-@pytest.mark.parametrize(("arrange", "reason"), [
-    (base_of_another, f"it belongs to user {ALICE}"),
-    (logs_of_another, f"it belongs to user {ALICE}"),
-    (state_dir_of_another, f"it belongs to user {ALICE}"),
-    (state_dir_open_to_all, "everybody may write to it"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("what", "where", "owner", "mode"),
+    [
+        ("base", "hers", ALICE, 0o1777),
+        ("log_dir", "hers", ALICE, 0o1777),
+        ("state_dir", "hers", ALICE, 0o1777),
+        ("state_dir", "bob/open", BOB, 0o777),
+    ],
+)
 def test_where_others_may_meddle_nothing_is_submitted(
-    machine: Path, arrange: Callable[[Path], Layout], reason: str
+    machine: Path, what: str, where: str, owner: int, mode: int
 ) -> None:
-    layout = arrange(machine)
+    layout = at_home(machine, **{what: str(machine / where)})
+    make(machine / where, owner, mode)
     configure(layout, machine)
     state = ["--state-dir", layout.state_dir] if layout.state_dir else []
     sent = layout.user.run(
         "submit", "--config-ref", "exp", *state, cwd=layout.cwd, umask=layout.umask
     )
     assert sent.returncode != 0
-    assert reason in sent.stderr
+    hers = owner == ALICE
+    why = f"it belongs to user {ALICE}" if hers else "everybody may write to it"
+    assert why in sent.stderr
     assert not (machine / "jobs" / "ran").exists()

@@ -154,21 +154,15 @@ def test_the_session_of_somebody_else_opens_read_only_with_its_owner(lab: Lab) -
     assert list(session.viewers.iterdir()) == []
 
 
-def test_the_list_names_the_owner_of_a_session(lab: Lab) -> None:
+def test_the_list_and_what_is_shown_of_a_session_name_its_owner(lab: Lab) -> None:
     lab.planted()
     lab.own("a2aa")
     code, out, _ = lab.say("list")
     assert code == 0
     assert f"of user {ALICE}, no engine" in out
     rows = json.loads(lab.say("list", "--json")[1])
-    assert {row["id"]: row["user"] for row in rows} == {
-        "k7f2": f"user {ALICE}",
-        "a2aa": "",
-    }
-
-
-def test_what_is_shown_of_a_session_names_its_owner(lab: Lab) -> None:
-    lab.planted()
+    users = {row["id"]: row["user"] for row in rows}
+    assert users == {"k7f2": f"user {ALICE}", "a2aa": ""}
     code, out, _ = lab.say("show", "k7f2")
     assert code == 0
     assert f"belongs to   user {ALICE}; nothing of it runs as you" in out
@@ -194,16 +188,17 @@ def test_a_session_that_others_may_write_to_is_not_run(lab: Lab) -> None:
     assert "chmod -R go-w" in said
 
 
-def test_a_session_that_is_a_link_is_a_line_of_the_list(lab: Lab) -> None:
-    planted = lab.planted("b2bb")
-    (lab.state_dir / "k7f2").symlink_to(planted.path)
+def test_what_is_no_directory_of_a_session_is_a_line_of_the_list(lab: Lab) -> None:
+    (lab.state_dir / "k7f2").symlink_to(lab.planted("b2bb").path)
+    lab.own("a2aa")
+    os.mkfifo(lab.state_dir / "c2cc")
     assert lab.problem() == "it is a symbolic link, not a session's directory"
+    assert lab.problem("c2cc") == "it is a FIFO, not a session's directory"
+    assert lab.problem("a2aa") == ""
 
 
-def test_trusting_a_directory_makes_no_session_in_it_runnable(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
+@pytest.mark.usefixtures("config_home")
+def test_trusting_a_directory_makes_no_session_in_it_runnable(lab: Lab) -> None:
     session = lab.planted()
     for place in (lab.state_dir, session.path):
         assert lab.say("trust", str(place))[0] == 0
@@ -212,83 +207,7 @@ def test_trusting_a_directory_makes_no_session_in_it_runnable(
     assert "belongs to" in said
 
 
-def swapped(lab: Lab) -> Path:
-    path = write_manifest(lab.state_dir, lab.plan())
-    path.chmod(0o666)
-    return path
-
-
-def of_alice(lab: Lab) -> Path:
-    return give(write_manifest(lab.state_dir, lab.plan()), ALICE, mode=0o644)
-
-
-def a_fifo(lab: Lab) -> Path:
-    path = lab.root / "plan.json"
-    os.mkfifo(path)
-    return path
-
-
-def a_link(lab: Lab) -> Path:
-    path = lab.root / "plan.json"
-    path.symlink_to(of_alice(lab))
-    return path
-
-
-def endless(lab: Lab) -> Path:
-    path = lab.root / "plan.json"
-    path.symlink_to("/dev/zero")
-    return path
-
-
-def huge(lab: Lab) -> Path:
-    path = lab.root / "plan.json"
-    path.touch()
-    os.truncate(path, 1 << 40)
-    return path
-
-
-@pytest.mark.parametrize("main", [run.main, submit.main, monitor.main])
-@pytest.mark.parametrize("plant", [of_alice, swapped, a_fifo, a_link, endless, huge])
-def test_a_manifest_that_others_may_have_written_is_refused_with_the_way(
-    lab: Lab, main: Callable[[Sequence[str]], int], plant: Callable[[Lab], Path]
-) -> None:
-    code, said = lab.call(main, "--manifest", str(plant(lab)))
-    assert code == 2
-    assert "this manifest is refused: " in said
-    assert "copy it to a file that you alone may write" in said
-    assert not lab.mark.exists()
-
-
-def test_an_entry_of_somebody_elses_manifest_is_not_run(lab: Lab) -> None:
-    words = ("--manifest", str(of_alice(lab)), "--index", "0")
-    code, said = lab.call(run_sweep_entry.main, *words)
-    assert code == 2
-    assert "this manifest is refused" in said
-    assert not lab.mark.exists()
-
-
-def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
-    lab: Lab,
-) -> None:
-    (lab.state_dir / "manifests").mkdir(parents=True)
-    give(lab.state_dir / "manifests", ALICE, mode=0o700)
-    path = write_manifest(lab.state_dir, lab.plan())
-    assert path.parent == lab.state_dir / "manifests.0"
-    assert list_sessions(lab.state_dir) == ()
-
-
-PARTS: dict[str, Callable[[SessionDir], Path]] = {
-    "a part of the journal": lambda session: session.get_part(1),
-    "the plan": lambda session: session.plan,
-    "a lease": lambda session: session.lease / "9.json",
-}
-HARMLESS: dict[str, Callable[[SessionDir], Path]] = {
-    "the row for the list": lambda session: session.snapshot,
-    "a kept state of an older version": lambda session: session.path / "state.9.json",
-    "live detail": lambda session: session.live,
-}
-
-
+# ---------------------------------------------------------------------- manifests
 def put_fifo(path: Path) -> None:
     os.mkfifo(path)
 
@@ -308,6 +227,67 @@ def put_of_alice(path: Path) -> None:
 
 
 PUT = [put_fifo, put_zeros, put_sparse, put_of_alice]
+
+
+def plant_manifest(lab: Lab, how: str | Callable[[Path], None]) -> Path:
+    path, odd = write_manifest(lab.state_dir, lab.plan()), lab.root / "plan.json"
+    if callable(how):
+        how(odd)
+        return odd
+    if how == "open to all":
+        path.chmod(0o666)
+        return path
+    give(path, ALICE, mode=0o644)
+    if how == "a link":
+        odd.symlink_to(path)
+    return odd if how == "a link" else path
+
+
+@pytest.mark.parametrize("main", [run.main, submit.main, monitor.main])
+@pytest.mark.parametrize(
+    "how", ["another's", "open to all", "a link", put_fifo, put_zeros, put_sparse]
+)
+def test_a_manifest_that_others_may_have_written_is_refused_with_the_way(
+    lab: Lab,
+    main: Callable[[Sequence[str]], int],
+    how: str | Callable[[Path], None],
+) -> None:
+    code, said = lab.call(main, "--manifest", str(plant_manifest(lab, how)))
+    assert code == 2
+    assert "this manifest is refused: " in said
+    assert "copy it to a file that you alone may write" in said
+    assert not lab.mark.exists()
+
+
+def test_an_entry_of_somebody_elses_manifest_is_not_run(lab: Lab) -> None:
+    words = ("--manifest", str(plant_manifest(lab, "another's")), "--index", "0")
+    code, said = lab.call(run_sweep_entry.main, *words)
+    assert code == 2
+    assert "this manifest is refused" in said
+    assert not lab.mark.exists()
+
+
+def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
+    lab: Lab,
+) -> None:
+    (lab.state_dir / "manifests").mkdir(parents=True)
+    give(lab.state_dir / "manifests", ALICE, mode=0o700)
+    path = write_manifest(lab.state_dir, lab.plan())
+    assert path.parent == lab.state_dir / "manifests.0"
+    assert list_sessions(lab.state_dir) == ()
+
+
+# ---------------------------------------------------------- in place of something
+PARTS: dict[str, Callable[[SessionDir], Path]] = {
+    "a part of the journal": lambda session: session.get_part(1),
+    "the plan": lambda session: session.plan,
+    "a lease": lambda session: session.lease / "9.json",
+}
+HARMLESS: dict[str, Callable[[SessionDir], Path]] = {
+    "the row for the list": lambda session: session.snapshot,
+    "a kept state of an older version": lambda session: session.path / "state.9.json",
+    "live detail": lambda session: session.live,
+}
 
 
 @pytest.mark.parametrize("put", PUT)
@@ -337,13 +317,6 @@ def test_what_lies_in_place_of_something_disposable_is_done_without(
     put(HARMLESS[part](session))
     assert lab.problem() == ""
     assert lab.say("show", "k7f2")[0] == 0
-
-
-def test_a_fifo_among_the_sessions_is_a_line_of_the_list(lab: Lab) -> None:
-    lab.own("a2aa")
-    os.mkfifo(lab.state_dir / "k7f2")
-    assert lab.problem() == "it is a FIFO, not a session's directory"
-    assert lab.problem("a2aa") == ""
 
 
 def test_a_journal_without_a_line_end_is_not_read_whole(lab: Lab) -> None:
@@ -385,72 +358,11 @@ def test_an_owner_that_is_not_the_users_own_word_is_refused(
         take_ownership(output, mine)
 
 
-def own_outputs(lab: Lab) -> Path:
-    (lab.root / "out").mkdir(exist_ok=True)
-    return lab.root / "out" / "train"
-
-
-def job_dir_of_alice(lab: Lab) -> Path:
-    output = own_outputs(lab)
-    output.mkdir()
-    return give(output, ALICE, mode=0o777)
-
-
-def link_into_ssh(lab: Lab) -> Path:
-    output = own_outputs(lab)
-    (lab.root / ".ssh").mkdir(mode=0o700)
-    output.symlink_to(lab.root / ".ssh")
-    os.chown(output, ALICE, ALICE, follow_symlinks=False)
-    return output
-
-
-def home_of_alice(lab: Lab) -> Path:
-    output = own_outputs(lab)
-    (output / ".autoexp").mkdir(parents=True)
-    return give(output / ".autoexp", ALICE)
-
-
-def open_to_all(lab: Lab) -> Path:
-    output = own_outputs(lab)
-    output.mkdir()
-    output.chmod(0o777)
-    return output
-
-
-def open_base(lab: Lab) -> Path:
-    output = own_outputs(lab)
-    output.parent.chmod(0o777)
-    return output.parent
-
-
-def logs_of_alice(lab: Lab) -> Path:
-    (lab.root / "logs" / "train").mkdir(parents=True)
-    return give(lab.root / "logs" / "train", ALICE, mode=0o777)
-
-
-@pytest.mark.parametrize("plant", [
-    job_dir_of_alice, link_into_ssh, home_of_alice, open_to_all, open_base,
-    logs_of_alice,
-])  # fmt: skip
-def test_where_others_may_meddle_nothing_is_written(
-    lab: Lab, plant: Callable[[Lab], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path = plant(lab)
-    with pytest.raises(EnvironmentFailed) as refused:
-        require(lab)
-    assert refused.value.where == str(path)
-    assert "autoexp-sessions trust" in refused.value.hint
-
-
+# ------------------------------------------------------------------ where we write
 @pytest.fixture
-def trusted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory of Alice's that the visitor trusts."""
+def config_home(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path = job_dir_of_alice(lab)
-    path.chmod(0o755)
-    assert lab.say("trust", str(path))[0] == 0
-    return path
+    return lab.root / "config" / "autoexp-tui"
 
 
 def require(lab: Lab) -> None:
@@ -458,32 +370,51 @@ def require(lab: Lab) -> None:
     require_ground(plan.jobs[0], plan.base_output_dir)
 
 
-def test_a_directory_that_the_user_trusts_is_written_to_until_it_is_another(
-    lab: Lab, trusted: Path
+@pytest.mark.usefixtures("config_home")
+@pytest.mark.parametrize(("where", "owner", "mode"), [
+    ("out/train", ALICE, 0o777), ("out/train", ALICE, None), ("out/train", 0, 0o777),
+    ("out/train/.autoexp", ALICE, 0o755), ("out", 0, 0o777),
+    ("logs/train", ALICE, 0o777),
+])  # fmt: skip
+def test_where_others_may_meddle_nothing_is_written(
+    lab: Lab, where: str, owner: int, mode: int | None
 ) -> None:
-    record = lab.root / "config" / "autoexp-tui" / "trusted.json"
+    path, ssh = lab.root / where, lab.root / ".ssh"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if mode is None:  # a link of hers
+        ssh.mkdir(mode=0o700)
+        path.symlink_to(ssh)
+        os.chown(path, owner, owner, follow_symlinks=False)
+    else:
+        path.mkdir()
+        give(path, owner, mode=mode)
+    with pytest.raises(EnvironmentFailed) as refused:
+        require(lab)
+    assert refused.value.where == str(path)
+    assert "autoexp-sessions trust" in refused.value.hint
+
+
+def test_a_directory_that_the_user_trusts_is_written_to_until_it_is_another(
+    lab: Lab, config_home: Path
+) -> None:
+    place = lab.root / "out" / "train"
+    place.mkdir(parents=True)
+    give(place, ALICE, mode=0o755)
+    assert lab.say("trust", str(place))[0] == 0
+    record = config_home / "trusted.json"
     assert record.stat().st_mode & 0o777 == 0o600
     require(lab)
-    os.chown(trusted, ALICE + 7, ALICE)
+    record.chmod(0o666)  # counts for nothing
+    with pytest.raises(EnvironmentFailed, match=r"trusted\.json"):
+        require(lab)
+    record.chmod(0o600)
+    os.chown(place, ALICE + 7, ALICE)
     with pytest.raises(EnvironmentFailed, match=f"user {ALICE + 7}"):
         require(lab)
-
-
-def test_a_directory_made_anew_in_place_of_a_trusted_one_is_not_trusted(
-    lab: Lab, trusted: Path
-) -> None:
-    trusted.rename(trusted.with_name("before"))
-    trusted.mkdir()
-    give(trusted, ALICE, mode=0o755)
+    place.rename(place.with_name("before"))
+    place.mkdir()  # made anew, in its place
+    give(place, ALICE, mode=0o755)
     with pytest.raises(EnvironmentFailed, match=f"user {ALICE}"):
-        require(lab)
-
-
-def test_a_record_of_trust_that_others_may_write_counts_for_nothing(
-    lab: Lab, trusted: Path
-) -> None:
-    (lab.root / "config" / "autoexp-tui" / "trusted.json").chmod(0o666)
-    with pytest.raises(EnvironmentFailed, match=r"trusted\.json"):
         require(lab)
 
 
@@ -492,6 +423,7 @@ def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
         take_lease(lab.planted(), ManualClock())
 
 
+# ------------------------------------------------------------------- the wrapper
 def test_a_wrapper_that_was_changed_is_replaced_before_it_is_used(lab: Lab) -> None:
     session = lab.own()
     place = install_wrapper(session.path)
@@ -501,19 +433,10 @@ def test_a_wrapper_that_was_changed_is_replaced_before_it_is_used(lab: Lab) -> N
     install_wrapper(session.path, recorded)
     assert find_wrapper_problem(session.path, recorded) == ""
     assert hash_wrapper(place) == recorded
-
-
-def test_the_wrapper_of_a_session_of_an_older_version_is_kept(lab: Lab) -> None:
-    session = lab.own()
-    place = install_wrapper(session.path)
-    place.write_text("older")
+    place.write_text("older")  # that of an older version's session is kept
     assert find_wrapper_problem(session.path, "") == ""
     assert install_wrapper(session.path, "").read_text() == "older"
-
-
-def test_a_wrapper_of_somebody_else_is_replaced(lab: Lab) -> None:
-    session = lab.own()
-    place = give(install_wrapper(session.path), ALICE)
+    give(place, ALICE)
     assert "belongs to" in find_wrapper_problem(session.path, "")
     assert install_wrapper(session.path, "").stat().st_uid == 0
     assert place.stat().st_uid == 0
