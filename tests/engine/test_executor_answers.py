@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,7 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
     Unexplained,
+    task_of,
 )
 from autoexp_tui.engine.submission_answers import BUSY_SECONDS
 from autoexp_tui.events import events
@@ -322,8 +323,8 @@ def test_what_the_executor_says_of_a_queued_or_leaving_run_is_shown_while_it_doe
 
     one = running(RunScript(begin_delay=30, seconds=30), "QUEUED")
     waiting = InQueue("lower priority", 1e9, "gpu")
-    fields = {"reason": waiting.reason, "expected_at": 1e9, "partition": "gpu"}
-    with saying(one, **fields):
+    said = {"reason": waiting.reason, "expected_at": 1e9, "partition": "gpu"}
+    with saying(one, **said):
         one.until(lambda: queue() == waiting, 20)
     one.reach(60, a="RUNNING")
     one.run(2)
@@ -409,3 +410,27 @@ def test_many_forgotten_at_once_are_no_storm_but_over_and_over_need_a_person() -
     assert set(one.states().values()) == {"COMPLETED"}
     one = forgetting(*[FORGOTTEN] * 9)
     assert (one.states(), one.tries("j0")) == ({"j0": "FAILED"}, 1 + MOST_RERUNS)
+
+
+# ---------------------------------------------------------------- what they are given
+def test_a_task_holds_all_that_its_plan_and_its_order_say() -> None:
+    """Each value differs from what a task says when nobody does."""
+    of_job: dict[str, Any] = {
+        "command": ("train", "--lr=1"),
+        "env": {"SEED": "3"},
+        "cwd": "/code",
+        "output_dir": "/out/a",
+        "log_dir": "/logs/a",
+        "resources": Resources(gpus=2),
+    }
+    ordered: dict[str, Any] = {
+        "resume": True,
+        "token": "t7",
+        "executor_id": "41",
+        "ordered_at": 12.5,
+    }
+    task = task_of(job("a", **of_job), 2, "/state/a/2", **ordered)
+    told = {field.name: getattr(task, field.name) for field in fields(Task)}
+    del told["metric_places"]  # known when it is sent
+    own = {"job": "a", "attempt": 2, "attempt_dir": "/state/a/2"}
+    assert told == {**own, **of_job, **ordered}

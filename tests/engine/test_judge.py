@@ -17,27 +17,23 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Event
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome, why
 from tests.model.builders import ended, happen, job, plan, run, started, submit_event
 
 BEGUN = BeginRecord(run=0, began_at=1.0)
-BY_EXECUTOR = (Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED)
 
 
-def session(*happened: Event) -> SessionState:
+def running(*happened: Event, cancel: Cause | None = None) -> JobRecord:
     """A job `a` that runs, and what happens then."""
     state = started(plan(job("a")))
     run(state, "a")
-    happen(state, *happened)
-    return state
-
-
-def running(cancel: Cause | None = None) -> JobRecord:
     effect = CancelTasks(tasks=(("a", 1),))
-    given = {"why": why(cancel.value), "cause": cancel} if cancel else {}
-    order = events.EffectOrdered(effect_id="e9", effect=effect, **given)  # type: ignore[arg-type]
-    return session(*[order] if cancel else []).jobs["a"]
+    given: dict[str, Any] = {"effect_id": "e9", "effect": effect, "cause": cancel}
+    if cancel:
+        happened = (events.EffectOrdered(why=why(cancel.value), **given),)
+    happen(state, *happened)
+    return state.jobs["a"]
 
 
 def report(phase: TaskPhase = TaskPhase.RUNNING, **fields: Any) -> TaskReport:
@@ -45,15 +41,14 @@ def report(phase: TaskPhase = TaskPhase.RUNNING, **fields: Any) -> TaskReport:
 
 
 def exited(code: int | None = 0, signal: int | None = None, **more: Any) -> ExitRecord:
-    given = {"run": 0, "ended_at": 9.0, **more}
-    return ExitRecord(exit_code=code, signal=signal, **given)
+    return ExitRecord(run=0, ended_at=9.0, exit_code=code, signal=signal, **more)
 
 
 def end(
     record: ExitRecord | None, ordered: Cause | None = None, tail: str = "", **said: Any
 ) -> events.AttemptEnded:
     told = report(exited=record, **said)
-    return judge.decide_end(running(ordered), told, 10.0, tail=tail)
+    return judge.decide_end(running(cancel=ordered), told, 10.0, tail=tail)
 
 
 # Their own kill for a stall: a run that ended well before it has completed.
@@ -97,11 +92,31 @@ def test_the_exit_record_and_our_own_orders_give_the_end(
         assert told.why.code == "well_before_the_kill"
 
 
-@pytest.mark.parametrize("cause", BY_EXECUTOR)
+@pytest.mark.parametrize(
+    "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
+)
 def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) -> None:
     told = end(exited(0), cause=cause)
     assert (told.outcome, told.cause) == (Outcome.FAILED, cause)
     assert end(WELL, STALL, cause=cause).outcome is Outcome.FAILED
+
+
+@pytest.mark.parametrize(("code", "signal"), [(127, None), (None, 9)])
+def test_what_the_wrapper_noted_is_part_of_the_reason(
+    code: int | None, signal: int | None
+) -> None:
+    told = end(exited(code, signal, note="no cmd")).why
+    assert told is not None
+    assert told.code == ("signal" if signal else "exit_code")
+    assert told.arg("note") == "no cmd"
+
+
+@pytest.mark.parametrize(("ordered", "rerun"), [(None, True), (Cause.NAN, False)])
+def test_what_we_ended_ourselves_is_not_run_again(
+    ordered: Cause | None, rerun: bool
+) -> None:
+    told = end(None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
+    assert told.rerun is rerun
 
 
 # ------------------------------------------------------------------------------- memory
@@ -110,23 +125,27 @@ OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.
 
 
 @pytest.mark.parametrize(
-    "tail",
+    ("record", "tail"),
     [
-        OF_SLURM,
-        "slurmstepd: error: StepId=7.0 exceeded memory limit (12 > 10), being killed",
-        "slurmstepd: error: Exceeded job memory limit",
-        "[1.2] Out of memory: Killed process 4711 (python) total-vm:1kB",
-        "Some of them may have been killed by the cgroup out-of-memory handler.",
+        (KILLED, OF_SLURM),
+        (
+            KILLED,
+            "slurmstepd: error: StepId=7.0 exceeded memory limit (12 > 10), being killed",
+        ),
+        (KILLED, "slurmstepd: error: Exceeded job memory limit"),
+        (KILLED, "[1.2] Out of memory: Killed process 4711 (python) total-vm:1kB"),
+        (
+            replace(KILLED, exit_code=137, signal=None),
+            "Some of them may have been killed by the cgroup out-of-memory handler.",
+        ),
+        (replace(KILLED, oom_kills=1), ""),
     ],
 )
-def test_a_kill_for_memory_is_told_by_its_text_or_the_kernels_count(tail: str) -> None:
-    by_code = replace(KILLED, exit_code=137, signal=None)
-    for told in (
-        end(KILLED, tail=tail),
-        end(by_code, tail=tail),
-        end(replace(KILLED, oom_kills=1)),
-    ):
-        assert (told.outcome, told.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
+def test_a_kill_for_memory_is_told_by_its_text_or_the_kernels_count(
+    record: ExitRecord, tail: str
+) -> None:
+    told = end(record, tail=tail)
+    assert (told.outcome, told.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
 
 
 @pytest.mark.parametrize(
@@ -144,16 +163,16 @@ def test_any_other_end_is_no_kill_for_memory(record: ExitRecord, tail: str) -> N
     assert end(record, tail=tail).cause is not Cause.OUT_OF_MEMORY
 
 
-# --------------------------------------------------------------- records of other hands
-REMOVED = why("lost_records", what="the records of its run were removed")
+# --------------------------------------------------------------------- gone, and not
 FORGED = "exit.0.json was not written by its supervisor"
+REMOVED = "the records of its run were removed"
 
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
         ({"began": BEGUN}, why("lost", seconds=9.0)),
-        ({}, REMOVED),
+        ({}, why("lost_records", what=REMOVED)),
         ({"began": BEGUN, "tampering": FORGED}, why("lost_records", what=FORGED)),
     ],
     ids=["no trace", "removed", "forged"],
@@ -165,22 +184,20 @@ def test_a_lost_run_says_what_became_of_its_records(
     assert (told.outcome, told.why) == (Outcome.LOST, reason)
 
 
-@pytest.mark.parametrize(("ordered", "rerun"), [(None, True), (Cause.NAN, False)])
-def test_what_we_ended_ourselves_is_not_run_again(
-    ordered: Cause | None, rerun: bool
+@pytest.mark.parametrize(
+    ("phase", "gone_for", "lost"),
+    [
+        (TaskPhase.ENDED, 4.0, False),
+        (TaskPhase.ENDED, 5.0, True),
+        (TaskPhase.UNKNOWN, 1e9, False),  # words that we do not know
+        (TaskPhase.QUEUED, 1e9, False),
+    ],
+)
+def test_a_task_without_trace_is_lost_only_after_the_grace(
+    phase: TaskPhase, gone_for: float, lost: bool
 ) -> None:
-    told = end(None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
-    assert told.rerun is rerun
-
-
-def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
-    gone = report(TaskPhase.ENDED, gone_for=4.0)
-    assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
-    assert judge.has_ended(running(), gone, lost_after_seconds=4.0)
-    assert judge.decide_end(running(), gone, 10.0).outcome is Outcome.LOST
-    for odd in (TaskPhase.UNKNOWN, TaskPhase.QUEUED):  # words that we do not know
-        gone = report(odd, gone_for=1e9)
-        assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
+    gone = report(phase, gone_for=gone_for)
+    assert judge.has_ended(running(), gone, lost_after_seconds=5.0) is lost
 
 
 def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
@@ -196,6 +213,7 @@ def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
 
 
 GONE = events.AttemptEnded(job="a", attempt=1, outcome=Outcome.LOST, cause=Cause.LOST)
+FAILED = events.JobEnded(job="a", state=JobState.FAILED)
 
 
 @pytest.mark.parametrize(
@@ -203,35 +221,13 @@ GONE = events.AttemptEnded(job="a", attempt=1, outcome=Outcome.LOST, cause=Cause
     [
         ([events.RunBegan(job="a", attempt=1, run=1, began_at=5.0)], exited(1), False),
         ([GONE, events.JobEnded(job="a", state=JobState.LOST)], exited(0), True),
-        (
-            [ended("a"), events.JobEnded(job="a", state=JobState.FAILED)],
-            exited(),
-            False,
-        ),
+        ([ended("a"), FAILED], exited(), False),
     ],
     ids=["of an earlier run", "late, of a lost attempt", "of one that ended"],
 )
-def test_an_exit_record_ends_its_own_run_once(
+def test_an_exit_record_ends_its_own_run_once_and_a_run_begins_once(
     happened: list[Event], record: ExitRecord, counts: bool
 ) -> None:
-    a = session(*happened).jobs["a"]
+    a = running(*happened)
     assert judge.has_ended(a, report(exited=record), 5.0) is counts
-
-
-def test_a_run_that_is_known_begins_only_once() -> None:
-    assert judge.find_begin(running(), report(began=BEGUN)) is None
-
-
-@pytest.mark.parametrize(
-    ("record", "code"),
-    [
-        (exited(127, note="no cmd"), "exit_code"),
-        (exited(None, 9, note="no cmd"), "signal"),
-    ],
-)
-def test_what_the_wrapper_noted_is_part_of_the_reason(
-    record: ExitRecord, code: str
-) -> None:
-    told = end(record).why
-    assert told is not None
-    assert (told.code, told.arg("note")) == (code, "no cmd")
+    assert judge.find_begin(a, report(began=BEGUN)) is None
