@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     FileContent,
     FileExists,
     LogPattern,
-    MaxAttempts,
     MetadataIs,
     MetricIs,
 )
@@ -21,35 +19,32 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.outputs import DoneWork
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.states import Cause
 from tests.engine.bench import Bench
+from tests.engine.parts import again, finds, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
+from tests.support.sim_world import Recompose
 
 CKPT = "/out/a/iter_8/done.txt"
-SAVED = b"saved checkpoint 8\niteration 8/9 | loss: 2.5\n"
 FILE = FileExists(path=CKPT, writer="a")
 GATE = FileExists(path="/gate")
 """Keeps the follower back until the test opens it."""
-RULE = LogEvent(
-    name="saved",
-    pattern=r"saved checkpoint (?P<n>\d+)",
-    pattern_type="regex",
-    extract_groups={"checkpoint": "n"},
-)
+RULE = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint="n")
+OTHER = {"overrides": ("lr=2e-4",)}
+SILENT = writes(seconds=1000.0)
+ENDS = writes(seconds=5.0)
 
 
 def saves(at: float, seconds: float = 1000.0, **ends: Any) -> RunScript:
     """A run that writes the checkpoint, and tells so in its log."""
-    writes = (Write(at=at, data=b"x", path=CKPT), Write(at=at, data=SAVED))
-    return RunScript(seconds=seconds, writes=writes, **ends)
+    told = says(at, "saved checkpoint 8", "iteration 8/9 | loss: 2.5")
+    return writes(Write(at=at, data=b"x", path=CKPT), told, seconds=seconds, **ends)
 
 
-def silent(seconds: float = 1000.0, **ends: Any) -> RunScript:
-    return RunScript(seconds=seconds, **ends)
+CRASH = saves(2, seconds=5, exit_code=1)
 
 
 def two_jobs(*conditions: Condition, **rules: Any) -> Plan:
@@ -60,101 +55,99 @@ def two_jobs(*conditions: Condition, **rules: Any) -> Plan:
     )
 
 
-class Planner:
+class Planner(Recompose):
     """Gives the job with another rate."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        spec = plan.jobs[0]
-        values = {"lr": 2e-4}
-        planned = {"lr": 1e-4}
-        return replace(spec, fingerprint="f2", parameters=values, planned=planned)
+        values, planned = {"lr": 2e-4}, {"lr": 1e-4}
+        one = replace(plan.jobs[0], parameters=values, planned=planned)
+        return replace(one, fingerprint="f2")
 
 
-def bench(
-    *attempts: RunScript, conditions: Sequence[Condition] = (FILE,), **rules: Any
-) -> Bench:
-    one = Bench(two_jobs(*conditions, **rules), {"a": [[run] for run in attempts]})
-    object.__setattr__(one.engine._parts, "planner", Planner())
+def bench(*attempts: RunScript, on: Condition = FILE, **rules: Any) -> Bench:
+    one = Bench(two_jobs(on, **rules), {"a": [[run] for run in attempts]})
+    one.plan_by(Planner())
     return one
 
 
-def killed(one: Bench) -> Bench:
+def kill(one: Bench) -> None:
+    one.kill("a")
+    one.reach(a="CANCELLED")
+
+
+def killed(*attempts: RunScript, on: Condition = FILE) -> Bench:
     """The first attempt has saved, and a person ended it."""
+    one = bench(saves(2), *attempts, on=on)
     one.until(lambda: one.files.read(CKPT) is not None)
     one.run(3)
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(one.is_("a", JobState.CANCELLED))
+    kill(one)
     return one
 
 
-def again(one: Bench, **how: Any) -> None:
+def bring_back(one: Bench, **how: Any) -> Bench:
     """R, and nothing else holds the follower back."""
-    one.order(commands.Resubmit(jobs=("a",), **how))
+    one.resubmit("a", **how)
     one.files.append("/gate", b"x")
+    return one
 
 
-def why_b_waits(one: Bench) -> str:
-    status = one.wait("b")
-    return status.why.code
+def second(one: Bench) -> Bench:
+    """It was tried again by a rule; nothing else holds the follower back."""
+    one.until(lambda: one.tries("a") == 2)
+    one.files.append("/gate", b"x")
+    return one
+
+
+def check_waits(one: Bench) -> None:
+    """The follower does not start before the second attempt has written."""
+    one.until(lambda: one.tries("a") == 2)
+    one.run(20)
+    assert one.state("b") == "WAITING"
+    one.reach(b="COMPLETED")
 
 
 # ------------------------------------------------------------ R with other values
 def test_the_file_of_the_killed_attempt_does_not_start_the_follower() -> None:
-    one = killed(bench(saves(2), saves(30)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.run(20)
-    assert one.job("b").state is JobState.WAITING
-    assert why_b_waits(one) == "waits_for_new_file"
-
-
-def test_what_lies_there_is_in_the_journal_before_the_attempt_is_sent() -> None:
-    one = killed(bench(saves(2), saves(30)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    (aside,) = one.happened(events.FilesSetAside)
-    assert (aside.job, aside.attempt) == ("a", 2)
+    one = bring_back(killed(saves(30)), **OTHER)
+    one.until(lambda: one.tries("a") == 2)
+    (aside,) = one.happened(events.FilesSetAside)  # before the attempt was sent
     (file,) = aside.files
-    assert (file.file.path, file.attempt, file.values) == (CKPT, 1, "lr=1e-4")
+    assert (aside.job, aside.attempt, file.attempt) == ("a", 2, 1)
+    assert (file.file.path, file.values) == (CKPT, "lr=1e-4")
+    one.run(20)
+    assert (one.state("b"), one.wait("b").why.code) == ("WAITING", "waits_for_new_file")
+    one.reach(b="COMPLETED")
 
 
-def test_a_writer_that_ended_without_it_leaves_a_question() -> None:
-    one = killed(bench(saves(2), silent(5)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(one.is_("a", JobState.COMPLETED))
+def test_a_writer_that_ended_without_it_leaves_a_question_that_a_person_answers() -> (
+    None
+):
+    one = bring_back(killed(ENDS), **OTHER)
+    one.reach(a="COMPLETED")
     one.run(30)
-    b = one.job("b")
-    assert b.state is JobState.WAITING
-    assert b.start[0] is not None
-    told = sentence(b.start[0].why, one.clock.utc())
+    assert one.state("b") == "WAITING"
+    told = one.words(one.wait("b").why)
     assert f"{CKPT} is of attempt 1, lr=1e-4; a completed" in told
-
-
-def test_a_person_s_word_lets_it_start_with_the_earlier_file() -> None:
-    one = killed(bench(saves(2), silent(5)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.run(10)
     one.order(commands.Waive(job="b", condition=0, reason="good enough"))
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_followers_use_what_is_there_where_a_person_says_so() -> None:
-    one = killed(bench(saves(2), silent()))
-    again(one, overrides=("lr=2e-4",), use_files=True)
-    one.until(one.is_("b", JobState.COMPLETED))
-    assert not one.happened(events.FilesSetAside)
+    one.reach(b="COMPLETED")
 
 
 @pytest.mark.parametrize(
-    "any_file", [replace(FILE, fresh=False), FileExists(path=CKPT)]
+    ("condition", "how"),
+    [
+        (FILE, {"use_files": True}),
+        (replace(FILE, fresh=False), {}),
+        (FileExists(path=CKPT), {}),
+    ],
+    ids=["a person says so", "the condition does", "nobody writes them"],
 )
 def test_files_of_any_attempt_count_where_it_is_said_or_nobody_writes_them(
-    any_file: FileExists,
+    condition: FileExists, how: dict[str, Any]
 ) -> None:
-    one = killed(bench(saves(2), silent(), conditions=(any_file,)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(one.is_("b", JobState.COMPLETED))
+    one = bring_back(killed(SILENT, on=condition), **OTHER, **how)
+    one.reach(b="COMPLETED")
+    aside = [event.files for event in one.happened(events.FilesSetAside)]
+    assert aside == ([] if how else [()])
 
 
 @pytest.mark.parametrize(
@@ -170,204 +163,146 @@ def test_files_of_any_attempt_count_where_it_is_said_or_nobody_writes_them(
 def test_globs_texts_logs_and_values_go_by_their_attempt_too(
     condition: Condition,
 ) -> None:
-    one = killed(bench(saves(2), saves(30), conditions=(condition,)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.run(20)
-    assert one.job("b").state is JobState.WAITING
-    one.until(one.is_("b", JobState.COMPLETED))
+    check_waits(bring_back(killed(saves(30), on=condition), **OTHER))
 
 
 def test_a_log_that_both_attempts_append_to_counts_from_where_the_first_ended() -> None:
-    log = "/out/a/train.log"
-    spec = LogPattern(log_path=log, pattern="ready", writer="a")
-    first = RunScript(seconds=1000, writes=(Write(at=1, data=b"ready\n", path=log),))
-    late = (
-        Write(at=5, data=b"begins\n", path=log),
-        Write(at=30, data=b"ready\n", path=log),
-    )
-    one = bench(first, RunScript(seconds=1000, writes=late), conditions=(spec,))
+    def says_there(at: float, line: bytes) -> Write:
+        return Write(at=at, data=line, path="/out/a/train.log")
+
+    ready = LogPattern(log_path="/out/a/train.log", pattern="ready", writer="a")
+    later = writes(says_there(5, b"begins\n"), says_there(30, b"ready\n"))
+    one = bench(writes(says_there(1, b"ready\n")), later, on=ready)
     one.run(4)
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(one.is_("a", JobState.CANCELLED))
-    again(one, overrides=("lr=2e-4",))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.run(20)
-    assert one.job("b").state is JobState.WAITING
-    one.until(one.is_("b", JobState.COMPLETED))
+    kill(one)
+    check_waits(bring_back(one, **OTHER))
 
 
 # ------------------------------------------------------------ attempts that continue
-def test_a_restart_from_behind_the_file_lets_it_count() -> None:
-    """TIMEOUT, Restart, resume: the next attempt never writes it again."""
-    restart = Restart(conditions=(MaxAttempts(max_attempts=3),))
-    rule = StateEvent(name="again", state="timeout", actions=(restart,))
+def test_a_restart_or_a_requeue_from_behind_the_file_lets_it_count() -> None:
+    """The next attempt, or run, never writes it again."""
     cut = saves(2, seconds=5, exit_code=None, signal=15, cause=Cause.TIMEOUT)
-    one = bench(cut, silent(), state_events=(rule,))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.files.append("/gate", b"x")
-    one.until(one.is_("b", JobState.COMPLETED))
+    one = second(bench(cut, SILENT, state_events=(on_end("timeout", again(3)),)))
+    one.reach(b="COMPLETED")
     assert not one.happened(events.FilesSetAside)
-
-
-def test_a_run_that_the_cluster_puts_back_lets_it_count() -> None:
     back = saves(2, seconds=5, ends="requeue")
-    one = Bench(two_jobs(FILE), {"a": [[back, silent()]]})
+    one = Bench(two_jobs(FILE), {"a": [[back, SILENT]]})
     one.until(lambda: len(one.happened(events.RunBegan)) == 2)
     one.files.append("/gate", b"x")
-    one.until(one.is_("b", JobState.COMPLETED))
+    one.reach(b="COMPLETED")
 
 
 @pytest.mark.parametrize(
     "how", [{}, {"exclude_nodes": ("n1",), "time_limit_seconds": 60.0}]
 )
 def test_r_from_the_checkpoint_or_elsewhere_lets_it_count(how: dict[str, Any]) -> None:
-    one = killed(bench(saves(2), silent()))
-    again(one, **how)
-    one.until(one.is_("b", JobState.COMPLETED))
+    bring_back(killed(SILENT), **how).reach(b="COMPLETED")
 
 
 def test_r_from_the_beginning_begins_anew() -> None:
-    one = killed(bench(saves(2), saves(30)))
-    again(one, from_checkpoint=False)
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.run(20)
-    assert one.job("b").state is JobState.WAITING
-    one.until(one.is_("b", JobState.COMPLETED))
+    check_waits(bring_back(killed(saves(30)), from_checkpoint=False))
 
 
 def test_an_attempt_that_goes_on_with_the_other_values_keeps_what_was_set_aside() -> (
     None
 ):
-    one = killed(bench(saves(2), silent(), silent(5)))
-    again(one, overrides=("lr=2e-4",))
-    one.until(lambda: one.job("a").state is JobState.RUNNING)
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(one.is_("a", JobState.CANCELLED))
-    again(one)
-    one.until(one.is_("a", JobState.COMPLETED))
+    one = bring_back(killed(SILENT, ENDS), **OTHER)
+    one.reach(a="RUNNING")
+    kill(one)
+    bring_back(one)
+    one.reach(a="COMPLETED")
     one.run(10)
-    assert why_b_waits(one) == "file_of_earlier"
+    assert one.wait("b").why.code == "file_of_earlier"
 
 
 def test_a_look_for_an_attempt_that_never_came_sets_nothing_aside() -> None:
     """R with other values, killed in the line, then R as planned."""
-    one = killed(bench(saves(2), silent()))
+    one = killed(SILENT)
     one.order(commands.Pause())
-    one.order(commands.Resubmit(jobs=("a",), overrides=("lr=2e-4",)))
+    one.resubmit("a", **OTHER)
     one.until(lambda: bool(one.happened(events.FilesSetAside)))
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(one.is_("a", JobState.CANCELLED))
-    as_planned = two_jobs().jobs[0]
+    kill(one)
     planner: Any = Planner()
-    planner.compose = lambda plan, job, overrides: as_planned
-    object.__setattr__(one.engine._parts, "planner", planner)
-    again(one, overrides=("lr=1e-4",))
+    planner.compose = lambda plan, job, overrides: two_jobs().jobs[0]
+    one.plan_by(planner)
+    bring_back(one, overrides=("lr=1e-4",))
     one.order(commands.Resume())
-    one.until(one.is_("b", JobState.COMPLETED))
+    one.reach(b="COMPLETED")
 
 
-# ------------------------------------------------------------------ rules' overrides
-def _restarting(**fields: Any) -> Sequence[StateEvent]:
-    restart = Restart(
-        overrides=("lr=2e-4",), conditions=(MaxAttempts(max_attempts=2),), **fields
-    )
-    return (StateEvent(name="again", state="crash", actions=(restart,)),)
+def restarting(**fields: Any) -> tuple[StateEvent, ...]:
+    return (on_end("crash", again(2, **OTHER, **fields)),)
 
 
-def test_a_rule_s_overrides_begin_anew() -> None:
-    crash = saves(2, seconds=5, exit_code=1)
-    one = bench(crash, saves(30), state_events=_restarting())
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.files.append("/gate", b"x")
-    one.run(20)
-    assert one.job("b").state is JobState.WAITING
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_a_rule_may_let_followers_use_what_is_there() -> None:
-    crash = saves(2, seconds=5, exit_code=1)
-    one = bench(crash, silent(), state_events=_restarting(followers="use"))
-    one.until(lambda: len(one.job("a").attempts) == 2)
-    one.files.append("/gate", b"x")
-    one.until(one.is_("b", JobState.COMPLETED))
+def test_a_rule_s_overrides_begin_anew_unless_it_lets_followers_use_what_is_there() -> (
+    None
+):
+    check_waits(second(bench(CRASH, saves(30), state_events=restarting())))
+    uses = bench(CRASH, SILENT, state_events=restarting(followers="use"))
+    second(uses).reach(b="COMPLETED")
 
 
 # ------------------------------------------------------------------- earlier sessions
-def test_what_lies_there_at_a_session_s_first_attempt_counts() -> None:
-    one = bench(silent())
-    one.files.append(CKPT, b"x")
-    one.files.append("/gate", b"x")
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_files_of_a_job_that_is_done_already_count() -> None:
-    done = DoneWork(job="a", session="old", mark="old@1", fingerprint="f1", at=1.0)
-    one = Bench(two_jobs(FILE), submit=False, done=[done])
+def found(*scripts: RunScript, **session: Any) -> Bench:
+    """The file lies there before the session begins."""
+    runs = {"a": [[script] for script in scripts]}
+    one = Bench(two_jobs(FILE), runs, submit=False, **session)
     one.files.append(CKPT, b"x")
     one.files.append("/gate", b"x")
     one.order(commands.Submit())
-    one.until(one.is_("b", JobState.COMPLETED))
+    return one
+
+
+def test_what_lies_there_at_a_session_s_first_attempt_counts() -> None:
+    found(SILENT).reach(b="COMPLETED")
+    done = DoneWork(job="a", session="old", mark="old@1", fingerprint="f1", at=1.0)
+    one = found(done=[done])
+    one.reach(b="COMPLETED")
     assert not one.job("a").attempts
 
 
-def test_what_other_work_left_there_does_not_count() -> None:
-    one = Bench(two_jobs(FILE), {"a": [[saves(30)]]}, submit=False, foreign=("a",))
-    one.files.append(CKPT, b"x")
-    one.files.append("/gate", b"x")
-    one.order(commands.Submit())
+def test_what_other_work_left_there_does_not_count_and_is_an_earlier_session_s() -> (
+    None
+):
+    one = found(saves(30), foreign=("a",))
     one.run(20)
-    assert one.job("a").state is JobState.RUNNING
-    assert one.job("b").state is JobState.WAITING
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-def test_what_other_work_left_there_is_called_an_earlier_session_s() -> None:
-    one = Bench(two_jobs(FILE), {"a": [[silent(5)]]}, submit=False, foreign=("a",))
-    one.files.append(CKPT, b"x")
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.COMPLETED))
+    assert one.states() == {"a": "RUNNING", "b": "WAITING"}
+    one.reach(b="COMPLETED")
+    one = found(ENDS, foreign=("a",))
+    one.reach(a="COMPLETED")
     one.run(10)
-    status = one.wait("b")
-    assert "is of an earlier session" in sentence(status.why, one.clock.utc())
+    assert "is of an earlier session" in one.words(one.wait("b").why)
 
 
 # ----------------------------------------------------------- engines come and go
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_killed_at_any_step_the_follower_never_starts_on_the_old_file(cut: int) -> None:
-    one = killed(bench(saves(2), saves(40)))
-    again(one, overrides=("lr=2e-4",))
+    one = bring_back(killed(saves(40)), **OTHER)
     one.single_steps(cut)
     one.start()
-    object.__setattr__(one.engine._parts, "planner", Planner())
-    one.until(one.is_("b", JobState.COMPLETED))
+    one.plan_by(Planner())
+    one.reach(b="COMPLETED")
     assert one.files.read(CKPT) == b"xx"
     assert len(one.happened(events.FilesSetAside)) == 1
 
 
-def test_files_that_cannot_be_looked_at_keep_the_writer_waiting() -> None:
-    one = killed(bench(saves(2), saves(30)))
-    broken = _Broken(one.engine._parts.facts)
-    object.__setattr__(one.engine._parts, "facts", broken)
-    again(one, overrides=("lr=2e-4",))
-    one.run(15)
-    a = one.job("a")
-    assert a.state is JobState.WAITING
-    assert a.why is not None
-    assert a.why.code == "files_unseen"
-    broken.works = True
-    one.until(one.is_("b", JobState.COMPLETED))
-
-
-class _Broken:
+class Broken:
     """A source of facts that cannot be asked."""
 
     def __init__(self, inner: Any) -> None:
-        self.inner, self.works = inner, False
+        self.observe, self.ask, self.works = inner.observe, inner.observe_all, False
 
     def observe_all(self, keys: Sequence[Any]) -> Any:
-        for fact in self.inner.observe_all(keys):
+        for fact in self.ask(keys):
             yield fact if self.works else replace(fact, value=None, error="I/O error")
 
-    def observe(self, key: Any) -> Any:
-        return self.inner.observe(key)
+
+def test_files_that_cannot_be_looked_at_keep_the_writer_waiting() -> None:
+    one = killed(saves(30))
+    broken = Broken(one.engine._parts.facts)
+    object.__setattr__(one.engine._parts, "facts", broken)
+    bring_back(one, **OTHER)
+    one.run(15)
+    assert (one.state("a"), one.why("a").code) == ("WAITING", "files_unseen")
+    broken.works = True
+    one.reach(b="COMPLETED")

@@ -128,10 +128,7 @@ OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.
     ("record", "tail"),
     [
         (KILLED, OF_SLURM),
-        (
-            KILLED,
-            "slurmstepd: error: StepId=7.0 exceeded memory limit (12 > 10), being killed",
-        ),
+        (KILLED, "slurmstepd: error: StepId=7.0 exceeded memory limit (9 > 8), killed"),
         (KILLED, "slurmstepd: error: Exceeded job memory limit"),
         (KILLED, "[1.2] Out of memory: Killed process 4711 (python) total-vm:1kB"),
         (
