@@ -2,235 +2,204 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
-from autoexp_tui.model.rules import Monitoring, StateEvent, Storm
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.rules import Monitoring, Storm
+from autoexp_tui.model.states import Cause
 from tests.engine.bench import Bench
+from tests.engine.parts import CRASH, again, on_end
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
 
-CRASH = RunScript(seconds=2.0, exit_code=1)
 LATE = RunScript(seconds=60.0, exit_code=1)
 OK = RunScript(seconds=2.0)
 
 
-def jobs(number: int, **rules: object) -> Plan:
-    """One stage, with a storm at three failures within 20 s."""
-    storm = Storm(**{"failures": 3, "quick_seconds": 20.0, **rules})  # type: ignore[arg-type]
-    return plan(
-        *(job(f"j{n}", n, stage="train") for n in range(number)),
-        monitoring=Monitoring(storm=storm),
+def bench(
+    *scripts: RunScript,
+    stages: str = "t" * 15,
+    slots: int = 1,
+    restarts: bool = False,
+    has_nodes: bool = False,
+    **storm: Any,
+) -> Bench:
+    """Job after job, the n-th with the n-th script and in the n-th stage, with a storm
+    at three failures within 20 s."""
+    given = Storm(**{"failures": 3, "quick_seconds": 20.0, **storm})
+    rules = Monitoring(
+        storm=given, state_events=(on_end("crash", again()),) if restarts else ()
+    )
+    names = [f"j{n}" for n in range(len(scripts))]
+    jobs = (job(name, n, stage=stages[n]) for n, name in enumerate(names))
+    by_name = {name: [[one]] * 9 for name, one in zip(names, scripts, strict=True)}
+    return Bench(
+        plan(*jobs, monitoring=rules), by_name, slots=slots, has_nodes=has_nodes
     )
 
 
-def bench(the_plan: Plan, *scripts: RunScript, **fields: object) -> Bench:
-    """Job after job, the n-th with the n-th script."""
-    by_name = {f"j{n}": [[script]] * 9 for n, script in enumerate(scripts)}
-    return Bench(the_plan, by_name, slots=1, **fields)  # type: ignore[arg-type]
-
-
-def begun(one: Bench) -> int:
+def begun_after(one: Bench, seconds: float = 60.0) -> int:
+    one.run(seconds)
     return len(one.executor.begun)
 
 
+def blamed(one: Bench) -> str:
+    """What submission is paused for; empty: it is not paused."""
+    paused = one.engine.state.paused
+    assert paused is None or paused.code == "storm"
+    return str(paused.arg("what")) if paused else ""
+
+
 # ------------------------------------------------------------------------- the count
-def test_quick_failures_in_a_row_pause_submission() -> None:
-    one = bench(jobs(6), *[CRASH] * 6)
-    one.run(60)
-    assert begun(one) == 3
-    assert one.engine.state.paused is not None
-    assert one.engine.state.paused.code == "storm"
-
-
-def test_the_pause_is_of_the_same_commit_as_the_failure() -> None:
-    one = bench(jobs(4), *[CRASH] * 4)
-    one.run(30)
+def test_quick_failures_in_a_row_pause_submission_in_the_same_commit() -> None:
+    one = bench(*[CRASH] * 6)
+    assert begun_after(one) == 3
+    assert blamed(one) == "in stage t"
     records = one.world.session.records
-    at = next(
-        n
-        for n, record in enumerate(records)
-        if isinstance(record.event, events.SubmissionPaused)
-    )
-    ended = max(
-        n
-        for n, record in enumerate(records[:at])
-        if isinstance(record.event, events.AttemptEnded)
-    )
-    assert all(record.more for record in records[ended:at])
+    kinds = [type(record.event) for record in records]
+    paused = kinds.index(events.SubmissionPaused)
+    ended = max(n for n in range(paused) if kinds[n] is events.AttemptEnded)
+    assert all(record.more for record in records[ended:paused])
 
 
 def test_the_warning_says_where_how_many_the_last_words_and_what_to_do() -> None:
-    says = RunScript(seconds=2.0, cause=Cause.OUT_OF_MEMORY, exit_code=1)
-    one = bench(jobs(4), says, says, says, OK)
+    memory = RunScript(seconds=2.0, cause=Cause.OUT_OF_MEMORY, exit_code=1)
+    one = bench(*[memory] * 3, OK)
     one.run(30)
-    (warned,) = one.engine.state.warnings.values()
-    text = sentence(warned.why, 0.0)
-    assert warned.severity == "error"
-    assert "3 quick failures in a row in stage train, the last of j2" in text
+    text = one.words(one.warning().why)
+    assert one.warning().severity == "error"
+    assert "3 quick failures in a row in stage t, the last of j2" in text
     assert "P resumes" in text
 
 
-def test_a_success_in_between_breaks_the_row() -> None:
-    one = bench(jobs(6), CRASH, CRASH, OK, CRASH, CRASH, OK)
-    one.run(60)
-    assert begun(one) == 6
-    assert one.engine.state.paused is None
-
-
-def test_a_failure_after_a_long_run_breaks_the_row() -> None:
-    one = bench(jobs(6), CRASH, CRASH, LATE, CRASH, CRASH, OK)
-    one.run(120)
-    assert begun(one) == 6
+@pytest.mark.parametrize("between", [OK, LATE])
+def test_a_success_or_a_failure_after_a_long_run_breaks_the_row(
+    between: RunScript,
+) -> None:
+    one = bench(CRASH, CRASH, between, CRASH, CRASH, OK)
+    assert begun_after(one, 120) == 6
+    assert blamed(one) == ""
 
 
 def test_zero_failures_turn_it_off() -> None:
-    one = bench(jobs(6, failures=0), *[CRASH] * 6)
-    one.run(60)
-    assert begun(one) == 6
+    one = bench(*[CRASH] * 6, failures=0)
+    assert begun_after(one) == 6
     assert not one.engine.state.streaks
 
 
 def test_what_a_person_ends_does_not_count() -> None:
-    one = bench(jobs(5), *[RunScript(seconds=30.0)] * 5)
-    for n in range(4):
-        one.until(one.is_(f"j{n}", JobState.RUNNING))
-        one.order(commands.Kill(jobs=(f"j{n}",)))
-        one.until(one.is_(f"j{n}", JobState.CANCELLED))
-    assert one.engine.state.paused is None
+    one = bench(*[RunScript(seconds=30.0)] * 5)
+    for name in ("j0", "j1", "j2", "j3"):
+        one.reach(**{name: "RUNNING"})
+        one.kill(name)
+        one.reach(**{name: "CANCELLED"})
+    assert blamed(one) == ""
 
 
 def test_restarts_count_and_are_held_back() -> None:
-    again = StateEvent(
-        name="again",
-        state="crash",
-        actions=(Restart(conditions=(MaxAttempts(max_attempts=9),)),),
-    )
-    rules = Monitoring(state_events=(again,), storm=Storm(failures=3))
-    one = bench(plan(job("j0", stage="train"), monitoring=rules), CRASH)
-    one.run(60)
-    assert begun(one) == 3
-    held = one.job("j0")
-    assert held.state is JobState.RETRYING
-    assert held.why is not None
-    assert held.why.code == "held_by_storm"
-    assert one.engine.state.paused is not None
-    assert held.why.arg("at") == one.engine.state.paused.arg("at") != ""
+    one = bench(CRASH, restarts=True, quick_seconds=60.0)
+    assert begun_after(one) == 3
+    paused = one.engine.state.paused
+    assert paused is not None
+    assert (one.state("j0"), one.why("j0").code) == ("RETRYING", "held_by_storm")
+    assert one.why("j0").arg("at") == paused.arg("at") != ""
 
 
 def test_failures_that_follow_in_a_storm_pause_nothing_twice() -> None:
-    crashes = {f"j{n}": [[RunScript(seconds=2.0 + n, exit_code=1)]] for n in range(6)}
-    one = Bench(jobs(6), crashes)
+    late = (RunScript(seconds=2.0 + n, exit_code=1) for n in range(6))
+    one = bench(*late, slots=0)
     one.run(30)
-    assert all(job.ended for job in one.engine.state.jobs.values())
+    assert one.over
     assert len(one.happened(events.SubmissionPaused)) == 1
 
 
-def test_stages_are_counted_each_for_itself() -> None:
-    rules = Monitoring(storm=Storm(failures=3, per=("stage",)))
-    stages = ("a", "b", "a", "b", "a", "b")
-    specs = (job(f"j{n}", n, stage=stage) for n, stage in enumerate(stages))
-    one = bench(plan(*specs, monitoring=rules), *[CRASH] * 6)
-    one.run(60)
-    assert begun(one) == 5
-    assert one.engine.state.paused is not None
-    assert one.engine.state.paused.arg("what") == "in stage a"
-
-
-def test_the_whole_session_is_counted_too() -> None:
-    rules = Monitoring(storm=Storm(failures=3))
-    specs = (job(f"j{n}", n, stage=f"s{n}") for n in range(5))
-    one = bench(plan(*specs, monitoring=rules), *[CRASH] * 5)
-    one.run(60)
-    assert begun(one) == 3
+@pytest.mark.parametrize(
+    ("stages", "how", "begun", "what"),
+    [
+        ("ababab", {"per": ("stage",)}, 5, "in stage a"),
+        ("abcde", {}, 3, ""),
+    ],
+    ids=["each for itself", "the whole session"],
+)
+def test_stages_are_counted_each_for_itself_or_all_together(
+    stages: str, how: dict[str, Any], begun: int, what: str
+) -> None:
+    one = bench(*[CRASH] * len(stages), stages=stages, **how)
+    assert begun_after(one) == begun
+    assert one.warned() == ["storm"]
+    assert blamed(one) == what
 
 
 # ------------------------------------------------------------------ people, new engines
-def test_resume_releases_and_the_count_starts_anew() -> None:
-    one = bench(jobs(9), *[CRASH] * 9)
-    one.run(30)
+@pytest.mark.parametrize(
+    ("then", "begun", "warned"),
+    [([CRASH] * 6, 6, ["storm"]), ([OK, OK], 5, [])],
+    ids=["again", "it passed"],
+)
+def test_resume_releases_clears_the_warning_and_the_count_starts_anew(
+    then: list[RunScript], begun: int, warned: list[str]
+) -> None:
+    one = bench(CRASH, CRASH, CRASH, *then)
+    assert begun_after(one, 30) == 3
     one.order(commands.Resume())
-    one.run(30)
-    assert begun(one) == 6
-    assert list(one.engine.state.warnings) == ["storm"]
-
-
-def test_resume_clears_the_warning() -> None:
-    one = bench(jobs(5), CRASH, CRASH, CRASH, OK, OK)
-    one.run(30)
-    one.order(commands.Resume())
-    one.run(30)
-    assert begun(one) == 5
-    assert not one.engine.state.warnings
+    assert begun_after(one, 30) == begun
+    assert list(one.engine.state.warnings) == warned
 
 
 @pytest.mark.parametrize("cut", range(5, 50, 3))
 def test_killed_at_any_event_the_row_ends_the_same(cut: int) -> None:
-    one = bench(jobs(5), *[CRASH] * 5)
+    one = bench(*[CRASH] * 5)
     one.die_at(cut, lambda: one.engine.state.paused)
-    one.run(90)
-    assert begun(one) == 3
+    assert begun_after(one, 90) == 3
     assert len(one.happened(events.SubmissionPaused)) == 1
 
 
 # ------------------------------------------------------------------------------ nodes
-def on(node: str) -> RunScript:
-    return RunScript(seconds=2.0, exit_code=1, node=node)
+def on(*nodes: int) -> list[RunScript]:
+    """Crashes on these nodes."""
+    return [RunScript(seconds=2.0, exit_code=1, node=f"n{node}") for node in nodes]
 
 
-def test_a_bad_node_is_named() -> None:
-    one = bench(jobs(5), *[on("n7")] * 5, has_nodes=True)
+@pytest.mark.parametrize(
+    ("has_nodes", "what"), [(True, "on node n7"), (False, "in stage t")]
+)
+def test_a_bad_node_is_named_but_not_the_machine_that_all_jobs_have_in_common(
+    has_nodes: bool, what: str
+) -> None:
+    one = bench(*on(7, 7, 7, 7, 7), has_nodes=has_nodes)
     one.run(30)
-    paused = one.engine.state.paused
-    assert paused is not None
-    assert paused.arg("what") == "on node n7"
+    assert blamed(one) == what
 
 
-def test_one_machine_is_not_blamed_for_what_all_jobs_have_in_common() -> None:
-    one = bench(jobs(5), *[on("laptop")] * 5)
-    one.run(30)
-    paused = one.engine.state.paused
-    assert paused is not None
-    assert paused.arg("what") == "in stage train"
+LEAVES_OUT: dict[str, Any] = {"action": "exclude_node", "has_nodes": True}
 
 
 def test_a_bad_node_is_left_out_instead_of_a_pause_where_asked() -> None:
-    scripts = [on("n7")] * 3 + [OK] * 2
-    one = bench(jobs(5, action="exclude_node"), *scripts, has_nodes=True)
+    one = bench(*on(7, 7, 7), OK, OK, **LEAVES_OUT)
     one.run(60)
-    assert one.engine.state.paused is None
-    assert one.engine.state.excluded_nodes == ("n7",)
-    last = one.executor.copies[-1].task
-    assert last.resources.options["exclude"] == "n7"
+    assert (blamed(one), one.engine.state.excluded_nodes) == ("", ("n7",))
+    assert one.executor.copies[-1].task.resources.options["exclude"] == "n7"
     assert "storm:n7" in one.engine.state.warnings
-
-
-def test_failures_everywhere_pause_although_nodes_may_be_left_out() -> None:
-    scripts = [on(f"n{n}") for n in range(5)]
-    one = bench(jobs(5, action="exclude_node"), *scripts, has_nodes=True)
+    one = bench(*on(*[7] * 9), slots=0, **LEAVES_OUT)  # what was queued there before
     one.run(60)
-    assert begun(one) == 3
-    assert one.engine.state.excluded_nodes == ()
+    assert (blamed(one), one.engine.state.excluded_nodes) == ("", ("n7",))
 
 
-def test_after_three_nodes_it_is_not_the_nodes() -> None:
-    scripts = [on(f"n{n // 3}") for n in range(15)]
-    one = bench(jobs(15, action="exclude_node"), *scripts, has_nodes=True)
-    one.run(120)
-    assert one.engine.state.excluded_nodes == ("n0", "n1", "n2")
-    assert begun(one) == 12
-    assert one.engine.state.paused is not None
-
-
-def test_what_was_queued_on_a_node_left_out_counts_no_more() -> None:
-    rules = jobs(9, action="exclude_node")
-    one = Bench(rules, {f"j{n}": [[on("n7")]] for n in range(9)}, has_nodes=True)
-    one.run(60)
-    assert one.engine.state.excluded_nodes == ("n7",)
-    assert one.engine.state.paused is None
+@pytest.mark.parametrize(
+    ("nodes", "begun", "left_out"),
+    [
+        ([0, 1, 2, 3, 4], 3, ()),
+        ([n // 3 for n in range(15)], 12, ("n0", "n1", "n2")),
+    ],
+    ids=["failures everywhere", "a fourth node"],
+)
+def test_when_it_is_not_the_nodes_submission_pauses_all_the_same(
+    nodes: list[int], begun: int, left_out: tuple[str, ...]
+) -> None:
+    one = bench(*on(*nodes), **LEAVES_OUT)
+    assert begun_after(one, 120) == begun
+    assert one.engine.state.excluded_nodes == left_out
+    assert blamed(one)

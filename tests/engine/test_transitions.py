@@ -1,160 +1,252 @@
-"""Rules over ends by class, and over the ways of jobs between their states."""
+"""Rules over ends by class, over the ways of jobs between their states, and two rules
+that restart after one end: one further attempt, and the other is told."""
 
 from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any, Final
 
 import pytest
 
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.stop import Cancel
-from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateClass, StateEvent
-from autoexp_tui.model.states import Cause, JobState
-from tests.engine.bench import Bench
+from autoexp_tui.model.states import Cause
+from tests.engine.bench import Bench, alone
+from tests.engine.parts import CRASH, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import Fault, RunScript, Write
+from tests.support.fake_script import Fault, RunScript
 
 SAYS = Log(message="{name} at {attempt}")
-LONG = RunScript(seconds=500.0)
-STANDS = RunScript(
-    seconds=500.0, writes=(Write(at=1.0, data=b"iteration 5 | lm loss: 2\n"),)
-)
+OK = RunScript(seconds=2.0)
 
 
-def on(old: str | None, new: str, *actions: Log | Restart | Cancel) -> Monitoring:
-    rule = StateEvent(name="moved", transition=(old, new), actions=actions or (SAYS,))
-    return Monitoring(state_events=(rule,))
+def moves(old: str | None, new: str, *more: StateEvent) -> Monitoring:
+    """A rule over a way tells of it."""
+    rule = StateEvent(name="moved", transition=(old, new), actions=(SAYS,))
+    return Monitoring(state_events=(*more, rule))
 
 
-def bench(rules: Monitoring, *runs: RunScript, **fields: object) -> Bench:
+def runs_of(rules: Monitoring, *runs: RunScript, **how: Any) -> Bench:
     """One job, whose only attempt has these runs."""
-    the_plan = plan(job("a", stage="train"), monitoring=rules)
-    return Bench(the_plan, {"a": [list(runs)]}, **fields)  # type: ignore[arg-type]
-
-
-def told(one: Bench) -> list[str]:
-    return [event.text for event in one.happened(events.MessageLogged)]
+    return Bench(plan(job("a"), monitoring=rules), {"a": [list(runs)]}, **how)
 
 
 # -------------------------------------------------------------------------- by class
+CLASSES: tuple[StateClass, ...] = (
+    *("crash", "timeout", "oom", "node_fail", "preempted", "stall", "success"),
+)
+
+
 @pytest.mark.parametrize(
     ("state", "script"),
     [
-        ("success", RunScript(seconds=2.0)),
-        ("crash", RunScript(seconds=2.0, exit_code=1)),
+        ("success", OK),
+        ("crash", CRASH),
         ("crash", RunScript(seconds=2.0, exit_code=None, signal=11)),
         ("crash", RunScript(seconds=2.0, ends="vanish")),
-        ("timeout", RunScript(seconds=2.0, cause=Cause.TIMEOUT)),
-        ("oom", RunScript(seconds=2.0, cause=Cause.OUT_OF_MEMORY)),
-        ("node_fail", RunScript(seconds=2.0, cause=Cause.NODE_FAIL)),
-        ("preempted", RunScript(seconds=2.0, cause=Cause.PREEMPTED)),
-        ("stall", STANDS),
+        ("timeout", replace(OK, cause=Cause.TIMEOUT)),
+        ("oom", replace(OK, cause=Cause.OUT_OF_MEMORY)),
+        ("node_fail", replace(OK, cause=Cause.NODE_FAIL)),
+        ("preempted", replace(OK, cause=Cause.PREEMPTED)),
+        ("stall", writes(says(1.0, "iteration 5 | lm loss: 2"))),
     ],
 )
 def test_an_end_is_of_one_class(state: StateClass, script: RunScript) -> None:
-    classes: tuple[StateClass, ...] = (
-        *("crash", "timeout", "oom", "node_fail", "preempted", "stall", "success"),
-    )
-    rules = Monitoring(
-        stall_after_seconds=20.0,
-        state_events=tuple(
-            StateEvent(name=name, state=name, actions=(Log(message=name),))
-            for name in classes
-        ),
-    )
-    one = bench(rules, script)
-    one.until(lambda: one.job("a").ended, 600)
-    assert told(one) == [state]
+    rules = (on_end(name, Log(message=name), name=name) for name in CLASSES)
+    given = Monitoring(stall_after_seconds=20.0, state_events=tuple(rules))
+    one = alone(script, rules=given)
+    one.ends(600)
+    assert one.logged() == [state]
 
 
 # ------------------------------------------------------------------ between two states
-def test_a_job_that_begins_goes_from_queued_to_running() -> None:
-    one = bench(on("QUEUED", "RUNNING"), RunScript(begin_delay=5.0))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert told(one) == ["a at 1"]
+REQUEUED = RunScript(seconds=5.0, ends="requeue")
+QUEUED = RunScript(begin_delay=5.0)
 
 
-def test_a_requeue_goes_from_running_to_queued_each_time() -> None:
-    requeued = RunScript(seconds=5.0, ends="requeue")
-    later = RunScript(seconds=5.0, ends="requeue", begin_delay=5.0)
-    one = bench(on("RUNNING", "QUEUED"), requeued, later, RunScript(begin_delay=5.0))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert told(one) == ["a at 1"] * 2
-
-
-def test_an_end_that_its_rule_restarts_goes_on_to_retrying() -> None:
-    crash = RunScript(seconds=2.0, exit_code=1)
-    limited = (MaxAttempts(max_attempts=2),)
-    rules = Monitoring(
-        state_events=(
-            StateEvent(name="c", state="crash", actions=(Restart(conditions=limited),)),
-            StateEvent(
-                name="r",
-                transition=("RUNNING", "RETRYING"),
-                actions=(Log(message="again"),),
-            ),
-        )
-    )
-    one = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [RunScript()]]})
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert told(one) == ["again"]
-
-
-def test_a_job_that_is_skipped_without_a_run_is_told() -> None:
-    waits = JobStateIs(jobs=("a",), state="COMPLETED")
-    the_plan = plan(
-        job("a"),
-        job("b", 1, start_conditions=(waits,)),
-        monitoring=on("WAITING", "SKIPPED"),
-    )
-    one = Bench(the_plan, {"a": [[RunScript(exit_code=1)]]})
-    one.until(one.is_("b", JobState.SKIPPED))
-    assert told(one) == ["b at 0"]
-
-
-def test_doubt_about_a_submission_is_told() -> None:
-    one = bench(on(None, "SUBMIT_UNKNOWN"), RunScript(), submit=False)
-    one.fault(Fault.ANSWER_LOST)
-    one.order(commands.Submit())
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert told(one) == ["a at 1"]
-
-
-def test_another_engine_tells_no_move_again() -> None:
-    one = bench(on("QUEUED", "RUNNING"), LONG)
-    one.until(one.is_("a", JobState.RUNNING))
-    one.run(5)
+@pytest.mark.parametrize(
+    ("rules", "runs", "told"),
+    [
+        (moves("QUEUED", "RUNNING"), [QUEUED], 1),
+        (
+            moves("RUNNING", "QUEUED"),
+            [REQUEUED, replace(REQUEUED, begin_delay=5.0), QUEUED],
+            2,
+        ),
+    ],
+    ids=["begins", "is requeued"],
+)
+def test_a_way_between_two_states_is_told_each_time(
+    rules: Monitoring, runs: list[RunScript], told: int
+) -> None:
+    one = runs_of(rules, *runs)
+    one.reach(a="COMPLETED")
+    assert one.logged() == ["a at 1"] * told
     one.start()
     one.run(20)
-    assert told(one) == ["a at 1"]
+    assert one.logged() == ["a at 1"] * told  # another engine tells no move again
+
+
+def test_restarts_skips_and_doubts_are_ways_too() -> None:
+    rules = moves("RUNNING", "RETRYING", on_end("crash", again(2)))
+    one = alone(CRASH, OK, rules=rules)
+    one.reach(a="COMPLETED")
+    assert one.logged() == ["a at 1"]
+    b = job("b", 1, start_conditions=(done("a"),))
+    skips = plan(job("a"), b, monitoring=moves("WAITING", "SKIPPED"))
+    one = Bench(skips, {"a": [[CRASH]]})
+    one.reach(b="SKIPPED")
+    assert one.logged() == ["b at 0"]
+    one = runs_of(moves(None, "SUBMIT_UNKNOWN"), OK, submit=False)
+    one.fault(Fault.ANSWER_LOST)
+    one.order(commands.Submit())
+    one.reach(a="COMPLETED")
+    assert one.logged() == ["a at 1"]
 
 
 # ------------------------------------------------------------------------ log events
-def matches(**fields: object) -> Monitoring:
-    given = {"name": "bad", "pattern": "bad (?P<what>.*)", "pattern_type": "regex"}
-    return Monitoring(log_events=(LogEvent(**{**given, **fields}),))  # type: ignore[arg-type]
-
-
-def writes(*lines: bytes) -> RunScript:
-    parts = (Write(at=1.0 + n, data=line) for n, line in enumerate(lines))
-    return RunScript(seconds=20.0, writes=tuple(parts))
+BAD = finds("bad", "bad (?P<what>.*)", SAYS, reason="what")
 
 
 def test_what_a_line_says_is_the_job_s_metadata_across_the_border_of_two_looks() -> (
     None
 ):
-    rules = matches(extract_groups={"reason": "what"})
-    one = bench(rules, writes(b"ok\rba", b"d sec", b"tor \xff\rok\n"))
-    one.until(one.is_("a", JobState.COMPLETED))
+    parts = enumerate((b"ok\rba", b"d sec", b"tor \xff\rok\n"))
+    cut = (replace(says(1.0 + n), data=data) for n, data in parts)
+    one = runs_of(Monitoring(log_events=(BAD,)), writes(*cut, seconds=20.0))
+    one.reach(a="COMPLETED")
     assert one.job("a").metadata == {"reason": "sector ?"}
 
 
 def test_a_rule_that_matches_once_does_so_in_each_run() -> None:
-    requeued = RunScript(
-        seconds=5.0, ends="requeue", writes=(Write(at=1.0, data=b"bad a\nbad b\n"),)
+    rules = Monitoring(log_events=(replace(BAD, match_once=True),))
+    requeued = replace(REQUEUED, writes=(says(1.0, "bad a", "bad b"),))
+    one = runs_of(rules, requeued, writes(says(1.0, "bad c"), seconds=5.0))
+    one.reach(a="COMPLETED")
+    assert len(one.logged()) == 2
+
+
+# ------------------------------------------------------------------ two rules restart
+LATE: Final = "/late"
+"""A file that comes while the second attempt runs."""
+FATAL: Final = writes(says(1.0, "FATAL"), seconds=4.0, exit_code=1)
+WELL: Final = RunScript(seconds=60.0)
+Conditions = tuple[Condition, ...]
+CONDITIONS: Final[dict[str, Conditions]] = {
+    "none": (),
+    "attempts": (MaxAttempts(max_attempts=3),),
+    "no more": (MaxAttempts(max_attempts=1),),
+    "cooldown": (Cooldown(cooldown_seconds=5.0),),
+    "file": (FileExists(path=LATE, timeout_seconds=600.0),),
+    "file of old": (FileExists(path=LATE),),
+    "metadata": (MetadataIs(key="never", value="1"),),
+}
+
+
+def by_end(name: str, on: str = "none") -> StateEvent:
+    restart = Restart(reason=name, conditions=CONDITIONS[on])
+    return on_end("crash", restart, name=name)
+
+
+def by_log(name: str, on: str = "none") -> LogEvent:
+    return finds(name, "FATAL", Restart(reason=name, conditions=CONDITIONS[on]))
+
+
+def after_a_crash(*rules: StateEvent | LogEvent) -> Bench:
+    """A job that crashes once and then runs well; seen until that is done.
+
+    What a restart may have waited for comes while the second attempt runs.
+    """
+    given = Monitoring(
+        state_events=tuple(rule for rule in rules if isinstance(rule, StateEvent)),
+        log_events=tuple(rule for rule in rules if isinstance(rule, LogEvent)),
     )
-    one = bench(matches(match_once=True, actions=(SAYS,)), requeued, writes(b"bad c\n"))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert len(told(one)) == 2
+    bench = alone(FATAL, WELL, rules=given)
+    bench.until(lambda: bench.tries("a") == 2, 60)
+    bench.run(20)
+    bench.files.append(LATE, b"x")
+    bench.ends(600)
+    bench.run(20)
+    assert (bench.state("a"), bench.tries("a")) == ("COMPLETED", 2)
+    return bench
+
+
+def dropped(bench: Bench) -> Counter[tuple[str, str]]:
+    happened = bench.happened(events.ActionDropped)
+    return Counter((event.action, event.why.code) for event in happened)
+
+
+SECOND = {("second/0", "restarted_already"): 1}
+
+
+def retries(bench: Bench) -> list[str]:
+    """The reasons of the restarts that were decided."""
+    happened = bench.happened(events.RetryOrdered)
+    return [str(one.why.arg("reason")) for one in happened if not one.held and one.why]
+
+
+@pytest.mark.parametrize("on", CONDITIONS)
+def test_of_two_rules_the_first_that_holds_restarts_once(on: str) -> None:
+    bench = after_a_crash(by_end("first"), by_end("second", on))
+    assert retries(bench) == ["first"]
+    assert dropped(bench) == SECOND
+    bench = after_a_crash(by_end("ended", on), by_log("said"))  # logs come before
+    assert retries(bench) == ["said"]
+    bench = after_a_crash(by_end("first", on), by_end("second"))
+    at_once = on in ("none", "attempts", "cooldown")
+    assert retries(bench) == ["first" if at_once else "second"]
+
+
+@pytest.mark.parametrize("first", ["file", "none"])
+@pytest.mark.parametrize("second", ["file", "none"])
+def test_two_log_events_restart_once(first: str, second: str) -> None:
+    rules = (by_log("one", first), by_log("two", second), by_end("end"))
+    bench = after_a_crash(*rules)
+    assert len(retries(bench)) == 1
+    assert max(dropped(bench).values()) == 1
+
+
+def test_two_restarts_that_wait_for_one_file_become_one() -> None:
+    rules = (by_end("first", "file"), by_end("second", "file"))
+    bench = alone(FATAL, WELL, rules=Monitoring(state_events=rules))
+    bench.reach(60, a="RETRYING")
+    bench.files.append(LATE, b"x")
+    bench.reach(600, a="COMPLETED")
+    assert retries(bench) == ["first"]
+    assert dropped(bench) == SECOND
+
+
+def test_no_restart_goes_beyond_its_own_bound() -> None:
+    bounds = {"twice": 2, "thrice": 3}
+    rules = (on_end("crash", again(n, reason=r), name=r) for r, n in bounds.items())
+    bench = alone(FATAL, rules=Monitoring(state_events=tuple(rules)))
+    bench.reach(600, a="FAILED")
+    assert (retries(bench), bench.tries("a")) == (["twice", "thrice"], 3)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (by_end("other"), ", by the rule other: other; the log says: FATAL"),
+        (on_end("crash", Restart(), name="other"), ": other; the log says: FATAL"),
+        (by_log("other"), ", by the rule other: other; the log says: FATAL"),
+    ],
+    ids=["a reason", "none", "a line"],
+)
+def test_an_attempt_keeps_who_ordered_it_and_who_ended_it(
+    rule: StateEvent | LogEvent, said: str
+) -> None:
+    bench = after_a_crash(rule)
+    first, second = bench.job("a").attempts
+    assert first.ordered_why is None
+    assert bench.words(second.ordered_why) == f"runs again as attempt 2{said}"
+    if isinstance(rule, LogEvent):
+        assert bench.words(first.cancel_why).startswith(
+            "the rule other ends this run and starts it again: other; the log says: "
+        )
