@@ -35,15 +35,27 @@ from tests.support.fake_slurm_jobs import ClusterSettings, Job
 
 RUNS_LONG = RunScript(seconds=1e6)
 ONE_NODE = {"nodes": 1, "exclusive": True}
+FULL = 4
+"""Jobs that fill the cluster: one a node."""
 
 
 class World(FakeSlurmWorld):
     """The contract's world, with the faults at hand and the waits of real use."""
 
-    def __init__(self, root: Path, settings: ClusterSettings | None = None) -> None:
-        super().__init__(root, settings or ClusterSettings(min_job_age=60), ONE_NODE)
+    def __init__(self, root: Path, *, calm: bool = False, **cluster: Any) -> None:
+        super().__init__(
+            root, ClusterSettings(**(cluster or {"min_job_age": 60})), ONE_NODE
+        )
         self.faults = PlannedSlurmFaults()
         self.slurm.faults = self.faults
+        if calm:
+            self.watch_calmly()
+
+    def watch_calmly(self) -> None:
+        """Ask as seldom as in real use."""
+        settings = replace(self.settings, rhythm=Rhythm(), lost_seconds=300.0)
+        self.slurm_executor = SlurmExecutor(settings, self.slurm, self.clock)
+        self.executor.inner = self.slurm_executor  # type: ignore[attr-defined]
 
     def sent(self, *runs: RunScript, job: str = "a") -> Task:
         """A task that Slurm has taken."""
@@ -56,6 +68,10 @@ class World(FakeSlurmWorld):
         wait_until_running(self, task)
         return task
 
+    def fill(self, *runs: RunScript) -> list[Task]:
+        """Running tasks on all nodes: none is free."""
+        return [self.running(*runs, job=f"other{n}") for n in range(FULL)]
+
     def job(self, task: Task) -> Job:
         """Slurm's side of a task."""
         executor_id = self.known[task.id].executor_id
@@ -65,19 +81,18 @@ class World(FakeSlurmWorld):
     def report(self, task: Task) -> TaskReport:
         return self.executor.poll([task]).reports[0]
 
-    def calls_in(self, seconds: float, *tasks: Task) -> int:
-        """Commands sent while the tasks are polled every two seconds."""
+    def polls(self, seconds: float, *tasks: Task) -> int:
+        """Poll the tasks every two seconds; how many commands that was."""
         before = sum(self.slurm.calls.values())
         for _ in range(int(seconds / 2)):
             self.executor.poll(tasks)
             self.clock.advance(2.0)
         return sum(self.slurm.calls.values()) - before
 
-    def watch_calmly(self) -> None:
-        """Ask as seldom as in real use."""
-        settings = replace(self.settings, rhythm=Rhythm(), lost_seconds=300.0)
-        self.slurm_executor = SlurmExecutor(settings, self.slurm, self.clock)
-        self.executor.inner = self.slurm_executor  # type: ignore[attr-defined]
+    def polls_until_over(self, tasks: list[Task]) -> None:
+        """Until all commands have begun and ended; nobody has looked at that yet."""
+        while not self.has_begun(len(tasks)) or self.cluster.living():
+            self.polls(2, *tasks)
 
     def adopted(self, made: Submission) -> AdoptAnswer:
         """The first answer to an adoption that is sure either way."""
@@ -158,20 +173,6 @@ def test_while_the_cluster_does_not_answer_nothing_is_absent(
         world.clock.advance(10)
 
 
-def test_a_ghost_of_accounting_does_not_prove_that_a_job_exists(world: World) -> None:
-    world.faults.add("sbatch", SlurmFault.ANSWER_LOST)
-    made = submission(world.runs_as("a", RUNS_LONG))
-    world.slurm.cluster.settings = ClusterSettings(schedule_seconds=100.0)
-    quick = replace(world.settings.submit, submit_seconds=0.1)
-    world.settings = replace(world.settings, submit=quick)
-    world.new_engine()
-    world.executor.submit(made)
-    assert world.cluster.crash() == ("1",)
-    world.clock.advance(2)
-    assert [row.word for row in world.cluster.accounts(0.0)] == ["PENDING"]
-    assert world.adopted(made).absent == (made.token,)
-
-
 def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
     world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
     lost = world.runs_as("lost", RUNS_LONG)
@@ -221,98 +222,77 @@ def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> N
     assert code_of(world.report(task)) == 3
 
 
-def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> None:
-    task = world.running()
-    world.slurm.away = True
-    answer = world.executor.cancel([task])
-    assert (answer.ok, "Unable to contact" in answer.said) == (False, True)
-
-
 # ------------------------------------------------------------------------------- causes
 @pytest.mark.parametrize(
-    ("cause", "vanishes"),
+    ("cause", "ends"),
     [
-        (Cause.OUT_OF_MEMORY, False),
-        (Cause.OUT_OF_MEMORY, True),
-        (Cause.TIMEOUT, True),
-        (Cause.NODE_FAIL, True),
+        (Cause.OUT_OF_MEMORY, "exit"),
+        (Cause.OUT_OF_MEMORY, "vanish"),
+        (Cause.TIMEOUT, "vanish"),
+        (Cause.NODE_FAIL, "vanish"),
     ],
 )
 def test_the_queue_s_last_word_is_the_cause(
-    world: World, cause: Cause, vanishes: bool
+    world: World, cause: Cause, ends: Any
 ) -> None:
-    script = RunScript(seconds=1, cause=cause, ends="vanish" if vanishes else "exit")
-    assert wait_for_end(world, world.sent(script)).cause is cause
-
-
-def calm(tmp_path: Path, **settings: Any) -> World:
-    """A world whose controller is asked as seldom as in real use."""
-    world = World(tmp_path, ClusterSettings(**settings))
-    world.watch_calmly()
-    return world
-
-
-def sent_until_over(world: World, script: RunScript) -> Task:
-    """Polled every 2 s until the command has ended; nobody has looked at that yet."""
-    task = world.sent(script)
-    while task.id in world.cluster.living() or not world.has_begun(1):
-        world.executor.poll([task])
-        world.clock.advance(2.0)
-    return task
-
-
-def seconds_to_end(world: World, task: Task) -> tuple[TaskReport, float]:
-    """The end, and after how long it is told to one who polls every 2 s."""
-    began = world.clock.monotonic()
-    while (report := world.report(task)).exited is None:
-        world.clock.advance(2.0)
-    return report, world.clock.monotonic() - began
+    task = world.sent(RunScript(seconds=1, cause=cause, ends=ends))
+    assert wait_for_end(world, task).cause is cause
 
 
 KILLED = RunScript(seconds=400, signal=9, cause=Cause.OUT_OF_MEMORY)
+TRAILS = {"min_job_age": 1, "account_lag": 40.0}
+
+
+def seconds_to_end(world: World, task: Task) -> tuple[Cause | None, float]:
+    """Its cause, and after how long that is told to one who polls every 2 s."""
+    began = world.clock.monotonic()
+    while (report := world.report(task)).exited is None:
+        world.clock.advance(2.0)
+    return report.cause, world.clock.monotonic() - began
 
 
 @pytest.mark.parametrize(
-    ("settings", "stale", "most"),
-    [({}, 0, 4.0), ({}, 2, 12.0), ({"min_job_age": 1, "account_lag": 40.0}, 0, 60.0)],
+    ("cluster", "stale", "most"),
+    [({}, 0, 4.0), ({}, 2, 12.0), (TRAILS, 0, 60.0)],
     ids=["by the queue", "after stale answers", "by accounting that trails"],
 )
 def test_the_cause_of_a_kill_is_told_soon_although_questions_are_seldom(
-    tmp_path: Path, settings: dict[str, Any], stale: int, most: float
+    tmp_path: Path, cluster: dict[str, Any], stale: int, most: float
 ) -> None:
-    world = calm(tmp_path, **settings)
-    task = sent_until_over(world, KILLED)
+    world = World(tmp_path, calm=True, **cluster or {"min_job_age": 300})
+    task = world.sent(KILLED)
+    world.polls_until_over([task])
     world.faults.add("squeue", *[SlurmFault.STALE] * stale)
-    report, waited = seconds_to_end(world, task)
-    assert report.cause is Cause.OUT_OF_MEMORY
+    cause, waited = seconds_to_end(world, task)
+    assert cause is Cause.OUT_OF_MEMORY
     assert waited <= most
 
 
 def test_the_cause_of_a_kill_is_waited_for_while_the_queue_does_not_answer(
     tmp_path: Path,
 ) -> None:
-    world = calm(tmp_path, min_job_age=300)
-    task = sent_until_over(world, KILLED)
+    world = World(tmp_path, calm=True, min_job_age=300)
+    task = world.sent(KILLED)
+    world.polls_until_over([task])
     world.slurm.away = True
-    world.calls_in(100, task)
+    world.polls(100, task)
     assert world.report(task).exited is None
     world.slurm.away = False
-    assert seconds_to_end(world, task)[0].cause is Cause.OUT_OF_MEMORY
+    assert seconds_to_end(world, task)[0] is Cause.OUT_OF_MEMORY
 
 
 def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
-    world = calm(tmp_path, nodes=25, min_job_age=1, account_lag=40.0)
+    world = World(tmp_path, calm=True, nodes=25, **TRAILS)
     tasks = [world.sent(KILLED, job=f"a{n:02}") for n in range(20)]
-    while world.cluster.living() or not world.has_begun(20):
-        world.executor.poll(tasks)
-        world.clock.advance(2.0)
-    assert world.calls_in(60, *tasks) <= 20
+    world.polls_until_over(tasks)
+    assert world.polls(60, *tasks) <= 20
 
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_an_end_by_a_code_is_told_as_soon_as_ever(tmp_path: Path, code: int) -> None:
-    world = calm(tmp_path)
-    task = sent_until_over(world, RunScript(seconds=400, exit_code=code))
+    world = World(tmp_path, calm=True, min_job_age=300)
+    task = world.sent(RunScript(seconds=400, exit_code=code))
+    world.polls_until_over([task])
     assert seconds_to_end(world, task)[1] <= 4.0
 
 
@@ -326,7 +306,7 @@ def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
 def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path, ClusterSettings(min_job_age=5, accounting=False))
+    world = World(tmp_path, min_job_age=5, accounting=False)
     task = world.sent(RunScript(seconds=1, exit_code=6))
     world.clock.advance(2)
     assert world.cluster.queue()
@@ -335,16 +315,10 @@ def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
     assert world.cluster.queue() == []
 
 
-def fill(world: World, partition: str) -> list[Task]:
-    """Four running tasks: no node is free."""
-    world.options = {**ONE_NODE, "partition": partition}
-    again = RunScript(seconds=2)
-    return [world.running(RUNS_LONG, again, job=f"a{n}") for n in range(4)]
-
-
 def preempt(world: World, partition: str) -> tuple[list[Task], TaskReport]:
     """Tasks that fill a partition, and the end of the one that made room."""
-    tasks = fill(world, partition)
+    world.options = {**ONE_NODE, "partition": partition}
+    tasks = world.fill(RUNS_LONG, RunScript(seconds=2))
     world.options = {**ONE_NODE, "partition": "urgent"}
     world.sent(RunScript(seconds=3), job="urgent")
     return tasks, wait_for_end(world, tasks[-1])
@@ -363,8 +337,8 @@ def test_a_preempted_job_of_another_partition_ends_as_preempted(
     tmp_path: Path, forgets: bool
 ) -> None:
     """A last word counts although the controller forgets it meanwhile."""
-    forgetful = ClusterSettings(min_job_age=20, accounting=False)
-    world = World(tmp_path, forgetful if forgets else None)
+    forgetful: dict[str, Any] = {"min_job_age": 20, "accounting": False}
+    world = World(tmp_path, **forgetful if forgets else {})
     tasks, report = preempt(world, "kill")
     assert report.cause is Cause.PREEMPTED
     left = [job for job in world.cluster.queue() if job.word == "PREEMPTED"]
@@ -373,7 +347,7 @@ def test_a_preempted_job_of_another_partition_ends_as_preempted(
 
 
 def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
-    world = World(tmp_path, ClusterSettings(accounting=False))
+    world = World(tmp_path, accounting=False)
     world.clock.advance(30.0)  # the controller's own start is no restart
     task = world.running(RUNS_LONG, RunScript(seconds=30, signal=11))
     job = world.job(task)
@@ -384,19 +358,8 @@ def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
     world.slurm.run(("scontrol", "requeue", job.id), 10)
     assert world.until(lambda: world.has_begun(2))
     world.cluster.forget(job)
-    world.calls_in(120, task)
+    world.polls(120, task)
     assert look(world, task).cause is None
-
-
-def test_an_output_that_slurm_cannot_open_is_a_job_that_could_not_start(
-    world: World,
-) -> None:
-    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
-    task = world.sent()
-    Path(task.log_dir).rmdir()
-    report = wait_for_end(world, task)
-    assert report.cause is Cause.SUBMIT_ERROR
-    assert task.log_dir in report.reason
 
 
 # ------------------------------------------------------------------- arrays and numbers
@@ -408,11 +371,10 @@ def array(world: World, count: int) -> list[Task]:
 
 
 def test_an_array_of_200_is_a_handful_of_calls(tmp_path: Path) -> None:
-    world = calm(tmp_path, nodes=25)
+    world = World(tmp_path, calm=True, nodes=25)
     tasks = array(world, 200)
     while not world.has_begun(200):
-        world.executor.poll(tasks)
-        world.clock.advance(2.0)
+        world.polls(2, *tasks)
     assert world.slurm.calls["sbatch"] == 1
     assert world.slurm.calls["squeue"] <= 12
     assert world.cluster.problems() == ()
@@ -437,33 +399,25 @@ def test_each_task_of_an_array_has_its_own_entry_log_and_end(world: World) -> No
         assert Path(task.log_dir, f"slurm-1_{index}.out").is_symlink()
 
 
-def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it(
-    world: World,
-) -> None:
-    task = world.sent()
-    world.cluster.lose_node(wait_until_running(world, task).node)
-    began = world.clock.monotonic()
-    assert world.executor.cancel([task]).ok
-    assert world.clock.monotonic() == began
-    wait_for_end(world, task)
-    assert world.begun(task) == 1
-
-
 def test_a_quiet_hour_costs_at_most_a_question_a_minute(world: World) -> None:
     world.watch_calmly()
-    tasks = fill(world, "main")
-    for task in tasks:
-        world.runs[task.id] = (RunScript(seconds=7200),)
-    world.calls_in(120, *tasks)
-    assert world.calls_in(3600, *tasks) <= 3 * 60
+    tasks = world.fill(RunScript(seconds=7200))
+    world.polls(120, *tasks)
+    assert world.polls(3600, *tasks) <= 3 * 60
 
 
 def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None:
-    world = World(tmp_path, ClusterSettings(max_array_size=11))
+    world = World(tmp_path, max_array_size=11)
     world.slurm_executor.learn()
     assert world.executor.array_size == 10
 
 
+def test_a_full_queue_is_busy(tmp_path: Path) -> None:
+    made = submission((world := World(tmp_path, max_jobs=0)).runs_as("a", RUNS_LONG))
+    assert isinstance(world.executor.submit(made), Busy)
+
+
+# ------------------------------------------------------------------------ all at random
 class SeededFaults:
     """One of the faults of looking, now and then; only what a cluster may do."""
 
@@ -525,19 +479,3 @@ def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
     begun = {(task[0], run) for task, run, _ in world.cluster.begun}
     assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
     assert world.cluster.problems() == ()
-
-
-def test_what_fences_a_task_that_never_came_is_private_at_every_level(
-    world: World, tmp_path: Path
-) -> None:
-    home = tmp_path / "new"
-    task = replace(world.runs_as("a", RUNS_LONG), attempt_dir=str(home / "a" / "1"))
-    world.executor.cancel([task])
-    levels = (home, home / "a", home / "a" / "1")
-    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
-
-
-def test_a_full_queue_is_busy(tmp_path: Path) -> None:
-    world = World(tmp_path, ClusterSettings(max_jobs=0))
-    made = submission(world.runs_as("a", RUNS_LONG))
-    assert isinstance(world.executor.submit(made), Busy)

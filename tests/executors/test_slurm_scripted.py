@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -179,6 +180,8 @@ TOLD = ("scancel", "--state=RUNNING", "--batch", "--signal=TERM")
         # One of an array is named without a state.
         (rows("5_2", "5_3"), ["5_3"], [], [("scancel", "5_[3]")]),
         (rows("5", word="RUNNING"), [], ["5"], [(*TOLD, "5")]),
+        # One that waits again is not told: scancel would wait for it.
+        (rows("5"), [], ["5"], [("scancel", "5")]),
         (THEIRS, ["6"], [], []),
         (THEIRS, [], ["6"], []),
         (rows("5_0", "5_1"), ["5"], [], []),
@@ -230,10 +233,14 @@ def test_a_hundred_cancels_are_one_question_and_one_order(bench: Bench) -> None:
 def test_a_submission_without_an_id_is_cancelled_by_its_file_alone(
     bench: Bench,
 ) -> None:
-    task = bench.task("")
+    """Its fence is private at every level."""
+    home = bench.root / "new"
+    task = replace(bench.task("", "t"), attempt_dir=str(home / "a" / "1"))
     assert bench.executor.cancel([task]).ok
     assert bench.commands.ran == []
     assert "cancel" in os.listdir(task.attempt_dir)
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
 
 
 def test_who_outlives_its_grace_is_cancelled_outright_by_a_fresh_answer(
