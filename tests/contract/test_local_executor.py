@@ -41,13 +41,17 @@ class LocalWorld(RealWorld):
         return LocalExecutor(self.settings, SystemClock())
 
     def close(self) -> None:
+        """End what lives, and what would start."""
         me = Identity.get_own()
         for task in self.tasks:
+            directory = Path(task.attempt_dir)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "cancel").touch()
             supervisor = read_attempt(task.attempt_dir).supervisor
-            if supervisor and supervisor.check_alive(me) is Alive.YES:
+            alive = supervisor and supervisor.check_alive(me) is Alive.YES
+            if supervisor and alive and supervisor.pid != me.pid:
                 os.kill(supervisor.pid, signal.SIGKILL)
-            if supervisor:
-                kill_left_behind(task.attempt_dir)
+            kill_left_behind(task.attempt_dir)
 
 
 @pytest.fixture

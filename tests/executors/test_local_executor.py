@@ -37,92 +37,55 @@ from autoexp_tui.executors.local.executor import (
     build_local_settings,
     list_gpus,
 )
-from autoexp_tui.executors.local.start import (
-    LONGEST,
-    MOST_TOLD,
-    LocalSettings,
-    format_commands,
-)
+from autoexp_tui.executors.local.start import LONGEST, MOST_TOLD, format_commands
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.executors.wrapper import WRAPPER_VERSION
-from autoexp_tui.executors.wrapper_copy import (
-    install_wrapper,
-    read_wrapper_version,
-)
+from autoexp_tui.executors.wrapper_copy import install_wrapper, read_wrapper_version
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.storage.processes import Alive, Identity, read_start
+from autoexp_tui.storage.processes import Identity, read_start
 from autoexp_tui.testing.clock import ManualClock
+from tests.contract.test_local_executor import LocalWorld
 from tests.executors.wrapper_runs import all_pids, environment_of, until
 
 TOKEN = "0123456789ab"
+QUEUED, RUNNING, ENDED = TaskPhase.QUEUED, TaskPhase.RUNNING, TaskPhase.ENDED
 
 
-class Machine:
-    """A local executor with its directories, and the tasks that were made."""
+class Machine(LocalWorld):
+    """The contract's machine, with tasks of any script and engines of any settings."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self.tasks: list[Task] = []
-        self.settings = LocalSettings(
-            wrapper=install_wrapper(root / "session"),
-            python=sys.executable,
-            slots=2,
-            slots_dir=root / "slots",
-            grace_seconds=0.3,
-            settle_seconds=2.0,
-            cancel_poll_seconds=0.1,
-        )
+        super().__init__(root)
+        self.settings = replace(self.settings, settle_seconds=2.0)
 
-    def executor(self, clock: Clock | None = None, **more: object) -> LocalExecutor:
+    def made(self, clock: Clock | None = None, **more: object) -> LocalExecutor:
+        """An engine's executor."""
         settings = replace(self.settings, **more)  # type: ignore[arg-type]
         return LocalExecutor(settings, clock or SystemClock())
 
-    def task(self, script: str, job: str = "job", **more: object) -> Task:
-        task = Task(
-            job=job,
-            attempt=1,
-            command=("sh", "-c", script),
-            cwd=str(self.root / "out"),
-            output_dir=str(self.root / "out"),
-            log_dir=str(self.root / "log" / job),
-            attempt_dir=str(self.root / "attempts" / job / "1"),
-        )
-        task = replace(task, **more)  # type: ignore[arg-type]
-        self.tasks.append(task)
-        return task
+    def script(self, script: str, job: str = "job", **more: object) -> Task:
+        task = self.command(job, ("sh", "-c", script))
+        self.tasks[-1] = replace(task, **more)  # type: ignore[arg-type]
+        return self.tasks[-1]
 
     def started(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
         """An executor, and a task that it has started."""
-        executor, task = (
-            self.executor(more.pop("clock", None)),
-            self.task(script, **more),
-        )
+        executor = self.made(more.pop("clock", None))
+        task = self.script(script, **more)
         assert isinstance(executor.submit(one(task)), Accepted)
         return executor, task
 
-    def begun(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
+    def begun_run(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
         executor, task = self.started(script, **more)
-        wait_for(Path(task.attempt_dir) / "begin.0.json")
+        wait_for(Path(task.attempt_dir, "begin.0.json"))
         return executor, task
 
     def ran(self) -> list[str]:
-        path = self.root / "out" / "ran"
-        return path.read_text().split() if path.exists() else []
-
-    def close(self) -> None:
-        me = Identity.get_own()
-        for task in self.tasks:
-            directory = Path(task.attempt_dir)
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / "cancel").touch()
-            supervisor = read_attempt(task.attempt_dir).supervisor
-            alive = supervisor and supervisor.check_alive(me) is Alive.YES
-            if supervisor and alive and supervisor.pid != me.pid:
-                os.kill(supervisor.pid, signal.SIGKILL)
-            kill_left_behind(task.attempt_dir)
+        """What commands have written into `ran`."""
+        texts = (path.read_text() for path in (self.root / "out").glob("*/ran"))
+        return sorted("".join(texts).split())
 
 
 @pytest.fixture
@@ -130,6 +93,11 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     made = Machine(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 def one(task: Task, *more: Task, token: str = TOKEN) -> Submission:
@@ -141,7 +109,7 @@ def look(executor: LocalExecutor, task: Task) -> TaskReport:
 
 
 def ended(executor: LocalExecutor, task: Task) -> TaskReport:
-    assert until(lambda: look(executor, task).phase is TaskPhase.ENDED)
+    assert until(lambda: look(executor, task).phase is ENDED)
     return look(executor, task)
 
 
@@ -179,8 +147,8 @@ def modes(*paths: Path) -> set[int]:
 def test_a_started_task_is_claimed_and_neither_ours_nor_our_child(
     machine: Machine,
 ) -> None:
-    task = machine.task("sleep 30")
-    answer = machine.executor().submit(one(task))
+    task = machine.script("sleep 30")
+    answer = machine.made().submit(one(task))
     assert isinstance(answer, Accepted)
     assert answer.executor_ids == ("01234567.0",)
     assert answer.sent.startswith(f"cd {task.cwd} && sh -c 'sleep 30'  # on ")
@@ -201,11 +169,11 @@ def test_the_wrapper_starts_only_as_it_was_compiled_by_us_or_not_at_all(
     compiled.write_bytes(b"planted")
     executor, _ = machine.started("true")
     compiled.unlink()
-    second = one(machine.task("true", "second"), token=TOKEN[::-1])
+    second = one(machine.script("true", "second"), token=TOKEN[::-1])
     assert isinstance(executor.submit(second), Accepted)
     compiled.mkdir()
-    third = one(machine.task("true", "third"), token=TOKEN[1:] + "0")
-    assert isinstance(machine.executor().submit(third), Accepted)
+    third = one(machine.script("true", "third"), token=TOKEN[1:] + "0")
+    assert isinstance(machine.made().submit(third), Accepted)
 
 
 _ENGINE = """
@@ -234,20 +202,20 @@ os.killpg(0, signal.SIGHUP)
 """An engine that submits, and dies at a place, or of a hang-up afterwards."""
 
 
-def dead_engine(machine: Machine, submission: Submission, place: str = "") -> int:
+def dead_engine(machine: Machine, task: Task, place: str = "") -> int:
     """What such an engine died of."""
     return -subprocess.run(
         [sys.executable, "-c", _ENGINE],
-        input=pickle.dumps((machine.settings, submission, place)),
+        input=pickle.dumps((machine.settings, one(task), place)),
         start_new_session=True,
         check=False,
     ).returncode
 
 
 def test_a_dead_engine_takes_nothing_with_it(machine: Machine) -> None:
-    task = machine.task("sleep 0.3; echo done >> ran")
-    assert dead_engine(machine, one(task)) == signal.SIGHUP
-    assert exit_code(machine.executor(), task) == 0
+    task = machine.script("sleep 0.3; echo done >> ran")
+    assert dead_engine(machine, task) == signal.SIGHUP
+    assert exit_code(machine.made(), task) == 0
     assert machine.ran() == ["done"]
 
 
@@ -268,7 +236,7 @@ def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
     assert modes(directory, directory.parent, directory.parent.parent) == {0o700}
     assert {mode & 0o077 for mode in modes(*directory.iterdir())} == {0}
     home = machine.root / "new"  # of one that never came
-    executor.cancel([machine.task("exit 0", attempt_dir=str(home / "a" / "1"))])
+    executor.cancel([machine.script("exit 0", attempt_dir=str(home / "a" / "1"))])
     assert modes(home, home / "a", home / "a" / "1") == {0o700}
 
 
@@ -289,42 +257,24 @@ ERROR = Cause.SUBMIT_ERROR
 def test_what_no_retry_starts_is_a_rejection(
     machine: Machine, settings: Any, task: Any, cause: Cause, said: str
 ) -> None:
-    answer = machine.executor(**settings).submit(one(machine.task("exit 0", **task)))
+    answer = machine.made(**settings).submit(one(machine.script("exit 0", **task)))
     machine.tasks.clear()
     assert isinstance(answer, Rejected)
     assert (answer.cause, said in answer.message) == (cause, True)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EAGAIN, errno.EMFILE])
 def test_a_want_of_room_is_no_rejection(
-    number: int, machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(number, os.strerror(number))
+    for number in (errno.ENOSPC, errno.EAGAIN, errno.EMFILE):
 
-    monkeypatch.setattr(subprocess, "Popen", fail)
-    assert isinstance(machine.executor().submit(one(machine.task("exit 0"))), Busy)
+        def fail(*_: object, number: int = number, **__: object) -> None:
+            raise OSError(number, os.strerror(number))
 
-
-def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
-    machine: Machine,
-) -> None:
-    mute = machine.root / "mute.py"
-    mute.write_text("import time\ntime.sleep(60)\n")
-    executor, before = machine.executor(wrapper=mute, start_seconds=0.3), _children()
-    task = machine.task("exit 0")
-    assert isinstance(executor.submit(one(task)), Uncertain)
-    next_engine = machine.executor(settle_seconds=0.0)
-    assert next_engine.adopt([one(task)]).absent == ()
-    assert look(next_engine, task).phase is TaskPhase.QUEUED
-    for pid in all_pids():
-        with suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
-                os.kill(pid, signal.SIGKILL)
-    assert until(lambda: executor.poll([]) and _children() == before)
-    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
-    assert look(next_engine, task).phase is TaskPhase.ENDED
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "Popen", fail)
+            answer = machine.made().submit(one(machine.script("exit 0")))
+        assert isinstance(answer, Busy)
 
 
 def _children() -> set[int]:
@@ -336,22 +286,43 @@ def _children() -> set[int]:
     return found
 
 
+def test_a_start_without_a_word_is_in_doubt_as_long_as_it_lives(
+    machine: Machine,
+) -> None:
+    mute = machine.root / "mute.py"
+    mute.write_text("import time\ntime.sleep(60)\n")
+    executor, before = machine.made(wrapper=mute, start_seconds=0.3), _children()
+    task = machine.script("exit 0")
+    assert isinstance(executor.submit(one(task)), Uncertain)
+    next_engine = machine.made(settle_seconds=0.0)
+    assert next_engine.adopt([one(task)]).absent == ()
+    assert look(next_engine, task).phase is QUEUED
+    for pid in all_pids():
+        with suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if b"--detach" in words and os.fsencode(task.attempt_dir) in words:
+                os.kill(pid, signal.SIGKILL)
+    assert until(lambda: executor.poll([]) and _children() == before)
+    assert next_engine.adopt([one(task)]).absent == (TOKEN,)
+    assert look(next_engine, task).phase is ENDED
+
+
 def test_a_supervisor_that_dies_before_its_claim_took_nothing(machine: Machine) -> None:
     dying = machine.root / "dying"
     dying.write_text("#!/bin/sh\nkill -KILL $$\n")
     dying.chmod(0o755)
-    task = machine.task("echo ran >> ran")
-    assert isinstance(machine.executor(python=str(dying)).submit(one(task)), Busy)
-    executor = machine.executor()
+    task = machine.script("echo ran >> ran")
+    assert isinstance(machine.made(python=str(dying)).submit(one(task)), Busy)
+    executor = machine.made()
     assert isinstance(executor.submit(one(task)), Accepted)
     ended(executor, task)
     assert machine.ran() == ["ran"]
 
 
 def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> None:
-    good = machine.task("exit 0", "good")
-    bad = machine.task("exit 0", "bad", resources=Resources(gpus=64))
-    executor = machine.executor()
+    good = machine.script("exit 0", "good")
+    bad = machine.script("exit 0", "bad", resources=Resources(gpus=64))
+    executor = machine.made()
     assert isinstance(executor.submit(one(good, bad)), Accepted)
     report = ended(executor, bad)
     assert (report.cause, report.began) == (Cause.SUBMIT_ERROR, None)
@@ -360,25 +331,19 @@ def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> Non
     assert exit_code(executor, good) == 0
 
 
-def test_an_attempt_that_another_submission_claimed_is_a_duplicate(
-    machine: Machine,
-) -> None:
-    executor, task = machine.started("sleep 30")
-    answer = executor.submit(one(task, token="another"))
-    assert isinstance(answer, Rejected)
-    assert answer.cause is Cause.DUPLICATE
-    assert "01234567.0" in answer.message
-
-
 def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
     machine: Machine,
 ) -> None:
-    task = machine.task("echo ran >> ran; sleep 0.2")
+    """Another submission of the attempt is a duplicate."""
+    task = machine.script("echo ran >> ran; sleep 0.2")
     with ThreadPoolExecutor(4) as pool:
-        sent = [pool.submit(machine.executor().submit, one(task)) for _ in range(4)]
+        sent = [pool.submit(machine.made().submit, one(task)) for _ in range(4)]
         answers = [answer.result() for answer in sent]
     assert [type(answer) for answer in answers] == [Accepted] * 4
-    ended(machine.executor(), task)
+    answer = machine.made().submit(one(task, token="another"))
+    assert isinstance(answer, Rejected)
+    assert (answer.cause, "01234567.0" in answer.message) == (Cause.DUPLICATE, True)
+    ended(machine.made(), task)
     assert machine.ran() == ["ran"]
 
 
@@ -390,16 +355,15 @@ def test_a_time_limit_is_the_cause(machine: Machine) -> None:
 
 
 def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
-    executor, task = machine.begun("sleep 30")
+    executor, task = machine.begun_run("sleep 30")
     os.kill(supervisor_of(task), signal.SIGTERM)
     report = ended(executor, task)
-    assert report.cause is None
     assert report.exited is not None
-    assert report.exited.signal == signal.SIGTERM
+    assert (report.cause, report.exited.signal) == (None, signal.SIGTERM)
 
 
 def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
-    executor, task = machine.begun("exec sleep 60")
+    executor, task = machine.begun_run("exec sleep 60")
     os.kill(supervisor_of(task), signal.SIGSTOP)
     executor.cancel([task])
     report = ended(executor, task)
@@ -408,23 +372,22 @@ def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
 
 def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
     machine.settings = replace(machine.settings, slots=1)
-    executor, _ = machine.begun("sleep 30", job="first")
-    second = machine.task("exit 0", "second")
+    executor, _ = machine.begun_run("sleep 30", job="first")
+    second = machine.script("exit 0", "second")
     executor.submit(one(second, token="other"))
     report = look(executor, second)
-    assert (report.phase, report.reason) == (
-        TaskPhase.QUEUED,
-        "waits for a slot: the one of this machine is taken, by session k7f2",
-    )
+    taken = "waits for a slot: the one of this machine is taken, by session k7f2"
+    assert (report.phase, report.reason) == (QUEUED, taken)
 
 
-def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> None:
-    clock = ManualClock()
-    executor = machine.executor(clock)
-    tasks = [machine.task(f"touch job{n}; sleep 30", f"job{n}") for n in range(2)]
+def test_a_poll_of_what_did_not_change_reads_no_records(
+    machine: Machine, clock: ManualClock
+) -> None:
+    executor = machine.made(clock)
+    tasks = [machine.script("touch up; sleep 30", f"job{n}") for n in range(2)]
     executor.submit(one(*tasks))
     for task in tasks:  # a command runs when all is written of its run
-        wait_for(machine.root / "out" / task.job)
+        wait_for(Path(task.output_dir, "up"))
     for _ in range(4):
         executor.poll(tasks)
         clock.advance(1.0)
@@ -434,11 +397,25 @@ def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> Non
     assert executor._cache.readings == before
 
 
+def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:
+    """What is told at many looks over ten minutes."""
+    found = []
+    for _ in range(60):
+        clock.advance(10.0)
+        found.append(look(executor, task))
+    return found
+
+
+def is_lost(reports: list[TaskReport]) -> bool:
+    """Whether the engine would have called it lost at any of these looks."""
+    long = LocalExecutor.lost_after_seconds
+    return any(one.phase is ENDED and one.gone_for >= long for one in reports)
+
+
 def test_a_task_without_traces_is_gone_for_as_long_as_somebody_looked(
-    machine: Machine,
+    machine: Machine, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
-    executor, task = machine.executor(clock), machine.task("exit 0")
+    executor, task = machine.made(clock), machine.script("exit 0")
     assert look(executor, task).gone_for == 0.0
     for _ in range(4):
         clock.advance(1.0)
@@ -447,9 +424,9 @@ def test_a_task_without_traces_is_gone_for_as_long_as_somebody_looked(
     assert report.gone_for == 4.0
     clock.advance(600.0)
     assert look(executor, task).gone_for < 4.0 + executor.lost_after_seconds
-    assert lost(looks(executor, task, clock))
+    assert is_lost(looks(executor, task, clock))
     elsewhere = replace(task, attempt_dir="/proc/nowhere/attempts/job/1")
-    assert not lost(looks(executor, elsewhere, clock))  # it takes no records
+    assert not is_lost(looks(executor, elsewhere, clock))  # it takes no records
 
 
 def forge(task: Task, **process: object) -> None:
@@ -457,9 +434,7 @@ def forge(task: Task, **process: object) -> None:
     directory = Path(task.attempt_dir)
     directory.mkdir(parents=True, exist_ok=True)
     claim = {
-        "token": TOKEN,
-        "executor_id": "01234567.0",
-        "nonce": "n",
+        "token": TOKEN, "executor_id": "01234567.0", "nonce": "n",
         "claimed_at": 5.0,
         "process": {**Identity.get_own().as_json(), **process},
     }
@@ -470,61 +445,52 @@ def forge(task: Task, **process: object) -> None:
 
 @pytest.mark.parametrize("earlier", [{"started": "1"}, {"boot": "an earlier one"}])
 def test_a_pid_that_was_given_to_another_process_is_not_the_supervisor(
-    machine: Machine, earlier: dict[str, str]
+    machine: Machine, earlier: dict[str, str], clock: ManualClock
 ) -> None:
-    task, executor = machine.task("exit 0"), machine.executor(ManualClock())
+    task, executor = machine.script("exit 0"), machine.made(clock)
     forge(task, **earlier)  # our own pid, of another time
-    assert look(executor, task).phase is TaskPhase.ENDED
+    assert look(executor, task).phase is ENDED
     assert executor.cancel([task]).ok  # and it did not end us
-
-
-def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = machine.task("exit 0")
-    Path(task.attempt_dir).mkdir(parents=True)
-    (Path(task.attempt_dir) / "task.n1.json").write_text("{}")
-    monkeypatch.setattr(local, "is_start_alive", lambda _: bool(forge(task)))  # type: ignore[func-returns-value]
-    assert look(machine.executor(), task).phase is TaskPhase.RUNNING
-
-
-def test_a_supervisor_that_cannot_be_seen_is_never_said_to_be_gone(
-    machine: Machine,
-) -> None:
-    task, clock = machine.task("exit 0"), ManualClock()
-    forge(task, host="elsewhere", machine="other", boot="other", pid=1)
-    executor = machine.executor(clock)
-    for _ in range(3):
-        report = look(executor, task)
-        assert report.phase is TaskPhase.RUNNING
-        assert "elsewhere, whose processes cannot be seen" in report.reason
-        clock.advance(10_000)
-    contained = machine.task("exit 0", "contained")
-    forge(contained, namespace="pid:[1]", pid=1)
-    with Path(contained.attempt_dir, "claim").open("rb") as claim:
-        fcntl.flock(claim, fcntl.LOCK_EX)
-        assert look(executor, contained).phase is TaskPhase.RUNNING
-    assert look(executor, contained).phase is TaskPhase.ENDED
-
-
-def test_terminating_a_namesake_is_refused() -> None:
     me = Identity.get_own()
     assert not send_term(replace(me, started="1"))
     assert not send_term(replace(me, pid=2**22 - 1))
 
 
+def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = machine.script("exit 0")
+    Path(task.attempt_dir).mkdir(parents=True)
+    (Path(task.attempt_dir) / "task.n1.json").write_text("{}")
+    monkeypatch.setattr(local, "is_start_alive", lambda _: bool(forge(task)))  # type: ignore[func-returns-value]
+    assert look(machine.made(), task).phase is RUNNING
+
+
+def test_a_supervisor_that_cannot_be_seen_is_never_said_to_be_gone(
+    machine: Machine, clock: ManualClock
+) -> None:
+    task, executor = machine.script("exit 0"), machine.made(clock)
+    forge(task, host="elsewhere", machine="other", boot="other", pid=1)
+    for _ in range(3):
+        report = look(executor, task)
+        assert report.phase is RUNNING
+        assert "elsewhere, whose processes cannot be seen" in report.reason
+        clock.advance(10_000)
+    contained = machine.script("exit 0", "contained")
+    forge(contained, namespace="pid:[1]", pid=1)
+    with Path(contained.attempt_dir, "claim").open("rb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        assert look(executor, contained).phase is RUNNING
+    assert look(executor, contained).phase is ENDED
+
+
 # ------------------------------------------------------------------ what is left behind
-def killed_both(task: Task) -> None:
+def kill_both(task: Task) -> None:
     """Kill supervisor and guard so that neither sees the other die."""
     pids = (record(task, "begin.0.json")["guard_pid"], supervisor_of(task))
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in pids:
             os.kill(pid, number)
-
-
-def _living(task: Task) -> list[int]:
-    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
-    return [pid for pid in all_pids() if cookie in environment_of(pid)]
 
 
 def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
@@ -534,14 +500,14 @@ def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
     families = (
         "setsid sleep 60 & (setsid sleep 60 &) ; env -i sleep 60 & echo $! > left"
     )
-    executor, task = machine.begun(f"{families}; exec sleep 60")
-    path = machine.root / "out" / "left"
+    executor, task = machine.begun_run(f"{families}; exec sleep 60")
+    path = Path(task.output_dir, "left")
     assert until(lambda: path.exists() and path.read_text())
     left = int(path.read_text())
-    assert until(lambda: environment_of(left) == [b""] and len(_living(task)) == 3)
-    killed_both(task)
+    assert until(lambda: environment_of(left) == [b""] and machine.living(task) == 3)
+    kill_both(task)
     assert ended(executor, task).exited is None
-    assert until(lambda: not _living(task) and read_start(left) is None)
+    assert until(lambda: not machine.living(task) and read_start(left) is None)
 
 
 def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
@@ -562,96 +528,73 @@ def refuse_exit(task: Task, pid: int) -> Path:
     return path
 
 
-def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:
-    """What is told at many looks over ten minutes."""
-    found = []
-    for _ in range(60):
-        clock.advance(10.0)
-        found.append(look(executor, task))
-    return found
-
-
-def lost(reports: list[TaskReport]) -> bool:
-    """Whether the engine would have called it lost at any of these looks."""
-    ends = [one for one in reports if one.phase is TaskPhase.ENDED]
-    return any(one.gone_for >= LocalExecutor.lost_after_seconds for one in ends)
-
-
 def refused(machine: Machine, clock: ManualClock) -> tuple[LocalExecutor, Task, Path]:
     """A job that has ended with 0 and cannot say so; what is in its way."""
     script = "touch up; while [ ! -e go ]; do sleep 0.01; done; touch over"
     executor, task = machine.started(script, clock=clock)
-    wait_for(machine.root / "out" / "up")
+    out = Path(task.output_dir)
+    wait_for(out / "up")
     in_the_way = refuse_exit(task, supervisor_of(task))
-    (machine.root / "out" / "go").touch()
-    wait_for(machine.root / "out" / "over")
+    (out / "go").touch()
+    wait_for(out / "over")
     command = record(task, "begin.0.json")["command_pid"]
     assert until(lambda: read_start(command) is None)
     return executor, task, in_the_way
 
 
-def write_copy(task: Task) -> None:
-    """The exit record where the wrapper leaves it when it cannot write it."""
-    begin = record(task, "begin.0.json")
-    ends = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
-    copy = Path(begin["exit_copy"])
-    copy.parent.mkdir(exist_ok=True)
-    copy.write_text(json.dumps({**ends, "nonce": begin["nonce"]}))
-
-
 def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(
-    machine: Machine,
+    machine: Machine, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
     executor, task, in_the_way = refused(machine, clock)
-    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    assert {one.phase for one in looks(executor, task, clock)} == {RUNNING}
     in_the_way.rmdir()
     assert exit_code(executor, task) == 0
 
 
 def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
-    machine: Machine,
+    machine: Machine, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
     executor, task, _ = refused(machine, clock)
     in_the_way = refuse_exit(task, record(task, "begin.0.json")["guard_pid"])
     os.kill(supervisor_of(task), signal.SIGKILL)
     assert until(lambda: read_start(supervisor_of(task)) is None)
-    assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
+    assert {one.phase for one in looks(executor, task, clock)} == {RUNNING}
     in_the_way.rmdir()
     assert exit_code(executor, task) == 0
 
 
 @pytest.mark.parametrize("both_gone", [False, True])
 def test_a_copy_of_the_end_counts_whoever_still_tries(
-    machine: Machine, both_gone: bool
+    machine: Machine, both_gone: bool, clock: ManualClock
 ) -> None:
-    executor, task, _ = refused(machine, ManualClock())
+    executor, task, _ = refused(machine, clock)
     if both_gone:
-        killed_both(task)
+        kill_both(task)
     look(executor, task)
-    write_copy(task)
+    begin = record(task, "begin.0.json")
+    ends = {"v": 1, "run": 0, "ended_at": 9.0, "exit_code": 0, "signal": None}
+    copy = Path(begin["exit_copy"])
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text(json.dumps({**ends, "nonce": begin["nonce"]}))
     assert exit_code(executor, task) == 0
 
 
 def test_nothing_is_lost_while_its_directory_refuses_a_record(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
 ) -> None:
-    clock = ManualClock()
-    executor, task = machine.begun("exec sleep 60", clock=clock)
-    killed_both(task)
-    assert until(lambda: read_start(supervisor_of(task)) is None)
-
-    def read_only(*_: object) -> None:
+    def refuse(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(supervisors, "write_record", read_only)
-    reports = looks(executor, task, clock)
-    assert not lost(reports)
+    executor, task = machine.begun_run("exec sleep 60", clock=clock)
+    kill_both(task)
+    assert until(lambda: read_start(supervisor_of(task)) is None)
+    with monkeypatch.context() as patched:
+        patched.setattr(supervisors, "write_record", refuse)
+        reports = looks(executor, task, clock)
+    assert not is_lost(reports)
     refusal = f"{task.attempt_dir} cannot be written: Read-only file system"
     assert refusal in {one.reason for one in reports}
-    monkeypatch.undo()
-    assert lost(looks(executor, task, clock))
+    assert is_lost(looks(executor, task, clock))
     assert not [name for name in os.listdir(task.attempt_dir) if "probe" in name]
 
 
@@ -669,12 +612,11 @@ def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
 
 # ----------------------------------------------------------------------------- in doubt
 def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
-    machine: Machine,
+    machine: Machine, clock: ManualClock
 ) -> None:
     """What was sent again is absent only after another look for it."""
-    tasks = [machine.task(f"echo {n} >> ran", f"job{n}") for n in range(3)]
-    clock, whole = ManualClock(), one(*tasks)
-    executor = machine.executor(clock)
+    tasks = [machine.script(f"echo {n} >> ran", f"job{n}") for n in range(3)]
+    whole, executor = one(*tasks), machine.made(clock)
 
     def absent() -> tuple[str, ...]:
         executor.adopt([whole])
@@ -689,27 +631,32 @@ def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
     assert isinstance(executor.submit(whole), Accepted)
     for task in tasks:
         ended(executor, task)
-    assert sorted(machine.ran()) == ["0", "1", "2"]
+    assert machine.ran() == ["0", "1", "2"]
 
 
-def test_a_start_of_another_host_is_waited_for_longer(machine: Machine) -> None:
-    task, clock = machine.task("exit 0"), ManualClock()
+def test_a_start_of_another_host_is_waited_for_longer(
+    machine: Machine, clock: ManualClock
+) -> None:
+    task, executor, found = machine.script("exit 0"), machine.made(clock), []
     Path(task.attempt_dir).mkdir(parents=True)
     file = Path(task.attempt_dir) / "task.n1.json"
     file.write_text(json.dumps({"submitter": "elsewhere"}))
-    executor, found = machine.executor(clock), []
     for seconds in (0.0, 30.0, 31.0):
         clock.advance(seconds)
         found.append(executor.adopt([one(task)]).absent)
     assert found == [(), (), (TOKEN,)]
 
 
-def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> None:
+def test_records_that_cannot_be_looked_at_decide_nothing(
+    machine: Machine, clock: ManualClock
+) -> None:
     loop = machine.root / "loop"
     loop.symlink_to(loop)
-    task, clock = machine.task("exit 0", attempt_dir=str(loop)), ManualClock()
+    task, executor = (
+        machine.script("exit 0", attempt_dir=str(loop)),
+        machine.made(clock),
+    )
     machine.tasks.clear()
-    executor = machine.executor(clock)
     report = look(executor, task)
     assert (report.phase, "symbolic links" in report.reason) == ("unknown", True)
     for _ in range(2):
@@ -719,54 +666,56 @@ def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> No
         clock.advance(100.0)
 
 
-def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> bool:
-    answer = executor.adopt([submission])
+def is_found(executor: LocalExecutor, task: Task) -> bool:
+    """And never absent."""
+    answer = executor.adopt([one(task)])
     assert answer.absent == ()
     return bool(answer.found)
 
 
 def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
-    task = machine.task("echo ran >> ran; sleep 0.1")
+    task = machine.script("echo ran >> ran; sleep 0.1")
     place = "before it hears of the start"
-    assert dead_engine(machine, one(task), place) == signal.SIGKILL
-    executor = machine.executor(settle_seconds=0.0)
-    assert until(lambda: _found_and_never_absent(executor, one(task)))
+    assert dead_engine(machine, task, place) == signal.SIGKILL
+    executor = machine.made(settle_seconds=0.0)
+    assert until(lambda: is_found(executor, task))
     ended(executor, task)
     assert machine.ran() == ["ran"]
 
 
+def stopped_start(machine: Machine, task: Task) -> int:
+    """An engine killed between fork and exec leaves a child that bears its name."""
+    assert dead_engine(machine, task, "between fork and exec") == signal.SIGKILL
+    return int((machine.root / "stopped").read_text())
+
+
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, locks: bool
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, locks: bool, clock: ManualClock
 ) -> None:
-    """An engine killed between fork and exec leaves a child that shows its own name."""
-
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     if not locks:
         monkeypatch.setattr(fcntl, "flock", refuse)
-    task = machine.task("echo ran >> ran")
-    assert dead_engine(machine, one(task), "between fork and exec") == signal.SIGKILL
-    start = int((machine.root / "stopped").read_text())
+    task = machine.script("echo ran >> ran")
+    start = stopped_start(machine, task)
     assert until(lambda: fields_of(start)[0] == "T")
-    clock = ManualClock()
-    executor = machine.executor(clock, settle_seconds=0.0)
+    executor = machine.made(clock, settle_seconds=0.0)
     for _ in range(3):
         assert executor.adopt([one(task)]).absent == ()
-        assert look(executor, task).phase is TaskPhase.QUEUED
+        assert look(executor, task).phase is QUEUED
         clock.advance(1000.0)
     os.kill(start, signal.SIGCONT)
-    assert until(lambda: _found_and_never_absent(executor, one(task)))
+    assert until(lambda: is_found(executor, task))
     ended(executor, task)
     assert machine.ran() == ["ran"]
 
 
 def test_a_start_that_died_between_fork_and_exec_is_absent(machine: Machine) -> None:
-    task = machine.task("exit 0")
-    assert dead_engine(machine, one(task), "between fork and exec") == signal.SIGKILL
-    os.kill(int((machine.root / "stopped").read_text()), signal.SIGKILL)
-    executor = machine.executor(settle_seconds=0.0)
+    task = machine.script("exit 0")
+    os.kill(stopped_start(machine, task), signal.SIGKILL)
+    executor = machine.made(settle_seconds=0.0)
     assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
 
 
@@ -796,8 +745,7 @@ def test_a_start_is_told_as_what_it_runs_and_where_cleaned_and_bounded(
     machine: Machine,
 ) -> None:
     words = ("python", "train.py", "--note=two words")
-    task = machine.task("", command=words, cwd="/data/my runs", env={"TOKEN": "x"})
-    machine.tasks.clear()
+    task = machine.script("", command=words, cwd="/data/my runs", env={"TOKEN": "x"})
     told = format_commands([task, replace(task, command=("true",))], "node7")
     assert told.split("\n") == [
         "cd '/data/my runs' && python train.py '--note=two words'  # on node7",
