@@ -434,7 +434,9 @@ def forge(task: Task, **process: object) -> None:
     directory = Path(task.attempt_dir)
     directory.mkdir(parents=True, exist_ok=True)
     claim = {
-        "token": TOKEN, "executor_id": "01234567.0", "nonce": "n",
+        "token": TOKEN,
+        "executor_id": "01234567.0",
+        "nonce": "n",
         "claimed_at": 5.0,
         "process": {**Identity.get_own().as_json(), **process},
     }

@@ -20,12 +20,12 @@ import pytest
 
 from autoexp_tui.executors import wrapper
 from autoexp_tui.storage.attempt_records import read_attempt
-from tests.executors.wrapper_runs import PATIENCE, Attempt, until
+from tests.executors.wrapper_runs import PATIENCE, Attempt, can_lock, until
 
 SOURCE = Path(wrapper.__file__)
-UNTIL_GO = "while [ ! -e ../go ]; do sleep 0.01; done"
 
 
+# ------------------------------------------------------------------- where it can run
 def test_it_imports_the_standard_library_alone() -> None:
     names: set[str] = set()
     for node in ast.walk(ast.parse(SOURCE.read_text(), feature_version=(3, 6))):
@@ -80,6 +80,14 @@ def test_a_task_file_that_cannot_be_read_is_reported(
     assert process.returncode == 74
 
 
+def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:
+    task = attempt.task("exit 0", attempt_dir=str(attempt.root / "none"))
+    process = attempt.start(task, flags=f"-I -S {SOURCE} --detach")
+    answer = json.loads(process.communicate(timeout=PATIENCE)[0])
+    assert (answer["state"], answer["errno"]) == ("failed", errno.ENOENT)
+
+
+# -------------------------------------------------------------------------- the command
 def test_a_run_leaves_its_claim_begin_end_and_log(attempt: Attempt) -> None:
     before = time.time()
     process = attempt.start(attempt.task("echo hello; echo oops >&2; exit 3"))
@@ -156,26 +164,22 @@ def test_a_command_that_cannot_start_gives_the_shells_code_and_the_reason(
     assert attempt.ended["note"].startswith(reason.format(script))
 
 
-def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None:
-    (attempt.root / "file").touch()
-    assert attempt.run("exit 0", log_dir=str(attempt.root / "file" / "log")) == 74
-    void = attempt.record("void.json")
-    assert (void["why"], "cannot open the log" in void["message"]) == ("failed", True)
-    assert not attempt.has("begin.0.json")
-
-
+# ------------------------------------------------------------------ logs, late disks
 def said_by(process: subprocess.Popen[str]) -> str:
     assert process.stderr is not None
     return process.stderr.readline()
 
 
-def test_who_is_asked_to_end_does_not_wait_for_a_disk(attempt: Attempt) -> None:
+def test_a_log_that_cannot_be_opened_voids_the_attempt(attempt: Attempt) -> None:
+    """Who is asked to end does not wait for a disk."""
     (attempt.root / "log").write_text("in the way")
     process = attempt.start(attempt.task("exit 0", patience_seconds=600))
     assert "cannot write" in said_by(process)
     process.terminate()
-    attempt.wait(process)
-    assert "cannot open the log" in attempt.record("void.json")["message"]
+    assert attempt.wait(process) == 74
+    void = attempt.record("void.json")
+    assert (void["why"], "cannot open the log" in void["message"]) == ("failed", True)
+    assert not attempt.has("begin.0.json")
 
 
 def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> None:
@@ -185,6 +189,34 @@ def test_a_current_log_in_the_way_does_not_stop_the_run(attempt: Attempt) -> Non
     assert log.read_text() == "still\n"
 
 
+def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
+    attempt: Attempt,
+) -> None:
+    home = attempt.root / "log" / ".arrays" / "token"
+    home.mkdir(parents=True)
+    (home / "slurm-77_3.out").write_text("the queue's first word\n")
+    more = {"executor_id": "77_3", "log_home": str(home)}
+    starts(attempt, "echo mine; exit 3", "0", "1", **more)
+    assert attempt.log.read_text() == "the queue's first word\nmine\nmine\n"
+    assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
+
+
+def test_what_a_queues_node_sees_late_is_waited_for(attempt: Attempt) -> None:
+    """Its task file, and its directory."""
+    task = attempt.task("exit 3", patience_seconds=60)
+    hidden = task.rename(attempt.root / "hidden")
+    process = attempt.start(task)
+    assert "cannot read the task yet" in said_by(process)
+    os.link(hidden, task)
+    assert attempt.wait(process) == 3
+    shutil.rmtree(attempt.dir)
+    process = attempt.start(hidden)
+    assert "cannot write" in said_by(process)
+    attempt.dir.mkdir()
+    assert attempt.wait(process) == 3
+
+
+# ------------------------------------------------------------------------------- claims
 OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": "3"}
 
 
@@ -255,9 +287,9 @@ def test_which_ended_runs_a_further_start_follows(
 
 
 def test_a_run_that_made_room_when_asked_is_followed(attempt: Attempt) -> None:
-    task = attempt.task("trap 'exit 0' TERM; echo up > ready; sleep 30 & wait")
+    task = attempt.task("trap 'exit 0' TERM; echo up; sleep 30 & wait")
     first = attempt.start(task, SLURM_RESTART_COUNT="0")
-    assert until(lambda: attempt.out("ready"))
+    attempt.wait_for_log("up")
     assert attempt.end(first)["exit_code"] == 0
     again = attempt.start(task, SLURM_RESTART_COUNT="1")
     attempt.wait_for("begin.1.json")
@@ -314,24 +346,6 @@ def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> 
     assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
 
 
-def test_a_task_file_that_comes_late_is_waited_for(attempt: Attempt) -> None:
-    task = attempt.task("exit 3")
-    hidden = task.rename(attempt.root / "hidden")
-    process = attempt.start(task)
-    assert "cannot read the task yet" in said_by(process)
-    hidden.rename(task)
-    assert attempt.wait(process) == 3
-
-
-def test_a_start_from_a_queue_waits_for_its_directory(attempt: Attempt) -> None:
-    task = attempt.task("exit 3", patience_seconds=60)
-    away = attempt.dir.rename(attempt.root / "away")
-    process = attempt.start(away / task.name)
-    assert "cannot write" in said_by(process)
-    away.rename(attempt.dir)
-    assert attempt.wait(process) == 3
-
-
 def test_a_damaged_claim_is_somebody_elses(attempt: Attempt) -> None:
     task = attempt.task("echo ran >> ran")
     (attempt.dir / "claim").write_text("{")
@@ -350,27 +364,6 @@ def test_a_link_whose_answer_was_lost_is_still_our_claim(
 
     monkeypatch.setattr(os, "link", linked_already)
     assert wrapper.take_claim(wrapper.load_task(str(attempt.task("exit 0")))) == 0
-
-
-def can_lock(path: Path) -> bool:
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
-
-
-def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
-    attempt: Attempt,
-) -> None:
-    home = attempt.root / "log" / ".arrays" / "token"
-    home.mkdir(parents=True)
-    (home / "slurm-77_3.out").write_text("the queue's first word\n")
-    more = {"executor_id": "77_3", "log_home": str(home)}
-    starts(attempt, "echo mine; exit 3", "0", "1", **more)
-    assert attempt.log.read_text() == "the queue's first word\nmine\nmine\n"
-    assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
 
 
 # ------------------------------------------------------------------------------- slots
@@ -462,7 +455,7 @@ def test_what_a_signal_does_to_a_run(
     attempt: Attempt,
 ) -> None:
     process = attempt.start(attempt.task(script, **more))
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
+    attempt.wait_for_log("up")
     process.send_signal(signal.Signals[name])
     status, ended = attempt.wait(process), attempt.ended
     code = -ended["signal"] if ended["exit_code"] is None else ended["exit_code"]
@@ -501,17 +494,25 @@ def listen_and_be_signalled(child):
 
 wrapper.Child.read_report = listen_and_be_signalled
 """
+BLOCKING = """
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+LIBC_SIGNALS = 0b11 << 31
+"""Signals 32 and 33 are the C library's own; whoever started us may ignore them."""
 
 
-def altered(how: str, *words: object, **env: str) -> subprocess.Popen[str]:
+def altered(
+    attempt: Attempt, how: str, *words: object, **env: str
+) -> subprocess.Popen[str]:
     """A wrapper some of whose parts are others."""
-    arguments = [sys.executable, "-c", IN_A_WRAPPER.format(how), *map(str, words)]
-    return subprocess.Popen(arguments, text=True, env={**os.environ, **env})
+    return attempt.spawn("-c", IN_A_WRAPPER.format(how), *map(str, words), **env)
 
 
 def test_a_run_that_has_begun_hears_signals_at_once(attempt: Attempt) -> None:
     task = attempt.task("exec sleep 30", grace_seconds=10)
-    process = altered(SLOW_SETSID, task)
+    process = altered(attempt, SLOW_SETSID, task)
     attempt.wait_for("begin.0.json")
     assert attempt.end(process)["signal"] == signal.SIGTERM
 
@@ -523,32 +524,21 @@ def test_a_signal_that_comes_with_the_end_may_have_caused_it(
     when: str, env: dict[str, str], attempt: Attempt
 ) -> None:
     """Slurm may signal the command before the wrapper."""
-    attempt.wait(altered(SIGNALLED, when, attempt.task("exit 0"), **env))
+    attempt.wait(altered(attempt, SIGNALLED, when, attempt.task("exit 0"), **env))
     assert (attempt.ended["exit_code"], attempt.ended["asked"]) == (0, True)
 
 
 def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
     task = attempt.task("trap '' TERM; sleep 60 & sleep 0.05; exit 7")
-    assert attempt.wait(altered("wrapper.PRCTL = None", task)) == 7
+    assert attempt.wait(altered(attempt, "wrapper.PRCTL = None", task)) == 7
     assert until(lambda: attempt.living() == [])
-
-
-_BLOCKING = """
-import os, signal, sys
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGTERM])
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-"""
-_LIBC_SIGNALS = 0b11 << 31
-"""Signals 32 and 33 are the C library's own; whoever started us may ignore them."""
 
 
 def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
     task = attempt.task("", command=["grep", "^Sig[BI]", "/proc/self/status"])
-    words = [sys.executable, "-c", _BLOCKING, str(SOURCE), str(task)]
-    subprocess.run(words, check=True, timeout=PATIENCE)
+    assert attempt.wait(altered(attempt, BLOCKING, SOURCE, task)) == 0
     lines = attempt.log.read_text().splitlines()
-    assert [int(line.split()[1], 16) & ~_LIBC_SIGNALS for line in lines] == [0, 0]
+    assert [int(line.split()[1], 16) & ~LIBC_SIGNALS for line in lines] == [0, 0]
 
 
 def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
@@ -559,7 +549,7 @@ def test_a_stopped_command_can_be_ended(attempt: Attempt) -> None:
 
 
 def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", grace_seconds=60)
+    process = attempt.begin_held("exit 3", grace_seconds=60)
     os.kill(attempt.record("begin.0.json")["guard_pid"], signal.SIGSTOP)
     assert attempt.end(process)["signal"] == signal.SIGTERM
 
@@ -574,25 +564,21 @@ def test_a_cancel_file_ends_a_run_and_its_lock(attempt: Attempt) -> None:
     assert until(lambda: can_lock(attempt.dir / "claim"))
 
 
-def test_a_cancelled_attempt_never_begins(attempt: Attempt) -> None:
-    task = attempt.task("echo ran >> ran")
-    (attempt.dir / "cancel").touch()
-    attempt.wait(attempt.start(task))
-    assert attempt.record("void.json")["why"] == "cancelled"
-    assert not attempt.has("begin.0.json")
-    assert not (attempt.root / "out").exists()
-
-
-@pytest.mark.parametrize("how", ["signal", "file"])
-def test_a_run_that_waits_for_a_slot_can_be_cancelled(
+@pytest.mark.parametrize("how", ["signal", "file", "file before"])
+def test_a_run_that_is_cancelled_while_it_waits_for_a_slot_never_begins(
     how: str, attempt: Attempt
 ) -> None:
     hold(attempt, "slot.0")
-    process = attempt.start(attempt.task("exit 0", slots=slots_in(attempt)))
+    task, order = attempt.task("true", slots=slots_in(attempt)), attempt.dir / "cancel"
+    if how == "file before":
+        order.touch()
+    process = attempt.start(task)
     attempt.wait_for("claim")
-    process.terminate() if how == "signal" else (attempt.dir / "cancel").touch()
+    process.terminate() if how == "signal" else order.touch()
     attempt.wait(process)
     assert attempt.record("void.json")["why"] == "cancelled"
+    assert not attempt.has("begin.0.json")
+    assert not (attempt.root / "out").exists()
 
 
 # -------------------------------------------------------------------------------- ends
@@ -632,6 +618,9 @@ def test_a_cancel_after_the_commands_end_has_not_caused_it(attempt: Attempt) -> 
     assert (ended["exit_code"], ended["ending"]) == (0, "")
 
 
+ENDED = {"exit_code": 0, "signal": None, "leftovers": 0}
+
+
 def fill_disk(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[float]:
     """Has `write_record` fail until there is room again; how time passes meanwhile."""
     left, now, write = iter(range(failures)), [1000.0], wrapper.write_record
@@ -645,9 +634,6 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch, failures: int) -> list[float]:
     monkeypatch.setattr(time, "monotonic", lambda: now[-1])
     monkeypatch.setattr(time, "sleep", lambda seconds: now.append(now[-1] + seconds))
     return now
-
-
-ENDED = {"exit_code": 0, "signal": None, "leftovers": 0}
 
 
 def test_on_a_full_disk_the_exit_record_takes_the_room_set_aside(
@@ -687,19 +673,6 @@ class Away:
         self.kept.rename(self.place)
 
 
-def begun(attempt: Attempt, script: str, **more: object) -> subprocess.Popen[str]:
-    """A run whose command ends when the file `go` is there."""
-    more = {"copy_seconds": 0.1, **more}
-    task = attempt.task(f"echo up; {UNTIL_GO}; {script}", **more)  # type: ignore[arg-type]
-    process = attempt.start(task)
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    return process
-
-
-def let_end(attempt: Attempt) -> None:
-    (attempt.root / "go").touch()
-
-
 def copies(attempt: Attempt) -> list[Path]:
     return list((attempt.root / "out" / ".autoexp").glob("exit.*.json"))
 
@@ -707,14 +680,18 @@ def copies(attempt: Attempt) -> list[Path]:
 def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3")
+    """Its slot is free meanwhile."""
+    process = attempt.begin_held("exit 3", slots=slots_in(attempt))
     nonce, disk = attempt.record("begin.0.json")["nonce"], Away(attempt)
-    let_end(attempt)
-    assert until(lambda: copies(attempt))
+    slot = attempt.root / "slots" / "slot.0"
+    assert not can_lock(slot)
+    attempt.let_go()
+    assert until(lambda: copies(attempt) and can_lock(slot))
     (copy,) = copies(attempt)
     fields = json.loads(copy.read_text())
     assert (fields["exit_code"], fields["nonce"]) == (3, nonce)
     assert copy.name == f"exit.{nonce}.json"
+    assert process.poll() is None
     disk.comes_back()
     attempt.wait(process)
     assert (attempt.ended["exit_code"], copies(attempt)) == (3, [])
@@ -723,31 +700,19 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
 def test_a_queues_node_is_not_held_for_longer_than_its_patience(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3", record_patience=0.3)
+    process = attempt.begin_held("exit 3", record_patience=0.3)
     Away(attempt)
-    let_end(attempt)
+    attempt.let_go()
     assert attempt.wait(process) == 3
     assert len(copies(attempt)) == 1
-
-
-def test_a_slot_is_free_while_the_exit_record_waits(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 0", slots=slots_in(attempt))
-    slot = attempt.root / "slots" / "slot.0"
-    assert not can_lock(slot)
-    disk = Away(attempt)
-    let_end(attempt)
-    assert until(lambda: can_lock(slot))
-    assert process.poll() is None
-    disk.comes_back()
-    attempt.wait(process)
 
 
 def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3")
+    process = attempt.begin_held("exit 3")
     (attempt.dir / f".exit.0.json.{os.uname().nodename}.{process.pid}.tmp").mkdir()
-    let_end(attempt)
+    attempt.let_go()
     assert until(lambda: copies(attempt))
     (attempt.dir / "cancel").touch()
     attempt.wait(process)
@@ -757,17 +722,17 @@ def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
 def test_an_attempt_that_was_removed_for_good_is_not_waited_for(
     attempt: Attempt,
 ) -> None:
-    process = begun(attempt, "exit 3")
-    shutil.rmtree(attempt.root / "attempt")
-    (attempt.root / "attempt").symlink_to(attempt.root / "nowhere" / "attempt")
-    let_end(attempt)
+    process = attempt.begin_held("exit 3")
+    shutil.rmtree(attempt.dir)
+    attempt.dir.symlink_to(attempt.root / "nowhere" / "attempt")
+    attempt.let_go()
     assert attempt.wait(process) == 3
 
 
 def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3")
+    process = attempt.begin_held("exit 3")
     disk = Away(attempt)
-    let_end(attempt)
+    attempt.let_go()
     assert until(lambda: copies(attempt))
     process.kill()
     process.wait(PATIENCE)
@@ -804,32 +769,27 @@ def test_records_that_a_command_meddles_with_are_put_right_and_that_is_noted(
 
 
 def test_records_are_put_right_while_the_command_runs(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 0")
+    process = attempt.begin_held("exit 0")
     for name in ("claim", "begin.0.json"):
         (attempt.dir / name).unlink()
     for name in ("claim", "begin.0.json"):
         attempt.wait_for(name)
     assert not can_lock(attempt.dir / "claim")
-    let_end(attempt)
+    attempt.let_go()
     attempt.wait(process)
 
 
 # --------------------------------------------------------------------- memory and GPUs
-@pytest.mark.parametrize(
-    ("before", "after", "new"), [(2, 3, 1), (2, 2, 0), (None, 2, None), (2, None, None)]
-)
 def test_kills_for_memory_are_counted_over_the_run(
-    before: int | None,
-    after: int | None,
-    new: int | None,
-    attempt: Attempt,
-    monkeypatch: pytest.MonkeyPatch,
+    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counts = iter([before, after])
-    monkeypatch.setattr(wrapper, "oom_kills", lambda: next(counts))
     task = wrapper.load_task(str(attempt.task("exit 0")))
-    supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
-    assert supervisor._new_oom_kills() == new
+    rows = [(2, 3, 1), (2, 2, 0), (None, 2, None), (2, None, None)]
+    for before, after, new in rows:
+        counts = iter([before, after])
+        monkeypatch.setattr(wrapper, "oom_kills", lambda counts=counts: next(counts))
+        supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
+        assert supervisor._new_oom_kills() == new
 
 
 COUNTS = {
@@ -862,13 +822,17 @@ def test_the_kernel_is_asked_by_the_cgroups_it_has(
     assert wrapper.oom_kills() == kills
 
 
-def tool(attempt: Attempt, script: str) -> str:
-    """A made-up nvidia-smi; the PATH that has it first."""
-    path = attempt.root / "bin" / "nvidia-smi"
-    path.parent.mkdir()
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return f"{path.parent}:{os.environ['PATH']}"
+class Tool:
+    """A made-up nvidia-smi, first on a PATH; `$called` is for its notes."""
+
+    def __init__(self, attempt: Attempt, script: str) -> None:
+        self.called = attempt.root / "called"
+        path = attempt.root / "bin" / "nvidia-smi"
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\ncalled={self.called}\n{script}\n")
+        path.chmod(0o755)
+        self.path = f"{path.parent}:{os.environ['PATH']}"
+        self.until_called = f"while [ ! -s {self.called} ]; do sleep 0.01; done"
 
 
 def samples(attempt: Attempt) -> list[dict[str, Any]]:
@@ -878,8 +842,9 @@ def samples(attempt: Attempt) -> list[dict[str, Any]]:
 
 
 def test_gpus_are_sampled_while_the_command_runs(attempt: Attempt) -> None:
-    path = tool(attempt, "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'")
-    process = attempt.start(attempt.task("sleep 30", gpu_seconds=0.02), PATH=path)
+    tool = Tool(attempt, "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'")
+    task = attempt.task("sleep 30", gpu_seconds=0.02)
+    process = attempt.start(task, PATH=tool.path)
     assert until(lambda: len(samples(attempt)) >= 3)
     attempt.end(process)
     keys = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
@@ -896,36 +861,26 @@ def test_gpus_are_sampled_while_the_command_runs(attempt: Attempt) -> None:
 def test_only_the_gpus_that_a_queue_gave_are_sampled(
     allowed: str, asked: str | None, attempt: Attempt
 ) -> None:
-    called = attempt.root / "called"
-    path = tool(attempt, f'echo "$@" > {called}; echo "0, 1"')
-    script = f"while [ ! -s {called} ]; do sleep 0.01; done"
-    task = attempt.task("sleep 0.2" if asked is None else script, gpu_seconds=0.1)
-    attempt.wait(attempt.start(task, PATH=path, CUDA_VISIBLE_DEVICES=allowed))
-    assert called.exists() is (asked is not None)
-    words = called.read_text().split() if asked is not None else []
+    tool = Tool(attempt, 'echo "$@" > $called; echo "0, 1"')
+    script = "sleep 0.2" if asked is None else tool.until_called
+    task = attempt.task(script, gpu_seconds=0.1)
+    attempt.wait(attempt.start(task, PATH=tool.path, CUDA_VISIBLE_DEVICES=allowed))
+    assert tool.called.exists() is (asked is not None)
+    words = tool.called.read_text().split() if asked is not None else []
     assert [word for word in words if word.startswith("--id")] == (asked or "").split()
 
 
 def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:
-    called, began = attempt.root / "called", time.monotonic()
-    path = tool(attempt, f"echo $$ > {called}; exec sleep 60")
-    script = f"while [ ! -s {called} ]; do sleep 0.01; done; exit 6"
-    task = attempt.task(script, gpu_seconds=1)
-    assert attempt.wait(attempt.start(task, PATH=path)) == 6
+    tool, began = Tool(attempt, "echo $$ > $called; exec sleep 60"), time.monotonic()
+    task = attempt.task(f"{tool.until_called}; exit 6", gpu_seconds=1)
+    assert attempt.wait(attempt.start(task, PATH=tool.path)) == 6
     assert time.monotonic() - began < 8
-    assert until(lambda: not Path("/proc", called.read_text().strip()).exists())
+    pid = tool.called.read_text().strip()
+    assert until(lambda: not Path("/proc", pid).exists())
 
 
 def test_a_tool_that_fails_is_given_up(attempt: Attempt) -> None:
-    path = tool(attempt, f"echo x >> {attempt.root}/called; exit 9")
-    attempt.wait(attempt.start(attempt.task("sleep 0.5", gpu_seconds=0.01), PATH=path))
-    assert (attempt.root / "called").read_text() == "x\n" * 3
-    assert samples(attempt) == []
-
-
-def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:
-    task = attempt.task("exit 0", attempt_dir=str(attempt.root / "none"))
-    words = [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)]
-    ran = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=True)
-    answer = json.loads(ran.stdout)
-    assert (answer["state"], answer["errno"]) == ("failed", errno.ENOENT)
+    tool = Tool(attempt, "echo x >> $called; exit 9")
+    task = attempt.task("sleep 0.5", gpu_seconds=0.01)
+    attempt.wait(attempt.start(task, PATH=tool.path))
+    assert (tool.called.read_text(), samples(attempt)) == ("x\n" * 3, [])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,19 +104,17 @@ class Attempt:
         self, task: Path, flags: str = "-I -S", **more: str
     ) -> subprocess.Popen[str]:
         """The wrapper, in the foreground of a child process."""
-        words = [*flags.split(), str(wrapper.__file__), str(task)]
-        return self._spawn([self.python, *words], more)
+        return self.spawn(*flags.split(), str(wrapper.__file__), str(task), **more)
 
     def start_to_die(self, task: Path, role: str, place: int) -> subprocess.Popen[str]:
         """The wrapper of which one process dies before its `place`th call."""
         words = [str(wrapper.__file__), role, str(place), str(task)]
-        return self._spawn([self.python, "-I", "-S", "-c", _DRIVER, *words], {})
+        return self.spawn("-I", "-S", "-c", _DRIVER, *words)
 
-    def _spawn(
-        self, arguments: Sequence[str], environment: dict[str, str]
-    ) -> subprocess.Popen[str]:
+    def spawn(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+        """A Python process of that command line."""
         process = subprocess.Popen(
-            arguments,
+            [self.python, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -142,6 +141,17 @@ class Attempt:
         process = self.start(self.task(script, **more))  # type: ignore[arg-type]
         self.wait_for("begin.0.json")
         return process
+
+    def begin_held(self, script: str, **more: object) -> subprocess.Popen[str]:
+        """Start a command that runs until `let_go`."""
+        more = {"copy_seconds": 0.1, **more}
+        held = f"echo up; while [ ! -e ../go ]; do sleep 0.01; done; {script}"
+        process = self.start(self.task(held, **more))  # type: ignore[arg-type]
+        self.wait_for_log("up")
+        return process
+
+    def let_go(self) -> None:
+        (self.root / "go").touch()
 
     def end(self, process: subprocess.Popen[str]) -> dict[str, Any]:
         """Ask it to end; how the first run ended."""
@@ -170,6 +180,9 @@ class Attempt:
     def wait_for(self, name: str) -> None:
         assert until(lambda: self.has(name)), f"no {name} came"
 
+    def wait_for_log(self, text: str) -> None:
+        assert until(lambda: self.log.exists() and text in self.log.read_text())
+
     def living(self) -> list[int]:
         """Processes of the command."""
         cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={self.dir}")
@@ -182,6 +195,16 @@ class Attempt:
             process.communicate(timeout=PATIENCE)
         for pid in self.living():
             os.kill(pid, signal.SIGKILL)
+
+
+def can_lock(path: Path) -> bool:
+    """Whether nobody holds its lock."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def all_pids() -> list[int]:
