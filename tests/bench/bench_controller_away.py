@@ -15,8 +15,7 @@ from tempfile import TemporaryDirectory
 from tests.slurm.away import cockpit_of, submit, watch
 from tests.slurm.campaign import SlurmCampaign
 from tests.slurm.cluster import Cluster
-from tests.slurm.programs import why_no_cluster
-from tests.slurm.settings import Settings
+from tests.slurm.settings import Settings, why_no_cluster
 
 SECONDS = 60.0
 

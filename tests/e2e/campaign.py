@@ -1,7 +1,4 @@
-"""What the tests of whole commands share, and a small real campaign.
-
-The campaign's processes leave a line in a ledger when they begin.
-"""
+"""A small real campaign, whose jobs leave a line in a ledger, and commands over it."""
 
 from __future__ import annotations
 
@@ -11,18 +8,21 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_plan
+from autoexp_tui.storage.lease import Holder, LeaseWatch
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 
 WORK = """
@@ -40,10 +40,10 @@ for step in range(1, 6):
         open(os.path.join(out, "done.txt"), "w").write("done")
         print("saved checkpoint from iteration 4", flush=True)
 """
-
-
 LIMIT_SECONDS = 300.0
 """Far above what a command takes; a busy machine is no fault of ours."""
+Jobs = dict[str, dict[str, Any]]
+"""What `--json` tells of each job, by name."""
 
 
 def run_command(
@@ -61,10 +61,14 @@ def run_command(
     )
 
 
-def result_of(output: str) -> dict[str, dict[str, object]]:
-    """The jobs of `--json`'s line, by name."""
+def result_of(output: str) -> Jobs:
+    """The jobs of `--json`'s line."""
     last = output.strip().splitlines()[-1]
     return {job["name"]: job for job in json.loads(last)["jobs"]}
+
+
+def states_of(jobs: Jobs) -> set[str]:
+    return {job["state"] for job in jobs.values()}
 
 
 def wait_until(
@@ -77,22 +81,26 @@ def wait_until(
         time.sleep(0.1)
 
 
+def write_files(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
 def build_job(
-    root: Path, name: str, index: int, *command: str, **fields: object
+    root: Path, name: str, index: int, *command: str, **fields: Any
 ) -> JobSpec:
     """A job that writes below `root`."""
-    return JobSpec(
-        name=name,
-        index=index,
-        command=command,
-        output_dir=str(root / "out" / name),
-        log_dir=str(root / "logs" / name),
-        **fields,  # type: ignore[arg-type]
-    )
+    own = {"output_dir": str(root / "out" / name), "log_dir": str(root / "logs" / name)}
+    return JobSpec(name=name, index=index, command=command, **{**own, **fields})
 
 
 def save_plan(
-    root: Path, jobs: Sequence[JobSpec], monitoring: Monitoring, slots: int = 64
+    root: Path,
+    jobs: Sequence[JobSpec],
+    monitoring: Monitoring,
+    slots: int = 64,
+    edges: Sequence[Edge] = (),
 ) -> None:
     """Write `plan.json`; its sessions lie in `state`."""
     plan = Plan(
@@ -100,17 +108,19 @@ def save_plan(
         name="plan",
         state_dir=str(root / "state"),
         jobs=tuple(jobs),
+        edges=tuple(edges),
         executor=ExecutorSpec(settings={"slots": slots}),
         monitoring=monitoring,
     )
     (root / "plan.json").write_bytes(encode_plan(plan))
 
 
-@dataclass(frozen=True, slots=True)
-class Campaign:
-    """Where a campaign's plan, state and ledger lie."""
+@dataclass(frozen=True)
+class Place:
+    """A directory with a plan, its sessions, a ledger, and what was started there."""
 
     root: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list, init=False)
 
     @property
     def ledger(self) -> Path:
@@ -124,130 +134,143 @@ class Campaign:
     def manifest(self) -> Path:
         return self.root / "plan.json"
 
-    def write(
-        self, families: int = 3, seconds: float = 1.0, first_seconds: float = 0.0
-    ) -> None:
-        """Write the worker and the manifest; `first_seconds`: of the first job."""
-        (self.root / "work.py").write_text(WORK)
-        plan = self._plan(families, seconds, first_seconds or seconds)
-        self.manifest.write_bytes(encode_plan(plan))
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Of the commands."""
+        return os.environ
 
-    def _plan(self, families: int, seconds: float, first_seconds: float) -> Plan:
-        jobs: list[JobSpec] = []
-        edges: list[Edge] = []
-        for family in range(families):
-            first, second = f"stable{family}", f"cooldown{family}"
-            crash = "once" if family == 0 else "never"
-            lasts = seconds if family else first_seconds
-            jobs.append(self._job(first, len(jobs), lasts, crash))
-            jobs.append(
-                self._job(
-                    second,
-                    len(jobs),
-                    seconds / 2,
-                    start_conditions=(
-                        FileExists(
-                            path=str(self.root / "out" / first / "done.txt"),
-                            writer=first,
-                        ),
-                        MetadataIs(key="iteration", job=first, op=">=", value=4),
-                    ),
-                    cancel_conditions=(JobStateIs(jobs=(first,), state="FAILED"),),
-                    depends_on=(first,),
-                )
-            )
-            edges.append(Edge(before=first, after=second, mode="waits"))
-        names = tuple(job.name for job in jobs if job.name.startswith("cool"))
-        done = JobStateIs(jobs=names, state="COMPLETED")
-        jobs.append(
-            self._job(
-                "report", len(jobs), 0.1, start_conditions=(done,), depends_on=names
-            )
-        )
-        edges += [Edge(before=name, after="report", mode="waits") for name in names]
-        return Plan(
-            plan_id="e2e",
-            name="e2e",
-            state_dir=str(self.state_dir),
-            jobs=tuple(jobs),
-            edges=tuple(edges),
-            executor=ExecutorSpec(settings={"slots": 4}),
-            monitoring=Monitoring(
-                poll_seconds=0.3,
-                doomed_grace_seconds=1.0,
-                log_events=(
-                    LogEvent(
-                        name="saved",
-                        pattern=r"saved checkpoint from iteration (?P<n>\d+)",
-                        pattern_type="regex",
-                        extract_groups={"iteration": "n"},
-                    ),
-                ),
-                state_events=(
-                    StateEvent(
-                        name="crashed", state="crash", actions=(Restart(reason="once"),)
-                    ),
-                ),
-            ),
-        )
-
-    def _job(
-        self,
-        name: str,
-        index: int,
-        seconds: float,
-        crash: str = "never",
-        **fields: object,
-    ) -> JobSpec:
-        out = self.root / "out" / name
-        out.mkdir(parents=True, exist_ok=True)
-        command = (
-            sys.executable,
-            str(self.root / "work.py"),
-            name,
-            str(seconds),
-            str(self.ledger),
-            str(out),
-            crash,
-        )
-        stage = name.rstrip("0123456789")
-        return build_job(self.root, name, index, *command, stage=stage, **fields)
-
-    def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
-        """Start a command of ours over the campaign."""
-        words = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
-        return subprocess.Popen(
-            [*words, "--state-dir", str(self.state_dir), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+    def start(
+        self, *words: str, command: str = "run", out: int = subprocess.PIPE, **env: str
+    ) -> subprocess.Popen[str]:
+        """Start a command of ours over the directory."""
+        ours = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
+        process = subprocess.Popen(
+            [*ours, "--state-dir", str(self.state_dir), *words],
+            stdout=out,
+            stderr=out,
             text=True,
             cwd=self.root,
+            env={**self.env, **env},
         )
+        self.started.append(process)
+        return process
+
+    def run(self) -> subprocess.Popen[str]:
+        """Start `autoexp-run --json` from the plan, or of the session there is."""
+        session = self.session()
+        what = ("--session", session) if session else ("--manifest", str(self.manifest))
+        return self.start(*what, "--json")
+
+    def end(self) -> None:
+        """End what was started here."""
+        for process in self.started:
+            process.kill()
+            process.communicate()
 
     def session(self) -> str:
         """The one session of the state directory; empty before there is one."""
-        if not self.state_dir.exists():
-            return ""
-        found = [
-            path.name
-            for path in self.state_dir.iterdir()
-            if list(path.glob("journal.*.jsonl"))
-        ]
-        return found[0] if found else ""
+        found = list(self.state_dir.glob("*/journal.*.jsonl"))
+        return found[0].parent.name if found else ""
+
+    @property
+    def session_dir(self) -> SessionDir:
+        return SessionDir(self.state_dir / self.session())
+
+    def state(self) -> SessionState:
+        """Of the session; empty before there is one."""
+        if not self.session():
+            return SessionState()
+        return load_state(self.session_dir, tail=1).state
+
+    def until(
+        self, holds: Callable[[SessionState], object], seconds: float = 60.0
+    ) -> None:
+        """Wait until something holds of the session."""
+        wait_until(lambda: holds(self.state()), seconds=seconds)
+
+    def owner(self) -> Holder | None:
+        """Whose engine holds the session and is alive."""
+        watch = LeaseWatch(self.session_dir)
+        holder = watch.find_holder()
+        alive = watch.check_alive(holder, SystemClock().monotonic())
+        return holder if alive is Alive.YES else None
+
+    def owner_pid(self) -> int:
+        holder = self.owner()
+        return holder.identity.pid if holder and holder.identity else 0
 
     def begun(self) -> Counter[str]:
         """How often each attempt began, by its own word."""
         lines = self.ledger.read_text().splitlines() if self.ledger.exists() else []
         return Counter(" ".join(line.split()[:2]) for line in lines)
 
+
+@dataclass(frozen=True)
+class Campaign(Place):
+    """Families of a job and one that waits for its checkpoint; then a report."""
+
+    def write(
+        self, families: int = 3, seconds: float = 1.0, first_seconds: float = 0.0
+    ) -> None:
+        """Write the worker and the plan; `first_seconds`: of the first job."""
+        (self.root / "work.py").write_text(WORK)
+        jobs: list[JobSpec] = []
+        edges: list[Edge] = []
+        for family in range(families):
+            first, second = f"stable{family}", f"cooldown{family}"
+            crash = "never" if family else "once"
+            lasts = seconds if family else first_seconds or seconds
+            jobs.append(self._job(first, len(jobs), lasts, crash))
+            done = str(self.root / "out" / first / "done.txt")
+            starts = (
+                FileExists(path=done, writer=first),
+                MetadataIs(key="iteration", job=first, op=">=", value=4),
+            )
+            waits = self._job(
+                second,
+                len(jobs),
+                seconds / 2,
+                start_conditions=starts,
+                cancel_conditions=(JobStateIs(jobs=(first,), state="FAILED"),),
+                depends_on=(first,),
+            )
+            jobs.append(waits)
+            edges.append(Edge(before=first, after=second, mode="waits"))
+        names = tuple(f"cooldown{family}" for family in range(families))
+        ended = (JobStateIs(jobs=names, state="COMPLETED"),)
+        last: dict[str, Any] = {"start_conditions": ended, "depends_on": names}
+        jobs.append(self._job("report", len(jobs), 0.1, **last))
+        edges += [Edge(before=name, after="report", mode="waits") for name in names]
+        saved = LogEvent(
+            name="saved",
+            pattern=r"saved checkpoint from iteration (?P<n>\d+)",
+            pattern_type="regex",
+            extract_groups={"iteration": "n"},
+        )
+        again = Restart(reason="once")
+        rules = Monitoring(
+            poll_seconds=0.3,
+            doomed_grace_seconds=1.0,
+            log_events=(saved,),
+            state_events=(StateEvent(name="crashed", state="crash", actions=(again,)),),
+        )
+        save_plan(self.root, jobs, rules, slots=4, edges=edges)
+
+    def _job(
+        self, name: str, index: int, seconds: float, crash: str = "never", **fields: Any
+    ) -> JobSpec:
+        out = self.root / "out" / name
+        out.mkdir(parents=True, exist_ok=True)
+        words = (str(self.root / "work.py"), name, str(seconds), str(self.ledger))
+        command = (sys.executable, *words, str(out), crash)
+        stage = name.rstrip("0123456789")
+        return build_job(self.root, name, index, *command, stage=stage, **fields)
+
     def living(self) -> list[int]:
         """Worker processes that are alive."""
         marker = str(self.root / "work.py").encode()
-        return [pid for pid in map(int, _pids()) if marker in _command_line(pid)]
-
-
-def _pids() -> list[str]:
-    return [name for name in os.listdir("/proc") if name.isdecimal()]
+        pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+        return [pid for pid in pids if marker in _command_line(pid)]
 
 
 def _command_line(pid: int) -> bytes:
@@ -255,41 +278,3 @@ def _command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-@dataclass
-class World:
-    """A session of real engines that Python prepares with a module of the test's."""
-
-    root: Path
-    stack: ExitStack
-
-    def start(self, command: str, *words: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start a command; `sitecustomize.py` of the root is read at its start."""
-        ours = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
-        process = subprocess.Popen(
-            [*ours, "--state-dir", str(self.root / "state"), *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.root,
-            env={**os.environ, "PYTHONPATH": str(self.root), **env},
-        )
-        self.stack.callback(process.communicate)
-        self.stack.callback(process.kill)
-        return process
-
-    @property
-    def session(self) -> SessionDir:
-        """The one session; raises StopIteration before there is one."""
-        found = (self.root / "state").glob("*/journal.*.jsonl")
-        return SessionDir(next(found).parent)
-
-    def state(self) -> SessionState:
-        """Of the session; empty before there is one."""
-        with suppress(StopIteration):
-            return load_state(self.session, tail=1).state
-        return SessionState()
-
-    def until(self, holds: Callable[[SessionState], object], seconds: float) -> None:
-        """Wait until something holds of the session."""
-        wait_until(lambda: holds(self.state()), seconds=seconds)

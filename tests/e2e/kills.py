@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import argparse
 import random
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,97 +27,71 @@ LAST_SECONDS = 180.0
 
 @dataclass(slots=True)
 class Score:
-    """What the kills came to."""
+    """What the kills came to: kills, engines, jobs, attempts; and what went wrong."""
 
-    kills: int = 0
-    campaigns: int = 0
-    jobs: int = 0
-    attempts: int = 0
-    engines: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, other: Score) -> None:
-        """Count another campaign in."""
-        self.kills += other.kills
-        self.campaigns += other.campaigns
-        self.jobs += other.jobs
-        self.attempts += other.attempts
-        self.engines += other.engines
-        self.problems += other.problems
-
     def __str__(self) -> str:
-        problems = "\n  ".join(["", *self.problems]) if self.problems else " none"
-        return (
-            f"{self.kills} kills over {self.campaigns} campaigns, {self.engines} "
-            f"engines, {self.jobs} jobs, {self.attempts} attempts; problems:{problems}"
-        )
-
-
-def arguments_of(campaign: Campaign) -> list[str]:
-    """What starts the campaign, or takes it up again."""
-    session = campaign.session()
-    if session:
-        return ["--session", session, "--json"]
-    return ["--manifest", str(campaign.manifest), "--json"]
+        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        return f"{counts}; problems:" + ("\n  ".join(["", *self.problems]) or " none")
 
 
 def kill_through(
     campaign: Campaign, rng: random.Random, kills: int, longest: float = 1.2
 ) -> Score:
     """Kill a campaign's engine so many times, then let it end; what was seen."""
-    score = Score(campaigns=1)
+    score = Score(Counter(campaigns=1))
     for _ in range(kills):
-        run = campaign.start(*arguments_of(campaign))
+        run = campaign.run()
         time.sleep(rng.uniform(0.05, longest))
-        score.kills += run.poll() is None
-        run.send_signal(signal.SIGKILL)
+        score.counts["kills"] += run.poll() is None
+        run.kill()
         run.communicate()
-    run = campaign.start(*arguments_of(campaign))
+    run = campaign.run()
     out, err = run.communicate(timeout=LAST_SECONDS)
-    if run.returncode != 0:
+    if run.returncode == 0:
+        _judge(campaign, out, score)
+    else:
         score.problems.append(f"exit status {run.returncode}: {err[-2000:]}")
-        return score
-    _judge(campaign, out, score)
     return score
 
 
 def _judge(campaign: Campaign, out: str, score: Score) -> None:
-    jobs = result_of(out)
-    score.jobs = len(jobs)
-    score.attempts = sum(int(str(job["attempts"])) for job in jobs.values())
-    session = campaign.state_dir / campaign.session()
-    score.engines = len(list((session / "lease").glob("*.json")))
-    begun = campaign.begun()
+    jobs, begun = result_of(out), campaign.begun()
+    session = campaign.session_dir.path
+    attempts = sum(job["attempts"] for job in jobs.values())
+    records = len(list(session.glob("attempts/*/*/begin.*.json")))
+    engines = len(list((session / "lease").glob("*.json")))
+    score.counts.update(engines=engines, jobs=len(jobs), attempts=attempts)
+    twice = session.glob("attempts/*/*/duplicate*")
     score.problems += [
         *(f"{n} is {j['state']}" for n, j in jobs.items() if j["state"] != "COMPLETED"),
         *(f"attempt {name} began {n} times" for name, n in begun.items() if n > 1),
         *(f"left over: process {pid}" for pid in campaign.living()),
-        *(
-            f"duplicate start: {path}"
-            for path in session.glob("attempts/*/*/duplicate*")
-        ),
+        *(f"duplicate start: {path}" for path in twice),
     ]
-    if len(begun) != score.attempts:
-        score.problems.append(f"{len(begun)} attempts began, not {score.attempts}")
-    records = len(list(session.glob("attempts/*/*/begin.*.json")))
-    if records != score.attempts:
-        score.problems.append(f"{records} begin records, not {score.attempts}")
+    if len(begun) != attempts or records != attempts:
+        seen = f"{len(begun)} attempts began, {records} begin records"
+        score.problems.append(f"{seen}, not {attempts}")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Kill, and say what came of it."""
     parser = argparse.ArgumentParser(prog="kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     rng, total = random.Random(args.seed), Score()
-    while total.kills < args.kills and not total.problems:
+    while total.counts["kills"] < args.kills and not total.problems:
         with tempfile.TemporaryDirectory() as root:
             campaign = Campaign(Path(root))
             campaign.write(seconds=rng.uniform(4.0, 12.0))
-            planned = min(KILLS_A_CAMPAIGN, args.kills - total.kills)
+            planned = min(KILLS_A_CAMPAIGN, args.kills - total.counts["kills"])
             try:
-                total.add(kill_through(campaign, rng, planned))
+                score = kill_through(campaign, rng, planned)
+                total.counts.update(score.counts)
+                total.problems += score.problems
             except subprocess.TimeoutExpired:
                 total.problems.append(f"no end within {LAST_SECONDS:.0f} s")
         print(total, flush=True)

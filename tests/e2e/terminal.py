@@ -42,6 +42,11 @@ class Terminal:
         """Type."""
         os.write(self._terminal, keys.encode())
 
+    def confirm(self) -> None:
+        """Say yes to a dialog, which is deaf at first."""
+        time.sleep(0.4)
+        self.send("y")
+
     def read(self, seconds: float = 0.05) -> None:
         """Take in what was written."""
         if (

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +26,12 @@ from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.inbox import leave
-from tests.e2e.campaign import World, build_job, save_plan, wait_until
+from tests.e2e.campaign import Place, build_job, save_plan, wait_until
 
 NOTES = """
 import os, sys, time
 if "autoexp_tui.cli" in " ".join(sys.orig_argv):
-    notes = os.open(os.environ["NOTES"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    notes = os.open("notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     slow = float(os.environ["SLOW_SYNCS"])
 
     def slowly(sync):
@@ -50,7 +49,7 @@ if "autoexp_tui.cli" in " ".join(sys.orig_argv):
     commit = Engine.commit
 
     def noted(self):
-        cpu, orders = time.thread_time(), self._mailbox
+        cpu = time.thread_time()
         commit(self)
         used = time.thread_time() - cpu
         known = ",".join(self.state.commands)
@@ -60,89 +59,74 @@ if "autoexp_tui.cli" in " ".join(sys.orig_argv):
 """
 EXPLODING = "[ab]*a[ab]{300}#"
 """Has RE2 forget what it learned of it, all the time."""
-SLOW = """
+UNTIL_STOPPED = """
 import os, random, sys, time
 line = bytes(random.Random(1).choices(b"ab", k=60_000)) + b"\\n"
-while not os.path.exists("{stop}"):
-    sys.stdout.buffer.write(line * 8)
+def write(text):
+    sys.stdout.buffer.write(text)
     sys.stdout.buffer.flush()
+{first}
+while not os.path.exists("{stop}"):
+    {each}
     time.sleep(0.1)
 """
-FLOOD = """
-import os, sys, time
-while not os.path.exists("{stop}"):
-    sys.stdout.write("match me 17\\n" * 6_000)
-    sys.stdout.flush()
-    time.sleep(0.1)
-"""
-ENDLESS = """
-import os, sys, time
-for _ in range(500):
-    sys.stdout.buffer.write(b"ab" * (1 << 19))
-sys.stdout.flush()
-while not os.path.exists("{stop}"):
-    time.sleep(0.2)
-"""
-IDLE = """
-import os, time
-while not os.path.exists("{stop}"):
-    time.sleep(0.2)
-"""
+SLOW = {"each": "write(line * 8)"}
+FLOOD = {"each": 'write(b"match me 17\\n" * 6_000)'}
+ENDLESS = {"first": 'for _ in range(500): write(b"ab" * (1 << 19))'}
 
 
-@dataclass
-class Noted(World):
+@dataclass(frozen=True)
+class Noted(Place):
     """One session of a real engine, its commits and syncs noted."""
 
     def begin(
         self, jobs: Sequence[JobSpec], *rules: LogEvent, slow_syncs: float = 0.0
-    ) -> subprocess.Popen[bytes]:
+    ) -> subprocess.Popen[str]:
         """Start an engine over these jobs."""
         (self.root / "sitecustomize.py").write_text(NOTES)
         save_plan(self.root, jobs, Monitoring(poll_seconds=0.5, log_events=rules))
-        return self.run("--manifest", "plan.json", slow_syncs=slow_syncs)
+        return self.engine("--manifest", "plan.json", slow_syncs=slow_syncs)
 
-    def run(self, *words: str, slow_syncs: float = 0.0) -> subprocess.Popen[bytes]:
-        env = {"NOTES": str(self.root / "notes"), "SLOW_SYNCS": str(slow_syncs)}
-        return self.start("run", "--yes", *words, **env)
+    def engine(self, *words: str, slow_syncs: float = 0.0) -> subprocess.Popen[str]:
+        env = {"PYTHONPATH": str(self.root), "SLOW_SYNCS": str(slow_syncs)}
+        return self.start("--yes", *words, out=subprocess.DEVNULL, **env)
 
-    def job(self, index: int, name: str, script: str, **fields: object) -> JobSpec:
+    def job(self, index: int, name: str, first: str = "", each: str = "") -> JobSpec:
         """A job that runs a program of Python's."""
-        text = script.replace("{stop}", str(self.stop))
-        return build_job(self.root, name, index, sys.executable, "-c", text, **fields)
+        text = UNTIL_STOPPED.format(stop=self.stop, first=first, each=each)
+        return build_job(self.root, name, index, sys.executable, "-c", text)
 
     @property
     def stop(self) -> Path:
         """The jobs end once it is there, whatever became of the engine."""
         return self.root / "stop"
 
-    def notes(self) -> list[str]:
-        return (self.root / "notes").read_text().splitlines()
-
-    def commits(self) -> list[str]:
-        return [line for line in self.notes() if line.startswith("commit")]
+    def notes(self, kind: str) -> list[str]:
+        lines = (self.root / "notes").read_text().splitlines()
+        return [line for line in lines if line.startswith(kind)]
 
     def give(self, command: Command) -> str:
         """Leave a command in the inbox."""
         order = Order(command_id=make_command_id(), command=command, by="script")
-        leave(self.session, order, time.time())
+        leave(self.session_dir, order, time.time())
         return order.command_id
 
     def seconds_until_known(self, command: str) -> float:
         """Until some commit knows the command."""
         begun = time.monotonic()
         wait_until(
-            lambda: any(command in line for line in self.commits()[-50:]), seconds=120
+            lambda: any(command in line for line in self.notes("commit")[-50:]),
+            seconds=120,
         )
         return time.monotonic() - begun
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[Noted]:
-    with ExitStack() as stack:
-        made = Noted(tmp_path, stack)
-        stack.callback(made.stop.touch)
-        yield made
+    made = Noted(tmp_path)
+    yield made
+    made.stop.touch()
+    made.end()
 
 
 def running(*names: str) -> Callable[[SessionState], bool]:
@@ -153,16 +137,15 @@ def running(*names: str) -> Callable[[SessionState], bool]:
     return holds
 
 
-def heavy(world: Noted) -> subprocess.Popen[bytes]:
+def heavy(world: Noted) -> subprocess.Popen[str]:
     """An engine amid logs that are slow to search."""
-    waits = LogPattern(
-        log_path=str(world.root / "logs" / "slow" / "current.log"), pattern=EXPLODING
-    )
+    log = str(world.root / "logs" / "slow" / "current.log")
+    waits = (LogPattern(log_path=log, pattern=EXPLODING),)
     jobs = (
-        world.job(0, "slow", SLOW),
-        world.job(1, "flood", FLOOD),
-        world.job(2, "endless", ENDLESS),
-        world.job(3, "waits", "", start_conditions=(waits,)),
+        world.job(0, "slow", **SLOW),
+        world.job(1, "flood", **FLOOD),
+        world.job(2, "endless", **ENDLESS),
+        build_job(world.root, "waits", 3, "true", start_conditions=waits),
     )
     rules = (
         LogEvent(name="slow", pattern=EXPLODING, pattern_type="regex"),
@@ -178,10 +161,10 @@ def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
     world: Noted,
 ) -> None:
     heavy(world)
-    before = len(world.commits())
+    before = len(world.notes("commit"))
     known = world.give(Pause())
     took = world.seconds_until_known(known)
-    commits = world.commits()
+    commits = world.notes("commit")
     taken = next(at for at, line in enumerate(commits) if known in line)
     used = [float(line.split()[1]) for line in commits]
     assert sum(used[before : taken + 1]) < 3.0
@@ -203,22 +186,22 @@ def test_a_signal_ends_an_engine_amid_such_logs_and_the_next_one_too(
     engine = heavy(world)
     engine.send_signal(number)
     assert engine.wait(20) == 130
-    before = len(world.commits())
-    engine = world.run("--session", world.session.id)
-    wait_until(lambda: len(world.commits()) >= before + 15, "the next engine")
+    before = len(world.notes("commit"))
+    engine = world.engine("--session", world.session())
+    wait_until(lambda: len(world.notes("commit")) >= before + 15, "the next engine")
     engine.send_signal(number)
     assert engine.wait(20) == 130
 
 
 def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: Noted) -> None:
     names = [f"j{n:02}" for n in range(20)]
-    world.begin([world.job(n, x, IDLE) for n, x in enumerate(names)], slow_syncs=0.3)
+    world.begin([world.job(n, x) for n, x in enumerate(names)], slow_syncs=0.3)
     world.until(running(*names), 120)
     known = world.give(Pause())
     world.seconds_until_known(known)
-    synced = [line.split()[1] for line in world.notes() if line.startswith("sync")]
+    synced = [line.split()[1] for line in world.notes("sync")]
     journal = [path for path in synced if path.endswith("journal.1.jsonl")]
-    lines = (world.session.path / "journal.1.jsonl").read_text().splitlines()
+    lines = (world.session_dir.path / "journal.1.jsonl").read_text().splitlines()
     assert len(journal) <= len({json.loads(line)["t"] for line in lines}) + 1
     assert len(journal) < len(lines) / 2
     others = len(synced) - len(journal)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-
-import pytest
 
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from tests.e2e.campaign import build_job, run_command, save_plan
+from tests.e2e.campaign import build_job, result_of, run_command, save_plan
 
 WORK = """
 import os, time
@@ -31,55 +26,34 @@ for step in range(1, 4):
 PY_SPY = '#!/bin/sh\necho "Thread $3 (active): stuck_in_all_reduce (work.py:6)"\n'
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What `autoexp-run` and `autoexp-sessions show` say."""
-
-    job: dict[str, object]
-    shown: str
-    evidence: Path
-
-
-@pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
-    root = tmp_path_factory.mktemp("hung")
-    (root / "work.py").write_text(WORK)
-    (root / "bin").mkdir()
-    spy = root / "bin" / "py-spy"
+def test_the_evidence_holds_the_stack_the_processes_and_the_log(tmp_path: Path) -> None:
+    """The run is ended although its log grows, and the next one completes."""
+    (tmp_path / "work.py").write_text(WORK)
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
     spy.write_text(PY_SPY)
     spy.chmod(0o755)
     again = Restart(reason="hung", conditions=(MaxAttempts(max_attempts=2),))
     hung = StateEvent(name="hung", state="stall", actions=(again,))
     rules = Monitoring(poll_seconds=0.2, stall_after_seconds=2.0, state_events=(hung,))
-    job = build_job(root, "train", 0, sys.executable, str(root / "work.py"))
-    save_plan(root, [job], rules, slots=1)
-    run = _command(root, "run", "--manifest", "plan.json", "--json", "--yes")
-    assert run.stdout, run.stderr
-    result = json.loads(run.stdout.strip().splitlines()[-1])
-    shown = _command(root, "sessions", "show", result["session"])
-    detail = _command(root, "sessions", "show", result["session"], "--json")
-    (place,) = json.loads(detail.stdout)["jobs"][0]["evidence"]
-    return Ended(result["jobs"][0], shown.stdout, Path(place))
+    job = build_job(tmp_path, "train", 0, sys.executable, str(tmp_path / "work.py"))
+    save_plan(tmp_path, [job], rules, slots=1)
 
+    def told(command: str, *words: str) -> str:
+        path = f"{spy.parent}{os.pathsep}{os.environ['PATH']}"
+        words = (*words, "--state-dir", "state")
+        run = run_command(tmp_path, command, *words, PATH=path)
+        assert run.stdout, run.stderr
+        return run.stdout
 
-def _command(root: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-    path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return run_command(root, name, *words, "--state-dir", "state", PATH=path)
-
-
-def test_the_run_is_ended_although_its_log_grows_and_the_next_one_completes(
-    ended: Ended,
-) -> None:
-    assert (ended.job["state"], ended.job["attempts"]) == ("COMPLETED", 2)
-
-
-def test_what_is_shown_of_the_session_names_where_the_evidence_is(ended: Ended) -> None:
-    assert f"evidence: {ended.evidence}" in ended.shown
-    assert str(ended.evidence).endswith("/attempts/train/1/evidence/1-stall")
-
-
-def test_the_evidence_holds_the_stack_the_processes_and_the_log(ended: Ended) -> None:
-    place = ended.evidence
+    job_told = result_of(told("run", "--manifest", "plan.json", "--json"))["train"]
+    assert (job_told["state"], job_told["attempts"]) == ("COMPLETED", 2)
+    (session,) = (path.parent.name for path in tmp_path.glob("state/*/journal.jsonl"))
+    shown = result_of(told("sessions", "show", session, "--json"))["train"]
+    (evidence,) = shown["evidence"]
+    assert f"evidence: {evidence}" in told("sessions", "show", session)
+    assert evidence.endswith("/attempts/train/1/evidence/1-stall")
+    place = Path(evidence)
     (stack,) = place.glob("*/py-spy.*.txt")
     (table,) = place.glob("*/processes.txt")
     assert "stuck_in_all_reduce" in stack.read_text()

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -32,44 +32,34 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import find_shipped
-from tests.e2e.campaign import result_of, run_command
+from tests.e2e.campaign import result_of, run_command, states_of
 
+SHIPPED = find_shipped("config")
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 SMALL = (
-    "train_iters=40",
-    "warmup_iters=5",
-    "save_interval=10",
-    "cooldown_from=30",
+    *("train_iters=40", "warmup_iters=5", "save_interval=10", "cooldown_from=30"),
     "cooldown_checkpoint=iter_00000030",
     "sweep.groups.0.groups.0.params.lr=[1e-3,2e-3]",
 )
-
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-STAGES = {
-    "linear": {"stable": 2, "cooldown": 2},
-    "branching": {"": 1, "halfway": 1, "final": 1},
-    "progressive": {"stable": 1, "decay": 3},
-    "chain": {"foundation": 2, "pretrain": 2, "midtrain": 2, "anneal": 2},
-    "ensemble": {"train": 3, "evaluate": 3, "ensemble": 1},
-    "push_and_pull": {"stable": 1, "cooldown": 1},
-    "side_by_side": {"small": 3, "large": 2},
-}
-"""Example -> jobs of each stage."""
-WAITS = {
-    "linear": {("stable", "cooldown")},
-    "branching": {("", "halfway"), ("", "final")},
-    "progressive": {("stable", "decay")},
-    "chain": {
-        ("foundation", "pretrain"),
-        ("pretrain", "midtrain"),
-        ("midtrain", "anneal"),
-    },
-    "ensemble": {("train", "evaluate"), ("evaluate", "ensemble")},
-    "push_and_pull": {("stable", "cooldown")},
-    "side_by_side": set(),
-}
-"""Example -> which stage waits for which."""
 PLACE = "/some/where"
 """Nothing is written there: these plans are only looked at."""
+Waits = set[tuple[str, str]]
+EXAMPLES: dict[str, tuple[dict[str, int], Waits]] = {
+    "linear": ({"stable": 2, "cooldown": 2}, {("stable", "cooldown")}),
+    "branching": ({"": 1, "halfway": 1, "final": 1}, {("", "halfway"), ("", "final")}),
+    "progressive": ({"stable": 1, "decay": 3}, {("stable", "decay")}),
+    "chain": (
+        dict.fromkeys(("foundation", "pretrain", "midtrain", "anneal"), 2),
+        {("foundation", "pretrain"), ("pretrain", "midtrain"), ("midtrain", "anneal")},
+    ),
+    "ensemble": (
+        {"train": 3, "evaluate": 3, "ensemble": 1},
+        {("train", "evaluate"), ("evaluate", "ensemble")},
+    ),
+    "push_and_pull": ({"stable": 1, "cooldown": 1}, {("stable", "cooldown")}),
+    "side_by_side": ({"small": 3, "large": 2}, set()),
+}
+"""Example -> jobs of each stage, and which stage waits for which."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,13 +69,15 @@ def own_hydra() -> Iterator[None]:
 
 
 @cache
-def asked(ref: str, *overrides: str) -> PlanningAnswer:
-    request = PlanningRequest(config_ref=ref, overrides=overrides, cwd=PLACE)
-    return answer_request(replace(request, config_dir=str(find_shipped("config"))))
+def ask(
+    ref: str, *overrides: str, cwd: str = PLACE, configs: str = str(SHIPPED)
+) -> PlanningAnswer:
+    request = PlanningRequest(config_ref=ref, config_dir=configs, cwd=cwd)
+    return answer_request(replace(request, overrides=overrides))
 
 
 def planned(ref: str, *overrides: str) -> Plan:
-    answer = asked(ref, *overrides)
+    answer = ask(ref, *overrides)
     assert answer.errors == ()
     assert answer.plan is not None
     return answer.plan
@@ -95,109 +87,103 @@ def job(plan: Plan, name: str) -> JobSpec:
     return next(one for one in plan.jobs if one.name == name)
 
 
-def test_the_default_experiment_is_ten_jobs() -> None:
-    plan = planned("exp")
+def word_after(spec: JobSpec, flag: str) -> str:
+    return spec.command[spec.command.index(flag) + 1]
 
-    assert [one.name for one in plan.jobs] == [
-        "lr1e-3_stable",
-        "lr1e-3_cooldown",
-        "lr1e-3_evaluate",
-        "lr3e-3_stable",
-        "lr3e-3_cooldown",
-        "lr3e-3_evaluate",
-        "lr5e-3_stable",
-        "lr5e-3_cooldown",
-        "lr5e-3_evaluate",
-        "report",
-    ]
+
+# --------------------------------------------------------------- the default experiment
+def test_the_default_experiment_is_ten_jobs_under_its_rules() -> None:
+    plan = planned("exp")
+    stages = ("stable", "cooldown", "evaluate")
+    trained = [f"lr{lr}_{stage}" for lr in ("1e-3", "3e-3", "5e-3") for stage in stages]
+    assert [one.name for one in plan.jobs] == [*trained, "report"]
     assert plan.warnings == ()
     assert plan.executor.class_name == "LocalClient"
+    plan = planned("exp", "train_iters=500")
+    evaluation = plan.rules_of(job(plan, "lr1e-3_evaluate"))
+    assert evaluation.result == ResultSpec(metric="heldout_loss", mode="last")
+    assert {plan.rules_of(one).anomalies.flat_share for one in plan.jobs} == {None}
+    totals = {one.stage: one.progress_total for one in plan.jobs}
+    assert totals == {"stable": 500, "cooldown": 500, "evaluate": None, "report": None}
 
 
 def test_a_cooldown_waits_for_its_own_stable_runs_checkpoint() -> None:
-    cooldown = job(planned("exp"), "lr3e-3_cooldown")
-    checkpoint = f"{PLACE}/outputs/exp/lr3e-3_stable/checkpoints/iter_00008000"
-
+    cooldown, stable = job(planned("exp"), "lr3e-3_cooldown"), "lr3e-3_stable"
+    checkpoint = f"{PLACE}/outputs/exp/{stable}/checkpoints/iter_00008000"
     assert cooldown.start_conditions == (
-        FileExists(
-            path=f"{checkpoint}/done.txt", writer="lr3e-3_stable", timeout_seconds=3600
-        ),
+        FileExists(path=f"{checkpoint}/done.txt", writer=stable, timeout_seconds=3600),
         MetadataIs(
-            job="lr3e-3_stable",
+            job=stable,
             key="checkpoint_iteration",
             op=">=",
             value=8000,
             timeout_seconds=3600,
         ),
     )
+    log = f"{PLACE}/outputs/exp/logs/{stable}/current.log"
     assert cooldown.cancel_conditions == (
-        JobStateIs(jobs=("lr3e-3_stable",), state="FAILED"),
-        LogPattern(
-            log_path=f"{PLACE}/outputs/exp/logs/lr3e-3_stable/current.log",
-            pattern="FATAL|Traceback",
-            writer="lr3e-3_stable",
-        ),
+        JobStateIs(jobs=(stable,), state="FAILED"),
+        LogPattern(log_path=log, pattern="FATAL|Traceback", writer=stable),
     )
     assert cooldown.command[-2:] == ("--load", checkpoint)
-    assert cooldown.depends_on == ("lr3e-3_stable",)
+    assert cooldown.depends_on == (stable,)
 
 
 def test_the_report_waits_for_every_evaluation_and_for_a_person() -> None:
     report = job(planned("exp"), "report")
-    places = [f"{PLACE}/outputs/exp/lr{lr}_evaluate" for lr in ("1e-3", "3e-3", "5e-3")]
-    results = tuple(f"{place}/results.json" for place in places)
+    evaluations = tuple(f"lr{lr}_evaluate" for lr in ("1e-3", "3e-3", "5e-3"))
+    places = [f"{PLACE}/outputs/exp/{name}" for name in evaluations]
     summaries = tuple(f"{place}/summary.txt" for place in places)
-    evaluations = ("lr1e-3_evaluate", "lr3e-3_evaluate", "lr5e-3_evaluate")
-
     assert report.start_conditions == (
         JobStateIs(jobs=evaluations, state="COMPLETED", timeout_seconds=7200),
         Approval(prompt="Write the report from these results?", show_files=summaries),
     )
+    results = (f"{place}/results.json" for place in places)
     assert report.command[3:8] == ("report", "--results", *results)
     assert report.depends_on == evaluations
 
 
-def test_what_the_rules_of_the_default_experiment_say_of_its_jobs() -> None:
-    plan = planned("exp", "train_iters=500")
-    evaluation = plan.rules_of(job(plan, "lr1e-3_evaluate"))
-    totals = {one.stage: one.progress_total for one in plan.jobs}
+def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> None:
+    request = PlanningRequest(
+        cwd=str(tmp_path), config_dir=str(SHIPPED), overrides=SMALL
+    )
+    result = run_planning(request)
+    result.raise_errors()
+    assert result.plan is not None
+    for one in result.plan.jobs:
+        Path(one.output_dir).mkdir(parents=True)
+        environment = {**os.environ, **one.env, "AUTOEXP_RESUME": "0"}
+        subprocess.run(one.command, cwd=one.cwd, env=environment, check=True)
+    report = tmp_path / "outputs/exp/report"
+    assert json.loads((report / "report.json").read_text())
+    assert (report / "report.md").is_file()
 
-    assert evaluation.result == ResultSpec(metric="heldout_loss", mode="last")
-    assert {plan.rules_of(one).anomalies.flat_share for one in plan.jobs} == {None}
-    assert totals == {"stable": 500, "cooldown": 500, "evaluate": None, "report": None}
 
-
+# ------------------------------------------------------------------------- the examples
 def test_a_diverging_run_is_told_apart_from_its_healthy_sibling() -> None:
     plan = planned("experiments/diverging")
-    ill = job(plan, "lr0.3_stable").command
-    well = job(plan, "lr3e-3_stable").command
-
+    ill, well = job(plan, "lr0.3_stable"), job(plan, "lr3e-3_stable")
     assert plan.warnings == ()
-    assert ill[ill.index("--clip-grad") + 1] == "0"
-    assert well[well.index("--clip-grad") + 1] == "1.0"
+    assert word_after(ill, "--clip-grad") == "0"
+    assert word_after(well, "--clip-grad") == "1.0"
     assert plan.monitoring.anomalies.nan == "kill"
-    assert job(plan, "lr0.3_cooldown").family == job(plan, "lr0.3_stable").family
+    assert job(plan, "lr0.3_cooldown").family == ill.family
 
 
 def test_a_flaky_run_is_tried_again_at_most_three_times() -> None:
     plan = planned("experiments/flaky")
     rule = plan.monitoring.state_events[0]
-
     assert plan.warnings == ()
     assert "--crash-at" in job(plan, "lr3e-3_stable").command
     assert "--crash-at" not in job(plan, "lr3e-3_cooldown").command
     assert rule.state == "crash"
-    assert rule.actions == (
-        Restart(
-            reason="crash",
-            from_checkpoint=True,
-            conditions=(MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=2)),
-        ),
-    )
+    limits = (MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=2))
+    again = Restart(reason="crash", from_checkpoint=True, conditions=limits)
+    assert rule.actions == (again,)
 
 
 def test_experiments_do_not_share_directories() -> None:
-    names = ("diverging", "flaky", "waiting", *STAGES)
+    names = ("diverging", "flaky", "waiting", *EXAMPLES)
     refs = ("exp", *(f"experiments/{name}" for name in names))
     assert len({planned(ref).base_output_dir for ref in refs}) == len(refs)
 
@@ -211,27 +197,78 @@ def kinds_of(conditions: Iterable[Condition]) -> Iterator[type]:
             yield from kinds_of((one.condition,))
 
 
-def test_there_is_an_example_of_each_start_condition() -> None:
+def test_there_is_an_example_of_each_start_condition_and_each_comes_about(
+    tmp_path: Path,
+) -> None:
     plan = planned("experiments/waiting")
     kinds = {kind for job in plan.jobs for kind in kinds_of(job.start_conditions)}
-
     assert plan.warnings == ()
     assert kinds == {*Condition.kinds.values()} - {MaxAttempts, Cooldown}
-
-
-@pytest.mark.slow
-def test_what_the_examples_wait_for_comes_about(tmp_path: Path) -> None:
     words = ("--config-ref", "experiments/waiting", "--approve=all", "--json")
     run = run_command(tmp_path, "run", *words)
     assert run.returncode == 0, run.stderr
-    jobs = result_of(run.stdout).values()
-    assert [job["state"] for job in jobs] == ["COMPLETED"] * 13
+    states = [job["state"] for job in result_of(run.stdout).values()]
+    assert states == ["COMPLETED"] * 13
 
 
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_it_plans_as_documented_and_its_stages_wait_in_their_family(
+    example: str,
+) -> None:
+    plan = planned(f"experiments/{example}")
+    stages, expected = EXAMPLES[example]
+    assert Counter(job.stage for job in plan.jobs) == stages
+    assert plan.warnings == ()
+    jobs = {job.name: job for job in plan.jobs}
+    waits = [(e.before, e.after) for e in plan.edges if e.mode == "waits"]
+    assert {(jobs[a].stage, jobs[b].stage) for a, b in waits} == expected
+    if example in {"linear", "chain"}:
+        assert all(jobs[a].family == jobs[b].family for a, b in waits)
+    assert f"config/experiments/{example}.yaml" in DOCS.read_text("utf-8")
+
+
+def test_a_cooldown_and_each_scale_start_at_their_own_checkpoint() -> None:
+    stable, cooldown = planned("experiments/linear").jobs[:2]
+    assert stable.progress_total == 1500
+    checkpoint = f"{stable.output_dir}/checkpoints/iter_00001200"
+    assert word_after(cooldown, "--load") == checkpoint
+    assert word_after(cooldown, "--decay-iters") == "300"
+    decays = planned("experiments/progressive").jobs[1:]
+    loads = [Path(word_after(job, "--load")).name for job in decays]
+    assert loads == ["iter_00000480", "iter_00000800", "iter_00001280"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("example", "overrides"),
+    [
+        ("linear", ["train_iters=50"]),
+        ("branching", ["train_iters=20"]),
+        ("ensemble", ["train_iters=20"]),
+        (
+            "push_and_pull",
+            [
+                *("train_iters=50", "cooldown_from=40"),
+                "cooldown_checkpoint=iter_00000040",
+                "sweep.groups.0.configs.0.backend.args.crash_at=25",
+            ],
+        ),
+    ],
+)
+def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
+    place = ("-C", str(SHIPPED), "--config-ref", f"experiments/{example}")
+    short = ("warmup_iters=5", "save_interval=10", *overrides)
+    run = run_command(tmp_path, "run", "--json", *place, *short)
+    assert run.returncode == 0, run.stderr
+    jobs = result_of(run.stdout)
+    assert states_of(jobs) == {"COMPLETED"}
+    assert len(jobs) == len(planned(f"experiments/{example}").jobs)
+
+
+# ---------------------------------------------------------------- clusters and backends
 def test_the_cluster_template_takes_a_partition_or_leaves_it_to_the_cluster() -> None:
     plan = planned("exp", "slurm=generic", "slurm.sbatch.partition=gpu")
     without = planned("exp", "slurm=generic")
-
     assert plan.executor.class_name == "SlurmClient"
     assert plan.jobs[0].resources.time_limit_seconds == 3600
     assert plan.jobs[0].resources.options["partition"] == "gpu"
@@ -241,95 +278,95 @@ def test_the_cluster_template_takes_a_partition_or_leaves_it_to_the_cluster() ->
 @pytest.mark.parametrize(
     ("overrides", "command"),
     [
-        (["backend=noop"], ("true",)),
-        (["backend=bash", "backend.script='echo ${lr}'"], ("bash", "-c", "echo 0.001")),
-        (["backend=command", "backend.command=[a,'${lr}']"], ("a", "0.001")),
-        (
-            ["backend=python", "backend.script=t.py", "backend.python=py"],
-            ("py", "t.py"),
-        ),
+        (["noop"], ("true",)),
+        (["bash", "backend.script='echo ${lr}'"], ("bash", "-c", "echo 0.001")),
+        (["command", "backend.command=[a,'${lr}']"], ("a", "0.001")),
+        (["python", "backend.script=t.py", "backend.python=py"], ("py", "t.py")),
     ],
 )
 def test_each_backend_template_makes_its_command(
     overrides: list[str], command: tuple[str, ...]
 ) -> None:
-    plan = planned("exp", "~sweep", "project.name=one", *overrides)
-
-    assert [one.command for one in plan.jobs] == [command]
-
-
-def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> None:
-    result = run_planning(
-        PlanningRequest(
-            cwd=str(tmp_path), config_dir=str(find_shipped("config")), overrides=SMALL
-        )
-    )
-    result.raise_errors()
-    assert result.plan is not None
-    for one in result.plan.jobs:
-        Path(one.output_dir).mkdir(parents=True)
-        environment = {**os.environ, **one.env, "AUTOEXP_RESUME": "0"}
-        subprocess.run(one.command, cwd=one.cwd, env=environment, check=True)
-    report = json.loads((tmp_path / "outputs/exp/report/report.json").read_text())
-
-    assert report
-    assert (tmp_path / "outputs/exp/report/report.md").is_file()
+    backend, *others = overrides
+    one = ("~sweep", "project.name=one", f"backend={backend}")
+    plan = planned("exp", *one, *others)
+    assert [job.command for job in plan.jobs] == [command]
 
 
-@pytest.mark.parametrize("example", STAGES)
-def test_it_plans_as_documented_and_its_stages_wait_in_their_family(
-    example: str,
+EXPERIMENT = """\
+defaults:
+  - backend: megatron_torchrun
+  - slurm: generic
+  - _self_
+project: {name: "lr${backend.megatron.lr}", base_output_dir: out}
+monitoring: {state_dir: state}
+slurm: {sbatch: {nodes: 2, gpus_per_node: 4}}
+sweep:
+  params:
+    backend.megatron.lr: [1e-4, 2e-4]
+"""
+
+
+Gpt = Callable[..., PlanningAnswer]
+
+
+@pytest.fixture
+def gpt(tmp_path: Path) -> Gpt:
+    """Asks for the plan of an experiment that lies beside the groups of the package."""
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "gpt.yaml").write_text(EXPERIMENT)
+    for name in ("backend", "slurm", "environment"):
+        (config / name).symlink_to(SHIPPED / name)
+    places = {"cwd": str(tmp_path), "configs": ""}
+    return partial(ask, "gpt", "backend.script=/m/pretrain_gpt.py", **places)
+
+
+def jobs_of(answer: PlanningAnswer) -> tuple[JobSpec, ...]:
+    assert answer.errors == ()
+    assert answer.plan is not None
+    return answer.plan.jobs
+
+
+def test_a_sweep_over_megatrons_rate_starts_torchrun_on_both_nodes(gpt: Gpt) -> None:
+    made = jobs_of(gpt())
+    assert [word_after(job, "--lr") for job in made] == ["0.0001", "0.0002"]
+    assert all("srun" in job.command for job in made)
+    assert {job.env["CUDA_DEVICE_MAX_CONNECTIONS"] for job in made} == {"1"}
+
+
+def test_fsdp_is_one_word_away_and_torch_fsdp2_is_what_its_comment_says(
+    gpt: Gpt,
 ) -> None:
-    plan = planned(f"experiments/{example}")
-    assert Counter(job.stage for job in plan.jobs) == STAGES[example]
-    assert plan.warnings == ()
-    jobs = {job.name: job for job in plan.jobs}
-    waits = [(e.before, e.after) for e in plan.edges if e.mode == "waits"]
-    assert {(jobs[a].stage, jobs[b].stage) for a, b in waits} == WAITS[example]
-    if example in {"linear", "chain"}:
-        assert all(jobs[a].family == jobs[b].family for a, b in waits)
-    assert f"config/experiments/{example}.yaml" in DOCS.read_text("utf-8")
+    (fsdp, _) = jobs_of(gpt("backend=megatron_fsdp"))
+    assert "--use-megatron-fsdp" in fsdp.command
+    assert word_after(fsdp, "--ckpt-format") == "fsdp_dtensor"
+    told = (
+        "backend.fsdp=torch",
+        "+backend.megatron.gradient_accumulation_fusion=false",
+        "backend.megatron.use_distributed_optimizer=false",
+        "+backend.megatron.untie_embeddings_and_output_weights=true",
+        "backend.megatron.ckpt_format=torch_dist",
+        "backend.megatron.overlap_param_gather=false",
+    )
+    (fsdp2, _) = jobs_of(gpt("backend=megatron_fsdp", *told))
+    assert "--use-torch-fsdp2" in fsdp2.command
 
 
-def test_checkpoints_of_a_cooldown_follow_from_the_last_step() -> None:
-    (stable, cooldown) = planned("experiments/linear").jobs[:2]
-    assert stable.progress_total == 1500
-    loaded = cooldown.command[cooldown.command.index("--load") + 1]
-    assert loaded == f"{stable.output_dir}/checkpoints/iter_00001200"
-    assert cooldown.command[cooldown.command.index("--decay-iters") + 1] == "300"
+def test_environments_go_around_a_container_and_a_venv_together(
+    gpt: Gpt, tmp_path: Path
+) -> None:
+    container = ("backend.container.image=docker://x", "backend.venv=/v")
+    apptainer = "backend.container.runtime=apptainer"
+    (both, _) = jobs_of(gpt("+environment=[apptainer,venv]", *container, apptainer))
+    order = [both.command.index(word) for word in ("apptainer", "/v/bin/python")]
+    assert order == sorted(order)
+    assert str(tmp_path) in both.command
+    (conda, _) = jobs_of(gpt("+environment=conda", "backend.conda.prefix=/envs/t"))
+    assert word_after(conda, "-p") == "/envs/t"
 
 
-def test_each_scale_starts_at_its_own_checkpoint() -> None:
-    loads = [
-        job.command[job.command.index("--load") + 1].rpartition("/")[2]
-        for job in planned("experiments/progressive").jobs
-        if job.stage == "decay"
-    ]
-    assert loads == ["iter_00000480", "iter_00000800", "iter_00001280"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("example", "overrides"),
-    [
-        ("linear", ["train_iters=50", "save_interval=10"]),
-        ("branching", ["train_iters=20", "save_interval=10"]),
-        ("ensemble", ["train_iters=20", "save_interval=10"]),
-        (
-            "push_and_pull",
-            [
-                *("train_iters=50", "save_interval=10", "cooldown_from=40"),
-                "cooldown_checkpoint=iter_00000040",
-                "sweep.groups.0.configs.0.backend.args.crash_at=25",
-            ],
-        ),
-    ],
-)
-def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
-    configs = ("-C", str(find_shipped("config")))
-    place = (*configs, "--config-ref", f"experiments/{example}")
-    run = run_command(tmp_path, "run", "--json", *place, "warmup_iters=5", *overrides)
-    assert run.returncode == 0, run.stderr
-    jobs = result_of(run.stdout)
-    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
-    assert len(jobs) == len(planned(f"experiments/{example}").jobs)
+def test_what_is_not_here_is_a_warning_of_the_plan(gpt: Gpt) -> None:
+    answer = gpt("+environment=venv", "backend.venv=/none")
+    (warning,) = [one for one in answer.warnings if one.where == "backend.venv"]
+    assert warning.message == "/none/bin/python is not here (and for 1 more job)"

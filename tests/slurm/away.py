@@ -10,8 +10,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.e2e.campaign import Jobs
 from tests.e2e.terminal import Terminal
-from tests.slurm.campaign import SlurmCampaign, Work, until
+from tests.slurm.campaign import SlurmCampaign, Work
 
 TIMED = """
 import time
@@ -33,14 +34,11 @@ KEY_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """What was seen while nobody answered."""
+    """What was seen meanwhile: jobs at its end; seconds of keys and of commits."""
 
-    jobs: dict[str, dict[str, object]]
-    """At the end of that time."""
+    jobs: Jobs
     keys: list[float]
-    """Seconds from each key to its paint."""
     commits: list[float]
-    """Seconds of each commit."""
 
     def figures(self) -> str:
         """The worst of each, for people."""
@@ -48,30 +46,6 @@ class Away:
             f"{len(self.commits)} commits, worst {max(self.commits) * 1e3:.0f} ms; "
             f"{len(self.keys)} keys, worst to paint {max(self.keys) * 1e3:.0f} ms"
         )
-
-
-def works(away_s: float, released: Path) -> list[Work]:
-    """One that ends meanwhile, one after, one to be killed, one that waits."""
-    fillers = [Work(f"filler{n}", "sleep 600") for n in range(6)]
-    return [
-        Work("ends", f"sleep {away_s / 4}; exit 0"),
-        Work("fails", f"sleep {away_s / 4}; exit 3"),
-        Work("lasts", f"until [ -e {released} ]; do sleep 0.2; done"),
-        Work("killed", "sleep 600"),
-        Work("waits", options={"hold": True}),
-        *fillers,
-    ]
-
-
-def cockpit_of(campaign: SlurmCampaign) -> Terminal:
-    """A cockpit that owns the campaign's session, whose commits are timed."""
-    code = TIMED.format(path=str(timings(campaign)))
-    arguments = ["--state-dir", str(campaign.state_dir), "--session"]
-    return Terminal(
-        [sys.executable, "-c", code, *arguments, campaign.session()],
-        cwd=str(campaign.root),
-        env=campaign.cluster.env,
-    )
 
 
 def released(campaign: SlurmCampaign) -> Path:
@@ -83,13 +57,36 @@ def timings(campaign: SlurmCampaign) -> Path:
     return campaign.root / "commits.txt"
 
 
+def submit(campaign: SlurmCampaign, away_s: float) -> None:
+    """Hands all jobs over, and waits until those that can have begun."""
+    campaign.write(
+        Work("ends", f"sleep {away_s / 4}; exit 0"),
+        Work("fails", f"sleep {away_s / 4}; exit 3"),
+        Work("lasts", f"until [ -e {released(campaign)} ]; do sleep 0.2; done"),
+        Work("killed", "sleep 600"),
+        Work("waits", options={"hold": True}),
+        *(Work(f"filler{n}", "sleep 600") for n in range(6)),
+    )
+    run = campaign.start("--manifest", str(campaign.manifest), command="submit")
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, out + err
+    campaign.wait_for_line("fails")
+
+
+def cockpit_of(campaign: SlurmCampaign) -> Terminal:
+    """A cockpit that owns the campaign's session, whose commits are timed."""
+    code = TIMED.format(path=str(timings(campaign)))
+    where = ["--state-dir", str(campaign.state_dir), "--session", campaign.session()]
+    argv = [sys.executable, "-c", code, *where]
+    return Terminal(argv, cwd=str(campaign.root), env=campaign.env)
+
+
 def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
     """Ends the controller, works on for `away_s`, and looks."""
     campaign.cluster.ctld_stop()
     began = time.monotonic()
-    kill = campaign.start(
-        "kill", campaign.session(), "killed", "waits", "--yes", command="sessions"
-    )
+    words = ("kill", campaign.session(), "killed", "waits", "--yes")
+    kill = campaign.start(*words, command="sessions")
     keys: list[float] = []
     while time.monotonic() < began + away_s:
         keys.append(key_to_paint(terminal, "jk"[len(keys) % 2]))
@@ -102,7 +99,7 @@ def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
 
 
 def key_to_paint(terminal: Terminal, key: str) -> float:
-    """Seconds until the cursor is on another line of the screen."""
+    """Seconds until the cursor's mark is on another line of the screen."""
     before = marked(terminal)
     began = time.monotonic()
     terminal.send(key)
@@ -111,15 +108,5 @@ def key_to_paint(terminal: Terminal, key: str) -> float:
 
 
 def marked(terminal: Terminal) -> list[int]:
-    """The lines of the screen that the cursor's mark is on."""
     lines = enumerate(terminal.screen.display)
     return [number for number, line in lines if ">  " in line]
-
-
-def submit(campaign: SlurmCampaign, away_s: float) -> None:
-    """Hands all jobs over, and waits until those that can have begun."""
-    campaign.write(works(away_s, released(campaign)))
-    run = campaign.start("--manifest", str(campaign.manifest), command="submit")
-    out, err = run.communicate(timeout=60)
-    assert run.returncode == 0, out + err
-    until(lambda: campaign.begun()["fails"] >= 1, "a running job")

@@ -10,22 +10,24 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from autoexp_tui.conditions.kinds import Approval, JobStateIs
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources, Scalar
 from autoexp_tui.storage.json_codec import encode_plan
+from tests.e2e.campaign import Jobs, Place, build_job, result_of, wait_until
 from tests.slurm.cluster import Cluster
 
 FULL = os.environ.get("AUTOEXP_SLURM_FULL") == "1"
 """Whether these tests take the time for their full numbers: minutes."""
+SLEEPS = "exec sleep 300"
 CLIENT: Mapping[str, Scalar] = {
     "poll_seconds": 1.0,
     "slowest_poll_seconds": 2.0,
@@ -38,18 +40,6 @@ CLIENT: Mapping[str, Scalar] = {
     "array_size": 1,
 }
 """Everything soon: the clusters of these tests forget soon, too."""
-
-
-def until(is_so: Callable[[], object], what: str, patience_s: float = 60.0) -> None:
-    """Waits until something is so.
-
-    Raises:
-        AssertionError: It was not within `patience_s`.
-    """
-    deadline = time.monotonic() + patience_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what}: not within {patience_s:g} s"
-        time.sleep(0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,29 +56,40 @@ class Work:
     """What a person has to approve before it starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmCampaign:
+@dataclass
+class Run:
+    """`autoexp-run --json` over a campaign; its jobs are told at its end."""
+
+    campaign: SlurmCampaign
+    process: subprocess.Popen[str]
+    jobs: Jobs = field(default_factory=dict)
+    err: str = ""
+
+    def finish(self, patience_s: float = 120.0) -> Jobs:
+        """Waits for the end; what became of the jobs."""
+        out, self.err = self.process.communicate(timeout=patience_s)
+        self.jobs = result_of(out)
+        return self.jobs
+
+
+def end_of(job: Mapping[str, Any]) -> tuple[str, str | None]:
+    return job["state"], job["cause"]
+
+
+@dataclass(frozen=True)
+class SlurmCampaign(Place):
     """Where a campaign's plan, state, logs and ledger lie, and on which cluster."""
 
-    root: Path
     cluster: Cluster
     client: Mapping[str, Scalar] = field(default_factory=dict)
     """Settings of `slurm.client` other than `CLIENT`."""
 
     @property
-    def ledger(self) -> Path:
-        return self.root / "ledger.txt"
-
-    @property
-    def state_dir(self) -> Path:
-        return self.root / "state"
-
-    @property
-    def manifest(self) -> Path:
-        return self.root / "plan.json"
+    def env(self) -> Mapping[str, str]:
+        return self.cluster.env
 
     # ---------------------------------------------------------------------- the plan
-    def write(self, works: Sequence[Work]) -> None:
+    def write(self, *works: Work) -> None:
         """Writes the manifest."""
         settings = {**CLIENT, **self.client, "log_dir": str(self.root / "logs")}
         plan = Plan(
@@ -110,73 +111,54 @@ class SlurmCampaign:
             conditions = (JobStateIs(jobs=work.after, state="COMPLETED"),)
         if work.asks:
             conditions = (*conditions, Approval(prompt=work.asks))
-        return JobSpec(
-            name=work.name,
-            index=index,
+        return build_job(
+            self.root,
+            work.name,
+            index,
+            *("bash", "-c", begins + work.script),
             stage=work.stage or work.name,
-            command=("bash", "-c", begins + work.script),
             env={"LEDGER": str(self.ledger)},
             cwd=str(out),
-            output_dir=str(out),
-            log_dir=str(self.root / "logs" / work.name),
             start_conditions=conditions,
             depends_on=work.after,
             resources=Resources(options={"mem": 10, **work.options}),
         )
 
     # ---------------------------------------------------------------------- commands
-    def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
-        """Starts a command of ours over the campaign."""
-        return self.popen(
-            [sys.executable, "-m", f"autoexp_tui.cli.{command}"], arguments
-        )
+    @contextmanager
+    def running(self) -> Iterator[Run]:
+        """An engine, which is not left running; what it said is for tests that fail."""
+        run = Run(self, self.run())
+        try:
+            yield run
+        finally:
+            run.process.kill()
+            print(*run.process.communicate(), sep="\n", file=sys.stderr)
 
-    def popen(
-        self, command: Sequence[str], arguments: Sequence[str]
-    ) -> subprocess.Popen[str]:
-        """The same with another way to start it."""
-        return subprocess.Popen(
-            [*command, "--state-dir", str(self.state_dir), *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=self.root,
-            env=self.cluster.env,
-        )
-
-    def run(self) -> subprocess.Popen[str]:
-        """`autoexp-run --json` from the manifest, or of the session there is."""
-        session = self.session()
-        what = ("--session", session) if session else ("--manifest", str(self.manifest))
-        return self.start(*what, "--json")
+    def finish(self, patience_s: float = 120.0) -> Run:
+        """An engine's work, to its end."""
+        with self.running() as run:
+            run.finish(patience_s)
+        return run
 
     def told(self, *words: str) -> str:
-        """What `autoexp-sessions` prints.
-
-        Raises:
-            AssertionError: It failed.
-        """
+        """What `autoexp-sessions` prints; raises AssertionError where it failed."""
         run = self.start(*words, command="sessions")
         out, err = run.communicate(timeout=60)
         assert run.returncode == 0, err
         return out
 
-    def shown(self) -> dict[str, dict[str, object]]:
-        """The jobs as `autoexp-sessions show --json` tells them, by name."""
-        return jobs_of(self.told("show", self.session(), "--json"))
+    def shown(self) -> Jobs:
+        """The jobs as `autoexp-sessions show --json` tells them; none yet, none."""
+        session = self.session()
+        return result_of(self.told("show", session, "--json")) if session else {}
 
     # ----------------------------------------------------------------------- looking
-    def session(self) -> str:
-        """The one session of the state directory; empty before there is one."""
-        found = list(self.state_dir.glob("*/journal.*.jsonl"))
-        found += self.state_dir.glob("*/journal.jsonl")
-        return found[0].parent.name if found else ""
+    def attempt(self, job: str) -> Path:
+        """The directory of the first attempt's records."""
+        return self.state_dir / self.session() / "attempts" / job / "1"
 
-    def attempt(self, job: str, number: int = 1) -> Path:
-        """The directory of an attempt's records."""
-        return self.state_dir / self.session() / "attempts" / job / str(number)
-
-    def records(self, job: str, kind: str) -> list[dict[str, object]]:
+    def records(self, job: str, kind: str) -> list[dict[str, Any]]:
         """All `begin` or `exit` records of a job, by attempt and run."""
         found = sorted(self.attempt(job).parent.glob(f"*/{kind}.*.json"))
         return [json.loads(path.read_text()) for path in found]
@@ -187,56 +169,38 @@ class SlurmCampaign:
         return Counter(line.split()[0] for line in lines)
 
     def queue(self) -> dict[str, tuple[str, str]]:
-        """Slurm's id and state of each job that squeue shows, by our name."""
+        """Slurm's id and state of each of our jobs that squeue shows, by name."""
         words = ("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T|%j")
-        rows = (
-            line.split("|", 2)
-            for line in self.cluster.run(*words, check=False).stdout.splitlines()
-        )
-        whole = (row for row in rows if len(row) == 3)
-        return {name.rpartition("-")[0]: (id_, state) for id_, state, name in whole}
-
-    def ids(self) -> set[str]:
-        """Slurm's ids of our jobs that squeue shows."""
-        known = self.queue()
-        return {id_ for name, (id_, _) in known.items() if self._is_ours(name)}
-
-    def _is_ours(self, name: str) -> bool:
-        return bool(name) and (self.root / "out" / name).is_dir()
+        shown = self.cluster.run(*words, check=False).stdout
+        rows = [line.split("|", 2) for line in shown.splitlines()]
+        known = {row[2].rpartition("-")[0]: row[:2] for row in rows if len(row) == 3}
+        ours = {path.name for path in (self.root / "out").iterdir()}
+        return {name: (id_, at) for name, (id_, at) in known.items() if name in ours}
 
     def events(self, kind: str) -> int:
         """How many events of a type the session's journals hold."""
         parts = (self.state_dir / self.session()).glob("journal.[0-9]*.jsonl")
         return sum(part.read_text().count(f'"type":"{kind}"') for part in parts)
 
-    def id_in(self, job: str, state: str, patience_s: float = 60.0) -> str:
+    def id_in(self, job: str, state: str) -> str:
         """Waits until Slurm has a job in a state; its id."""
-        until(
-            lambda: self.queue().get(job, ("", ""))[1] == state,
-            f"{job} {state}",
-            patience_s,
+        wait_until(
+            lambda: self.queue().get(job, ("", ""))[1] == state, f"{job} {state}"
         )
         return self.queue()[job][0]
 
-    def wait_for_line(self, job: str, times: int = 1, patience_s: float = 60.0) -> None:
+    def cancel(self, job: str, state: str = "RUNNING") -> None:
+        """As somebody else does, once Slurm has the job in a state."""
+        self.cluster.run("scancel", self.id_in(job, state))
+
+    def wait_for_line(self, job: str, times: int = 1) -> None:
         """Waits until a job has begun so many times."""
-        until(lambda: self.begun()[job] >= times, f"run {times} of {job}", patience_s)
+        wait_until(lambda: self.begun()[job] >= times, f"run {times} of {job}")
 
+    def wait_for(self, job: str, *states: str, seconds: float = 60.0) -> None:
+        """Waits until the session shows a job in one of `states`."""
+        wait_until(lambda: self.state_of(job) in states, f"{job} {states}", seconds)
 
-def jobs_of(output: str) -> dict[str, dict[str, object]]:
-    """The jobs of `--json`'s line, by name."""
-    last = output.strip().splitlines()[-1]
-    return {job["name"]: job for job in json.loads(last)["jobs"]}
-
-
-@contextmanager
-def ended_after(run: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process of ours, which is not left running; what it said, if all failed."""
-    try:
-        yield run
-    except BaseException:
-        run.kill()
-        print("\n".join(run.communicate()), file=sys.stderr)
-        raise
-    run.kill()
-    run.communicate()
+    def state_of(self, job: str) -> str:
+        """As the session shows it; empty for what there is not."""
+        return str(self.shown().get(job, {"state": ""})["state"])

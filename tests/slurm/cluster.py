@@ -13,34 +13,37 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from signal import SIGKILL
-from types import TracebackType
+from shlex import quote
 from typing import Self
 
-from tests.slurm import settings as conf
 from tests.slurm.daemons import (
+    KEEPER,
     ClusterError,
     Daemons,
     answers,
+    recorded,
     reserve_ports,
-    user_name,
 )
-from tests.slurm.keeper import KEEPER
-from tests.slurm.processes import descendants_of, kill_steps, remove_cgroups, steps_of
-from tests.slurm.programs import (
+from tests.slurm.processes import (
+    descendants_of,
+    kill_all,
+    kill_steps,
+    remove_cgroups,
+    steps_of,
+)
+from tests.slurm.settings import (
     SEARCH_PATH,
+    USER,
+    Settings,
+    find_program,
     host_address,
-    host_name,
-    plugin_folder,
-    program,
     why_no_cluster,
     why_no_memory_limits,
+    write_files,
 )
-from tests.slurm.settings import Place, Settings
-from tests.slurm.shims import script
 
 START_SECONDS = 180.0
 """For a daemon to answer: beside a load of 20 it takes many times as long as alone."""
@@ -53,6 +56,26 @@ _CALLER_S_OWN = re.compile(
 """Variables that would change what a command does."""
 
 
+# Bodies of fake commands, which find the real program's path in `$REAL`. One that waits
+# does so in its own process: a caller that kills it leaves nothing running.
+HANGS = "exec sleep 60\n"
+ACCEPTS_THEN_HANGS = f'"$REAL" "$@" >/dev/null 2>&1\n{HANGS}'
+
+
+def fails(text: str) -> str:
+    """Nothing is done: `text` on the error output, and exit code 1."""
+    return f"printf '%s\\n' {quote(text)} >&2\nexit 1\n"
+
+
+def counted(calls: Path) -> str:
+    """The real command, after one line with its arguments was added to `calls`."""
+    return (
+        "line=$(printf '%s ' \"$@\" | tr '\\n' ' ')\n"
+        f"printf '%s\\n' \"$line\" >> {quote(str(calls))}\n"
+        'exec "$REAL" "$@"\n'
+    )
+
+
 class Cluster:
     """One cluster in one directory, which is short, its own, and removed at the end."""
 
@@ -60,7 +83,7 @@ class Cluster:
         self.settings = settings or Settings()
         self.home = home or Path(tempfile.mkdtemp(prefix="autoexp-slurm-", dir="/tmp"))
         self._daemons = Daemons(self.home)
-        self._first_port = 0
+        self._port = 0
 
     def __enter__(self) -> Self:
         """Starts it; one that fails on a machine that can have it is tried again."""
@@ -72,25 +95,23 @@ class Cluster:
             self.up()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     def up(self) -> None:
         """Starts everything and waits until all nodes are idle; raises ClusterError."""
         if reason := self._why_not():
             raise ClusterError(reason)
-        self._make_folders()
-        self._first_port, token = reserve_ports(
-            host_address() or "", conf.ports_needed(self.settings)
-        )
+        shutil.rmtree(self.home, ignore_errors=True)
+        for folder in _FOLDERS:
+            (self.home / folder).mkdir(parents=True)
+        # The munge daemon wants a way to its socket that everybody may go.
+        self.home.chmod(0o755)
+        address = host_address() or ""
+        self._port, token = reserve_ports(address, self.settings.ports)
         try:
             with token:
-                self._write_configuration()
+                write_files(self.settings, self.home, self._port)
                 self._daemons.open(self._cgroups, token)
             self._start_all()
         except BaseException:
@@ -111,7 +132,7 @@ class Cluster:
             self.node_start(name)
         for shim in (self.home / "shims").iterdir():
             shim.unlink()
-        self._daemons.until("empty queue and idle nodes", self._is_clear, 180.0, [])
+        self._until("empty queue and idle nodes", self._is_clear)
 
     @property
     def env(self) -> dict[str, str]:
@@ -154,28 +175,12 @@ class Cluster:
 
     def state_of(self, job: str) -> str:
         """State as squeue shows it, ended jobs too; "" for one it does not know."""
-        shown = self.run(
-            "squeue", "-h", "-t", "all", "-j", job, "-o", "%T", check=False
-        )
-        return shown.stdout.partition("\n")[0].strip()
+        words = ("squeue", "-h", "-t", "all", "-j", job, "-o", "%T")
+        return self.run(*words, check=False).stdout.partition("\n")[0].strip()
 
-    def wait_for_state(self, job: str, *states: str, patience_s: float = 60.0) -> str:
-        """Waits until a job is in one of `states`; which one.
-
-        Raises:
-            ClusterError: It was not within `patience_s`.
-        """
-        seen: list[str] = []
-
-        def is_there() -> bool:
-            seen.append(self.state_of(job))
-            return seen[-1] in states
-
-        try:
-            self._daemons.until("such state", is_there, patience_s, [])
-        except ClusterError:
-            raise ClusterError(f"job {job} is {seen[-1]}, not {states}") from None
-        return seen[-1]
+    def wait_for_state(self, job: str, state: str) -> None:
+        """Waits until a job is in a state; raises ClusterError."""
+        self._until(f"{state} of {job}", lambda: self.state_of(job) == state, 60.0)
 
     def expire(self, job: str) -> None:
         """Lets the time of a running job end in three seconds.
@@ -193,22 +198,17 @@ class Cluster:
         token = f"saved-{time.monotonic_ns()}"
         saved = self.home / "state" / "job_state"
         self.run("scontrol", "update", f"jobid={job}", f"AdminComment={token}")
-        self._daemons.until(
-            "saved state", lambda: token.encode() in saved.read_bytes(), 30.0, []
-        )
+        self._until("saved state", lambda: token.encode() in saved.read_bytes(), 30.0)
 
     @contextmanager
     def shim(self, name: str, body: str) -> Iterator[None]:
-        """Puts a fake command before the real one, also for an `env` taken earlier.
-
-        Args:
-            name: A command, such as sbatch.
-            body: A shell script, see `tests.slurm.shims`.
-        """
+        """Puts a fake command before the real one, also for an `env` taken earlier."""
         path = self.home / "shims" / name
-        path.with_suffix(".new").write_text(script(program(name) or name, body))
-        path.with_suffix(".new").chmod(0o755)
-        path.with_suffix(".new").replace(path)
+        new = path.with_suffix(".new")
+        real = quote(find_program(name) or name)
+        new.write_text(f"#!/bin/sh\nREAL={real}\n{body}")
+        new.chmod(0o755)
+        new.replace(path)
         try:
             yield
         finally:
@@ -229,11 +229,10 @@ class Cluster:
     def launch_again(self) -> None:
         (self.home / "etc" / "fail-launches").unlink(missing_ok=True)
 
-    def node_stop(self, name: str, *, with_steps: bool = False) -> None:
-        """Kills a node's daemon; with its steps, the whole node is gone."""
+    def node_stop(self, name: str) -> None:
+        """Kills a node's daemon and its steps: the whole node is gone."""
         self._daemons.stop(f"slurmd.{name}", hard=True)
-        if with_steps:
-            kill_steps(self.home / "spool" / name)
+        kill_steps(self.home / "spool" / name)
 
     def node_start(self, name: str) -> None:
         (self.home / "spool" / name).mkdir(parents=True, exist_ok=True)
@@ -246,29 +245,21 @@ class Cluster:
     def ctld_start(self) -> None:
         """Starts the controller and waits until it answers."""
         self._start("slurmctld", "slurmctld", "-D")
-        self._daemons.until(
-            "controller", self._controller_is_up, START_SECONDS, ["slurmctld"]
-        )
 
-    def ctld_restart(self, *, hard: bool = False) -> None:
-        self.ctld_stop(hard=hard)
-        self.ctld_start()
+        def is_up() -> bool:
+            ping = self.run("scontrol", "ping", check=False)
+            return ping.stdout.strip().endswith("UP")
 
-    def dbd_stop(self, *, hard: bool = False) -> None:
-        self._daemons.stop("slurmdbd", hard=hard)
+        self._until("controller", is_up, needs=["slurmctld"])
 
     def dbd_start(self) -> None:
         """Starts the accounting daemon, where there is one, and waits for its port."""
         if not self.settings.accounting:
             return
-        place = self._place()
-        address = (place.address, place.accounting_port)
         for last in (False, False, True):
             self._start("slurmdbd", "slurmdbd", "-D")
             try:
-                self._daemons.until(
-                    "slurmdbd", lambda: answers(address), START_SECONDS, ["slurmdbd"]
-                )
+                self._until_answers("slurmdbd", (host_address() or "", self._port + 1))
             except ClusterError:  # beside a fresh database it ends now and then
                 if last or self._daemons.is_alive("slurmdbd"):
                     raise
@@ -287,41 +278,6 @@ class Cluster:
             return reason
         return why_no_memory_limits() if self.settings.memory_limits else None
 
-    def _make_folders(self) -> None:
-        shutil.rmtree(self.home, ignore_errors=True)
-        for folder in _FOLDERS:
-            (self.home / folder).mkdir(parents=True)
-        # The munge daemon wants a way to its socket that everybody may go.
-        self.home.chmod(0o755)
-
-    def _write_configuration(self) -> None:
-        settings, place, etc = self.settings, self._place(), self.home / "etc"
-        for i in range(settings.gpus):
-            # Devices must be devices; which ones does not matter, nobody opens them.
-            (self.home / "dev" / f"gpu{i}").symlink_to(os.devnull)
-        _write_secret(etc / "munge.key", os.urandom(128))
-        _write_secret(etc / "slurmdbd.conf", conf.slurmdbd_conf(place).encode())
-        (etc / "slurm.conf").write_text(conf.slurm_conf(settings, place))
-        place.prolog.write_text(conf.prolog_script(place))
-        place.prolog.chmod(0o755)
-        (etc / "gres.conf").write_text(conf.gres_conf(settings, place))
-        (etc / "cgroup.conf").write_text(conf.cgroup_conf(settings))
-        (etc / "database.cnf").write_text(conf.database_conf(place))
-        (etc / "database.sql").write_text(conf.DATABASE_SQL)
-
-    def _place(self) -> Place:
-        plugins, address = plugin_folder(), host_address()
-        if plugins is None or address is None:
-            raise ClusterError(why_no_cluster() or "no place for a cluster")
-        return Place(
-            home=self.home,
-            host=host_name(),
-            address=address,
-            user=user_name(),
-            plugins=plugins,
-            first_port=self._first_port,
-        )
-
     def _start_all(self) -> None:
         self._start_munge()
         for name in self.settings.node_names:
@@ -330,65 +286,52 @@ class Cluster:
             self._start_database()
             self.dbd_start()
         self.ctld_start()
-        self._daemons.until(
-            "idle nodes", self._all_idle, START_SECONDS, self._daemons.status()
-        )
+        self._until("idle nodes", self._all_idle, needs=list(recorded(self.home)))
 
     def _start_munge(self) -> None:
-        folder, etc = self.home / "munge", self.home / "etc"
-        paths = {
-            "socket": self._place().munge_socket,
-            "pid-file": folder / "pid",
-            "key-file": etc / "munge.key",
-            "seed-file": folder / "seed",
-        }
-        options = [f"--{option}={path}" for option, path in paths.items()]
-        self._start("munged", "munged", "--foreground", "--force", *options)
-        self._daemons.until(
-            "munged", lambda: answers(paths["socket"]), START_SECONDS, ["munged"]
-        )
+        place = self.home / "munge"
+        files = (f"--{name}-file={place}/{name}" for name in ("pid", "seed"))
+        key = f"--key-file={self.home}/etc/munge.key"
+        socket = f"--socket={place}/socket"
+        self._start("munged", "munged", "--foreground", "--force", socket, key, *files)
+        self._until_answers("munged", place / "socket")
 
     def _start_database(self) -> None:
         options = f"--defaults-file={self.home}/etc/database.cnf"
+        no_tests = "--skip-test-db"
+        normal = "--auth-root-authentication-method=normal"
+        install = ("mariadb-install-db", options, normal, no_tests)
         try:
-            self._install_database(options)
+            self.run(*install, timeout_s=2 * START_SECONDS)
         except ClusterError:  # on a loaded machine it fails now and then: afresh, once
             shutil.rmtree(self.home / "db", ignore_errors=True)
             (self.home / "db").mkdir()
-            self._install_database(options)
+            self.run(*install, timeout_s=2 * START_SECONDS)
         self._start("mariadbd", "mariadbd", options)
-        address = ("127.0.0.1", self._place().database_port)
-        self._daemons.until(
-            "database", lambda: answers(address), START_SECONDS, ["mariadbd"]
-        )
-
-    def _install_database(self, options: str) -> None:
-        self.run(
-            "mariadb-install-db",
-            options,
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-            timeout_s=2 * START_SECONDS,
-        )
+        self._until_answers("mariadbd", ("127.0.0.1", self._port + 2))
 
     def _start(self, name: str, *argv: str) -> None:
-        env = {
-            "PATH": SEARCH_PATH,
-            "SLURM_CONF": str(self.home / "etc" / "slurm.conf"),
-            "LC_ALL": "C",
-            "TZ": "UTC",
-        }
+        conf = str(self.home / "etc" / "slurm.conf")
+        env = {"PATH": SEARCH_PATH, "SLURM_CONF": conf, "LC_ALL": "C", "TZ": "UTC"}
         self._daemons.start(name, list(argv), env)
+
+    def _until(
+        self,
+        what: str,
+        is_so: Callable[[], bool],
+        patience_s: float = START_SECONDS,
+        needs: Iterable[str] = (),
+    ) -> None:
+        self._daemons.until(what, is_so, patience_s, needs)
+
+    def _until_answers(self, name: str, address: Path | tuple[str, int]) -> None:
+        self._until(name, lambda: answers(address), needs=[name])
 
     @property
     def _cgroups(self) -> tuple[str, ...]:
         """Names that Slurm gives to the cgroups of our nodes; without limits, none."""
         names = self.settings.node_names if self.settings.memory_limits else ()
         return tuple(f"slurm_{name}" for name in names)
-
-    def _controller_is_up(self) -> bool:
-        ping = self.run("scontrol", "ping", check=False)
-        return ping.stdout.strip().endswith("UP")
 
     def _node_states(self) -> dict[str, str]:
         shown = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %t", check=False)
@@ -407,32 +350,18 @@ class Cluster:
         if states := set(queue.stdout.split()):
             self._cancel_all(states)
             return False
-        self._resume_nodes()
-        return self._all_idle()
-
-    def _cancel_all(self, states: set[str]) -> None:
-        mine = ("scancel", "--quiet", "-u", user_name())
-        if "RUNNING" in states:
-            self.run(*mine, "--signal=KILL", "--full", "--state=RUNNING", check=False)
-        self.run(*mine, check=False)
-        if "COMPLETING" in states:
-            self._kill_jobs()
-
-    def _kill_jobs(self) -> None:
-        """Kills what runs in steps, which would else be waited for as by `KillWait`."""
-        for name in self.settings.node_names:
-            for pid in descendants_of(*steps_of(self.home / "spool" / name)):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, SIGKILL)
-
-    def _resume_nodes(self) -> None:
         for name, state in self._node_states().items():
             if state.startswith(("down", "drain", "drng")):
                 update = ("scontrol", "update", f"nodename={name}", "state=resume")
                 self.run(*update, check=False)
+        return self._all_idle()
 
-
-def _write_secret(path: Path, content: bytes) -> None:
-    """Writes a file that its owner alone may read, as the daemons demand."""
-    path.touch(0o600)
-    path.write_bytes(content)
+    def _cancel_all(self, states: set[str]) -> None:
+        mine = ("scancel", "--quiet", "-u", USER)
+        if "RUNNING" in states:
+            self.run(*mine, "--signal=KILL", "--full", "--state=RUNNING", check=False)
+        self.run(*mine, check=False)
+        if "COMPLETING" in states:
+            # What runs in steps would else be waited for as by `KillWait`.
+            for name in self.settings.node_names:
+                kill_all(descendants_of(*steps_of(self.home / "spool" / name)))

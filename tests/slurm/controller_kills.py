@@ -21,11 +21,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+from tests.e2e.campaign import Jobs, result_of
+from tests.slurm.campaign import SlurmCampaign
 from tests.slurm.cluster import Cluster
 from tests.slurm.settings import Settings
 
@@ -63,16 +66,22 @@ class Round:
         return (
             f"{self.jobs} jobs in {self.seconds:.0f} s, controller killed at {kills} s"
             f", {self.held} held launches seen, {self.further} further runs by Slurm"
-            f", {self.again} further attempts; "
-            f"problems:{problems or ' none'}"
+            f", {self.again} further attempts; problems:{problems or ' none'}"
         )
 
 
-def play(cluster: Cluster, root: Path, rng: random.Random) -> Round:
+def play(campaign: SlurmCampaign, rng: random.Random) -> Round:
     """Run the experiment once, and judge it."""
-    found, began = Round(), time.monotonic()
-    run = _start(cluster, root)
-    killer = threading.Thread(target=_kill, args=(cluster, run, rng, found, began))
+    found, began, root = Round(), time.monotonic(), campaign.root
+    places = (
+        f"project.base_output_dir={root}/out",
+        f"slurm.log_dir={root}/logs",
+        f"slurm.script_dir={root}/scripts",
+    )
+    words = ("--config-ref", "exp", "--approve", "all", "--json")
+    run = campaign.start(*words, *OVERRIDES, *places)
+    what = (campaign.cluster, run, rng, found, began)
+    killer = threading.Thread(target=_kill, args=what)
     killer.start()
     try:
         out, err = run.communicate(timeout=ROUND_SECONDS)
@@ -82,26 +91,15 @@ def play(cluster: Cluster, root: Path, rng: random.Random) -> Round:
         found.problems.append(f"no end within {ROUND_SECONDS:.0f} s")
     killer.join()
     found.seconds = time.monotonic() - began
-    _judge(found, root, run.returncode, out, err)
+    jobs = result_of(out) if out.strip() else {}
+    found.jobs = len(jobs)
+    if run.returncode != 0:
+        found.problems.append(f"exit status {run.returncode}: {err[-3000:]}")
+    for name, job in jobs.items():
+        if job["state"] != "COMPLETED":
+            found.problems.append(f"{name} is {job['state']}: {job['why']}")
+    found.problems += _ran_otherwise(found, root, jobs)
     return found
-
-
-def _start(cluster: Cluster, root: Path) -> subprocess.Popen[str]:
-    places = (
-        f"project.base_output_dir={root}/out",
-        f"slurm.log_dir={root}/logs",
-        f"slurm.script_dir={root}/scripts",
-    )
-    words = ("--config-ref", "exp", "--state-dir", f"{root}/state", "--approve", "all")
-    program = (sys.executable, "-m", "autoexp_tui.cli.run")
-    return subprocess.Popen(
-        [*program, *words, "--json", *OVERRIDES, *places],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        env=cluster.env,
-    )
 
 
 def _kill(
@@ -119,7 +117,7 @@ def _kill(
             if run.poll() is not None:
                 return
             time.sleep(0.05)
-        time.sleep(rng.uniform(0.0, 0.3 if number == 0 else 4.0))
+        time.sleep(rng.uniform(0.0, 4.0 if number else 0.3))
         found.kills.append(time.monotonic() - began)
         cluster.ctld_stop(hard=True)
         time.sleep(rng.uniform(0.5, 5.0))
@@ -128,76 +126,51 @@ def _kill(
 
 
 def _queue(cluster: Cluster) -> str:
-    shown = cluster.run(
-        "squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r", check=False
-    )
-    return shown.stdout
+    words = ("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r")
+    return cluster.run(*words, check=False).stdout
 
 
-def _judge(found: Round, root: Path, code: int, out: str, err: str) -> None:
-    lines = out.strip().splitlines()
-    jobs = json.loads(lines[-1])["jobs"] if lines else []
-    found.jobs = len(jobs)
-    if code != 0:
-        found.problems.append(f"exit status {code}: {err[-3000:]}")
-    for job in jobs:
-        if job["state"] != "COMPLETED":
-            found.problems.append(f"{job['name']} is {job['state']}: {job['why']}")
-    found.problems += _ran_otherwise(found, root, jobs)
-
-
-def _ran_otherwise(
-    found: Round, root: Path, jobs: Sequence[Mapping[str, object]]
-) -> Iterator[str]:
+def _ran_otherwise(found: Round, root: Path, jobs: Jobs) -> Iterator[str]:
     """Jobs that did not end well exactly once, or ran beside themselves."""
-    for job in jobs:
-        place = f"state/*/attempts/{job['name']}/*/begin.*.json"
-        begun = {path.parent for path in root.glob(place)}
-        attempts = sorted(begun, key=lambda path: int(path.name))
+    for name in jobs:
+        begun = root.glob(f"state/*/attempts/{name}/*/begin.*.json")
+        attempts = sorted({path.parent for path in begun}, key=lambda at: int(at.name))
         runs = [run for attempt in attempts for run in _runs(attempt)]
         found.again += len(attempts) - 1
         found.further += len(runs) - len(attempts)
-        well = [run for run in runs if run.exit_code == 0]
-        if len(well) != 1 or well[0] is not runs[-1]:
-            yield f"{job['name']} ended well {len(well)} times, in {len(runs)} runs"
+        well = [run for run in runs if run.get("exit_code") == 0]
+        if well != runs[-1:]:
+            yield f"{name} ended well {len(well)} times, in {len(runs)} runs"
         for run, after in pairwise(runs):
-            if run.ended_at is not None and run.ended_at > after.began_at:
-                yield f"{job['name']} ran twice at a time"
+            if run.get("ended_at", 0.0) > after["began_at"]:
+                yield f"{name} ran twice at a time"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """A run, by the records of its wrapper; None: it left no record of its end."""
-
-    began_at: float
-    ended_at: float | None
-    exit_code: int | None
-
-
-def _runs(attempt: Path) -> list[_Run]:
-    found = []
+def _runs(attempt: Path) -> Iterator[dict[str, Any]]:
+    """What the wrapper recorded of each; without an exit code, it left no end."""
     for number in range(len(list(attempt.glob("begin.*.json")))):
-        began = json.loads((attempt / f"begin.{number}.json").read_text())
-        end = attempt / f"exit.{number}.json"
-        ended = json.loads(end.read_text()) if end.exists() else {}
-        times = began["began_at"], ended.get("ended_at")
-        found.append(_Run(*times, ended.get("exit_code")))
-    return found
+        files = (attempt / f"{kind}.{number}.json" for kind in ("begin", "exit"))
+        yield {
+            name: value
+            for file in files
+            if file.exists()
+            for name, value in json.loads(file.read_text()).items()
+        }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Play rounds, and say what came of each."""
     parser = argparse.ArgumentParser(prog="controller_kills", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     failed = 0
     with Cluster(Settings(min_job_age_s=15, gpus=0, cpus=2)) as cluster:
         for number in range(args.rounds):
             rng = random.Random(args.seed + number)
             with tempfile.TemporaryDirectory(prefix="kills-") as root:
                 os.chmod(root, 0o755)
-                found = play(cluster, Path(root), rng)
+                found = play(SlurmCampaign(Path(root), cluster), rng)
             failed += bool(found.problems)
             print(f"round {number + 1}: {found}", flush=True)
             cluster.clear()

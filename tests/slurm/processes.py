@@ -1,8 +1,7 @@
 """Who runs, and which processes belong to a cluster: read from /proc.
 
 A process is known by its pid and its start time, so that a number given out again
-is never taken for the process that had it before. Nothing here knows Slurm but
-`steps_of`, which tells the steps of one spool directory from everybody else's.
+is never taken for the process that had it before.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Process:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def end(self, number: int = signal.SIGTERM, *, patience_s: float = 10.0) -> None:
+    def end(self, number: int, *, patience_s: float = 10.0) -> None:
         """Signals it and waits; kills it when `patience_s` are over."""
         self.send(number)
         if not self.ends_within(patience_s):
@@ -54,17 +55,14 @@ class Process:
 def process_of(pid: int) -> Process | None:
     """The process that has this pid now; None for no process and for a dead one."""
     fields = _stat(pid)
-    if fields is None or fields[0] in "ZX":
-        return None
-    return Process(pid, int(fields[19]))
+    return Process(pid, int(fields[19])) if fields else None
 
 
 def descendants_of(*roots: int) -> list[int]:
     """Pids below `roots`, parents before children; dead, unreaped ones left out."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     for pid in _pids():
-        fields = _stat(pid)
-        if fields is not None and fields[0] not in "ZX":
+        if fields := _stat(pid):
             children[int(fields[1])].append(pid)
     found: list[int] = []
     waiting = list(roots)
@@ -80,18 +78,20 @@ def steps_of(spool: Path) -> list[int]:
 
     A step's command line does not name its node or its cluster; its socket does.
     """
-    inodes = _sockets_below(spool)
-    return [
-        pid
-        for pid in _pids()
-        if _name(pid).startswith("slurmstepd") and _sockets(pid) & inodes
-    ]
+    rows = (PROC / "net/unix").read_text(errors="replace").splitlines()[1:]
+    fields = (row.split(None, 7) for row in rows)
+    below = {f[6] for f in fields if len(f) == 8 and f[7].startswith(f"{spool}/")}
+    return [pid for pid in _pids() if _is_step(pid) and _sockets(pid) & below]
 
 
 def kill_steps(spool: Path) -> None:
     """Kills the steps of `spool` and all that they run, children last."""
     steps = steps_of(spool)
-    for pid in [*steps, *descendants_of(*steps)]:
+    kill_all([*steps, *descendants_of(*steps)])
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -106,39 +106,35 @@ def remove_cgroups(names: Iterable[str]) -> None:
 
 
 def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return (int(name) for name in os.listdir(PROC) if name.isdecimal())
 
 
-def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the state on; the name before it may hold any."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    return text[text.rindex(")") + 2 :].split()
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; none of a process that is dead.
+
+    The name before them may hold any character.
+    """
+    with suppress(OSError):
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+        fields = text[text.rindex(")") + 2 :].split()
+        return [] if fields[0] in "ZX" else fields
+    return []
 
 
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace")
-    except OSError:
-        return ""
+def _is_step(pid: int) -> bool:
+    with suppress(OSError):
+        name = (PROC / str(pid) / "comm").read_text(errors="replace")
+        return name.startswith("slurmstepd")
+    return False
 
 
 def _sockets(pid: int) -> set[str]:
     """Inode numbers of the sockets a process has open."""
     found = set()
     with suppress(OSError):
-        for entry in os.scandir(f"/proc/{pid}/fd"):
+        for entry in os.scandir(PROC / str(pid) / "fd"):
             with suppress(OSError):
                 target = os.readlink(entry.path)
                 if target.startswith("socket:["):
                     found.add(target[8:-1])
     return found
-
-
-def _sockets_below(folder: Path) -> set[str]:
-    """Inode numbers of the Unix sockets with a path below `folder`."""
-    rows = Path("/proc/net/unix").read_text(errors="replace").splitlines()[1:]
-    fields = (row.split(None, 7) for row in rows)
-    return {f[6] for f in fields if len(f) == 8 and f[7].startswith(f"{folder}/")}

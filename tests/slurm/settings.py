@@ -1,14 +1,73 @@
-"""A cluster's settings, and the configuration files they make.
-
-Text in, text out: nothing is started, looked up or written here.
-"""
+"""What a throw-away cluster is like, the files that make it, and whether it can be."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import socket
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
+SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are looked for: a user's PATH often lacks the daemons' folders."""
+USER = pwd.getpwuid(os.geteuid()).pw_name
+"""Account that all daemons and all jobs run under: that of this process."""
+_SLURM = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "munged")
+_ACCOUNTING = ("slurmdbd", "sacct", "mariadbd", "mariadb-install-db")
+_MEMORY_CGROUPS = Path("/sys/fs/cgroup/memory")
 
+
+# ----------------------------------------------------------------------- this machine
+def find_program(name: str) -> str | None:
+    return shutil.which(name, path=SEARCH_PATH)
+
+
+@cache
+def why_no_cluster(*, accounting: bool = False) -> str | None:
+    """What keeps a cluster from running here; None when one can."""
+    wanted = _SLURM + (_ACCOUNTING if accounting else ())
+    missing = [name for name in wanted if find_program(name) is None]
+    if missing:
+        return f"no Slurm here: {', '.join(missing)} not installed"
+    if _plugin_folder() is None:
+        return "no Slurm here: its plugins are not below /usr/lib"
+    if host_address() is None:
+        return f"the host name {socket.gethostname()} does not resolve"
+    return None
+
+
+@cache
+def why_no_memory_limits() -> str | None:
+    """What keeps memory limits from being enforced here; None when they can be."""
+    if os.geteuid() != 0:
+        return "memory limits need root"
+    if not (_MEMORY_CGROUPS / "memory.limit_in_bytes").exists():
+        return "memory limits need the memory controller of cgroup v1"
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix="slurm-probe-", dir=_MEMORY_CGROUPS))
+    except OSError as error:
+        return f"no cgroup can be made in {_MEMORY_CGROUPS}: {error.strerror}"
+    return None
+
+
+def _plugin_folder() -> Path | None:
+    """Debian's, one for each architecture."""
+    return next(iter(sorted(Path("/usr/lib").glob("*/slurm-wlm"))), None)
+
+
+@cache
+def host_address() -> str | None:
+    """Address the daemons bind to: the one the host's own name stands for."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return None
+
+
+# ------------------------------------------------------------------------- the cluster
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a cluster is like."""
@@ -19,7 +78,6 @@ class Settings:
     also those of cgroups, which all clusters of a machine share."""
     cpus: int = 4
     """Processors of a node. They are virtual: not bound to any of the machine."""
-    memory_mb: int = 4000
     gpus: int = 2
     """Fake devices of a node; jobs that ask for them get CUDA_VISIBLE_DEVICES."""
     accounting: bool = True
@@ -30,12 +88,6 @@ class Settings:
     """Seconds the controller remembers an ended job."""
     kill_wait_s: int = 10
     """Seconds from SIGTERM to SIGKILL, for a job that does not end."""
-    slurmd_timeout_s: int = 10
-    """Seconds without an answer after which a node counts as down."""
-    message_timeout_s: int = 5
-    """Seconds that daemons and commands wait for an answer, and try to connect;
-    a lost node is noticed after three times as long, whatever `slurmd_timeout_s`."""
-    max_array_size: int = 10001
     failing_prolog: bool = False
     """Whether launches can be made to fail: `Cluster.failing_prolog`."""
 
@@ -43,65 +95,86 @@ class Settings:
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"{self.node_prefix}{i + 1}" for i in range(self.nodes))
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a cluster lives: its directory, its address and its ports."""
-
-    home: Path
-    host: str
-    address: str
-    user: str
-    """Account that all daemons and all jobs run under."""
-    plugins: Path
-    first_port: int
-
     @property
-    def controller_port(self) -> int:
-        return self.first_port
-
-    @property
-    def accounting_port(self) -> int:
-        return self.first_port + 1
-
-    @property
-    def database_port(self) -> int:
-        return self.first_port + 2
-
-    @property
-    def node_port(self) -> int:
-        """Port of the first node; the others follow."""
-        return self.first_port + 3
-
-    @property
-    def prolog(self) -> Path:
-        """Run by a node before a job; if it fails, Slurm could not launch the job."""
-        return self.home / "etc" / "prolog"
-
-    @property
-    def munge_socket(self) -> Path:
-        return self.home / "munge" / "socket"
+    def ports(self) -> int:
+        """How many it needs: controller, accounting, database, and each node's."""
+        return 3 + self.nodes
 
 
-def ports_needed(settings: Settings) -> int:
-    return settings.nodes + 3
+def write_files(settings: Settings, home: Path, port: int) -> None:
+    """Writes all files of a cluster in `home` whose first port is `port`."""
+    for i in range(settings.gpus):
+        # Devices must be devices; which ones does not matter, nobody opens them.
+        (home / "dev" / f"gpu{i}").symlink_to(os.devnull)
+    gpus = (f"Name=gpu Type=fake File={home}/dev/gpu{i}" for i in range(settings.gpus))
+    files = {
+        "munge.key": os.urandom(64).hex(),
+        "slurm.conf": _slurm_conf(settings, home, port),
+        "gres.conf": "\n".join(gpus),
+        "cgroup.conf": _CGROUPS + (_LIMITS if settings.memory_limits else ""),
+        "slurmdbd.conf": _slurmdbd_conf(home, port),
+        "database.cnf": _database_conf(home, port),
+        "database.sql": _DATABASE_SQL,
+        # It fails while `fail-launches` lies beside it: then no job can be launched.
+        "prolog": f"#!/bin/sh\ntest ! -e {home}/etc/fail-launches\n",
+    }
+    for name, content in files.items():
+        path = home / "etc" / name
+        # The daemons demand that secrets are read by their owner alone.
+        path.touch(0o755 if name == "prolog" else 0o600)
+        path.write_text(content)
 
 
-def slurm_conf(settings: Settings, place: Place) -> str:
-    """Text of slurm.conf."""
-    home = place.home
+def _host() -> str:
+    """Name by which Slurm's daemons know the machine they run on."""
+    return socket.gethostname().split(".")[0]
+
+
+_CGROUPS = """\
+CgroupPlugin=cgroup/v1
+CgroupMountpoint=/sys/fs/cgroup
+CgroupAutomount=no
+"""
+_LIMITS = "ConstrainRAMSpace=yes\nConstrainCores=no\n"
+_SCHEDULING = (
+    "sched_interval=1,batch_sched_delay=0,bf_interval=1,bf_continue,"
+    "default_queue_depth=2000,bf_max_job_test=2000,preempt_youngest_first,"
+    "max_array_tasks=10000"
+)
+
+
+def _slurm_conf(settings: Settings, home: Path, port: int) -> str:
+    """The shortest life of a credential is also the shortest wait of a requeued job.
+
+    A lost node is noticed after three times MessageTimeout, whatever SlurmdTimeout.
+    Nodes are what is written, whatever the machine has.
+    """
+    address, host, limits = host_address(), _host(), settings.memory_limits
+    gres = f" Gres=gpu:fake:{settings.gpus}" if settings.gpus else ""
+    nodes = "\n".join(
+        f"NodeName={name} NodeHostname={host} NodeAddr={address} Port={port + 3 + i}"
+        f" CPUs={settings.cpus} RealMemory=4000 TmpDisk=1000{gres} State=UNKNOWN"
+        for i, name in enumerate(settings.node_names)
+    )
+    accounting = f"""\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost={address}
+AccountingStoragePort={port + 1}
+AccountingStoragePass={home}/munge/socket
+AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment"""
+    partition = "Nodes=ALL MaxTime=INFINITE DefaultTime=60 DefMemPerCPU=100"
     return f"""\
 ClusterName=throwaway
-SlurmctldHost={place.host}({place.address})
-SlurmctldPort={place.controller_port}
-SlurmUser={place.user}
-SlurmdUser={place.user}
+SlurmctldHost={host}({address})
+SlurmctldPort={port}
+SlurmUser={USER}
+SlurmdUser={USER}
 AuthType=auth/munge
-# The shortest life of a credential is also the shortest wait of a requeued job.
-AuthInfo=socket={place.munge_socket},cred_expire=5
+AuthInfo=socket={home}/munge/socket,cred_expire=5
 CredType=cred/munge
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
-PluginDir={place.plugins}
+PluginDir={_plugin_folder()}
 PlugStackConfig=/dev/null
 MailProg=/bin/true
 MpiDefault=none
@@ -113,87 +186,73 @@ SlurmdPidFile={home}/pid/%n
 SlurmctldLogFile={home}/log/slurmctld.log
 SlurmdLogFile={home}/log/%n.log
 SlurmctldTimeout=30
-SlurmdTimeout={settings.slurmd_timeout_s}
-MessageTimeout={settings.message_timeout_s}
+SlurmdTimeout=10
+MessageTimeout=5
 TCPTimeout=2
 BatchStartTimeout=10
 UnkillableStepTimeout=20
 KillWait={settings.kill_wait_s}
 MinJobAge={settings.min_job_age_s}
-MaxArraySize={settings.max_array_size}
+MaxArraySize=10001
 MaxJobCount=50000
-{f"Prolog={place.prolog}" if settings.failing_prolog else ""}
+{f"Prolog={home}/etc/prolog" if settings.failing_prolog else ""}
 InactiveLimit=0
 ReturnToService=2
 JobRequeue=1
-{_tracking(settings)}
-{_accounting(settings, place)}
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/{"cgroup" if limits else "none"}
+JobAcctGatherType=jobacct_gather/{"cgroup" if limits else "linux"}
+JobAcctGatherFrequency=task=1
+{accounting if settings.accounting else "AccountingStorageType=accounting_storage/none"}
 SchedulerType=sched/backfill
-SchedulerParameters={",".join(_SCHEDULING)}
+SchedulerParameters={_SCHEDULING}
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 PriorityType=priority/basic
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-# Nodes are what is written below, whatever the machine has.
 SlurmdParameters=config_overrides
-{_nodes(settings, place)}
-{_partition("main", tier=1, preempt="REQUEUE", more=" Default=YES")}
-{_partition("kill", tier=1, preempt="CANCEL")}
-{_partition("urgent", tier=10, preempt="OFF")}
+{"GresTypes=gpu" if settings.gpus else ""}
+{nodes}
+PartitionName=main {partition} PriorityTier=1 PreemptMode=REQUEUE Default=YES
+PartitionName=kill {partition} PriorityTier=1 PreemptMode=CANCEL
+PartitionName=urgent {partition} PriorityTier=10 PreemptMode=OFF
 """
 
 
-def gres_conf(settings: Settings, place: Place) -> str:
-    """Text of gres.conf: links to some device stand for real ones."""
-    files = (f"{place.home}/dev/gpu{i}" for i in range(settings.gpus))
-    return "".join(f"Name=gpu Type=fake File={file}\n" for file in files)
-
-
-def cgroup_conf(settings: Settings) -> str:
-    """Text of cgroup.conf."""
-    limits = "ConstrainRAMSpace=yes\nConstrainCores=no\n"
-    return (
-        "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n"
-        "CgroupAutomount=no\n" + (limits if settings.memory_limits else "")
-    )
-
-
-def slurmdbd_conf(place: Place) -> str:
-    """Text of slurmdbd.conf."""
+def _slurmdbd_conf(home: Path, port: int) -> str:
     return f"""\
 AuthType=auth/munge
-AuthInfo=socket={place.munge_socket}
+AuthInfo=socket={home}/munge/socket
 CommunicationParameters=NoInAddrAny
-DbdHost={place.host}
-DbdAddr={place.address}
-DbdPort={place.accounting_port}
-SlurmUser={place.user}
-PluginDir={place.plugins}
-PidFile={place.home}/pid/slurmdbd
-LogFile={place.home}/log/slurmdbd.log
+DbdHost={_host()}
+DbdAddr={host_address()}
+DbdPort={port + 1}
+SlurmUser={USER}
+PluginDir={_plugin_folder()}
+PidFile={home}/pid/slurmdbd
+LogFile={home}/log/slurmdbd.log
 CommitDelay=1
 StorageType=accounting_storage/mysql
 StorageHost=127.0.0.1
-StoragePort={place.database_port}
+StoragePort={port + 2}
 StorageUser=slurm
 StoragePass=slurm
 StorageLoc=slurm_acct_db
 """
 
 
-def database_conf(place: Place) -> str:
-    """Text of the database server's options: small, and nothing made durable."""
-    home = place.home
+def _database_conf(home: Path, port: int) -> str:
+    """Options of the database server: small, and nothing made durable."""
     return f"""\
 [mariadbd]
-user={place.user}
+user={USER}
 datadir={home}/db
 socket={home}/db.sock
 pid-file={home}/pid/mariadbd
 log-error={home}/log/mariadbd.log
 init-file={home}/etc/database.sql
-port={place.database_port}
+port={port + 2}
 bind-address=127.0.0.1
 skip-name-resolve
 skip-log-bin
@@ -208,68 +267,9 @@ innodb_use_native_aio=0
 """
 
 
-DATABASE_SQL = """\
+# Run by the database server before it lets anybody in; one statement a line.
+_DATABASE_SQL = """\
 CREATE DATABASE IF NOT EXISTS slurm_acct_db;
 CREATE USER IF NOT EXISTS slurm@'127.0.0.1' IDENTIFIED BY 'slurm';
 GRANT ALL ON slurm_acct_db.* TO slurm@'127.0.0.1';
 """
-"""What the database server runs before it lets anybody in; one statement a line."""
-
-
-def prolog_script(place: Place) -> str:
-    """Text of a prolog that fails while `fail-launches` lies beside it."""
-    return f"#!/bin/sh\ntest ! -e {place.home}/etc/fail-launches\n"
-
-
-_SCHEDULING = (
-    "sched_interval=1",
-    "batch_sched_delay=0",
-    "bf_interval=1",
-    "bf_continue",
-    "default_queue_depth=2000",
-    "bf_max_job_test=2000",
-    "preempt_youngest_first",
-    "max_array_tasks=10000",
-)
-
-
-def _tracking(settings: Settings) -> str:
-    if settings.memory_limits:
-        task, gather = "task/cgroup", "jobacct_gather/cgroup"
-    else:
-        task, gather = "task/none", "jobacct_gather/linux"
-    return (
-        f"ProctrackType=proctrack/linuxproc\nTaskPlugin={task}\n"
-        f"JobAcctGatherType={gather}\nJobAcctGatherFrequency=task=1"
-    )
-
-
-def _accounting(settings: Settings, place: Place) -> str:
-    if not settings.accounting:
-        return "AccountingStorageType=accounting_storage/none"
-    return f"""\
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost={place.address}
-AccountingStoragePort={place.accounting_port}
-AccountingStoragePass={place.munge_socket}
-AccountingStorageTRES=gres/gpu
-AccountingStoreFlags=job_comment"""
-
-
-def _nodes(settings: Settings, place: Place) -> str:
-    lines = ["GresTypes=gpu"] if settings.gpus else []
-    gres = f" Gres=gpu:fake:{settings.gpus}" if settings.gpus else ""
-    lines += [
-        f"NodeName={name} NodeHostname={place.host} NodeAddr={place.address}"
-        f" Port={place.node_port + i} CPUs={settings.cpus}"
-        f" RealMemory={settings.memory_mb} TmpDisk=1000{gres} State=UNKNOWN"
-        for i, name in enumerate(settings.node_names)
-    ]
-    return "\n".join(lines)
-
-
-def _partition(name: str, *, tier: int, preempt: str, more: str = "") -> str:
-    return (
-        f"PartitionName={name} Nodes=ALL MaxTime=INFINITE DefaultTime=60"
-        f" DefMemPerCPU=100 PriorityTier={tier} PreemptMode={preempt}{more}"
-    )

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.slurm.campaign import SlurmCampaign, Work, ended_after, until
+from tests.e2e.campaign import wait_until
+from tests.slurm.campaign import SlurmCampaign, Work
 from tests.slurm.cluster import Cluster
 
 pytestmark = pytest.mark.slurm
-
-
-def approving(campaign: SlurmCampaign) -> str:
-    """The command, for a job that finds out the session's id by itself."""
-    session = f"$(basename $(dirname $(ls -d {campaign.state_dir}/*/lease)))"
-    command = f"{sys.executable} -m autoexp_tui.cli.sessions approve"
-    return f"{command} {session} --state-dir {campaign.state_dir}"
 
 
 def test_no_slurm_job_approves_and_a_person_in_salloc_does(
@@ -27,44 +20,32 @@ def test_no_slurm_job_approves_and_a_person_in_salloc_does(
 ) -> None:
     """By the batch step, without its environment, and in a step on its own."""
     campaign = SlurmCampaign(tmp_path, cluster)
-    approve = approving(campaign)
-    wait = "until ls -d $ASKED 2>/dev/null; do sleep 0.2; done; "
-    works = {
+    # A job finds out the session's id by itself.
+    session = f"$(basename $(dirname $(ls -d {campaign.state_dir}/*/lease)))"
+    command = f"{sys.executable} -m autoexp_tui.cli.sessions approve"
+    approve = f"{command} {session} --state-dir {campaign.state_dir}"
+    bare, asked = "env -i PATH=$PATH", tmp_path / "asked"
+    slurm = "SLURM_CONF=$SLURM_CONF SLURM_JOB_ID=$SLURM_JOB_ID"
+    ways = {
         "plainly": approve,
-        "bare": f"env -i PATH=$PATH setsid -w {approve}",
-        "step": f"env -i PATH=$PATH SLURM_CONF=$SLURM_CONF "
-        f"SLURM_JOB_ID=$SLURM_JOB_ID srun -n1 {approve}",
+        "bare": f"{bare} setsid -w {approve}",
+        "step": f"{bare} {slurm} srun -n1 {approve}",
     }
-    asked = tmp_path / "asked"
-    campaign.write(
-        [
-            Work("spend", asks="Spend 1000 GPU hours?"),
-            *(
-                Work(
-                    name,
-                    f"ASKED={asked}; {wait} {{ {text}; }} > {tmp_path / name} 2>&1",
-                )
-                for name, text in works.items()
-            ),
-        ]
+    wait = f"until ls -d {asked} 2>/dev/null; do sleep 0.2; done; "
+    works = (
+        Work(name, f"{wait} {{ {text}; }} > {tmp_path / name} 2>&1")
+        for name, text in ways.items()
     )
-    with ended_after(campaign.run()) as run:
-        until(lambda: campaign.session() and campaign.events("ApprovalAsked"), "asked")
+    campaign.write(Work("spend", asks="Spend 1000 GPU hours?"), *works)
+    with campaign.running() as run:
+        wait_until(lambda: campaign.events("ApprovalAsked"), "asked")
         asked.touch()
-        for name in works:
-            until(partial(campaign.records, name, "exit"), f"{name} ended")
-            said = (tmp_path / name).read_text()
-            assert "only a person may answer" in said, name
+        for name in ways:
+            wait_until(partial(campaign.records, name, "exit"), f"the end of {name}")
+            assert "only a person may answer" in (tmp_path / name).read_text(), name
         assert campaign.events("ApprovalAnswered") == 0
-        person = subprocess.run(
-            ["salloc", "-n1", "bash", "-c", f"srun -n1 hostname && {approve}"],
-            env=cluster.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert person.returncode == 0, person.stderr
-        run.wait(90)
+        person = f"srun -n1 hostname && {approve}"
+        cluster.run("salloc", "-n1", "bash", "-c", person, timeout_s=120)
+        run.finish(90)
     assert campaign.events("ApprovalAnswered") == 1
     assert campaign.begun()["spend"] == 1

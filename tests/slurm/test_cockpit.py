@@ -11,9 +11,8 @@ import pytest
 
 from autoexp_tui.model.specs import Scalar
 from tests.e2e.terminal import Terminal
-from tests.slurm.campaign import SlurmCampaign, Work
-from tests.slurm.cluster import Cluster
-from tests.slurm.shims import hangs
+from tests.slurm.campaign import SLEEPS, SlurmCampaign, Work
+from tests.slurm.cluster import HANGS, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.pty]
 
@@ -32,60 +31,41 @@ KEY_SECONDS = 1.0
 def campaign(cluster: Cluster, tmp_path: Path) -> SlurmCampaign:
     """Two jobs, of which the second waits for the first one's nodes."""
     made = SlurmCampaign(tmp_path, cluster, {"ask_seconds": 3.0})
-    works = [Work(name, "exec sleep 300", ALL_NODES, stage="s") for name in "ab"]
-    made.write(works)
+    made.write(*(Work(name, SLEEPS, ALL_NODES, stage="s") for name in "ab"))
     return made
 
 
 @pytest.fixture
 def seat(campaign: SlurmCampaign) -> Iterator[Terminal]:
     """The cockpit, all jobs submitted, the first one running."""
-    command = [
-        *(sys.executable, "-m", "autoexp_tui.cli.tui"),
-        *("--manifest", str(campaign.manifest)),
-        *("--state-dir", str(campaign.state_dir)),
-    ]
-    size = {"COLUMNS": "120", "LINES": "40"}
-    terminal = Terminal(
-        command, cwd=str(campaign.root), env=campaign.cluster.env | size
-    )
+    command = [sys.executable, "-m", "autoexp_tui.cli.tui", "--manifest"]
+    command += [str(campaign.manifest), "--state-dir", str(campaign.state_dir)]
+    env = {**campaign.env, "COLUMNS": "120", "LINES": "40"}
+    terminal = Terminal(command, cwd=str(campaign.root), env=env)
     try:
         terminal.wait_for("2 planned")
         terminal.send("S")
         terminal.wait_for("all 2 jobs")
+        assert "On slurm, partition main" in terminal.text()
+        terminal.confirm()
+        terminal.wait_for("1 running")
         yield terminal
     finally:
         terminal.close()
 
 
-def submit(seat: Terminal) -> None:
-    time.sleep(0.4)  # a dialog is deaf at first
-    seat.send("y")
-    seat.wait_for("1 running")
-
-
 def go_to(seat: Terminal, state: str) -> None:
     """Put the cursor on the job in that state: either may have got the nodes."""
-    if f"> {state}" not in seat.text().replace(">  ", "> "):
-        seat.send("j")
-    seat.until(lambda: f"> {state}" in seat.text().replace(">  ", "> "), 5, state)
+    shown = seat.text()
+    if f">  {state}" not in shown:
+        seat.send("k" if shown.index(f"  {state}") < shown.index(">  ") else "j")
+    seat.wait_for(f">  {state}")
 
 
-def test_submitting_names_the_partition_and_the_time_limit(seat: Terminal) -> None:
-    assert "On slurm, partition main" in seat.text()
-
-
-def test_a_queued_job_shows_slurm_s_reason_and_when_it_should_start(
-    seat: Terminal,
-) -> None:
-    submit(seat)
+def test_queued_and_running_jobs_show_what_slurm_knows_of_them(seat: Terminal) -> None:
     go_to(seat, "⧗ queued")
     seat.wait_for("no free room in partition main")
     seat.wait_for("Slurm expects ")
-
-
-def test_a_running_job_shows_its_id_node_and_partition(seat: Terminal) -> None:
-    submit(seat)
     go_to(seat, "▸ running")
     seat.wait_for("(node n")
     assert "partition main" in seat.text()
@@ -94,13 +74,11 @@ def test_a_running_job_shows_its_id_node_and_partition(seat: Terminal) -> None:
 def test_a_kill_is_sent_to_slurm_and_shown_as_it_was_sent(
     seat: Terminal, campaign: SlurmCampaign
 ) -> None:
-    submit(seat)
     other = "b" if campaign.begun()["a"] else "a"
     go_to(seat, "▸ running")
     seat.send("K")
     seat.wait_for("Kill 1 running job?")
-    time.sleep(0.4)
-    seat.send("y")
+    seat.confirm()
     seat.wait_for("1 cancelled", 40)
     seat.send("8")
     seat.send("]]")  # cancels alone
@@ -111,11 +89,9 @@ def test_a_kill_is_sent_to_slurm_and_shown_as_it_was_sent(
 def test_while_the_controller_hangs_it_says_so_and_keys_go_on(
     seat: Terminal, campaign: SlurmCampaign
 ) -> None:
-    submit(seat)
-    with campaign.cluster.shim("squeue", hangs(60)):
+    with campaign.cluster.shim("squeue", HANGS):
         seat.wait_for("squeue did not answer within 3 s")
-        worst = max(paint_seconds(seat, key) for key in "jkjkjk")
-    assert worst < KEY_SECONDS
+        assert max(paint_seconds(seat, key) for key in "jkjkjk") < KEY_SECONDS
     assert "1 running" in seat.text()
     seat.until(lambda: "did not answer" not in seat.text(), 40, "an answer")
 
@@ -131,11 +107,10 @@ def paint_seconds(seat: Terminal, key: str) -> float:
 def test_leaving_and_coming_back_finds_the_jobs_in_the_queue(
     seat: Terminal, campaign: SlurmCampaign
 ) -> None:
-    submit(seat)
     seat.send("q")
-    time.sleep(1.0)
-    seat.send("y")
+    seat.wait_for("y leave")
+    seat.confirm()
     assert seat.wait_exit() == 0
-    states = sorted(str(job["state"]) for job in campaign.shown().values())
+    states = sorted(job["state"] for job in campaign.shown().values())
     campaign.told("stop", campaign.session(), "--jobs", "--yes")
     assert states == ["QUEUED", "RUNNING"]

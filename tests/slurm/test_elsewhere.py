@@ -13,48 +13,22 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.specs import Scalar
-from tests.slurm.campaign import SlurmCampaign, Work, ended_after, jobs_of, until
-from tests.slurm.cluster import Cluster
-from tests.slurm.settings import Settings
-from tests.slurm.shims import fails, hangs
+from tests.e2e.campaign import wait_until
+from tests.slurm.campaign import SLEEPS, SlurmCampaign, Work, end_of
+from tests.slurm.cluster import HANGS, Cluster, fails
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_elsewhere")]
-
-SLEEPS = "exec sleep 300"
-
-
-@pytest.fixture(scope="module")
-def forgetful() -> Iterator[Cluster]:
-    settings = Settings(min_job_age_s=5, gpus=0, failing_prolog=True)
-    with Cluster(settings) as running:
-        yield running
+WELL = {"state": "COMPLETED", "attempts": 1}
 
 
 @pytest.fixture
 def campaign(forgetful: Cluster, tmp_path: Path) -> Iterator[SlurmCampaign]:
     yield SlurmCampaign(tmp_path, forgetful, {"array_size": 10})
-    forgetful.run("scontrol", "update", "partitionname=main", "state=UP")
-    forgetful.clear()
+    set_partition(forgetful, "UP")
 
 
-def tasks(cluster: Cluster) -> dict[str, str]:
-    """State of each task of an array, by id."""
-    shown = cluster.run("squeue", "-h", "-r", "-t", "all", "-o", "%i|%T").stdout
-    rows = (line.split("|") for line in shown.splitlines())
-    return {id_: state for id_, state in rows if "_" in id_}
-
-
-def state(campaign: SlurmCampaign, job: str) -> str:
-    """How the job is shown; before there is a session, None."""
-    return str(told(campaign, job).get("state"))
-
-
-def told(campaign: SlurmCampaign, job: str) -> dict[str, object]:
-    return campaign.shown().get(job, {}) if campaign.session() else {}
-
-
-def wait_for(campaign: SlurmCampaign, job: str, wanted: str, seconds: float) -> None:
-    until(lambda: state(campaign, job) == wanted, f"{job} {wanted}", seconds)
+def set_partition(cluster: Cluster, state: str) -> None:
+    cluster.run("scontrol", "update", "partitionname=main", f"state={state}")
 
 
 # --------------------------------------------------------------------- whose, and who
@@ -64,23 +38,16 @@ def test_waiting_tasks_that_others_cancel_stay_cancelled(
     cluster = campaign.cluster
     in_the_way = cluster.submit("sleep 600", "--exclusive", "--nodes=4")
     cluster.wait_for_state(in_the_way, "RUNNING")
-    campaign.write([Work(f"job{n}", "exit 0", stage="train") for n in range(4)])
-    with ended_after(campaign.run()) as run:
-        until(lambda: len(tasks(cluster)) == 4, "an array")
-        array = next(iter(tasks(cluster))).partition("_")[0]
+    campaign.write(*(Work(f"job{n}", stage="train") for n in range(4)))
+    tasks = ("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i")
+    with campaign.running() as run:
+        wait_until(lambda: cluster.run(*tasks).stdout.count("_") == 4, "an array")
+        array = cluster.run(*tasks).stdout.partition("_")[0]
         cluster.run("scancel", f"{array}_[1-2]")
-        began = time.monotonic()
-        wait_for(campaign, "job1", "CANCELLED", 60.0)
-        print(f"known after {time.monotonic() - began:.0f} s")
+        campaign.wait_for("job1", "CANCELLED")
         cluster.run("scancel", in_the_way)
-        out, err = run.communicate(timeout=120)
-    jobs = jobs_of(out)
-    assert {name: job["state"] for name, job in jobs.items()} == {
-        "job0": "COMPLETED",
-        "job1": "CANCELLED",
-        "job2": "CANCELLED",
-        "job3": "COMPLETED",
-    }, err
+        states = [job["state"] for _, job in sorted(run.finish().items())]
+    assert states == ["COMPLETED", "CANCELLED", "CANCELLED", "COMPLETED"]
     assert campaign.begun() == {"job0": 1, "job3": 1}
 
 
@@ -89,71 +56,56 @@ def test_who_cancelled_is_told_and_logname_is_nobody(
 ) -> None:
     monkeypatch.setenv("LOGNAME", "nobody")
     monkeypatch.setenv("USER", "nobody")
-    campaign.write([Work("stopped", SLEEPS)])
-    with ended_after(campaign.run()) as run:
+    campaign.write(Work("stopped", SLEEPS))
+    with campaign.running() as run:
         campaign.wait_for_line("stopped")
-        campaign.cluster.run("scancel", campaign.id_in("stopped", "RUNNING"))
-        out, _ = run.communicate(timeout=120)
-    [job] = jobs_of(out).values()
-    assert (job["state"], job["cause"]) == ("CANCELLED", "user")
-    assert f"(uid {os.getuid()})" in str(job["why"])
+        campaign.cancel("stopped")
+        job = run.finish()["stopped"]
+    assert end_of(job) == ("CANCELLED", "user")
+    assert f"(uid {os.getuid()})" in job["why"]
 
 
 # --------------------------------------------------------------- suspended, held, over
 def test_a_suspended_job_is_told_as_that_and_completes(
     campaign: SlurmCampaign,
 ) -> None:
-    campaign.write([Work("stops", "sleep 12; exit 0")])
-    with ended_after(campaign.run()) as run:
+    campaign.write(Work("stops", "sleep 12; exit 0"))
+    with campaign.running() as run:
         campaign.wait_for_line("stops")
         id_ = campaign.id_in("stops", "RUNNING")
         campaign.cluster.run("scontrol", "suspend", id_)
-        wait_for(campaign, "stops", "SUSPENDED", 30.0)
+        campaign.wait_for("stops", "SUSPENDED", seconds=30.0)
         time.sleep(5.0)
-        assert state(campaign, "stops") == "SUSPENDED"
+        assert campaign.state_of("stops") == "SUSPENDED"
         campaign.cluster.run("scontrol", "resume", id_)
-        out, _ = run.communicate(timeout=120)
-    [job] = jobs_of(out).values()
-    assert (job["state"], job["attempts"]) == ("COMPLETED", 1)
+        assert run.finish()["stops"].items() >= WELL.items()
 
 
 def test_a_job_that_could_not_be_launched_is_released(campaign: SlurmCampaign) -> None:
     cluster = campaign.cluster
-    campaign.write([Work("launched", "exit 0", {"nodelist": "n1"})])
-    with cluster.failing_prolog(), ended_after(campaign.run()) as run:
-        until(lambda: "drain" in node_state(cluster), "a failed launch")
+    campaign.write(Work("launched", options={"nodelist": "n1"}))
+    state = ("sinfo", "-h", "-n", "n1", "-o", "%T")
+    with cluster.failing_prolog(), campaign.running() as run:
+        wait_until(lambda: "drain" in cluster.run(*state).stdout, "a failed launch")
         cluster.launch_again()
         cluster.run("scontrol", "update", "nodename=n1", "state=resume")
-        out, err = run.communicate(timeout=180)
-    [job] = jobs_of(out).values()
-    assert (job["state"], job["attempts"]) == ("COMPLETED", 1), err
+        assert run.finish(180)["launched"].items() >= WELL.items()
     assert campaign.begun() == {"launched": 1}
 
 
-def node_state(cluster: Cluster) -> str:
-    return cluster.run("sinfo", "-h", "-n", "n1", "-o", "%T").stdout
-
-
 def test_a_job_that_is_over_is_not_said_to_run(campaign: SlurmCampaign) -> None:
-    given_up: dict[str, Scalar] = {
-        "nodelist": "n3",
-        "exclusive": True,
-        "partition": "kill",
-    }
-    campaign.write([Work("dies", SLEEPS, given_up)])
-    with ended_after(campaign.run()) as run:
+    asks: dict[str, Scalar] = {"nodelist": "n3", "exclusive": True, "partition": "kill"}
+    campaign.write(Work("dies", SLEEPS, asks))
+    with campaign.running() as run:
         campaign.wait_for_line("dies")
         campaign.cluster.submit("true", "-p", "urgent", "-w", "n3", "--exclusive")
-        whys: set[str] = set()
 
         def is_told() -> bool:
-            whys.add(str(campaign.shown()["dies"]["why"]))
-            return any("waits up to" in why for why in whys) or run.poll() is not None
+            assert run.process.poll() is None, "it was never told"
+            return "waits up to" in str(campaign.shown()["dies"]["why"])
 
-        until(is_told, "what is waited for", 60.0)
-        run.communicate(timeout=120)
-    print(whys)
-    assert any("waits up to" in why for why in whys)
+        wait_until(is_told, "what is waited for")
+        run.finish()
 
 
 # --------------------------------------------------------------------------- refusals
@@ -161,50 +113,40 @@ def test_a_job_that_is_over_is_not_said_to_run(campaign: SlurmCampaign) -> None:
 def test_a_partition_that_takes_nothing_fails_no_job(
     campaign: SlurmCampaign, how: str
 ) -> None:
-    campaign.cluster.run("scontrol", "update", "partitionname=main", f"state={how}")
-    campaign.write([Work("waits")])
-    with ended_after(campaign.run()) as run:
-        sent = ("SUBMITTING", "QUEUED")
-        until(lambda: state(campaign, "waits") in sent, "an order", 90.0)
+    set_partition(campaign.cluster, how)
+    campaign.write(Work("waits"))
+    sent = ("SUBMITTING", "QUEUED")
+    with campaign.running() as run:
+        campaign.wait_for("waits", *sent, seconds=90.0)
         time.sleep(5.0)
-        assert state(campaign, "waits") in sent
-        campaign.cluster.run("scontrol", "update", "partitionname=main", "state=UP")
-        out, err = run.communicate(timeout=120)
-    [job] = jobs_of(out).values()
-    assert (job["state"], job["attempts"]) == ("COMPLETED", 1), err
+        assert campaign.state_of("waits") in sent
+        set_partition(campaign.cluster, "UP")
+        assert run.finish()["waits"].items() >= WELL.items()
 
 
 def test_a_controller_that_is_away_costs_little_more_than_it_was_away(
     campaign: SlurmCampaign,
 ) -> None:
-    cluster = campaign.cluster
-    cluster.ctld_stop()
-    campaign.write([Work("late")])
-    with ended_after(campaign.run()) as run:
+    campaign.cluster.ctld_stop()
+    campaign.write(Work("late"))
+    with campaign.running() as run:
         time.sleep(20.0)
-        assert state(campaign, "late") == "SUBMITTING"
-        cluster.ctld_start()
+        assert campaign.state_of("late") == "SUBMITTING"
+        campaign.cluster.ctld_start()
         began = time.monotonic()
-        out, err = run.communicate(timeout=200)
-        took = time.monotonic() - began
-    print(f"ended {took:.0f} s after the controller was back")
-    assert jobs_of(out)["late"]["state"] == "COMPLETED", err
-    assert took < 60.0
+        assert run.finish(200)["late"]["state"] == "COMPLETED"
+        assert time.monotonic() - began < 60.0
     assert campaign.events("SubmissionUncertain") == 0
 
 
 def test_words_that_nobody_knows_fail_no_job(campaign: SlurmCampaign) -> None:
     said = "sbatch: error: Batch job submission failed: Rebalancing tranches"
-    campaign.write([Work("asked")])
-    with ended_after(campaign.run()) as run:
+    campaign.write(Work("asked"))
+    with campaign.running() as run:
         with campaign.cluster.shim("sbatch", fails(said)):
-            until(
-                lambda: "Rebalancing" in str(told(campaign, "asked").get("why")),
-                "the refusal",
-            )
-            assert state(campaign, "asked") == "SUBMITTING"
-        out, err = run.communicate(timeout=120)
-    assert jobs_of(out)["asked"]["state"] == "COMPLETED", err
+            wait_until(lambda: "Rebalancing" in str(campaign.shown()), "the refusal")
+            assert campaign.state_of("asked") == "SUBMITTING"
+        assert run.finish()["asked"]["state"] == "COMPLETED"
 
 
 # ------------------------------------------------------------------------- unconfirmed
@@ -212,33 +154,27 @@ def test_a_kill_that_squeue_cannot_confirm_is_said_and_settled_at_the_end(
     forgetful: Cluster, tmp_path: Path
 ) -> None:
     campaign = SlurmCampaign(tmp_path, forgetful, {"ask_seconds": 2.0})
-    campaign.write([Work("killed", SLEEPS)])
-    with ended_after(campaign.run()) as run:
+    campaign.write(Work("killed", SLEEPS))
+    with campaign.running() as run:
         campaign.wait_for_line("killed")
-        wait_for(campaign, "killed", "RUNNING", 30.0)
-        with forgetful.shim("squeue", hangs()):
-            kill = campaign.start(
-                "kill", campaign.session(), "killed", "--yes", command="sessions"
-            )
-            _, said = kill.communicate(timeout=90)
-            print(said)
-            out, err = run.communicate(timeout=120)
-    [job] = jobs_of(out).values()
-    assert (job["state"], job["cause"]) == ("CANCELLED", "user"), err
-    assert "not confirmed" in err + said
-    forgetful.clear()
+        campaign.wait_for("killed", "RUNNING", seconds=30.0)
+        with forgetful.shim("squeue", HANGS):
+            words = ("kill", campaign.session(), "killed", "--yes")
+            said = campaign.start(*words, command="sessions").communicate(timeout=90)[1]
+            job = run.finish()["killed"]
+    assert end_of(job) == ("CANCELLED", "user")
+    assert "not confirmed" in run.err + said
 
 
 def test_a_banner_before_the_rows_hides_nothing(campaign: SlurmCampaign) -> None:
     banner = 'echo "*** Maintenance on Friday ***"\nexec "$REAL" "$@"\n'
-    campaign.write([Work("seen", SLEEPS)])
+    campaign.write(Work("seen", SLEEPS))
     with (
         campaign.cluster.shim("squeue", banner),
         campaign.cluster.shim("sacct", banner),
-        ended_after(campaign.run()) as run,
+        campaign.running() as run,
     ):
         campaign.wait_for_line("seen")
-        campaign.cluster.run("scancel", campaign.id_in("seen", "RUNNING"))
-        out, err = run.communicate(timeout=120)
-    assert jobs_of(out)["seen"]["state"] == "CANCELLED", err
-    assert "Maintenance" not in err
+        campaign.cancel("seen")
+        assert run.finish()["seen"]["state"] == "CANCELLED"
+    assert "Maintenance" not in run.err

@@ -5,89 +5,76 @@ One session runs a job for each way to end, at the same time; each test looks at
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.slurm.campaign import SlurmCampaign, Work, ended_after, jobs_of
+from autoexp_tui.model.specs import Scalar
+from tests.slurm.campaign import SLEEPS, Run, SlurmCampaign, Work, end_of
 from tests.slurm.cluster import Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_outcomes")]
 
-SLEEPS = "exec sleep 300"
 ONCE = '[ -n "$SLURM_RESTART_COUNT" ] || exec sleep 300; exit 0'
 """Is in need of being started again."""
+TRAPS = "trap 'kill %1; exit 0' TERM; sleep 300 & wait; exit 0"
+WELL = ("COMPLETED", None)
+BY_USER = ("CANCELLED", "user")
+# Whose word it was is in the accounts, which may come later.
+OUTSIDE = r"cancelled outside this session( by .+ \(uid \d+\))?\. R resubmits\."
+NO_LOGS = r"could not be sent: .*logs/no_log_dir.*"
 N1 = {"nodelist": "n1"}
-
-WORKS = (
-    Work("fine", options=N1),
-    Work("exits3", "exit 3", options=N1),
-    Work("crashes", "kill -SEGV $$", options=N1),
-    Work("too_large", "kill -KILL $$", options=N1),
-    Work("no_log_dir", options={**N1, "hold": True}),
-    Work("no_cwd", options={**N1, "chdir": "/nowhere"}),
-    Work("stopped", SLEEPS, options=N1),
-    Work("held", options={"hold": True}),
-    Work(
-        "limited", "trap 'kill %1; exit 0' TERM; sleep 300 & wait; exit 0", options=N1
-    ),
-    Work("lost_node", SLEEPS, options={"nodelist": "n2", "no-requeue": True}),
-    Work("back_again", ONCE, options={"nodelist": "n2", "requeue": True}),
-    Work(
-        "given_up",
-        SLEEPS,
-        options={"nodelist": "n3", "exclusive": True, "partition": "kill"},
-    ),
-    Work("gives_way", ONCE, options={"nodelist": "n4", "exclusive": True}),
-    Work("requeued", ONCE, options=N1),
-    Work("heir", options=N1, after=("requeued",)),
-    Work("heir_of_node", options=N1, after=("back_again",)),
-    Work("never", options={**N1, "dependency": "afterok:{failed}"}),
-)
+N2 = {"nodelist": "n2"}
+N3: dict[str, Scalar] = {"nodelist": "n3", "exclusive": True, "partition": "kill"}
+N4: dict[str, Scalar] = {"nodelist": "n4", "exclusive": True}
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """What is expected of a job at the end."""
+class Way:
+    """What is expected of a job at the end, and the job."""
 
-    state: str
-    cause: str | None
-    why: str
+    end: tuple[str, str | None] = WELL
+    why: str = ""
     """A pattern that the whole sentence matches."""
+    script: str = "exit 0"
+    options: Mapping[str, Scalar] = field(default_factory=lambda: N1)
+    after: tuple[str, ...] = ()
     runs: int = 1
 
 
-OUTSIDE = r"cancelled outside this session( by .+ \(uid \d+\))?\. R resubmits\."
-"""Whose word it was is in the accounts, which may come later."""
-EXPECTED = {
-    "fine": Ended("COMPLETED", None, ""),
-    "exits3": Ended("FAILED", "exit_code", "ended with exit 3"),
-    "crashes": Ended("FAILED", "signal", "ended by signal SIGSEGV"),
-    "too_large": Ended("FAILED", "signal", "ended by signal SIGKILL"),
-    "no_log_dir": Ended(
-        "FAILED", "submit_error", r"could not be sent: .*logs/no_log_dir.*", runs=0
+WAYS = {
+    "fine": Way(),
+    "exits3": Way(("FAILED", "exit_code"), "ended with exit 3", "exit 3"),
+    "crashes": Way(("FAILED", "signal"), "ended by signal SIGSEGV", "kill -SEGV $$"),
+    "too_large": Way(("FAILED", "signal"), "ended by signal SIGKILL", "kill -KILL $$"),
+    "no_log_dir": Way(
+        ("FAILED", "submit_error"), NO_LOGS, options={**N1, "hold": True}, runs=0
     ),
-    "no_cwd": Ended("COMPLETED", None, ""),
-    "stopped": Ended("CANCELLED", "user", OUTSIDE),
-    "held": Ended("CANCELLED", "user", OUTSIDE, runs=0),
-    "limited": Ended(
-        "FAILED", "timeout", r"ended by its time limit on n1\. R resubmits.*"
+    "no_cwd": Way(options={**N1, "chdir": "/nowhere"}),
+    "stopped": Way(BY_USER, OUTSIDE, SLEEPS),
+    "held": Way(BY_USER, OUTSIDE, options={"hold": True}, runs=0),
+    "limited": Way(
+        ("FAILED", "timeout"), r"ended by its time limit on n1\. R resubmits.*", TRAPS
     ),
-    "lost_node": Ended("FAILED", "node_fail", "its node failed: n2"),
-    "back_again": Ended("COMPLETED", None, "", runs=2),
-    "given_up": Ended("FAILED", "preempted", "preempted on n3"),
-    "gives_way": Ended("COMPLETED", None, "", runs=2),
-    "requeued": Ended("COMPLETED", None, "", runs=2),
-    "heir": Ended("COMPLETED", None, ""),
-    "heir_of_node": Ended("COMPLETED", None, ""),
-    "never": Ended("CANCELLED", "user", r"cancelled by a script\..*", runs=0),
+    "lost_node": Way(
+        ("FAILED", "node_fail"),
+        "its node failed: n2",
+        SLEEPS,
+        N2 | {"no-requeue": True},
+    ),
+    "back_again": Way(script=ONCE, options={**N2, "requeue": True}, runs=2),
+    "given_up": Way(("FAILED", "preempted"), "preempted on n3", SLEEPS, N3),
+    "gives_way": Way(script=ONCE, options=N4, runs=2),
+    "requeued": Way(script=ONCE, runs=2),
+    "heir": Way(after=("requeued",)),
+    "heir_of_node": Way(after=("back_again",)),
+    "never": Way(BY_USER, r"cancelled by a script\..*", runs=0),
 }
 
 
@@ -95,13 +82,7 @@ EXPECTED = {
 class Played:
     """A session that is over."""
 
-    campaign: SlurmCampaign
-    code: int
-    jobs: dict[str, dict[str, object]]
-    shown: dict[str, dict[str, object]]
-    """By `autoexp-sessions show`."""
-    said: str
-    """By the run, while it went on."""
+    run: Run
     seconds: float
 
 
@@ -109,37 +90,27 @@ class Played:
 def played(
     accounted: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Played]:
-    campaign = SlurmCampaign(tmp_path_factory.mktemp("outcomes"), accounted)
-    yield play(campaign)
-    accounted.clear()
-
-
-def play(campaign: SlurmCampaign) -> Played:
     began = time.monotonic()
-    failed = campaign.cluster.submit("exit 1")
-    campaign.cluster.wait_for_state(failed, "FAILED")
-    campaign.write([with_failed(work, failed) for work in WORKS])
-    with ended_after(campaign.run()) as run:
-        meddle(campaign)
-        out, err = run.communicate(timeout=120)
-    print(err, file=sys.stderr)
-    return Played(
-        campaign=campaign,
-        code=run.returncode,
-        jobs=jobs_of(out),
-        shown=campaign.shown(),
-        said=err,
-        seconds=time.monotonic() - began,
+    campaign = SlurmCampaign(tmp_path_factory.mktemp("outcomes"), accounted)
+    failed = accounted.submit("exit 1")
+    accounted.wait_for_state(failed, "FAILED")
+    after_failed = {"never": {"dependency": f"afterok:{failed}"}}
+    campaign.write(
+        *(
+            Work(
+                name,
+                way.script,
+                {**way.options, **after_failed.get(name, {})},
+                after=way.after,
+            )
+            for name, way in WAYS.items()
+        )
     )
-
-
-def with_failed(work: Work, failed: str) -> Work:
-    """The work with the id of a failed job put in."""
-    options = {
-        key: value.replace("{failed}", failed) if isinstance(value, str) else value
-        for key, value in work.options.items()
-    }
-    return Work(work.name, work.script, options, work.stage, work.after)
+    with campaign.running() as run:
+        meddle(campaign)
+        run.finish()
+    yield Played(run, time.monotonic() - began)
+    accounted.clear()
 
 
 def meddle(campaign: SlurmCampaign) -> None:
@@ -148,14 +119,14 @@ def meddle(campaign: SlurmCampaign) -> None:
     for name in ("limited", "lost_node", "back_again", "requeued"):
         campaign.wait_for_line(name)
     cluster.expire(campaign.id_in("limited", "RUNNING"))
-    cluster.node_stop("n2", with_steps=True)
+    cluster.node_stop("n2")
     cluster.run("scontrol", "requeue", campaign.id_in("requeued", "RUNNING"))
     for name, node in (("given_up", "n3"), ("gives_way", "n4")):
         campaign.wait_for_line(name)
         cluster.submit("true", "-p", "urgent", "-w", node, "--exclusive")
     campaign.wait_for_line("stopped")
-    cluster.run("scancel", campaign.id_in("stopped", "RUNNING"))
-    cluster.run("scancel", campaign.id_in("held", "PENDING"))
+    campaign.cancel("stopped")
+    campaign.cancel("held", "PENDING")
     no_log_dir = campaign.id_in("no_log_dir", "PENDING")
     shutil.rmtree(campaign.root / "logs" / "no_log_dir")
     cluster.run("scontrol", "release", no_log_dir)
@@ -164,80 +135,54 @@ def meddle(campaign: SlurmCampaign) -> None:
     campaign.told("kill", campaign.session(), "never", "--yes")
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_each_end_is_told_as_what_it_is(played: Played, name: str) -> None:
-    job, expected = played.jobs[name], EXPECTED[name]
-    assert (job["state"], job["cause"], job["attempts"]) == (
-        expected.state,
-        expected.cause,
-        1,
-    )
-    assert re.fullmatch(expected.why, str(job["why"])), job["why"]
+@pytest.mark.parametrize("name", WAYS)
+def test_each_end_is_told_as_what_it_is_and_each_run_has_its_own_records(
+    played: Played, name: str
+) -> None:
+    job, way = played.run.jobs[name], WAYS[name]
+    assert (end_of(job), job["attempts"]) == (way.end, 1)
+    assert re.fullmatch(way.why, str(job["why"])), job["why"]
+    begun = [one["run"] for one in played.run.campaign.records(name, "begin")]
+    assert begun == list(range(way.runs))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_each_run_has_its_own_records(played: Played, name: str) -> None:
-    begun = [record["run"] for record in played.campaign.records(name, "begin")]
-    assert begun == list(range(EXPECTED[name].runs))
-
-
-def test_scripts_are_told_the_same(played: Played) -> None:
-    told = {
-        name: {key: shown[key] for key in played.jobs[name]}
-        for name, shown in played.shown.items()
-    }
-    assert told == played.jobs
-
-
-def test_the_exit_code_tells_that_jobs_failed(played: Played) -> None:
-    assert played.code == 1
+def test_scripts_are_told_the_same_and_that_jobs_failed(played: Played) -> None:
+    jobs, shown = played.run.jobs, played.run.campaign.shown()
+    assert {
+        name: {key: shown[name][key] for key in jobs[name]} for name in shown
+    } == jobs
+    assert played.run.process.returncode == 1
 
 
 def test_what_will_never_start_is_said_in_words(played: Played) -> None:
     told = "never: depends on a job that failed: it will never start"
-    assert told in played.said
+    assert told in played.run.err
 
 
 def test_dependants_begin_after_the_further_run_ended(played: Played) -> None:
-    ends = [
-        record["ended_at"] for record in played.campaign.records("requeued", "exit")
-    ]
-    [began] = played.campaign.records("heir", "begin")
-    assert float(str(began["began_at"])) >= max(float(str(end)) for end in ends)
+    campaign = played.run.campaign
+    ends = [record["ended_at"] for record in campaign.records("requeued", "exit")]
+    [began] = campaign.records("heir", "begin")
+    assert began["began_at"] >= max(ends)
 
 
 def test_the_session_took_no_longer_than_needed(played: Played) -> None:
-    print(f"\n{len(WORKS)} ways to end: {played.seconds:.0f} s")
+    print(f"\n{len(WAYS)} ways to end: {played.seconds:.0f} s")
     assert played.seconds < 150
-
-
-# -- memory
 
 
 def test_a_job_above_its_memory_is_out_of_memory(
     cgroup_cluster: Cluster, tmp_path: Path
 ) -> None:
     campaign = SlurmCampaign(tmp_path, cgroup_cluster)
-    greedy = f'exec {sys.executable} -c "bytearray(200 << 20)"'
-    tolerant = f"{greedy.removeprefix('exec ')}; exit 0"
-    campaign.write(
-        [
-            Work("greedy", greedy, {"mem": 30}),
-            Work("tolerant", tolerant, {"mem": 30}),
-            Work("modest"),
-        ]
-    )
-    out, err = campaign.run().communicate(timeout=90)
-    jobs = jobs_of(out)
-    assert jobs["modest"]["state"] == "COMPLETED", err
-    assert (jobs["greedy"]["state"], jobs["greedy"]["cause"]) == (
-        "FAILED",
-        "out_of_memory",
-    )
-    assert str(jobs["greedy"]["why"]).startswith("out of memory"), json.dumps(jobs)
+    takes = f'{sys.executable} -c "bytearray(200 << 20)"'
+    greedy = Work("greedy", f"exec {takes}", {"mem": 30})
+    tolerant = Work("tolerant", f"{takes}; exit 0", {"mem": 30})
+    campaign.write(greedy, tolerant, Work("modest"))
+    jobs = campaign.finish().jobs
+    assert jobs["modest"]["state"] == "COMPLETED"
+    assert end_of(jobs["greedy"]) == ("FAILED", "out_of_memory")
+    assert jobs["greedy"]["why"].startswith("out of memory")
     [end] = campaign.records("tolerant", "exit")
     assert (end["exit_code"], end["oom_kills"]) == (0, 1)
-    assert (jobs["tolerant"]["state"], jobs["tolerant"]["cause"]) == (
-        "FAILED",
-        "out_of_memory",
-    )
+    assert end_of(jobs["tolerant"]) == ("FAILED", "out_of_memory")
