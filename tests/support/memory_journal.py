@@ -24,11 +24,14 @@ class Killed(BaseException):
     """The engine's process is gone. Nothing may catch it but the simulator."""
 
 
+DiskKind = Literal["refused", "killed_before", "killed_amid", "killed_after"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """What becomes of one append."""
 
-    kind: Literal["refused", "killed_before", "killed_amid", "killed_after"]
+    kind: DiskKind
     kept: int = 0
     """`killed_amid`: how many of its records are on the disk."""
 

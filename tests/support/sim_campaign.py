@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,8 +24,8 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
 from tests.support import sim_ends
 from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import DiskKind, Killed, MemoryJournal, MemoryLease
 from tests.support.memory_journal import Fault as DiskFault
-from tests.support.memory_journal import Killed, MemoryJournal, MemoryLease
 from tests.support.sim_bugs import Bug
 from tests.support.sim_checks import Checks, Violation
 from tests.support.sim_clusters import ClusterHouse, Danger, Kind
@@ -58,15 +58,10 @@ class SkewedClock:
         """Seconds by which its wall clock is ahead of the true one."""
         self._true = true
 
+        self.monotonic, self.boottime = true.monotonic, true.boottime
+
     def utc(self) -> float:
-        """Seconds since the epoch, as this machine has it."""
         return self._true.utc() + self.offset
-
-    def monotonic(self) -> float:
-        return self._true.monotonic()
-
-    def boottime(self) -> float:
-        return self._true.boottime()
 
 
 @dataclass(slots=True)
@@ -114,7 +109,6 @@ class Campaign:
         self._later = self._make_plan(2, "_later", len(self.plan.jobs))
         self._joins = self._rng.random() < 0.3
         self.world = self._make_world()
-        self._stock_shelf()
         self.session = self.world.session
         self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
         self._bug.cluster(self.cluster)
@@ -125,41 +119,36 @@ class Campaign:
         """The engine has nothing to do until time passes."""
         self._faulty_steps = STEPS_A_JOB * (len(self.plan.jobs) + 10)
         self._begun_at = self._true_clock.monotonic()
-        self._led = led
         self.danger.over = led
         self.holder = self._first_engine()
 
     def _make_plan(self, families: int, series: str, first: int) -> Plan:
         shape = self.cluster.shape(families, series, first)
-        shape = replace(shape, reacts=self._reacts)
-        plan = make_plan(self._rng, shape)
+        plan = make_plan(self._rng, replace(shape, reacts=self._reacts))
         scripts = make_scripts(plan, self._rng, pace=shape.pace)
         self.cluster.scripts.update(scripts)
         self.cluster.prepare(plan.jobs)
         return plan
 
-    def _stock_shelf(self) -> None:
-        for spec in (*self.plan.jobs, *self._later.jobs):
-            self.world.shelf.saved[spec.output_dir] = [
-                Checkpoint(path=f"{spec.output_dir}/iter_{step}", step=step)
-                for step in (20, 40)
-            ]
-
     def _make_world(self) -> ClusterHouse:
-        everybody = frozenset({"*"})
-        return ClusterHouse(
+        facts, rng = self.cluster.facts, self._rng
+        world = ClusterHouse(
             cluster=self.cluster,
             seed=self.seed,
             clock=self._clock,
             planner=Recompose(monitoring=self.plan.monitoring),
             executor=self.cluster.executor(self._clock),
-            files=ShakyFacts(
-                self.cluster.facts, self._rng, self.danger, self._true_clock
-            ),
-            auto_approve=everybody if self._rng.random() < 0.6 else frozenset(),
-            slots=self._rng.choice([0, 0, 0, 6, 20]),
-            has_nodes=self._rng.random() < 0.5,
+            files=ShakyFacts(facts, rng, self.danger, self._true_clock),
+            auto_approve=frozenset({"*"}) if rng.random() < 0.6 else frozenset(),
+            slots=rng.choice([0, 0, 0, 6, 20]),
+            has_nodes=rng.random() < 0.5,
         )
+        for spec in (*self.plan.jobs, *self._later.jobs):
+            world.shelf.saved[spec.output_dir] = [
+                Checkpoint(path=f"{spec.output_dir}/iter_{step}", step=step)
+                for step in (20, 40)
+            ]
+        return world
 
     @property
     def state(self) -> SessionState:
@@ -169,19 +158,11 @@ class Campaign:
         lease = self.session.acquire()
         holder, journal = self._holder(lease, SessionState(plans=self.session.plans))
         sha = journal.add_plan(self.plan)
-        holder.engine.begin(
-            [
-                events.SessionStarted(
-                    session="sim",
-                    name="sim",
-                    engine_version="0",
-                    wrapper_version="0",
-                    plan_sha=sha,
-                ),
-                events.EngineStarted(host="sim", pid=1),
-                events.PlanAdded(sha=sha),
-            ]
-        )
+        words = {"session": "sim", "name": "sim", "plan_sha": sha}
+        versions = {"engine_version": "0", "wrapper_version": "0"}
+        opened = events.SessionStarted(**words, **versions)
+        started = events.EngineStarted(host="sim", pid=1)
+        holder.engine.begin([opened, started, events.PlanAdded(sha=sha)])
         some = tuple(spec.name for spec in self.plan.jobs if self._rng.random() < 0.9)
         self.person.order(Submit(jobs=some if self._rng.random() < 0.3 else ()))
         return holder
@@ -190,19 +171,15 @@ class Campaign:
         self, lease: MemoryLease, state: SessionState
     ) -> tuple[Holder, MemoryJournal]:
         pool = InlinePool(seed=self._rng.randrange(1 << 30))
+        inner = self._bug.executor(self.cluster.executor(self._clock))
         self.world.executor = WatchedExecutor(
-            self._bug.executor(self.cluster.executor(self._clock)),
-            self.checks,
-            self.danger,
-            lambda: not lease.is_held(),
+            inner, self.checks, self.danger, lambda: not lease.is_held()
         )
         parts = self.world.parts(lease, pool)
         journal = parts.journal
         assert isinstance(journal, MemoryJournal)
-        engine = self._bug.engine(
-            state, replace(parts, journal=self._bug.journal(journal))
-        )
-        return Holder(engine, pool, lease), journal
+        parts = replace(parts, journal=self._bug.journal(journal))
+        return Holder(self._bug.engine(state, parts), pool, lease), journal
 
     def _next_engine(self, *, dead: bool = True) -> Holder:
         """A successor; it may itself be killed while it begins."""
@@ -234,7 +211,7 @@ class Campaign:
         )
         if not self._joins or self._later.jobs[0].name in loaded.jobs:
             return [started]
-        self.tally.faults["plan joined later"] += 1
+        self._note("plan joined later")
         self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
         return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
 
@@ -309,18 +286,21 @@ class Campaign:
                 return True
         return False
 
+    def _note(self, fault: str) -> None:
+        self._say(fault)
+        self.tally.faults[fault] += 1
+
     def kill(self) -> None:
-        self.tally.faults["killed between two steps"] += 1
+        self._note("killed between two steps")
         raise Killed("between two steps")
 
     def stop(self) -> None:
-        self.tally.faults["stopped by a person"] += 1
+        self._note("stopped by a person")
         self.person.order(StopEngine())
 
     def pause_engine(self) -> None:
         """The engine sleeps; another one takes the session, as from a dead one."""
-        self._say("the engine sleeps")
-        self.tally.faults["taken over while paused"] += 1
+        self._note("taken over while paused")
         self._paused.append(self.holder)
         self.hop(self._rng.choice([1.0, 60.0, 600.0]))
         self.holder = self._next_engine()
@@ -329,8 +309,7 @@ class Campaign:
         """A deposed engine goes on as if nothing had happened, until it notices."""
         if not self._paused:
             return
-        self._say("a deposed engine wakes")
-        self.tally.faults["paused engine woke"] += 1
+        self._note("paused engine woke")
         holder = self._paused.pop(0)
         before = len(self.session.records)
         try:
@@ -350,25 +329,23 @@ class Campaign:
         try:
             self.session.acquire()
         except SessionOwned:
-            self.tally.faults["second starter refused"] += 1
+            self._note("second starter refused")
         else:
             raise Violation("two engines own the session")
 
     def break_disk(self) -> None:
         """The next write is refused, or the engine dies at it."""
         kind = self._rng.choice(tuple(_DISK))
-        self.tally.faults[_DISK[kind]] += 1
-        self.session.faults[self.session.appends] = DiskFault(
-            kind=kind,  # type: ignore[arg-type]
-            kept=self._rng.randint(0, 3),
-        )
+        self._note(_DISK[kind])
+        fault = DiskFault(kind=kind, kept=self._rng.randint(0, 3))
+        self.session.faults[self.session.appends] = fault
 
     def break_errands(self) -> None:
         """What rules ask for beside the jobs goes wrong for a while, or goes again."""
         if self.world.errands.problem:
             self._mend_errands()
             return
-        self.tally.faults["errands fail"] += 1
+        self._note("errands fail")
         trouble = "no space left on device"
         self.world.errands.problem = self.world.shelf.problem = trouble
         self.world.errands.exit_code = self._rng.choice([1, None])
@@ -379,13 +356,12 @@ class Campaign:
 
     def jump(self) -> None:
         name, least, most = self._rng.choice(_JUMPS)
-        self.tally.faults[name] += 1
+        self._note(name)
         self._clock.offset += self._rng.uniform(least, most)
 
     def strike(self) -> None:
         if name := self.cluster.strike(self._rng):
-            self._say(name)
-            self.tally.faults[name] += 1
+            self._note(name)
 
     def meddle(self) -> None:
         if said := self.person.meddle(self.state):
@@ -393,7 +369,7 @@ class Campaign:
 
     def refold(self) -> None:
         """The journal, folded from its begin, and from somewhere in it."""
-        self.tally.faults["snapshot and tail"] += 1
+        self._note("snapshot and tail")
         cut = self._rng.randint(0, len(self.session.records))
         self.checks.look_by_parts(self.state, cut)
 
@@ -412,12 +388,9 @@ class Campaign:
         """Whether all is mended, and everything has come to its end."""
         if not self._calm or self.world.inbox.orders:
             return False
-        state = self.state
-        return (
-            not state.pending
-            and len(state.jobs) >= len(self.plan.jobs)
-            and all(job.ended for job in state.jobs.values())
-        )
+        ended = [job.ended for job in self.state.jobs.values()]
+        whole = len(ended) >= len(self.plan.jobs) and all(ended)
+        return whole and not self.state.pending
 
     def check_end(self) -> None:
         """Look at the whole, and whether anything lives on; count it; raises Violation
@@ -433,15 +406,12 @@ class Campaign:
         self.checks.look_outside()
         if living := self.cluster.living():
             raise Violation(f"orphans run on: {living}")
-        self._count()
+        self.tally.seconds = self._elapsed() - ORPHAN_SECONDS
+        sim_ends.count(self.tally, self.state, self.session, self.cluster)
 
     def digest(self) -> str:
         """Of all that was journaled: equal for equal seeds."""
         return sim_ends.digest(self.session, self.cluster.root)
-
-    def _count(self) -> None:
-        self.tally.seconds = self._elapsed() - ORPHAN_SECONDS
-        sim_ends.count(self.tally, self.state, self.session, self.cluster)
 
     def _elapsed(self) -> float:
         return self._true_clock.monotonic() - self._begun_at
@@ -456,7 +426,7 @@ class Campaign:
         self._told = len(self.session.records)
 
 
-_DISK: Final = {
+_DISK: Final[Mapping[DiskKind, str]] = {
     "refused": "disk full",
     "killed_before": "killed before a write",
     "killed_amid": "killed amid a write",

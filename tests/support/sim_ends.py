@@ -38,22 +38,19 @@ def check_ledger(world: House) -> None:
 def digest(session: MemorySession, root: str) -> str:
     """Of all that was journaled, whatever place and plans are called."""
     made = hashlib.sha256()
-    shas = {sha: plan.plan_id for sha, plan in session.plans.items()}
+    names = {root: "", **{sha: plan.plan_id for sha, plan in session.plans.items()}}
     for record in session.records:
-        text = repr(record).replace(root, "")
-        for sha, name in shas.items():
-            text = text.replace(sha, name)
+        text = repr(record)
+        for told, name in names.items():
+            text = text.replace(told, name)
         made.update(text.encode())
     return made.hexdigest()[:16]
 
 
 def unfinished(state: SessionState, world: House) -> str:
     """What keeps a campaign from its end."""
-    rest = [
-        f"{job.name} {job.state} {job.why.code if job.why else ''}"
-        for job in state.jobs.values()
-        if not job.ended
-    ]
+    living = [job for job in state.jobs.values() if not job.ended]
+    rest = [f"{job.name} {job.state} {job.why and job.why.code}" for job in living]
     pending = list(state.pending.values())
     return f"jobs {rest}, pending {pending}, orders {sorted(world.inbox.orders)}"
 
@@ -63,11 +60,9 @@ def count(
 ) -> None:
     """Add what a campaign went through to its tally."""
     tally.events = len(session.records)
-    for job in state.jobs.values():
-        tally.jobs[job.state.value] += 1
-    for record in session.records:
-        if name := _name_of(record.event):
-            tally.faults[name] += 1
+    tally.jobs.update(job.state.value for job in state.jobs.values())
+    names = (_name_of(record.event) for record in session.records)
+    tally.faults.update(name for name in names if name)
     for (name, attempt), run, _ in cluster.begun(0):
         runs = cluster.scripts.get(name, ())[attempt - 1 : attempt]
         late = runs and runs[0][min(run, len(runs[0]) - 1)].record_lag > 0
@@ -89,8 +84,7 @@ def _name_of(event: events.Event) -> str:
             return "plan joined by a rule"
         case events.RetryOrdered(held=True):
             return "restart was undecided"
-        case _:
-            return ""
+    return ""
 
 
 _FATES: Final = {

@@ -53,8 +53,7 @@ class Person:
 
     def meddle(self, state: SessionState) -> str:
         """Do something to a job, or to the session; what it was."""
-        acts = self._rng.choice(_ACTS)
-        said = acts(self, state)
+        said = self._rng.choice(_ACTS)(self, state)
         if said:
             self._counts[f"person {said}"] += 1
         return said
@@ -95,16 +94,12 @@ class Person:
         job = self._job(state)
         if job.state is not JobState.WAITING or not job.start:
             return ""
-        index = self._rng.randrange(len(job.start))
-        self.order(Waive(job=job.name, condition=index))
+        self.order(Waive(job=job.name, condition=self._rng.randrange(len(job.start))))
         return "waives"
 
     def _pause(self, state: SessionState) -> str:
-        if state.paused:
-            self.order(Resume())
-            return "resumes"
-        self.order(Pause())
-        return "pauses"
+        self.order(Resume() if state.paused else Pause())
+        return "resumes" if state.paused else "pauses"
 
     def _acknowledge(self, state: SessionState) -> str:
         warnings = tuple(state.warnings)[:3]
@@ -118,24 +113,21 @@ class Person:
         self.order(Kill(jobs=(job.name,)), {job.name: len(job.attempts) + 1})
         return "gives a stale order"
 
-    def _again(self, state: SessionState) -> str:
+    def _again(self, _state: SessionState) -> str:
         if self._last is None:
             return ""
         self._inbox.orders[self._last.command_id] = self._last
         return "gives an order twice"
 
     def answer(self, state: SessionState, *, kindly: bool = False) -> str:
-        asked = [
-            job
-            for job in state.jobs.values()
-            if job.state is JobState.WAITING and job.ask and job.ask.approved is None
-        ]
+        waiting = [job for job in state.jobs.values() if job.state is JobState.WAITING]
+        asked = [(job, job.ask) for job in waiting if job.ask]
+        asked = [(job, ask) for job, ask in asked if ask.approved is None]
         if not asked:
             return ""
-        job = self._rng.choice(asked)
-        assert job.ask is not None
+        job, ask = self._rng.choice(asked)
         yes = kindly or self._rng.random() < 0.8
-        self.order(Answer(job=job.name, digest=job.ask.digest, approved=yes))
+        self.order(Answer(job=job.name, digest=ask.digest, approved=yes))
         return "answers"
 
     def bring_home(self, state: SessionState) -> None:
@@ -149,10 +141,7 @@ class Person:
         elif any(job.state in _CHOOSABLE for job in state.jobs.values()):
             self.order(Submit())
         elif doomed := tuple(
-            job.name
-            for job in state.jobs.values()
-            if job.state is JobState.WAITING
-            and any(s and s.result is Result.FAIL and not s.waived for s in job.start)
+            job.name for job in state.jobs.values() if _is_doomed(job)
         ):
             self.order(Skip(jobs=doomed))  # what they wait for will never come
 
@@ -160,16 +149,19 @@ class Person:
 _CHOOSABLE: Final = frozenset({JobState.PLANNED, JobState.HELD})
 
 
+def _is_doomed(job: JobRecord) -> bool:
+    unmet = (s and s.result is Result.FAIL and not s.waived for s in job.start)
+    return job.state is JobState.WAITING and any(unmet)
+
+
 _ACTS: Final[tuple[Callable[[Person, SessionState], str], ...]] = (
     Person._kill,
-    Person._resubmit,
-    Person._resubmit,
+    *[Person._resubmit] * 2,
     Person._skip,
     Person._waive,
     Person._pause,
     Person._acknowledge,
     Person._stale,
     Person._again,
-    Person.answer,
-    Person.answer,
+    *[Person.answer] * 2,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from autoexp_tui.actions.command import RunCommand
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
@@ -70,22 +71,25 @@ class Shape:
     """Whether rules let jobs join, and do what is done outside."""
 
 
-def make_plan(rng: random.Random, shape: Shape | None = None) -> Plan:
+def make_plan(rng: random.Random, shape: Shape) -> Plan:
     """Families of stages with every kind of wait, and a fan-in at the end."""
-    shape = shape or Shape(families=rng.randint(1, 4))
     maker = _Maker(rng, shape)
     for family in range(shape.families):
         maker.add_family(family)
     maker.add_report()
     rules = _rules(rng, shape)
+    node = _on("node_fail", _restart(2, 5.0))  # no second attempt, but for lost nodes
+    strict = Monitoring(
+        state_events=(node,), stall_after_seconds=rules.stall_after_seconds
+    )
     return Plan(
         plan_id=f"sim{shape.series}",
         name="sim",
         state_dir="/state",
         jobs=tuple(maker.specs),
         edges=tuple(maker.edges),
-        monitoring=reacting(rules) if shape.reacts else rules,
-        rule_sets={"strict": _strict_rules(shape)},
+        monitoring=_reacting(rules) if shape.reacts else rules,
+        rule_sets={"strict": strict},
     )
 
 
@@ -103,79 +107,40 @@ def _rules(rng: random.Random, shape: Shape) -> Monitoring:
     )
 
 
-def _strict_rules(shape: Shape) -> Monitoring:
-    """What some jobs have of their own: no second attempt, but for lost nodes."""
-    return Monitoring(
-        state_events=(
-            StateEvent(name="node", state="node_fail", actions=(_restart(2, 5.0),)),
-        ),
-        stall_after_seconds=60.0 * shape.pace,
-    )
+def _restart(most: int, cooldown: float, **fields: Any) -> Restart:
+    limits = MaxAttempts(max_attempts=most), Cooldown(cooldown_seconds=cooldown)
+    return Restart(reason="again", conditions=limits, **fields)
 
 
-def _restart(most: int, cooldown: float, **fields: object) -> Restart:
-    conditions = (
-        MaxAttempts(max_attempts=most),
-        Cooldown(cooldown_seconds=cooldown),
-    )
-    return Restart(reason="again", conditions=conditions, **fields)  # type: ignore[arg-type]
+def _says(name: str, pattern: str, *actions: Action, **fields: Any) -> LogEvent:
+    return LogEvent(name=name, pattern=pattern, actions=actions, **fields)
+
+
+def _on(state: StateClass, *actions: Action, name: str = "", **more: Any) -> StateEvent:
+    return StateEvent(name=name or state, state=state, actions=actions, **more)
 
 
 def _log_events(rng: random.Random) -> tuple[LogEvent, ...]:
+    hang = _restart(MOST_ATTEMPTS - 1, rng.choice([1.0, 30.0]))
+    hopeless = Cancel(reason="it said so", cause="kill_criterion")
+    number = {"checkpoint_iteration": "n"}
+    silent = Notify(message="{name} says nothing")
+    saved = r"saved checkpoint (?P<n>\d+)"
     return (
-        LogEvent(
-            name="saved",
-            pattern=r"saved checkpoint (?P<n>\d+)",
-            pattern_type="regex",
-            extract_groups={"checkpoint_iteration": "n"},
-        ),
-        LogEvent(
-            name="fatal",
-            pattern="FATAL",
-            match_once=True,
-            actions=(Notify(message="{name}: {line}"),),
-        ),
-        LogEvent(
-            name="hang",
-            pattern="collective timed out",
-            actions=(_restart(MOST_ATTEMPTS - 1, rng.choice([1.0, 30.0])),),
-        ),
-        LogEvent(
-            name="enough",
-            pattern="loss is low enough",
-            actions=(Finish(reason="it is good enough"),),
-        ),
-        LogEvent(
-            name="silent",
-            pattern_type="inactivity",
-            after_seconds=40.0,
-            actions=(Notify(message="{name} says nothing"),),
-        ),
-        LogEvent(
-            name="hopeless",
-            pattern="cannot go on",
-            actions=(Cancel(reason="it said so", cause="kill_criterion"),),
-        ),
+        _says("saved", saved, pattern_type="regex", extract_groups=number),
+        _says("fatal", "FATAL", Notify(message="{name}: {line}"), match_once=True),
+        _says("hang", "collective timed out", hang),
+        _says("enough", "loss is low enough", Finish(reason="it is good enough")),
+        _says("silent", "", silent, pattern_type="inactivity", after_seconds=40.0),
+        _says("hopeless", "cannot go on", hopeless),
     )
 
 
 def _state_events(rng: random.Random) -> list[StateEvent]:
-    """Most classes of ends are answered by a restart, some by a word."""
-    found = [
-        _on("crash", _restart(rng.randint(2, 3), rng.choice([1.0, 20.0]))),
-        _on("oom", _restart(2, 1.0, exclude_node=True, quarantine_after=1)),
-        _on("node_fail", _restart(MOST_ATTEMPTS, 1.0)),
-        _on("preempted", _restart(MOST_ATTEMPTS, 5.0)),
-        _on("timeout", _restart(3, 1.0, overrides=("train.steps=100",))),
-        _on(
-            "success",
-            Log(message="{name} is done"),
-            AppendToFile(path=LEDGER, text="{name} {attempt}"),
-        ),
-    ]
-    if rng.random() < 0.7:
-        found.append(_on("stall", _restart(2, 1.0, from_checkpoint=False)))
-    found += _joining()
+    """Most classes of ends are answered by a restart, some by a word; success of some
+    stages plans further jobs."""
+    line = AppendToFile(path=LEDGER, text="{name} {attempt}")
+    after = NewJob(command=("after", "{name}"), name="{name}_after")
     moved = StateEvent(
         name="failed",
         transition=("RUNNING", "FAILED"),
@@ -185,28 +150,29 @@ def _state_events(rng: random.Random) -> list[StateEvent]:
             QuarantineCheckpoint(keep=1),
         ),
     )
-    return [*found, moved]
+    found = [
+        _on("crash", _restart(rng.randint(2, 3), rng.choice([1.0, 20.0]))),
+        _on("oom", _restart(2, 1.0, exclude_node=True, quarantine_after=1)),
+        _on("node_fail", _restart(MOST_ATTEMPTS, 1.0)),
+        _on("preempted", _restart(MOST_ATTEMPTS, 5.0)),
+        _on("timeout", _restart(3, 1.0, overrides=("train.steps=100",))),
+        _on("success", Log(message="{name} is done"), line),
+    ]
+    if rng.random() < 0.7:
+        found.append(_on("stall", _restart(2, 1.0, from_checkpoint=False)))
+    return [
+        *found,
+        _on("success", after, name="after", stages=("lone",)),
+        _on("success", _further("{name}_more"), name="more", stages=("seeker",)),
+        moved,
+    ]
 
 
-def _joining() -> tuple[StateEvent, ...]:
-    """Success of some stages plans further jobs."""
-    after = NewJob(command=("after", "{name}"), name="{name}_after")
-    more = RunAutoexp(
-        config_ref="further", overrides=("project.name={name}_more",), mode="now"
-    )
-    return (
-        StateEvent(name="after", state="success", actions=(after,), stages=("lone",)),
-        StateEvent(name="more", state="success", actions=(more,), stages=("seeker",)),
-    )
+def _further(name: str) -> RunAutoexp:
+    overrides = (f"project.name={name}",)
+    return RunAutoexp(config_ref="further", overrides=overrides, mode="now")
 
 
-def _on(state: StateClass, *actions: Action) -> StateEvent:
-    return StateEvent(name=state, state=state, actions=actions)
-
-
-_BRING = RunAutoexp(
-    config_ref="further", overrides=("project.name={name}_{attempt}_b",), mode="now"
-)
 _RECOVER = RunAutoexp(
     config_ref="recover",
     overrides=("project.name={name}_r", "after={name}"),
@@ -224,47 +190,25 @@ _FOLLOW = NewJob(
 )
 
 
-def reacting(rules: Monitoring) -> Monitoring:
+def _reacting(rules: Monitoring) -> Monitoring:
     """`rules`, and those that let jobs join, under the same rules, by what logs and
     ends say: an action must not feed itself."""
-    saved = "saved checkpoint 80"
+    bring, saved = _further("{name}_{attempt}_b"), "saved checkpoint 80"
+    trained, probed = ("train", "source", "further"), ("probe", "seeker")
+    followed, kept = ("eval", "lone", "recover"), ("train", "source", "stable")
+    again = ("side", "lone", "reader", "recover")
     return replace(
         rules,
         log_events=(
             *rules.log_events,
-            LogEvent(
-                name="bring",
-                pattern=saved,
-                stages=("train", "source", "further"),
-                actions=(_BRING,),
-            ),
-            LogEvent(
-                name="early",
-                pattern=saved,
-                stages=("probe", "seeker"),
-                actions=(Finish(reason="enough"),),
-            ),
+            _says("bring", saved, bring, stages=trained),
+            _says("early", saved, Finish(reason="enough"), stages=probed),
         ),
         state_events=(
             *rules.state_events,
-            StateEvent(
-                name="follow",
-                state="success",
-                stages=("eval", "lone", "recover"),
-                actions=(_FOLLOW,),
-            ),
-            StateEvent(
-                name="kept",
-                state="crash",
-                stages=("train", "source", "stable"),
-                actions=(_WHEN_SAVED,),
-            ),
-            StateEvent(
-                name="recover",
-                state="crash",
-                stages=("side", "lone", "reader", "recover"),
-                actions=(_RECOVER,),
-            ),
+            _on("success", _FOLLOW, name="follow", stages=followed),
+            _on("crash", _WHEN_SAVED, name="kept", stages=kept),
+            _on("crash", _RECOVER, name="recover", stages=again),
         ),
     )
 
@@ -285,12 +229,9 @@ class _Maker:
         self.ends.append(self.rng.choice(kinds)(number))
 
     def add_report(self) -> None:
-        upstream = tuple(self.ends[:8])
-        start: Conditions = (
-            JobStateIs(jobs=upstream, state="COMPLETED"),
-            Approval(prompt="go on?"),
-        )
-        self._job("report", 0, upstream, start=start)
+        last = tuple(self.ends[:8])
+        over = JobStateIs(jobs=last, state="COMPLETED")
+        self._job("report", 0, last, start=(over, Approval(prompt="go on?")))
 
     def _staged(self, family: int) -> str:
         """Train, cool down, evaluate: by a file, by metadata, by the state."""
@@ -301,13 +242,8 @@ class _Maker:
         failed = JobStateIs(jobs=(name,), state="FAILED")
         log = stable.log_path_current
         fatal = LogPattern(log_path=log, pattern="FATAL", writer=name)
-        cool = self._job(
-            "cool",
-            family,
-            (name,),
-            start=(done, logged) if self.rng.random() < 0.8 else (done,),
-            cancel=(failed, fatal),
-        )
+        start = (done, logged) if self.rng.random() < 0.8 else (done,)
+        cool = self._job("cool", family, (name,), start=start, cancel=(failed, fatal))
         over = JobStateIs(jobs=(cool.name,), state="COMPLETED", timeout_seconds=3000.0)
         return self._job("eval", family, (cool.name,), start=(over,)).name
 
@@ -336,8 +272,7 @@ class _Maker:
 
     def _alone(self, family: int) -> str:
         asked: Conditions = (Approval(prompt="this one too?"),)
-        start = asked if self.rng.random() < 0.2 else ()
-        self._job("side", family, start=start)
+        self._job("side", family, start=asked if self.rng.random() < 0.2 else ())
         return self._job("lone", family).name
 
     def _job(
@@ -375,10 +310,8 @@ class _Maker:
         if not self.shape.partitions:
             return Resources()
         minutes = max(2, round(4 * self.shape.pace))
-        options: dict[str, Scalar] = {
-            "partition": self.rng.choice(self.shape.partitions),
-            "time": minutes,
-        }
+        partition = self.rng.choice(self.shape.partitions)
+        options: dict[str, Scalar] = {"partition": partition, "time": minutes}
         if self.rng.random() < 0.3:
             options["no-requeue"] = True
         return Resources(time_limit_seconds=60.0 * minutes, options=options)

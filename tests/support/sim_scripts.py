@@ -71,10 +71,9 @@ def _usual(spec: JobSpec, rng: random.Random, pace: float) -> _Run:
     return _Run(spec, rng, seconds, usual)
 
 
-def _line(at: float, step: int, loss: str = "") -> Write:
-    loss = loss or f"{3.0 - step / 100:.3f}"
-    text = f"iteration {step}/100 | lm loss: {loss}\nsaved checkpoint {step}\n"
-    return Write(at=at, data=text.encode())
+def _line(at: float, step: int) -> Write:
+    said = f"iteration {step}/100 | lm loss: {3.0 - step / 100:.3f}"
+    return _says(at, f"{said}\nsaved checkpoint {step}")
 
 
 def _says(at: float, text: str) -> Write:
@@ -99,43 +98,35 @@ def _stall(run: _Run) -> RunScript:
     return replace(run.usual, seconds=limit - 5.0, writes=(_line(0.5, 10),))
 
 
-def _says_too(at: float, text: str, **fields: Any) -> Callable[[_Run], RunScript]:
-    """It says more than usual when that share of its time is over."""
+def _ends(**fields: Any) -> Callable[[_Run], RunScript]:
+    return lambda run: replace(run.usual, **fields)
+
+
+def _says_then(
+    at: float, text: str, *, kept: int, **fields: Any
+) -> Callable[[_Run], RunScript]:
+    """It says that when a share of its time is over, after what it says as usual."""
 
     def fate(run: _Run) -> RunScript:
         told = _says(at * run.seconds, text)
-        return replace(run.usual, writes=(*run.usual.writes, told), **fields)
+        return replace(run.usual, writes=(*run.usual.writes[:kept], told), **fields)
 
     return fate
 
 
-def _hang(run: _Run) -> RunScript:
-    told = _says(0.6 * run.seconds, "collective timed out after 1800 s")
-    return replace(run.usual, writes=(run.usual.writes[0], told))
-
-
+_NAN: Final = "iteration 60/100 | lm loss: nan\nsaved checkpoint 60"
+_HANG: Final = "collective timed out after 1800 s"
 FATES: Final[tuple[tuple[float, Callable[[_Run], RunScript]], ...]] = (
     (0.08, _crash),
     (0.02, lambda run: replace(run.usual, exit_code=run.rng.choice([2, 77]))),
-    (0.02, lambda run: replace(run.usual, exit_code=None, signal=9, writes=())),
-    (0.02, lambda run: replace(run.usual, ends="vanish", writes=())),
-    (
-        0.02,
-        lambda run: replace(
-            run.usual, exit_code=None, signal=9, cause=Cause.OUT_OF_MEMORY
-        ),
-    ),
+    (0.02, _ends(exit_code=None, signal=9, writes=())),
+    (0.02, _ends(ends="vanish", writes=())),
+    (0.02, _ends(exit_code=None, signal=9, cause=Cause.OUT_OF_MEMORY)),
     (0.02, _overrun),
-    (
-        0.02,
-        lambda run: replace(
-            run.usual,
-            writes=(run.usual.writes[0], _line(0.6 * run.seconds, 60, "nan")),
-        ),
-    ),
+    (0.02, _says_then(0.6, _NAN, kept=1)),
     (0.02, _stall),
-    (0.02, _hang),
-    (0.01, _says_too(0.4, "cannot go on like this")),
-    (0.02, _says_too(0.9, "the loss is low enough", exit_code=1)),
+    (0.02, _says_then(0.6, _HANG, kept=1)),
+    (0.01, _says_then(0.4, "cannot go on like this", kept=3)),
+    (0.02, _says_then(0.9, "the loss is low enough", kept=3, exit_code=1)),
 )
 """Which share of the runs comes to which end; the rest goes well."""

@@ -110,10 +110,9 @@ class SlurmCluster:
         self.facts: FactSource = OutsideFacts(clock)
         self.logs: LogSource = LogReader()
         self._danger = danger
-        self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
-        self._pace = 4.0 if self._times is AS_SHIPPED else 1.5
-        self._arrays = rng.choice([1, 3, 50])
         self._clock = clock
+        self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
+        self._arrays = rng.choice([1, 3, 50])
         self._lying_since: dict[str, float] = {}
         """By program: since when all its answers were lies."""
         self._silent_at = float("-inf")
@@ -128,12 +127,14 @@ class SlurmCluster:
             account_lag=rng.choice([0.5, 5.0, 40.0]),
             save_seconds=20.0,
         )
-        self.slurm = DeadlySlurm(
-            clock, Ran, by_job(self.scripts), settings, faults=self._fault
-        )
+        script = by_job(self.scripts)
+        self.slurm = DeadlySlurm(clock, Ran, script, settings, faults=self._fault)
         self.slurm.danger = danger
+        self.settle = self.slurm.cluster.settle
+        self.living = self.slurm.cluster.living
         self._room = Room(self._rng)
         self._root = self._room.path
+        self.close = self._room.close
 
     @property
     def root(self) -> str:
@@ -145,7 +146,7 @@ class SlurmCluster:
             series=series,
             first_index=first_index,
             root=self.root,
-            pace=self._pace,
+            pace=4.0 if self._times is AS_SHIPPED else 1.5,
             partitions=("main", "main", "kill"),
         )
 
@@ -155,15 +156,16 @@ class SlurmCluster:
 
     def executor(self, clock: Clock) -> Executor:
         times, root = self._times, self._root
+        submit = SubmitSettings(
+            wrapper=root / "session" / "wrapper.py",
+            python="python3",
+            scripts=root / "scripts",
+            array_logs=root / "logs" / ".arrays",
+            grace_seconds=times.grace,
+            submit_seconds=times.submit,
+        )
         settings = SlurmSettings(
-            submit=SubmitSettings(
-                wrapper=root / "session" / "wrapper.py",
-                python="python3",
-                scripts=root / "scripts",
-                array_logs=root / "logs" / ".arrays",
-                grace_seconds=times.grace,
-                submit_seconds=times.submit,
-            ),
+            submit=submit,
             ask_seconds=times.ask,
             settle_seconds=times.settle,
             patience_seconds=times.patience,
@@ -179,17 +181,8 @@ class SlurmCluster:
     def watch(self, watcher: Watcher) -> None:
         """Nobody sees what is written on another machine."""
 
-    def close(self) -> None:
-        self._room.close()
-
-    def settle(self) -> None:
-        self.slurm.cluster.settle()
-
     def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
         return self.slurm.cluster.begun[since:]
-
-    def living(self) -> Sequence[TaskId]:
-        return self.slurm.cluster.living()
 
     def has_succeeded(self, task: TaskId) -> bool:
         return task in self.slurm.cluster.succeeded
@@ -199,25 +192,21 @@ class SlurmCluster:
 
     @property
     def memory(self) -> Memory:
-        return Memory(
-            forgets=True, mute=self._is_mute(), lost_after_seconds=self._times.lost
-        )
-
-    def _is_mute(self) -> bool:
-        """Whether a run may have been judged without the word that there was on it.
-
-        Without accounting a word is gone with MinJobAge, and with accounting when the
-        job's id is given out again; one that is silent for long is given up.
-        """
+        """A run may have been judged without the word that there was on it: without
+        accounting a word is gone with MinJobAge, and with accounting when the job's id
+        is given out again; one that is silent for long is given up."""
         self._note_silence()
+        lost = self._times.lost
         silent = self._clock.monotonic() - self._silent_at
         without = not self.slurm.cluster.settings.accounting
-        return without or self._gave_ids_again or silent < 2 * self._times.lost
+        mute = without or self._gave_ids_again or silent < 2 * lost
+        return Memory(forgets=True, mute=mute, lost_after_seconds=lost)
 
     def _note_silence(self) -> None:
         if self.slurm.away or self.slurm.database_away:
             self._silent_at = self._clock.monotonic()
 
+    # ------------------------------------------------------------ what its commands do
     def _fault(self, program: str) -> SlurmFault | None:
         ordered, fault = self._danger.ordered(program), None
         if isinstance(ordered, SlurmFault):
@@ -245,6 +234,7 @@ class SlurmCluster:
             del self._lying_since[program]
         return too_long
 
+    # ------------------------------------------------------------------ what befalls it
     def strike(self, rng: random.Random) -> str:
         """Something befalls a node, a job, or the controller."""
         return rng.choice(_STRIKES)(self, rng)
@@ -254,13 +244,16 @@ class SlurmCluster:
         return [job for job in self.slurm.cluster.jobs if job.word == word]
 
     def _lose_node(self, rng: random.Random) -> str:
-        for name in self.slurm.cluster.down_nodes():
-            self.slurm.cluster.return_node(name)
+        self._return_nodes()
         running = self._find("RUNNING")
         if not running:
             return ""
         self.slurm.cluster.lose_node(rng.choice(running).nodes[0])
         return "node lost"
+
+    def _return_nodes(self) -> None:
+        for name in self.slurm.cluster.down_nodes():
+            self.slurm.cluster.return_node(name)
 
     def _suspend(self, rng: random.Random) -> str:
         """A job is suspended, or the suspended ones go on."""
@@ -281,21 +274,21 @@ class SlurmCluster:
         self.slurm.cluster.kill_supervisor(rng.choice(living))
         return "supervisor killed"
 
-    def _crash(self, rng: random.Random) -> str:
+    def _crash(self, _rng: random.Random) -> str:
         self._gave_ids_again = True
         return "controller crashed" if self.slurm.cluster.crash() else ""
 
-    def _away(self, rng: random.Random) -> str:
+    def _away(self, _rng: random.Random) -> str:
         self._note_silence()
         self.slurm.away = not self.slurm.away
         return "controller away" if self.slurm.away else ""
 
-    def _database(self, rng: random.Random) -> str:
+    def _database(self, _rng: random.Random) -> str:
         self._note_silence()
         self.slurm.database_away = not self.slurm.database_away
         return "accounting away" if self.slurm.database_away else ""
 
-    def _wrap(self, rng: random.Random) -> str:
+    def _wrap(self, _rng: random.Random) -> str:
         self._gave_ids_again = True
         self.slurm.cluster.wrap_ids()
         return "ids given out again"
@@ -305,8 +298,7 @@ class SlurmCluster:
         self._note_silence()
         self.slurm.away = self.slurm.database_away = False
         self._resume()
-        for name in self.slurm.cluster.down_nodes():
-            self.slurm.cluster.return_node(name)
+        self._return_nodes()
 
     def forget_claims(self) -> None:
         """A start begins although another has the attempt."""
@@ -329,25 +321,17 @@ def _befall(act: str, name: str, word: str = "RUNNING") -> Strike:
     return strike
 
 
-_PREEMPT: Final = _befall("preempt", "job preempted")
-_REQUEUE: Final = _befall("requeue", "job requeued")
 _STRIKES: Final[Sequence[Strike]] = (
     SlurmCluster._lose_node,
-    _PREEMPT,
-    _PREEMPT,
-    _REQUEUE,
-    _REQUEUE,
+    *[_befall("preempt", "job preempted")] * 2,
+    *[_befall("requeue", "job requeued")] * 2,
     _befall("forget", "job forgotten"),
-    SlurmCluster._suspend,
-    SlurmCluster._suspend,
+    *[SlurmCluster._suspend] * 2,
     _befall("fail_launch", "job not launched", "PENDING"),
     _befall("cancel_by_others", "waiting job cancelled by others", "PENDING"),
-    SlurmCluster._kill_supervisor,
-    SlurmCluster._kill_supervisor,
-    SlurmCluster._crash,
-    SlurmCluster._crash,
-    SlurmCluster._away,
-    SlurmCluster._away,
+    *[SlurmCluster._kill_supervisor] * 2,
+    *[SlurmCluster._crash] * 2,
+    *[SlurmCluster._away] * 2,
     SlurmCluster._database,
     SlurmCluster._wrap,
 )

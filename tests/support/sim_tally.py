@@ -8,139 +8,68 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from tests.support.fake_script import FAULTS
 from tests.support.fake_slurm_faults import SlurmFault
 
-EVERYWHERE: Final = (
-    "killed between two steps",
-    "killed as it began",
-    "killed before a write",
-    "killed amid a write",
-    "killed after a write",
-    "killed before an executor call",
-    "killed after an executor call",
-    "stopped by a person",
-    "taken over while paused",
-    "paused engine woke",
-    "second starter refused",
-    "disk full",
-    "errands fail",
-    "clock forward",
-    "clock back",
-    "clock a year forward",
-    "clock a year back",
-    "clock slewed",
-    "look failed",
-    "command failed",
-    "plan joined later",
-    "snapshot and tail",
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", "))
+
+
+EVERYWHERE: Final = _names(
+    "killed between two steps, killed as it began, killed before a write, "
+    "killed amid a write, killed after a write, killed before an executor call, "
+    "killed after an executor call, stopped by a person, taken over while paused, "
+    "paused engine woke, second starter refused, disk full, errands fail, "
+    "clock forward, clock back, clock a year forward, clock a year back, "
+    "clock slewed, look failed, command failed, plan joined later, snapshot and tail"
 )
 """Faults of the engine's own house, in every kind of campaign."""
-PERSON: Final = (
-    "person kills",
-    "person resubmits",
-    "person skips",
-    "person waives",
-    "person answers",
-    "person pauses",
-    "person resumes",
-    "person acknowledges",
-    "person gives a stale order",
-    "person gives an order twice",
+PERSON: Final = _names(
+    "person kills, person resubmits, person skips, person waives, person answers, "
+    "person pauses, person resumes, person acknowledges, person gives a stale order, "
+    "person gives an order twice"
 )
-RUNS: Final = (
-    "run crashed",
-    "run was killed",
-    "run vanished",
-    "run diverged",
-    "run stood still",
-    "run hung",
-    "run used too much memory",
-    "run used too much time",
-    "run was requeued",
-    "run was preempted",
-    "run lost its node",
-    "exit record late",
+RUNS: Final = _names(
+    "run crashed, run was killed, run vanished, run diverged, run stood still, "
+    "run hung, run used too much memory, run used too much time, run was requeued, "
+    "run was preempted, run lost its node, exit record late"
 )
 """What a campaign's attempts ended of, by the engine's own word."""
+_FAULTS: Final = {
+    "sbatch": "answer lost, request lost, arrives late, told failed, away, standby, "
+    "refused, empty, garbled, missing",
+    "squeue": "request lost, away, banner, empty, stale, garbled, strange",
+    "sacct": "request lost, away, banner, empty, stale, garbled",
+    "scancel": "answer lost, request lost, told failed, away",
+    "scontrol": "away",
+}
 CALLS: Final = {
-    "sbatch": (
-        SlurmFault.ANSWER_LOST,
-        SlurmFault.REQUEST_LOST,
-        SlurmFault.ARRIVES_LATE,
-        SlurmFault.TOLD_FAILED,
-        SlurmFault.AWAY,
-        SlurmFault.STANDBY,
-        SlurmFault.REFUSED,
-        SlurmFault.EMPTY,
-        SlurmFault.GARBLED,
-        SlurmFault.MISSING,
-    ),
-    "squeue": (
-        SlurmFault.REQUEST_LOST,
-        SlurmFault.AWAY,
-        SlurmFault.BANNER,
-        SlurmFault.EMPTY,
-        SlurmFault.STALE,
-        SlurmFault.GARBLED,
-        SlurmFault.STRANGE,
-    ),
-    "sacct": (
-        SlurmFault.REQUEST_LOST,
-        SlurmFault.AWAY,
-        SlurmFault.BANNER,
-        SlurmFault.EMPTY,
-        SlurmFault.STALE,
-        SlurmFault.GARBLED,
-    ),
-    "scancel": (
-        SlurmFault.ANSWER_LOST,
-        SlurmFault.REQUEST_LOST,
-        SlurmFault.TOLD_FAILED,
-        SlurmFault.AWAY,
-    ),
-    "scontrol": (SlurmFault.AWAY,),
+    program: tuple(map(SlurmFault, _names(text))) for program, text in _FAULTS.items()
 }
 """What may go wrong with each of Slurm's commands."""
-CLUSTER: Final = (
-    "killed before a command",
-    "killed after a command",
-    "node lost",
-    "job preempted",
-    "job requeued",
-    "job forgotten",
-    "job suspended",
-    "job not launched",
-    "waiting job cancelled by others",
-    "supervisor killed",
-    "controller crashed",
-    "controller away",
-    "accounting away",
-    "ids given out again",
+CLUSTER: Final = _names(
+    "killed before a command, killed after a command, node lost, job preempted, "
+    "job requeued, job forgotten, job suspended, job not launched, "
+    "waiting job cancelled by others, supervisor killed, controller crashed, "
+    "controller away, accounting away, ids given out again"
 )
 """What befalls a made-up Slurm beside its commands."""
 
 
 def memory_faults() -> tuple[str, ...]:
     """Names of the faults of the executor in memory."""
-    return tuple(
-        f"{call}: {fault.value.removeprefix(f'{call} ')}"
-        for call, faults in FAULTS.items()
-        for fault in faults
-    )
+    told = ((call, fault) for call, faults in FAULTS.items() for fault in faults)
+    return tuple(f"{call}: {fault.removeprefix(f'{call} ')}" for call, fault in told)
 
 
 def slurm_faults() -> tuple[str, ...]:
     """Names of the faults of a made-up Slurm."""
-    called = (
-        f"{program}: {fault.value}"
-        for program, faults in CALLS.items()
-        for fault in faults
-    )
-    return (*called, *CLUSTER)
+    told = ((program, fault) for program, found in CALLS.items() for fault in found)
+    return (*(f"{program}: {fault.value}" for program, fault in told), *CLUSTER)
 
 
 @dataclass(slots=True)
@@ -159,13 +88,9 @@ class Tally:
     """Campaigns by what ran their jobs."""
 
     def add(self, other: Tally) -> None:
-        self.campaigns += other.campaigns
-        self.steps += other.steps
-        self.events += other.events
-        self.seconds += other.seconds
-        self.jobs += other.jobs
-        self.faults += other.faults
-        self.kinds += other.kinds
+        for one in fields(self):
+            sums = getattr(self, one.name) + getattr(other, one.name)
+            setattr(self, one.name, sums)
 
     @property
     def lifecycles(self) -> int:
@@ -178,17 +103,19 @@ def report(
     """What the campaigns went through; `names`: every fault that could have come."""
     rate = total.lifecycles / wall if wall else 0.0
     each = 1000 * cpu / total.lifecycles if total.lifecycles else 0.0
-    lines = [
-        f"{total.campaigns} campaigns ({_counts(total.kinds)}), "
-        f"{total.lifecycles} lifecycles, {violations} violations",
-        f"{wall:.0f} s, {rate:.0f} lifecycles/s, {each:.1f} ms of CPU each; "
-        f"{total.steps} steps, {total.events} events, "
-        f"{total.seconds / 3600:.0f} h of simulated time",
-        f"ends: {_counts(total.jobs)}",
-        "faults:",
-    ]
     known = dict.fromkeys([*names, *sorted(total.faults)])
-    return "\n".join([*lines, *(f"{total.faults[name]:>10}  {name}" for name in known)])
+    return "\n".join(
+        [
+            f"{total.campaigns} campaigns ({_counts(total.kinds)}), "
+            f"{total.lifecycles} lifecycles, {violations} violations",
+            f"{wall:.0f} s, {rate:.0f} lifecycles/s, {each:.1f} ms of CPU each; "
+            f"{total.steps} steps, {total.events} events, "
+            f"{total.seconds / 3600:.0f} h of simulated time",
+            f"ends: {_counts(total.jobs)}",
+            "faults:",
+            *(f"{total.faults[name]:>10}  {name}" for name in known),
+        ]
+    )
 
 
 def _counts(counter: Counter[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,7 +46,6 @@ from autoexp_tui.model.facts import (
     FileText,
     GlobKey,
     LogFound,
-    LogKey,
     Matches,
     OutsideKey,
     StatKey,
@@ -78,19 +77,18 @@ class Files:
     clock: Clock
     data: dict[str, bytes] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
-    """Path -> how often it was written."""
+    written: Counter[str] = field(default_factory=Counter)
+    """How often each path was written."""
     watcher: Watcher = lambda _: None
     """Told of each write: by the newest engine, to be woken."""
 
     def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher`, and nobody else any more, of writes."""
         self.watcher = watcher
 
     def append(self, path: str, data: bytes) -> None:
         """A run writes; a run's log also becomes the job's current one."""
         self.data[path] = self.data.get(path, b"") + data
-        self.written[path] = self.written.get(path, 0) + 1
+        self.written[path] += 1
         directory, _, name = path.rpartition("/")
         if name.startswith("slurm-"):
             self.links[f"{directory}/current.log"] = path
@@ -101,13 +99,10 @@ class Files:
         place = self.links.get(path, path)
         if place not in self.data:
             return None
-        size = len(self.data[place])
+        size, times = len(self.data[place]), self.written[place]
+        inode = int(ids.digest(place), 16)
         return FileIdentity(
-            path=path,
-            inode=int(ids.digest(place), 16),
-            size=size,
-            mtime_ns=self.written.get(place, 0),
-            ctime_ns=self.written.get(place, 0),
+            path=path, inode=inode, size=size, mtime_ns=times, ctime_ns=times
         )
 
     def read(self, path: str) -> bytes | None:
@@ -115,40 +110,33 @@ class Files:
         return self.data.get(self.links.get(path, path))
 
     def observe(self, key: OutsideKey) -> Fact:
-        now = self.clock.monotonic()
-        match key:
-            case StatKey():
-                found = self.read(key.path)
-                file = self.identity(key.path)
-                return Fact(FileStat(file is not None, len(found or b""), 0, file), now)
-            case GlobKey():
-                paths = sorted(fnmatch.filter(self.data, key.pattern))
-                largest = max((len(self.data[p]) for p in paths), default=0)
-                files = tuple(file for p in paths if (file := self.identity(p)))
-                return Fact(Matches(tuple(paths), largest, files), now)
-            case TextKey():
-                text = self.read(key.path)
-                file = self.identity(key.path)
-                if text is None or not key.pattern:
-                    said = None if text is None else text.decode()
-                    return Fact(FileText(said, file), now)
-                match = compile_text_pattern(key.pattern).search(text)
-                return Fact(FileText("", file, holds=match is not None), now)
-            case LogKey():
-                return Fact(self._search(key), now)
-            case CommandKey():
-                return Fact(CommandResult(0), now)
+        return Fact(self._see(key), self.clock.monotonic())
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         return map(self.observe, keys)
 
-    def _search(self, key: LogKey) -> LogFound:
-        found = self.read(key.path)
-        if found is None:
-            return LogFound()
-        inode = int(ids.digest(self.links.get(key.path, key.path)), 16)
-        found = found[dict(key.skip).get(inode, 0) :]
-        match = compile_text_pattern(key.pattern).search(found)
+    def _see(
+        self, key: OutsideKey
+    ) -> FileStat | Matches | FileText | LogFound | CommandResult:
+        match key:
+            case GlobKey():
+                paths = sorted(fnmatch.filter(self.data, key.pattern))
+                largest = max((len(self.data[p]) for p in paths), default=0)
+                files = tuple(file for p in paths if (file := self.identity(p)))
+                return Matches(tuple(paths), largest, files)
+            case CommandKey():
+                return CommandResult(0)
+        text, file = self.read(key.path), self.identity(key.path)
+        if isinstance(key, StatKey):
+            return FileStat(file is not None, len(text or b""), 0, file)
+        if text is None or file is None:
+            return FileText(None, file) if isinstance(key, TextKey) else LogFound()
+        if isinstance(key, TextKey) and not key.pattern:
+            return FileText(text.decode(), file)
+        pattern = compile_text_pattern(key.pattern)
+        if isinstance(key, TextKey):
+            return FileText("", file, holds=pattern.search(text) is not None)
+        match = pattern.search(text[dict(key.skip).get(file.inode, 0) :])
         line = (match[0] or b"").decode() if match else ""
         return LogFound(1, int(match is not None), line, key.path)
 
@@ -193,12 +181,10 @@ class Logs:
         )
 
     def find(self, search: Search) -> Sequence[FoundFile]:
-        data, patterns = self.files.data, search.patterns
-        found = {
-            path: index
-            for index, one in reversed(list(enumerate(patterns)))
-            for path in fnmatch.filter(data, one)
-        }
+        found: dict[str, int] = {}
+        for index, pattern in enumerate(search.patterns):
+            for path in fnmatch.filter(self.files.data, pattern):
+                found.setdefault(path, index)
         return [FoundFile(path, found[path]) for path in sorted(found)]
 
     def tail(self, path: str, limit: int) -> str:
@@ -233,10 +219,8 @@ class Ready:
         plans: Sequence[Plan | None],
     ) -> None:
         for task, spec in zip(submission.tasks, specs, strict=True):
-            left = self.done.get(spec.name)
-            if left is None or not is_of_attempt(
-                left, submission.session, task.attempt
-            ):
+            left, session = self.done.get(spec.name), submission.session
+            if left is None or not is_of_attempt(left, session, task.attempt):
                 self.done.pop(spec.name, None)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
@@ -292,10 +276,10 @@ class Recompose:
         if ref == "broken":
             raise UsageError("there is no config `broken`")
         given = dict(text.partition("=")[::2] for text in asked.overrides)
-        name = given.get("project.name", ref)
-        waits = given.get("after", "")
-        first = asked.base.jobs[0]
+        name, waits = given.get("project.name", ref), given.get("after", "")
+        first, before = asked.base.jobs[0], (waits,) if waits else ()
         root = first.output_dir.removesuffix(f"/out/{first.name}")
+        over = tuple(JobStateIs(jobs=(one,), state="COMPLETED") for one in before)
         job = JobSpec(
             name=name,
             index=0,
@@ -307,10 +291,8 @@ class Recompose:
             output_dir=f"{root}/out/{name}",
             log_dir=f"{root}/logs/{name}",
             resources=first.resources,
-            start_conditions=(
-                (JobStateIs(jobs=(waits,), state="COMPLETED"),) if waits else ()
-            ),
-            depends_on=(waits,) if waits else (),
+            start_conditions=over,
+            depends_on=before,
         )
         made = Plan(
             plan_id=f"further-{name}-{asked.now}",
@@ -320,9 +302,7 @@ class Recompose:
             created_at=asked.now,
             jobs=(job,),
             monitoring=self.monitoring,
-            edges=tuple(
-                Edge(before=b, after=name, mode="waits") for b in job.depends_on
-            ),
+            edges=tuple(Edge(before=b, after=name, mode="waits") for b in before),
         )
         return join_plan(made, family=asked.family, families=asked.families)
 
@@ -338,11 +318,7 @@ class Errands:
     """Why nothing can be appended."""
 
     def run(
-        self,
-        command: Sequence[str],
-        timeout: float,
-        env: Mapping[str, str],
-        cwd: str,
+        self, command: Sequence[str], timeout: float, env: Mapping[str, str], cwd: str
     ) -> CommandResult:
         self.ran.append(tuple(command))
         return CommandResult(self.exit_code, "as told")
@@ -383,8 +359,8 @@ class House(ABC):
     """Tracebacks that engines logged: bugs."""
     auto_approve: frozenset[str] = frozenset({"*"})
     slots: int = 0
-    errands: Errands = field(default_factory=lambda: Errands())
-    planner: Recompose = field(default_factory=lambda: Recompose())
+    errands: Errands = field(default_factory=Errands)
+    planner: Recompose = field(default_factory=Recompose)
     has_nodes: bool = False
     ready: Ready = field(default_factory=Ready)
     shelf: Shelf = field(default_factory=Shelf)
@@ -406,13 +382,17 @@ class House(ABC):
         """A plan is about to join; may be told again of the same."""
         return
 
-    def _store(self, plan: Plan, lease: MemoryLease) -> str:
-        self.joins(plan)
-        return self.session.open(lease).add_plan(plan)
-
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         pools: dict[PoolKey, Pool] = defaultdict(lambda: pool)
         pools["evidence"] = self.evidence_pool or pool
+        policy = SchedulingPolicy(
+            auto_approve=self.auto_approve, slots=self.slots, has_nodes=self.has_nodes
+        )
+
+        def store_plan(plan: Plan) -> str:
+            self.joins(plan)
+            return self.session.open(lease).add_plan(plan)
+
         return Parts(
             clock=self.clock,
             journal=self.session.open(lease),
@@ -428,14 +408,10 @@ class House(ABC):
             errands=self.errands,
             pools=pools,
             attempt_dir=self.attempt_dir,
-            store_plan=lambda plan: self._store(plan, lease),
+            store_plan=store_plan,
             evidence=self.evidence,
             place_of=self.place_of,
-            policy=SchedulingPolicy(
-                auto_approve=self.auto_approve,
-                slots=self.slots,
-                has_nodes=self.has_nodes,
-            ),
+            policy=policy,
             log_fault=self.faults.append,
             watch_files=self.watch,
         )
