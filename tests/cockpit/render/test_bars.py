@@ -1,174 +1,155 @@
-"""The header: age, who is needed; nothing that moves while nothing happens."""
+"""Header, footer, time bar and boxes: what they say, and that all of it fits."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
+from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Keymap, Pane
-from autoexp_tui.cockpit.render.bars import (
-    HeaderFacts,
-    format_speed,
-    format_title,
-    list_midnights,
-    render_counts,
-    render_footer,
-    render_header,
-    render_time_bar,
+from autoexp_tui.cockpit.render import bars
+from autoexp_tui.cockpit.render.layout import (
+    build_boxes,
+    build_two_boxes,
+    is_too_small,
 )
-from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.spans import Line, plain, width
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import estimate_ends
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.widgets.pane import to_ascii
-from autoexp_tui.model.snapshot import EngineView, Landmark, Playback, Snapshot
+from autoexp_tui.model.snapshot import Landmark, Playback, Snapshot
 from autoexp_tui.model.states import why
+from tests.cockpit.views import SESSION, WORDS
 from tests.support.campaigns import HOUR, T0, all_done, campaign, planned
 
+MANY = SESSION.snapshot
 
-def header(snapshot: Snapshot, cells: int = 120, now: float = T0 + 2) -> str:
+
+# ------------------------------------------------------------------------------ header
+def render_header(snapshot: Snapshot, cells: int, now: float, **told: Any) -> Line:
     session = build_session(snapshot)
     groups = group_causes(session, PlanWords(snapshot.plan))
-    return plain(
-        render_header(
-            session,
-            HeaderFacts(now=now, groups=groups, ends=estimate_ends(session)),
-            cells,
-        )
-    )
+    ends = estimate_ends(session)
+    facts = bars.HeaderFacts(now=now, groups=groups, ends=ends, **told)
+    return bars.render_header(session, facts, cells)
 
 
-def engine(snapshot: Snapshot, **changes: object) -> Snapshot:
-    view: EngineView = replace(snapshot.engine, **changes)  # type: ignore[arg-type]
-    return replace(snapshot, engine=view)
+def header(snapshot: Snapshot = MANY, cells: int = 120, now: float = T0 + 2) -> str:
+    return plain(render_header(snapshot, cells, now))
+
+
+def engine(snapshot: Snapshot, **changes: Any) -> Snapshot:
+    return replace(snapshot, engine=replace(snapshot.engine, **changes))
 
 
 @pytest.mark.parametrize("cells", range(60, 210, 9))
 def test_the_header_takes_exactly_its_cells(cells: int) -> None:
-    session = build_session(campaign(125))
-    groups = group_causes(session, PlanWords(session.snapshot.plan))
-    facts = HeaderFacts(
-        now=T0, groups=groups, ends=estimate_ends(session), gpu_hours=812
-    )
-    told = render_header(session, facts, cells)
+    told = render_header(MANY, cells, T0, gpu_hours=812)
     assert width(told) == cells
     assert "14 need you" in plain(told)
-    assert width(render_counts(session, cells)) <= cells
-
-
-def test_the_age_of_the_data_is_said_and_estimates_say_as_of_when() -> None:
-    assert all(said in header(campaign(125)) for said in ("engine ok", "slurm 15 s"))
-    assert "engine 5 s" in header(campaign(125), now=T0 + 9)
-    text = header(campaign(125), 160, now=T0 + 300)
-    assert "engine silent 5 min" in text
-    assert "as of 08:41" in text
+    assert width(bars.render_counts(SESSION, cells)) <= cells
 
 
 IDLE = replace(engine(all_done(10), committed_at=T0), open=True)
 
 
-@pytest.mark.parametrize(
-    ("snapshot", "first", "then"), [(campaign(125), 31, 34), (IDLE, 5, 50)]
-)
+@pytest.mark.parametrize(("snapshot", "first", "then"), [(MANY, 31, 34), (IDLE, 5, 50)])
 def test_ages_do_not_change_every_second(
     snapshot: Snapshot, first: int, then: int
 ) -> None:
     assert header(snapshot, now=T0 + first) == header(snapshot, now=T0 + then)
 
 
-def test_all_has_ended_only_when_nothing_is_left_to_do() -> None:
-    over = all_done(10)
-    assert "all ended" in header(over)
-    assert "all ended" not in header(replace(over, open=True))
-
-
-def test_a_plan_being_made_is_named_once() -> None:
-    snapshot = replace(planned(10), name="exp")
-    assert header(engine(snapshot, doing="planning exp")).count("exp") == 1
-
-
 WATCHER = campaign(31, role="viewer")
+LATE = engine(campaign(31), executor_answered_at=T0 - 300)
+THEIRS = engine(WATCHER, user="user 61001", owner_alive=False)
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "words"),
+    ("snapshot", "now", "words"),
     [
-        (planned(10), "not submitted"),
-        (engine(planned(10), doing="planning exp"), "planning exp"),
-        (engine(campaign(31), holding="disk is full"), "HOLDING: disk is full"),
-        (replace(campaign(31), paused=why("paused")), "submission paused, P resumes"),
+        (MANY, 2, "engine ok|slurm 15 s"),
+        (MANY, 9, "engine 5 s"),
+        (MANY, 300, "engine silent 5 min|as of 08:41"),
+        (all_done(10), 2, "all ended"),
+        (replace(all_done(10), open=True), 2, "!all ended"),
+        (planned(10), 2, "not submitted"),
+        (engine(planned(10), doing="planning exp"), 2, "planning exp"),
+        (engine(campaign(31), holding="disk is full"), 2, "HOLDING: disk is full"),
+        (
+            replace(campaign(31), paused=why("paused")),
+            2,
+            "submission paused, P resumes",
+        ),
         (
             replace(campaign(31), paused=why("storm", count=5)),
+            2,
             "STORM, paused: 5 quick failures, P resumes",
         ),
-        (WATCHER, "watching"),
-        (engine(WATCHER, owner_alive=False), "its engine is gone"),
-        (
-            engine(WATCHER, user="user 61001", owner_alive=False),
-            "session of user 61001, read only   no engine ",
-        ),
-        (engine(campaign(31), executor_error="sinfo: late"), "slurm: sinfo: late"),
+        (WATCHER, 2, "watching"),
+        (engine(WATCHER, owner_alive=False), 2, "its engine is gone"),
+        (THEIRS, 2, "session of user 61001, read only   no engine "),
+        (LATE, 2, "slurm silent 5 min"),
+        (engine(LATE, executor_error="no answer"), 2, "slurm silent 5 min: no answer"),
+        (engine(campaign(31), executor_error="sinfo: late"), 2, "slurm: sinfo: late"),
     ],
 )
-def test_what_is_not_as_usual_is_said(snapshot: Snapshot, words: str) -> None:
-    assert words in header(snapshot, 160)
+def test_how_old_the_data_is_and_what_is_not_as_usual_is_said(
+    snapshot: Snapshot, now: float, words: str
+) -> None:
+    told = header(snapshot, 160, T0 + now)
+    for word in words.split("|"):
+        assert (word.lstrip("!") in told) is not word.startswith("!")
+
+
+def test_a_plan_being_made_is_named_once_and_a_title_has_the_needs() -> None:
+    snapshot = replace(planned(10), name="exp")
+    assert header(engine(snapshot, doing="planning exp")).count("exp") == 1
+    groups = group_causes(SESSION, WORDS)
+    assert bars.format_title(SESSION, groups) == "61/124 !14 dense300m"
 
 
 @pytest.mark.parametrize("cells", [80, 120])
 def test_a_watcher_learns_at_once_how_a_stopped_engine_goes_on(cells: int) -> None:
-    stopped = engine(campaign(31, role="viewer"), halted_pid=4711)
-    told = header(stopped, cells)
+    told = header(engine(WATCHER, halted_pid=4711), cells)
     assert "engine stopped: fg, or kill -CONT 4711" in told
 
 
-def test_the_title_has_done_total_and_needs() -> None:
-    session = build_session(campaign(125))
-    groups = group_causes(session, PlanWords(session.snapshot.plan))
-    assert format_title(session, groups) == "61/124 !14 dense300m"
-
-
-def test_late_answers_of_the_executor_are_told_before_ages() -> None:
-    silent = engine(campaign(31), executor_answered_at=T0 - 300)
-    assert "slurm silent 5 min" in header(silent, 100)
-    failing = engine(
-        campaign(31), executor_answered_at=T0 - 60, executor_error="squeue: no answer"
-    )
-    assert "slurm silent 1 min: squeue: no answer" in header(failing, 120)
-
-
+# ------------------------------------------------------------------------------ footer
 ALL = {"run.kill", "run.resubmit", "run.submit", "run.skip", "run.answer"}
 
 
-def footer(pane: Pane = "jobs", cells: int = 120, useful: set[str] = ALL) -> str:
-    return plain(render_footer(Keymap(), pane, useful, cells))
+def footer(pane: Pane = "jobs", useful: set[str] = ALL, **labels: str) -> str:
+    named = {f"run.{key}": label for key, label in labels.items()}
+    return plain(bars.render_footer(Keymap(), pane, useful, 120, labels=named))
 
 
 @pytest.mark.parametrize("cells", range(60, 200, 11))
 @pytest.mark.parametrize("pane", ["jobs", "log", "metrics", "events"])
-def test_the_footer_fits(pane: Pane, cells: int) -> None:
-    assert width(render_footer(Keymap(), pane, ALL, cells)) <= cells
+def test_the_footer_fits_and_tells_the_way_out(pane: Pane, cells: int) -> None:
+    told = bars.render_footer(Keymap(), pane, ALL, cells)
+    assert width(told) <= cells
+    assert all(word in plain(told) for word in ("q leave", "? keys"))
 
 
 def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
-    assert all(word in footer(cells=60) for word in ("q leave", "? keys"))
-    assert "K kill" not in footer(useful=set())
-    assert all(word in footer("log") for word in ("f follow", "/ search"))
-    assert "/ filter" not in footer("log")
     looks, acts = footer().split("│")
     assert "/ filter" in looks
     assert "K kill" in acts
+    assert "K kill" not in footer(useful=set())
+    assert all(word in footer("log") for word in ("f follow", "/ search"))
+    assert "/ filter" not in footer("log")
+    resuming = footer(useful={"run.pause"}, pause="resume")
+    assert "P resume" in resuming
+    assert "P pause" not in resuming
 
 
-def test_a_command_that_does_something_else_now_says_what() -> None:
-    labels = {"run.pause": "resume"}
-    told = plain(render_footer(Keymap(), "jobs", {"run.pause"}, 120, labels=labels))
-    assert "P resume" in told
-    assert "P pause" not in told
-
-
+# ---------------------------------------------------------------------------- time bar
 WEEK = 7 * 24 * HOUR
 SHOWN = Playback(
     begin=T0,
@@ -186,64 +167,96 @@ SHOWN = Playback(
 )
 
 
-def bar(shown: Playback = SHOWN, cells: int = 120, rows: int = 1) -> str:
-    return plain(render_time_bar(shown, cells, rows)[0])
+def bar(shown: Playback = SHOWN) -> str:
+    return plain(bars.render_time_bar(shown, 120, 1)[0])
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120, 200])
 @pytest.mark.parametrize("rows", [1, 2])
-def test_it_fits(cells: int, rows: int) -> None:
-    lines = render_time_bar(SHOWN, cells, rows)
+def test_the_time_bar_fits(cells: int, rows: int) -> None:
+    lines = bars.render_time_bar(SHOWN, cells, rows)
     assert len(lines) == rows
     assert all(width(one) <= cells for one in lines)
 
 
 def test_what_was_played_and_landmarks_stand_where_they_happened() -> None:
     inner = bar().split("├")[1].split("┤")[0]
-    here = inner.index("●")
-    assert abs(here - len(inner) / 2) <= 1
+    here, cells = inner.index("●"), len(inner)
     assert "─" not in inner[:here]
     assert "━" not in inner[here:]
-    assert abs(inner.index("?") - 0.1 * len(inner)) <= 1
-    assert abs(inner.index("✗") - 0.8 * len(inner)) <= 1
-    assert inner.count("░") >= 0.1 * len(inner) - 1
+    for glyph, share in (("●", 0.5), ("?", 0.1), ("✗", 0.8)):
+        assert abs(inner.index(glyph) - share * cells) <= 1
+    assert inner.count("░") >= 0.1 * cells - 1
+    gone = Landmark(T0 + 0.75 * WEEK, "gone", T0 + WEEK)
+    assert "✗" in bar(replace(SHOWN, landmarks=(SHOWN.landmarks[1], gone)))
 
 
-def test_a_failure_is_not_hidden_by_the_time_without_an_engine() -> None:
-    amid = replace(
-        SHOWN,
-        landmarks=(
-            Landmark(T0 + 0.9 * WEEK, "failed", T0 + 0.9 * WEEK),
-            Landmark(T0 + 0.8 * WEEK, "gone", T0 + WEEK),
-        ),
-    )
-    assert "✗" in bar(amid)
-
-
-def test_days_are_ticks_and_have_names() -> None:
+def test_days_are_ticks_between_beginning_and_end_and_have_names() -> None:
     assert bar(replace(SHOWN, at=T0, landmarks=())).count("┼") == 7
-    names = plain(render_time_bar(SHOWN, 120, 2)[1])
-    assert "Mon 16" in names
+    assert "Mon 16" in plain(bars.render_time_bar(SHOWN, 120, 2)[1])
+    days = bars.list_midnights(T0, T0 + WEEK)
+    assert len(days) == 7
+    assert all(T0 < day < T0 + WEEK for day in days)
+    assert len(bars.list_midnights(T0, T0 + 10_000 * 24 * HOUR)) == 400
+    single = bar(replace(SHOWN, begin=T0, end=T0, at=T0, landmarks=(), playing=False))
+    assert all(glyph in single for glyph in "●‖")
 
 
-def test_the_speed_is_spelled() -> None:
-    told = [format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)]
+def test_the_speed_is_spelled_and_every_glyph_has_a_twin() -> None:
+    told = [bars.format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)]
     assert told == ["1x", "1.9x", "60x", "1048576x", "max"]
     assert "▸ 60x" in bar()
-
-
-def test_a_journal_of_one_moment_has_a_bar_too() -> None:
-    single = replace(SHOWN, begin=T0, end=T0, at=T0, landmarks=(), playing=False)
-    assert "●" in bar(single)
-    assert "‖" in bar(single)
-
-
-def test_every_glyph_has_a_twin() -> None:
     assert "?" not in to_ascii(bar(replace(SHOWN, landmarks=())))
 
 
-def test_days_lie_between_beginning_and_end_and_are_bounded() -> None:
-    days = list_midnights(T0, T0 + WEEK)
-    assert len(days) == 7
-    assert all(T0 < day < T0 + WEEK for day in days)
-    assert len(list_midnights(T0, T0 + 10_000 * 24 * HOUR)) == 400
+# ------------------------------------------------------------------------------- boxes
+SIZES = [
+    (60, 16), (76, 20), (80, 24), (99, 24), (109, 29), (110, 30), (120, 40),
+    (130, 30), (169, 50), (170, 50), (200, 60), (240, 24), (80, 60),
+]  # fmt: skip
+
+
+def cells_of(box: Region) -> set[tuple[int, int]]:
+    columns, rows = range(box.x, box.right), range(box.y, box.bottom)
+    return {(x, y) for x in columns for y in rows}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("stages", [0, 1, 2, 4, 40])
+@pytest.mark.parametrize("rows", [None, 0, 1, 3, 9, 500])
+def test_boxes_tile_the_screen(
+    size: tuple[int, int], stages: int, rows: int | None
+) -> None:
+    places = build_boxes(*size, stages, rows=rows)
+    covered = [cell for box in places.values() for cell in cells_of(box)]
+    assert len(covered) == len(set(covered)) == size[0] * size[1]
+    if (stages, rows) == (4, None):
+        assert places["jobs"].height >= max(5, places["why"].height)
+    alone = build_boxes(*size, stages, "log", rows=rows)
+    assert set(alone) == {"header", "footer", "log"}
+    assert sum(box.height for box in alone.values()) == size[1]
+    for enlarged in (None, "effect"):
+        two = build_two_boxes(*size, "events", "effect", enlarged)
+        assert sum(box.area for box in two.values()) == size[0] * size[1]
+
+
+def test_lists_stand_beside_the_jobs_as_the_screen_is_wide() -> None:
+    wide, middle = build_boxes(200, 60, 4), build_boxes(120, 40, 4)
+    assert wide["needs"].x == wide["metrics"].x > wide["jobs"].x
+    assert wide["needs"].width > 50
+    assert middle["needs"].x == middle["stages"].x == 0
+    assert "metrics" not in middle
+    for stages in (3, 4):  # a strip on a low screen
+        strip = build_boxes(80, 24, stages)["stages"]
+        assert strip == Region(0, 1, 80, stages)
+    for low in ((59, 24), (80, 15)):
+        assert is_too_small(*low)
+        assert set(build_boxes(*low, 4)) == {"header"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> None:
+    few, many = (build_boxes(*size, 2, rows=rows) for rows in (6, 500))
+    assert few["jobs"].height < many["jobs"].height
+    assert few["why"].height > many["why"].height
+    assert few["log"].height > many["log"].height

@@ -1,4 +1,4 @@
-"""WHY never goes; the others leave in their order."""
+"""The table's columns and rows; jobs that run with other values than the plan's."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.cockpit.render import job_questions
+from autoexp_tui.cockpit.render.job_details import build_pages
+from autoexp_tui.cockpit.render.why import explain_job
+from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords
-from autoexp_tui.cockpit.state.rows import Column
-from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.rows import Column, compile_filter
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.widgets import job_panes as columns
+from autoexp_tui.cockpit.widgets import grid_pane
+from autoexp_tui.cockpit.widgets.job_panes import (
+    GUTTER,
+    choose_columns,
+    render_row,
+    render_titles,
+)
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.snapshot import Live
-from tests.support.campaigns import campaign
-from tests.support.scripted_handle import HOSTILE
+from autoexp_tui.model.states import Cause
+from autoexp_tui.planning.grid import build_grid
+from tests.cockpit.views import SESSION, WORDS, changed, failed_by, looking, text
+from tests.support.campaigns import campaign, plan_of
+from tests.support.scripted_handle import HOSTILE, with_job
 
-SESSION = build_session(campaign(125))
-WORDS = PlanWords(SESSION.snapshot.plan)
 
-
-def title_of_results(*names: str) -> str:
-    """Of a campaign whose stages have these results, in turn."""
-    base = campaign(10)
-    assert base.plan is not None
-    sets = {
-        str(place): replace(base.plan.monitoring, result=ResultSpec(metric=name))
-        for place, name in enumerate(names)
-    }
-    jobs = [
-        replace(job, spec=replace(job.spec, rules=str(place % len(names))))
-        for place, job in enumerate(base.jobs)
-    ]
-    plan = replace(base.plan, rule_sets=sets)
-    session = build_session(replace(base, plan=plan, jobs=tuple(jobs)))
-    found = columns.choose_columns(session, WORDS.parameters, 130, 130)
-    return next(one.title for one in found if one.kind == "loss")
+def choose(
+    screen: int, table: int | None = None, session: SessionView = SESSION
+) -> tuple[Column, ...]:
+    values = PlanWords(session.snapshot.plan).parameters
+    return choose_columns(session, values, screen, table or screen)
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,18 @@ def title_of_results(*names: str) -> str:
 def test_the_column_of_results_is_named_by_what_they_are(
     names: tuple[str, ...], title: str
 ) -> None:
-    assert title_of_results(*names) == title
-
-
-def choose(screen: int, table: int | None = None) -> tuple[Column, ...]:
-    parameters = WORDS.parameters
-    return columns.choose_columns(SESSION, parameters, screen, table or screen)
+    base = campaign(10)
+    usual = plan_of(base).monitoring
+    results = [ResultSpec(metric=name) for name in names]
+    sets = {str(at): replace(usual, result=one) for at, one in enumerate(results)}
+    jobs = [
+        replace(job, spec=replace(job.spec, rules=str(place % len(names))))
+        for place, job in enumerate(base.jobs)
+    ]
+    plan = replace(plan_of(base), rule_sets=sets)
+    session = build_session(replace(base, plan=plan, jobs=tuple(jobs)))
+    titles = [one.title for one in choose(130, session=session) if one.kind == "loss"]
+    assert titles == [title]
 
 
 @pytest.mark.parametrize(
@@ -75,14 +81,24 @@ def test_columns_leave_in_order_as_the_screen_narrows(
     assert [kind for kind in ("id", "trend", "time") if kind not in found] == gone
 
 
-def test_below_90_columns_two_parameters_remain() -> None:
+def test_narrow_tables_keep_what_tells_most() -> None:
     session = build_session(campaign(400))
-    words = PlanWords(session.snapshot.plan)
-    assert len(words.parameters) == 3
-    found = columns.choose_columns(session, words.parameters, 89, 89)
-    assert [column.kind for column in found].count("parameter") == 2
+    assert len(PlanWords(session.snapshot.plan).parameters) == 3
+    kinds = [column.kind for column in choose(89, session=session)]
+    assert kinds.count("parameter") == 2
     assert "DONE" in [column.title for column in choose(75)]
     assert "trend" not in [column.kind for column in choose(140, 60)]
+    for screen, table, least in ((120, 89, 28), (200, 111, 42)):  # the designed sizes
+        assert choose(screen, table)[-1].cells >= least
+    long = [Parameter(key="k", label="k", values=("x" * 12, "y" * 12))]
+    shrunk = {one.kind: one.cells for one in choose_columns(SESSION, long, 120, 94)}
+    assert "trend" in shrunk
+    assert shrunk["parameter"] < 12
+    jobs = tuple(
+        replace(job, spec=replace(job.spec, stage="")) for job in SESSION.snapshot.jobs
+    )
+    unstaged = build_session(replace(SESSION.snapshot, jobs=jobs))
+    assert "stage" not in [one.kind for one in choose(120, session=unstaged)]
 
 
 @pytest.mark.parametrize("screen", range(60, 210, 7))
@@ -91,72 +107,124 @@ def test_why_never_goes_and_a_row_is_as_wide_as_its_table(
     screen: int, names: tuple[str, ...]
 ) -> None:
     session = build_session(campaign(40, names=names))
-    parameters = PlanWords(session.snapshot.plan).parameters
-    chosen = columns.choose_columns(session, parameters, screen, screen)
+    chosen = choose(screen, session=session)
     assert chosen[-1].kind == "why"
     for job in session.jobs:
-        row = columns.render_row([job], chosen, session)
-        assert width(row) == screen - columns.GUTTER
-    assert width(columns.render_titles(chosen)) == screen
-
-
-@pytest.mark.parametrize(("screen", "table", "least"), [(120, 89, 28), (200, 111, 42)])
-def test_why_has_room_on_the_designed_sizes(
-    screen: int, table: int, least: int
-) -> None:
-    assert choose(screen, table)[-1].cells >= least
-
-
-def test_long_values_shrink_before_the_trend_goes() -> None:
-    values = ("x" * 12, "y" * 12)
-    long = [Parameter(key="k", label="k", values=values)]
-    chosen = columns.choose_columns(SESSION, long, 120, 94)
-    assert "trend" in [column.kind for column in chosen]
-    assert next(one.cells for one in chosen if one.kind == "parameter") < 12
+        assert width(render_row([job], chosen, session)) == screen - GUTTER
+    assert width(render_titles(chosen)) == screen
 
 
 def test_a_folded_row_names_how_many_values_it_holds() -> None:
-    chosen = choose(80)
-    jobs = [job for job in SESSION.jobs if job.record.cause == "out_of_memory"]
-    row = plain(columns.render_row(jobs, chosen, SESSION))
-    assert f"{len(jobs)} lr" in row
-    assert "1024" in row
-    assert f"{len(jobs)}x out of memory" in row
+    jobs = failed_by(Cause.OUT_OF_MEMORY)
+    row = plain(render_row(jobs, choose(80), SESSION))
+    for words in (f"{len(jobs)} lr", "1024", f"{len(jobs)}x out of memory"):
+        assert words in row
 
 
 @pytest.mark.parametrize(
-    ("cells", "text"),
+    ("cells", "shown"),
     [(12, "2 batch_size"), (6, "2 batc"), (4, "2 ba"), (3, "2 …"), (2, "2…")],
 )
 def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
-    cells: int, text: str
+    cells: int, shown: str
 ) -> None:
     key = WORDS.parameters[0].key
     by_value = {job.record.spec.parameters.get(key): job for job in SESSION.jobs}
-    two = list(by_value.values())[:2]
     column = Column(kind="parameter", title="batch_size", cells=cells, key=key)
-
-    assert plain(columns.render_row(two, [column], SESSION)).rstrip() == text
+    row = render_row(list(by_value.values())[:2], [column], SESSION)
+    assert plain(row).rstrip() == shown
 
 
 def test_a_loss_that_is_no_number_is_marked() -> None:
-    snapshot = campaign(31)
-    place = next(
-        job.index for job in build_session(snapshot).jobs if job.look is Look.RUNNING
-    )
-    live = list(snapshot.live)
-    live[place] = Live(step=10, metrics={"loss": math.nan})
-    session = build_session(replace(snapshot, live=tuple(live)))
-    chosen = columns.choose_columns(session, WORDS.parameters, 120, 120)
-    row = columns.render_row([session.jobs[place]], chosen, session)
+    live = Live(step=10, metrics={"loss": math.nan})
+    job, session = changed(looking(Look.RUNNING)[0], live)
+    row = render_row([job], choose(120, session=session), session)
     assert ("nan", "failed") in [(span.text.strip(), span.role) for span in row]
 
 
-def test_a_plan_without_stages_has_no_stage_column() -> None:
-    snapshot = campaign(31)
-    jobs = tuple(
-        replace(job, spec=replace(job.spec, stage="")) for job in snapshot.jobs
-    )
-    session = build_session(replace(snapshot, jobs=jobs))
-    found = columns.choose_columns(session, WORDS.parameters, 120, 120)
-    assert "stage" not in [column.kind for column in found]
+# -------------------------------------------- a job with other values than the plan's
+BASE = campaign(20)
+FIRST = BASE.jobs[0]
+KEY = "optim.lr"
+OTHER = replace(
+    FIRST.spec,
+    parameters={**FIRST.spec.parameters, KEY: 7e-9, "train.iters": 500},
+    planned={**FIRST.spec.parameters, "train.iters": 800},
+    overrides=(*FIRST.spec.overrides, f"{KEY}=7e-9", "train.iters=500"),
+)
+
+
+@pytest.fixture
+def model() -> SessionModel:
+    attempts = tuple(replace(one, values=OTHER.parameters) for one in FIRST.attempts)
+    made = SessionModel(BASE)
+    made.take(with_job(BASE, FIRST.name, spec=OTHER, attempts=attempts))
+    return made
+
+
+@pytest.fixture
+def job(model: SessionModel) -> JobView:
+    return model.session.jobs[0]
+
+
+def test_the_table_and_the_filter_have_the_job_s_own_value_marked(
+    model: SessionModel, job: JobView
+) -> None:
+    values = model.words.parameters
+    chosen = choose_columns(model.session, values, 200, 200)
+    row = plain(render_row([job], chosen, model.session))
+    assert all(value in row for value in (" 7e-9* ", " 500* "))
+    for other in model.session.jobs[1:]:
+        assert "*" not in plain(render_row([other], chosen, model.session))
+    assert [one.label for one in values][-1] == "iters"
+    assert "iters" not in [one.label for one in SessionModel(BASE).words.parameters]
+    model.update_arrangement(filter=compile_filter("lr=7e-9"))
+    assert [row.jobs for row in model.rows] == [(0,)]
+
+
+def test_the_family_and_the_cell_of_the_job_are_marked(model: SessionModel) -> None:
+    stage = next(one for one in model.stages if one.name == OTHER.stage)
+    own = build_families(stage, model.session, model.words.of_families)[0]
+    assert "lr=7e-9*" in own.label
+    grid = build_grid(plan_of(BASE))
+    shown = grid_pane.choose_columns(grid, 400, 0)
+    rows = [
+        plain(grid_pane.render_row(grid, row, shown, model.session, None))
+        for row in grid.rows
+    ]
+    assert sum(row.count("*") for row in rows) == 1
+
+
+def test_why_tells_the_values_of_the_job_and_of_each_attempt(
+    model: SessionModel, job: JobView
+) -> None:
+    told = explain_job(job, model.session, model.words)
+    rows = [plain(line).strip() for line in told.lines]
+    (values,) = [row for row in rows if row.startswith("values")]
+    (planned,) = [row for row in rows if row.startswith("planned")]
+    assert "lr=7e-9*" in values
+    assert "train.iters=800" in planned
+    assert any("ran with" in row and f"{KEY}=7e-9" in row for row in rows)
+
+
+def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
+    page = text(*build_pages(plan_of(BASE), [OTHER])[0].lines)
+    swept, _, runs = page.partition("Changed  it runs with these values")
+    assert "7e-9  (planned: " in runs
+    assert "7e-9" not in swept.split("\n", 3)[3]
+    page = text(*build_pages(plan_of(BASE), [FIRST.spec, OTHER])[0].lines)
+    assert f"+{KEY}: 7e-9" in page.split("\n")
+
+
+def test_r_tells_the_value_that_a_job_has_by_now_and_where_it_writes(
+    model: SessionModel, job: JobView
+) -> None:
+    typed = [f"{KEY}=5e-4", "train.iters=9", "x"]
+    *told, odd = map(plain, job_questions.render_overrides([job], typed))
+    assert told == [f"  {KEY}: 7e-9 -> 5e-4", "  train.iters: 500 -> 9"]
+    assert "not of the form key=value" in odd
+    place = plain(job_questions.render_place([job])).strip()
+    assert place.startswith("It writes into the same directory: ")
+    assert OTHER.output_dir in place
+    several = job_questions.render_place(model.session.jobs[:2])
+    assert "Each writes" in plain(several)

@@ -1,4 +1,4 @@
-"""Dialogs name exactly what they will touch, and what it costs."""
+"""Dialogs name what they will touch and what it costs; answers become commands."""
 
 from __future__ import annotations
 
@@ -7,27 +7,25 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.cockpit.render import job_questions, questions
 from autoexp_tui.cockpit.render.job_questions import (
-    MOST_BEHIND,
     ask_kill,
     ask_resubmit,
     ask_skip,
+    build_resubmit,
+    build_skip,
 )
 from autoexp_tui.cockpit.render.questions import (
+    AnswerError,
     Choice,
     Question,
-    ask_approval,
     ask_leave,
     ask_submit,
 )
-from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.kill_cost import (
-    estimate_loss,
-    find_linked,
-    find_waiting,
-    list_checkpoint_places,
-    select_killable,
-)
+from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.state import kill_cost
+from autoexp_tui.cockpit.state.kill_cost import estimate_loss, find_waiting
+from autoexp_tui.cockpit.state.reasons import find_reason
 from autoexp_tui.cockpit.state.session import (
     JobView,
     Scope,
@@ -36,6 +34,8 @@ from autoexp_tui.cockpit.state.session import (
     choose_scope,
 )
 from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.model.commands import Resubmit, Skip, Waive
 from autoexp_tui.model.outputs import (
     Checkpoint,
     DoneWork,
@@ -44,29 +44,24 @@ from autoexp_tui.model.outputs import (
 )
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live, Snapshot
-from autoexp_tui.model.specs import ExecutorSpec
+from autoexp_tui.model.specs import Edge, ExecutorSpec
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.text.spelling import duration
+from tests.cockpit.views import SESSION, failed_by, looking, text
 from tests.support.campaigns import all_done, campaign, plan_of, planned
+from tests.support.scripted_handle import with_job
 
-SESSION = build_session(campaign(125))
 NOBODY = Scope(jobs=())
 
 
-def looking(look: Look, number: int = 1) -> Scope:
-    jobs = [job for job in SESSION.jobs if job.look is look]
-    return Scope(jobs=tuple(jobs[:number]))
-
-
-def failed_by(cause: Cause) -> Scope:
-    job = next(job for job in SESSION.jobs if job.record.cause is cause)
-    return Scope(jobs=(job,))
+def scope(look: Look, number: int = 1) -> Scope:
+    return Scope(jobs=looking(look)[:number])
 
 
 def body(question: Question | None) -> str:
     assert question is not None
-    return "\n".join(plain(line) for line in question.lines)
+    return text(*question.lines)
 
 
 def choices(question: Question | None) -> dict[str, Choice]:
@@ -74,39 +69,47 @@ def choices(question: Question | None) -> dict[str, Choice]:
     return {choice.id: choice for choice in question.choices}
 
 
+# -------------------------------------------------------------------------------- kill
 def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
-    wanted = looking(Look.RUNNING, 2)
+    wanted = scope(Look.RUNNING, 2)
     told = body(ask_kill(wanted, SESSION))
     losses = [estimate_loss(job, SESSION.now) for job in wanted.jobs]
     for loss in losses:
         row = next(line for line in told.split("\n") if f" {loss.job.name} " in line)
-        assert f"{loss.steps} steps" in row
-        assert duration(loss.seconds) in row
-        assert f"{loss.gpu_hours:.1f} GPU h" in row
+        hours = f"{loss.gpu_hours:.1f} GPU h"
+        for words in (f"{loss.steps} steps", duration(loss.seconds), hours):
+            assert words in row
     steps = f"{losses[0].steps} and {losses[1].steps} steps"
     assert f"Lost since their checkpoints: {steps}" in told
-    many = looking(Look.RUNNING, 6)
+    many = scope(Look.RUNNING, 6)
     lost = [estimate_loss(job, SESSION.now).steps or 0 for job in many.jobs]
     first = body(ask_kill(many, SESSION)).split("\n")[0]
     assert f"checkpoints: {sum(lost)} steps in all, {max(lost)} at most, " in first
 
 
 def test_what_has_not_begun_loses_nothing_and_may_have_nothing_to_end() -> None:
-    assert "ost" not in body(ask_kill(looking(Look.QUEUED, 2), SESSION))
+    assert "ost" not in body(ask_kill(scope(Look.QUEUED, 2), SESSION))
     session = build_session(planned(10))
     assert ask_kill(Scope(jobs=session.jobs), session) is None
     assert ask_submit(NOBODY, SESSION) is None
 
 
-def test_a_kill_names_what_waits_behind_it_and_counts_the_rest_of_many() -> None:
-    wanted = looking(Look.RUNNING)
+def test_a_kill_names_what_waits_behind_it_however_far_and_counts_the_rest() -> None:
+    wanted = scope(Look.RUNNING)
     behind = find_waiting(wanted.jobs, SESSION)
     assert behind
     assert all(job.name in body(ask_kill(wanted, SESSION)) for job in behind)
     jobs = tuple(job for job in SESSION.jobs if job.stage in ("stable", "cooldown"))
-    behind = find_waiting(select_killable(jobs), SESSION)
+    behind = find_waiting(kill_cost.select_killable(jobs), SESSION)
     told = body(ask_kill(Scope(jobs=jobs), SESSION))
-    assert f"and {len(behind) - MOST_BEHIND} more" in told
+    assert f"and {len(behind) - job_questions.MOST_BEHIND} more" in told
+    states = {job.record.state for job in find_waiting(SESSION.jobs[:3], SESSION)}
+    assert states <= {JobState.WAITING, JobState.HELD, JobState.PLANNED}
+    session = build_session(planned(10))
+    stages = [job.stage for job in find_waiting(session.jobs[:1], session)]
+    assert stages == ["cooldown", "evaluate", "report"]
+    needed = kill_cost.find_linked(session.jobs[2:3], session, session.links.upstream)
+    assert [job.stage for job in needed] == ["stable", "cooldown"]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,7 @@ def test_a_kill_names_what_waits_behind_it_and_counts_the_rest_of_many() -> None
     [("hold", "can never start, and are held"), ("skip", "will be skipped")],
 )
 def test_what_the_plan_holds_is_not_said_to_be_skipped(doomed: Any, words: str) -> None:
-    running = looking(Look.RUNNING, 99).jobs
-    job = next(job for job in running if job.stage == "stable")
+    job = next(job for job in looking(Look.RUNNING) if job.stage == "stable")
     known = plan_of(SESSION.snapshot)
     plan = replace(known, monitoring=replace(known.monitoring, doomed=doomed))
     session = build_session(replace(SESSION.snapshot, plan=plan))
@@ -124,53 +126,49 @@ def test_what_the_plan_holds_is_not_said_to_be_skipped(doomed: Any, words: str) 
 
 
 def test_a_kill_says_how_many_run_and_has_the_count_of_many_typed() -> None:
-    running, waiting = looking(Look.RUNNING, 10).jobs, looking(Look.WAITING).jobs
-    question = ask_kill(Scope(jobs=running[:1] + waiting), SESSION)
-    assert question is not None
-    assert question.title == "Kill 2 jobs, 1 of them running?"
+    running = looking(Look.RUNNING)
+    asked = ask_kill(Scope(jobs=running[:1] + looking(Look.WAITING)[:1]), SESSION)
+    assert asked is not None
+    assert asked.title == "Kill 2 jobs, 1 of them running?"
     for number, typed in ((9, None), (10, 10)):
-        question = ask_kill(Scope(jobs=running[:number]), SESSION)
-        assert question is not None
-        assert question.typed == typed
+        asked = ask_kill(Scope(jobs=running[:number]), SESSION)
+        assert asked is not None
+        assert asked.typed == typed
 
 
-def bare(**fields: Any) -> JobView:
-    """A job that runs, at step 8,812, and whose log told of no checkpoint."""
-    job = looking(Look.RUNNING).jobs[0]
-    live = Live(**{"step": 8812, "first_step": 1, **fields})
-    return replace(job, record=replace(job.record, metadata={}), live=live)
+def bare(steps: int | None = 8812, first: int = 1, **record: Any) -> JobView:
+    """A job that runs, and whose log told of no checkpoint."""
+    job = looking(Look.RUNNING)[0]
+    live = Live(step=steps, first_step=first)
+    return replace(job, record=replace(job.record, metadata={}, **record), live=live)
 
 
 def killing(job: JobView, look: SeenCheckpoint | str) -> str:
     return body(ask_kill(Scope(jobs=(job,)), SESSION, {job.name: look}))
 
 
-def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found() -> None:
-    said = killing(bare(), SeenCheckpoint(step=8000, age=90.0))
-    assert "Lost since its checkpoint: 812 steps, 90 s of running" in said
-    assert "812 steps since 8000, 90 s" in said
+@pytest.mark.parametrize(
+    ("steps", "seen", "words"),
+    [
+        (
+            8812,
+            8000,
+            "checkpoint: 812 steps, 90 s of running|812 steps since 8000, 90 s",
+        ),
+        (None, 8000, "checkpoint: 90 s of running|since 8000, 90 s"),
+        (8812, None, "checkpoint: 90 s of running|since its checkpoint, 90 s"),
+        (8812, 9000, "checkpoint: 90 s of running|since 9000, 90 s"),
+    ],
+    ids=["both", "a log without steps", "a name without a number", "ahead of the log"],
+)
+def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found(
+    steps: int | None, seen: int | None, words: str
+) -> None:
+    said = killing(bare(steps, noted=None), SeenCheckpoint(step=seen, age=90.0))
+    assert all(word in said for word in ("Lost since its ", *words.split("|")))
     assert "no checkpoint known" not in said
     way = "monitoring.checkpoints.glob finds none"
     assert f"1 job with no checkpoint known ({way})." in killing(bare(), way)
-
-
-@pytest.mark.parametrize(
-    ("steps", "seen", "since"),
-    [
-        (None, 8000, "since 8000, 90 s"),
-        (8812, None, "since its checkpoint, 90 s"),
-        (8812, 9000, "since 9000, 90 s"),
-    ],
-    ids=["a log without steps", "a name without a number", "ahead of the log"],
-)
-def test_where_steps_do_not_tell_the_time_since_the_checkpoint_does(
-    steps: int | None, seen: int | None, since: str
-) -> None:
-    job = bare(step=steps)
-    job = replace(job, record=replace(job.record, noted=None))
-    said = killing(job, SeenCheckpoint(step=seen, age=90.0))
-    assert "Lost since its checkpoint: 90 s of running" in said
-    assert since in said
 
 
 @pytest.mark.parametrize(
@@ -181,15 +179,10 @@ def test_where_steps_do_not_tell_the_time_since_the_checkpoint_does(
 def test_steps_are_lost_since_what_is_known_without_a_look(
     first: int, is_saved: bool, anew: bool, lost: int
 ) -> None:
-    job = bare(first_step=first)
-    assert job.attempt is not None
     saved = SavedCheckpoint(checkpoint=Checkpoint(path="/c/iter_8000", step=8000))
-    record = replace(
-        job.record,
-        saved=saved if is_saved else None,
-        attempts=(*job.record.attempts[:-1], replace(job.attempt, anew=anew)),
-    )
-    assert estimate_loss(replace(job, record=record), SESSION.now).steps == lost
+    last = replace(bare().record.attempts[-1], anew=anew)
+    told: Any = {"saved": saved if is_saved else None, "attempts": (last,)}
+    assert estimate_loss(bare(first=first, **told), SESSION.now).steps == lost
 
 
 def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> None:
@@ -197,29 +190,16 @@ def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> No
     glob = Checkpoints(glob="iter_*")
     rules = replace(plan, monitoring=replace(plan.monitoring, checkpoints=glob))
     session = replace(SESSION, snapshot=replace(SESSION.snapshot, plan=rules))
-    jobs = (*looking(Look.RUNNING).jobs, *looking(Look.WAITING).jobs)
-    (place,) = list_checkpoint_places(jobs, session)
+    jobs = (looking(Look.RUNNING)[0], looking(Look.WAITING)[0])
+    (place,) = kill_cost.list_checkpoint_places(jobs, session)
     spec = jobs[0].record.spec
     assert (place.job, place.output_dir) == (spec.name, spec.output_dir)
     assert (place.glob, place.since) == ("iter_*", None)
-    assert not list_checkpoint_places(jobs, SESSION)
-
-
-def test_no_close_button_says_cancel() -> None:
-    asked = [
-        ask_kill(looking(Look.RUNNING), SESSION),
-        ask_skip(looking(Look.WAITING), SESSION),
-        ask_resubmit(looking(Look.FAILED), SESSION),
-        ask_submit(NOBODY, build_session(planned(10))),
-        ask_leave(SESSION, ""),
-    ]
-    for question in asked:
-        assert question is not None
-        assert "cancel" not in f"{question.stay} {question.confirm}".lower()
+    assert not kill_cost.list_checkpoint_places(jobs, SESSION)
 
 
 def test_marks_come_first_and_those_that_a_filter_hides_are_told() -> None:
-    marked, other, third = looking(Look.RUNNING, 3).jobs
+    marked, other, third = looking(Look.RUNNING)[:3]
     assert choose_scope(SESSION, {marked.name}, set, (other,)).jobs == (marked,)
     assert choose_scope(SESSION, (), set, (other,)).jobs == (other,)
     marks = {marked.name, other.name, third.name}
@@ -228,14 +208,16 @@ def test_marks_come_first_and_those_that_a_filter_hides_are_told() -> None:
     assert "3 marked jobs, 2 of them hidden by the filter" in told
 
 
-def offered(number: int = 10, at_a_time: int | None = None, **engine: Any) -> Any:
+# ------------------------------------------------------------------------------ submit
+def offered(at_a_time: int | None = None, **engine: Any) -> SessionView:
     """A plan that nobody submitted, as an engine would run it."""
-    base = planned(number)
+    base = planned(10)
     plan = plan_of(base)
     if at_a_time:
         plan = replace(plan, executor=ExecutorSpec(max_parallel=at_a_time))
-    engines = replace(base.engine, **engine)
-    return build_session(replace(base, engine=engines, plan=plan))
+    return build_session(
+        replace(base, engine=replace(base.engine, **engine), plan=plan)
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,37 +234,28 @@ def offered(number: int = 10, at_a_time: int | None = None, **engine: Any) -> An
 def test_submitting_says_where_and_how_many_run_at_a_time(
     at_a_time: int | None, engine: dict[str, int], words: str
 ) -> None:
-    session = offered(10, at_a_time, **engine)
+    session = offered(at_a_time, **engine)
     names = ", ".join(job.name for job in session.jobs[:3])
     assert words.format(names=names) in body(ask_submit(NOBODY, session))
 
 
 def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
-    told = ask_submit(NOBODY, wanting(("gpu", 7200.0), ("cpu", 10800.0)))
-    assert "On slurm, partitions cpu and gpu, 16 at a time, " in body(told)
-    assert "time limits 2 h to 3 h." in body(told)
-    endless = choices(ask_submit(NOBODY, wanting(("gpu", None))))
+    def want(*asked: tuple[str, float | None]) -> SessionView:
+        base = planned(2)
+        jobs = []
+        for place, job in enumerate(base.jobs):
+            partition, limit = asked[place % len(asked)]
+            own: Any = {"options": {"partition": partition}}
+            usual = job.spec.resources
+            wanted = replace(usual, time_limit_seconds=limit, **own)
+            jobs.append(replace(job, spec=replace(job.spec, resources=wanted)))
+        return build_session(replace(base, jobs=tuple(jobs)))
+
+    told = body(ask_submit(NOBODY, want(("gpu", 7200.0), ("cpu", 10800.0))))
+    assert "On slurm, partitions cpu and gpu, 16 at a time, " in told
+    assert "time limits 2 h to 3 h." in told
+    endless = choices(ask_submit(NOBODY, want(("gpu", None))))
     assert "without a bound" in endless["all"].label
-
-
-def wanting(*asked: tuple[str, float | None]) -> SessionView:
-    """A plan whose jobs want these partitions and time limits, in turn."""
-    base = planned(2)
-    wants = [
-        replace(
-            base.jobs[0].spec.resources,
-            options={"partition": name},
-            time_limit_seconds=limit,
-        )
-        for name, limit in asked
-    ]
-    jobs = tuple(
-        replace(
-            job, spec=replace(job.spec, resources=wants[job.spec.index % len(wants)])
-        )
-        for job in base.jobs
-    )
-    return build_session(replace(base, jobs=jobs))
 
 
 @pytest.mark.parametrize(
@@ -303,57 +276,197 @@ def test_submitting_offers_all_the_marked_and_one_family(
     assert label in found.label
 
 
-def done_by_another(job: JobRecord) -> JobRecord:
-    work = DoneWork(job=job.name, session="k7f2", mark="k", fingerprint="f", at=1.0)
-    return replace(job, done=work)
+def done_by_another(base: Snapshot, number: int, **changes: Any) -> SessionView:
+    def note(job: JobRecord) -> JobRecord:
+        told: Any = {"session": "k7f2", "mark": "k", "fingerprint": "f", "at": 1.0}
+        return replace(job, done=DoneWork(job=job.name, **told), **changes)
+
+    jobs = (*map(note, base.jobs[:number]), *base.jobs[number:])
+    return build_session(replace(base, jobs=jobs))
 
 
-def test_submitting_says_how_many_are_done_already_and_bills_the_rest() -> None:
-    base = planned(10)
-    jobs = (*map(done_by_another, base.jobs[:3]), *base.jobs[3:])
-    question = ask_submit(NOBODY, build_session(replace(base, jobs=jobs)))
-    assert "3 of 10 jobs are done already" in body(question)
-    before = choices(ask_submit(NOBODY, build_session(base)))["all"]
-    assert choices(question)["all"].label != before.label
-    jobs = tuple(map(done_by_another, base.jobs))
-    question = ask_submit(NOBODY, build_session(replace(base, jobs=jobs)))
-    assert "nothing is left to run" in choices(question)["all"].label
+def test_what_is_done_already_is_not_billed_and_runs_anew_when_asked() -> None:
+    some, whole = (
+        ask_submit(NOBODY, done_by_another(planned(10), number)) for number in (3, 10)
+    )
+    assert "3 of 10 jobs are done already" in body(some)
+    usual = choices(ask_submit(NOBODY, build_session(planned(10))))
+    assert choices(some)["all"].label != usual["all"].label
+    assert "nothing is left to run" in choices(whole)["all"].label
+    session = done_by_another(all_done(4), 4, attempts=())
+    anew = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
+    assert "build on its results" in body(anew)
+    first = next(iter(choices(anew).values()))
+    assert not first.from_checkpoint
 
 
-def test_a_resubmission_knows_its_checkpoint() -> None:
-    memory = failed_by(Cause.OUT_OF_MEMORY)
-    found = choices(ask_resubmit(memory, SESSION))
+# ----------------------------------------------------------------------- resubmit, skip
+def test_a_resubmission_knows_its_checkpoint_and_its_node() -> None:
+    memory = failed_by(Cause.OUT_OF_MEMORY)[0]
+    found = choices(ask_resubmit(Scope(jobs=(memory,)), SESSION))
     assert list(found) == ["checkpoint", "planned", "overrides", "nodes", "limit"]
     assert "step 30000" in found["checkpoint"].label
-    assert found["nodes"].given == memory.jobs[0].record.attempts[0].node
-
-
-def test_what_is_done_already_is_run_anew_from_the_beginning_first() -> None:
-    base = all_done(4)
-    jobs = tuple(replace(done_by_another(job), attempts=()) for job in base.jobs)
-    session = build_session(replace(base, jobs=jobs))
-    question = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
-    assert question is not None
-    assert not question.choices[0].from_checkpoint
-    assert "build on its results" in body(question)
+    assert found["nodes"].given == memory.record.attempts[0].node
 
 
 def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
-    found = choices(ask_skip(looking(Look.DOOMED), SESSION))
+    found = choices(ask_skip(scope(Look.DOOMED), SESSION))
     assert list(found) == ["skip", "waive:0"]
     assert "iter_48000/done.txt" in found["waive:0"].label
-    assert list(choices(ask_skip(looking(Look.DOOMED, 3), SESSION))) == ["skip"]
+    assert list(choices(ask_skip(scope(Look.DOOMED, 3), SESSION))) == ["skip"]
 
 
-def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
-    job, first = looking(Look.ASKS).jobs[0], SESSION.jobs[0]
-    assert job.record.ask is not None
-    files = [
-        ("/plan.md", "line one\nline two"),
-        (f"{first.record.spec.output_dir}/rows/a.md", "x"),
+@pytest.mark.parametrize(
+    ("typed", "seconds"),
+    [
+        ("90m", 5400),
+        ("12h", 43200),
+        ("1.5h", 5400),
+        ("2d", 172800),
+        (" 30 s ", 30),
+        ("12:00", 43200),
+        ("01:30:00", 5400),
+        ("1-12:00:00", 129600),
+        *((text, None) for text in ("", "soon", "12", "-3h", "0m", "1h30")),
+    ],
+)
+def test_time_limits_are_read_as_people_write_them(
+    typed: str, seconds: int | None
+) -> None:
+    if seconds:
+        assert job_questions.parse_time_limit(typed) == seconds
+    else:
+        with pytest.raises(AnswerError):
+            job_questions.parse_time_limit(typed)
+
+
+@pytest.mark.parametrize("typed", ["", "lr", "=3", "a=1 b", "a='x"])
+def test_what_is_no_override_is_refused(typed: str) -> None:
+    with pytest.raises(AnswerError):
+        job_questions.parse_overrides(typed)
+
+
+@pytest.mark.parametrize(
+    ("choice", "typed", "changes"),
+    [
+        ("checkpoint", "", {}),
+        ("planned", "", {"from_checkpoint": False}),
+        ("overrides", "a=1 'b=x y' ~c.d", {"overrides": ("a=1", "b=x y", "~c.d")}),
+        ("nodes", "n1, n2", {"exclude_nodes": ("n1", "n2")}),
+        ("limit", "2h", {"time_limit_seconds": 7200}),
+    ],
+)
+def test_each_way_to_resubmit_is_its_command(
+    choice: str, typed: str, changes: dict[str, Any]
+) -> None:
+    sent = build_resubmit(["a"], Choice(choice, ""), typed)
+    assert sent == Resubmit(jobs=("a",), **changes)
+
+
+def test_a_reason_is_kept_and_what_says_too_little_is_refused() -> None:
+    skip = build_skip(["a", "b"], Choice("skip", ""), " too slow ")
+    assert skip == Skip(jobs=("a", "b"), reason="too slow")
+    waive = build_skip(["a", "b"], Choice("waive:2", ""), "seen")
+    assert waive == Waive(job="a", condition=2, reason="seen")
+    with pytest.raises(AnswerError, match="no node"):
+        build_resubmit(["a"], Choice("nodes", ""), " ,")
+    with pytest.raises(AnswerError, match="needs a reason"):
+        build_skip(["a"], Choice("waive:0", ""), "  ")
+
+
+def chain(cause: Cause | None, state: JobState, **changes: Any) -> Snapshot:
+    """The first job failed; the one that depends on it ended for `cause`."""
+    base = campaign(10)
+    first, second = base.jobs[0], base.jobs[1]
+    spec = replace(second.spec, depends_on=(first.name,), **changes)
+    failed = with_job(base, first.name, state=JobState.FAILED, cause=Cause.EXIT_CODE)
+    return with_job(failed, second.name, spec=spec, state=state, cause=cause)
+
+
+def resubmitting(snapshot: Snapshot) -> Question:
+    session = build_session(snapshot)
+    asked = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
+    assert asked is not None
+    return asked
+
+
+def test_r_names_whoever_ended_because_of_it_and_nobody_else() -> None:
+    cancelled = chain(Cause.CANCEL_CONDITION, JobState.CANCELLED)
+    told = body(resubmitting(cancelled))
+    assert "Brings back 1 job that was skipped because of this:" in told
+    assert cancelled.jobs[1].name in told
+    by_a_person = resubmitting(chain(Cause.USER, JobState.SKIPPED))
+    assert "Brings back" not in body(by_a_person)
+    (way,) = [one for one in by_a_person.choices if one.id == "overrides"]
+    assert "followers" not in way.label
+
+
+def test_r_lists_the_followers_what_they_will_read_and_what_they_do() -> None:
+    path = "/out/iter_8/done.txt"
+    before, after = (job.name for job in campaign(10).jobs[:2])
+    waits = FileExists(path=path, writer=before)
+    told = chain(None, JobState.WAITING, start_conditions=(waits,))
+    told = with_job(told, after, start=(None,))
+    edge = Edge(before=before, after=after, mode="waits")
+    asked = resubmitting(replace(told, plan=replace(plan_of(told), edges=(edge,))))
+    assert "Wait for what it writes, and will read:" in body(asked)
+    rows = body(asked).splitlines()
+    assert any(path in row and after in row for row in rows)
+    ways = [one for one in asked.choices if one.id == "overrides"]
+    assert [one.label.rpartition("; ")[2] for one in ways] == [
+        "followers wait for its new files",
+        "followers use the files that are there",
     ]
-    question = ask_approval(job, job.record.ask, files, "1 of 2", SESSION)
-    told = body(question)
+    sent = [build_resubmit(["a"], one, "lr=2e-4") for one in ways]
+    assert [command.use_files for command in sent] == [False, True]
+
+
+@pytest.mark.parametrize("saved", [400, 500, 600])
+def test_a_checkpoint_with_the_nan_in_it_is_not_what_any_way_goes_on_from(
+    saved: int,
+) -> None:
+    base, is_ill = campaign(10), saved >= 500
+    told = why("nan", metric="loss", value="nan", step=500)
+    ill: Any = {"state": JobState.FAILED, "cause": Cause.NAN, "why": told}
+    step = {"checkpoint_step": str(saved)}
+    asked = resubmitting(with_job(base, base.jobs[0].name, metadata=step, **ill))
+    first = asked.choices[0]
+    assert first.id == ("planned" if is_ill else "checkpoint")
+    reason = f"checkpoint {saved} was saved when the loss was nan"
+    assert (reason in first.label) is is_ill
+    for choice, typed in {"overrides": "a=1", "nodes": "n1", "limit": "2h"}.items():
+        sent = build_resubmit(["a"], choices(asked)[choice], typed)
+        fresh = "from the beginning" in choices(asked)[choice].label
+        assert sent.from_checkpoint is not fresh
+        assert fresh is is_ill
+    planned_way = choices(asked)["planned"]
+    assert "from the beginning" in planned_way.label
+    assert not build_resubmit(["a"], planned_way, "").from_checkpoint
+
+
+@pytest.mark.parametrize(("state", "is_told"), [("COMPLETED", True), ("FAILED", False)])
+def test_a_file_that_its_writer_never_wrote_needs_a_person_unless_it_failed(
+    state: str, is_told: bool
+) -> None:
+    file = (("path", "/o/iter_8/done.txt"), ("writer", "w"), ("state", state))
+    base = campaign(10)
+    ended: Any = {"state": JobState.SKIPPED, "cause": Cause.UPSTREAM}
+    name = base.jobs[1].name
+    model = SessionModel(with_job(base, name, why=Why("doomed_file", file), **ended))
+    groups = [one.title for one in model.groups if one.look is Look.SKIPPED]
+    never = "iter_8/done.txt never came"
+    assert groups == [never] * is_told
+    assert model.session.jobs[1].is_needy is is_told
+    assert (find_reason(model.session.jobs[1], model.session) == never) is is_told
+
+
+# --------------------------------------------------------------------- approve, leave
+def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
+    job, first = looking(Look.ASKS)[0], SESSION.jobs[0]
+    assert job.record.ask is not None
+    rows = f"{first.record.spec.output_dir}/rows/a.md"
+    files = [("/plan.md", "line one\nline two"), (rows, "x")]
+    asked = questions.ask_approval(job, job.record.ask, files, "1 of 2", SESSION)
     for words in (
         "Publish the comparison of all runs?",
         "line two",
@@ -361,9 +474,9 @@ def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
         f"-- {first.name}  rows/a.md",
         f"y starts {job.name}.",
     ):
-        assert words in told
-    assert "digest" not in told
-    assert question.title.endswith("(1 of 2)?")
+        assert words in body(asked)
+    assert "digest" not in body(asked)
+    assert asked.title.endswith("(1 of 2)?")
 
 
 def test_leaving_says_that_the_engine_goes_on() -> None:
@@ -380,23 +493,13 @@ def test_leaving_says_that_the_engine_goes_on() -> None:
     assert ordered in body(ask_leave(ended, ""))
 
 
-@pytest.mark.parametrize(
-    "snapshot",
-    [planned(10), campaign(31, role="viewer"), all_done(10)],
-    ids=["a plan", "a view", "a finished session"],
-)
-def test_leaving_what_nothing_disturbs_asks_nothing(snapshot: Snapshot) -> None:
-    assert ask_leave(build_session(snapshot), "") is None
-
-
-def test_all_that_waits_and_all_that_is_needed_is_found_however_far_away() -> None:
-    session = build_session(planned(10))
-    stages = [job.stage for job in find_waiting(session.jobs[:1], session)]
-    assert stages == ["cooldown", "evaluate", "report"]
-    stages = [
-        job.stage
-        for job in find_linked(session.jobs[2:3], session, session.links.upstream)
-    ]
-    assert stages == ["stable", "cooldown"]
-    states = {job.record.state for job in find_waiting(SESSION.jobs[:3], SESSION)}
-    assert states <= {JobState.WAITING, JobState.HELD, JobState.PLANNED}
+def test_no_close_button_says_cancel() -> None:
+    for asked in (
+        ask_kill(scope(Look.RUNNING), SESSION),
+        ask_skip(scope(Look.WAITING), SESSION),
+        ask_resubmit(scope(Look.FAILED), SESSION),
+        ask_submit(NOBODY, build_session(planned(10))),
+        ask_leave(SESSION, ""),
+    ):
+        assert asked is not None
+        assert "cancel" not in f"{asked.stay} {asked.confirm}".lower()

@@ -1,0 +1,191 @@
+"""Widths are exact whatever the text; curves, bars and numbers have their shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from autoexp_tui.cockpit import spans
+from autoexp_tui.cockpit.spans import Span, line, plain, width
+from autoexp_tui.cockpit.widgets.metrics_pane import (
+    Plotted,
+    measure_scale,
+    render_legend,
+    render_plot,
+)
+from autoexp_tui.model.snapshot import Curve
+from autoexp_tui.text import spelling
+
+TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=60)
+LINES = st.lists(st.builds(Span, TEXTS), max_size=5).map(tuple)
+
+
+@given(TEXTS, LINES, st.integers(1, 60))
+def test_no_text_is_wider_than_its_cells(
+    text: str, content: spans.Line, cells: int
+) -> None:
+    assert cell_len(spans.fit(text, cells)) == cells
+    assert cell_len(spans.shorten_middle(text, cells)) <= cells
+    assert width(spans.cut(content, cells)) <= cells
+    assert width(spans.pad(content, cells)) == cells
+    rows = spans.wrap(content, cells + 11, "    ")
+    assert all(width(row) <= cells + 11 for row in rows)
+
+
+def test_wrapping_loses_no_word_and_a_cut_says_so() -> None:
+    content = line("alpha beta ", Span("gamma delta", "failed"), " epsilon zeta eta")
+    rows = spans.wrap(content, 14, "  ")
+    assert " ".join(" ".join(plain(row) for row in rows).split()) == plain(content)
+    assert spans.fit("abc", 0) == ""
+    assert plain(spans.cut(line("abcdef"), 4)) == "abc…"
+    assert plain(spans.cut(line("short"), 10)) == "short"
+    assert spans.outside("a\x1b]52;c;ZXZpbA==\x07b\nc") == "ab c"
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [("left", "left   right"), ("a long left end", "a long…right")],
+)
+def test_both_ends_are_kept_and_the_left_one_gives_way(left: str, shown: str) -> None:
+    assert plain(spans.spread(line(left), line("right"), 12)) == shown
+
+
+def pace(value: float) -> str:
+    return spelling.format_pace(value).removesuffix(" steps a second")
+
+
+def end(t: float) -> str:
+    return spelling.format_estimate(t, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("spell", "texts"),
+    [
+        (
+            pace,
+            {98.44: "98.4", 2.6: "2.6", 2.0: "2", 0.012345: "0.0123", 1234.5: "1230"},
+        ),
+        (
+            spelling.format_metric,
+            {
+                2.9144: "2.914",
+                12.345: "12.35",
+                812.34: "812.3",
+                1e-4: "1.0e-4",
+                0.0: "0.000",
+                math.nan: "nan",
+                math.inf: "inf",
+                -math.inf: "-inf",
+                None: "-",
+            },
+        ),
+        (
+            spelling.format_elapsed,
+            {
+                0: "0s",
+                59.9: "59s",
+                65: "1m05",
+                3 * 3600 + 12 * 60: "3h12",
+                2 * 86400 + 4 * 3600: "2d04",
+                None: "-",
+            },
+        ),
+        (end, {3600.0: "~01:00", 3 * 86400.0: "in ~3 d"}),
+    ],
+    ids=["a rate", "a measure", "elapsed time", "an end"],
+)
+def test_numbers_are_spelled_in_few_cells(
+    spell: Callable[[float | None], str], texts: dict[float | None, str]
+) -> None:
+    assert {value: spell(value) for value in texts} == texts
+
+
+@pytest.mark.parametrize(
+    ("spell", "step", "total", "text"),
+    [
+        (spelling.format_progress, 31_200, None, "31.2k"),
+        (spelling.format_progress, 31_200, 60_000, "31.2k/60k"),
+        (spelling.format_percent, 500, None, "500"),
+        (spelling.format_percent, 500, 1000, "50 %"),
+    ],
+)
+def test_progress_names_the_total_that_is_known(
+    spell: Callable[[int, int | None], str], step: int, total: int | None, text: str
+) -> None:
+    assert spell(step, total) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([0, 1], "▁█"),
+        ([0, math.nan, 1], "▁ █"),
+        ([math.nan], ""),
+        ([2.0, 2.0], "▁▁"),
+        (range(100), "▁▂▃▄▅▆▇█"),
+    ],
+    ids=["rising", "gap", "nothing", "flat", "thinned"],
+)
+def test_a_sparkline_has_the_shape_of_its_values(
+    values: Sequence[float], drawn: str
+) -> None:
+    assert spans.render_sparkline(values, 8) == drawn
+
+
+@pytest.mark.parametrize(("done", "filled"), [(0.001, 1), (7.0, 10), (0.0, 0)])
+def test_anything_begun_shows_in_a_bar(done: float, filled: int) -> None:
+    bar = "█" * filled + "░" * (10 - filled)
+    assert plain(spans.render_bar(done, 10)) == bar
+
+
+# ------------------------------------------------------------------------------ curves
+FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
+LOW = Curve((0, 400), (0.5, 0.4))
+
+
+def draw(*curves: Curve, cells: int = 60, rows: int = 14) -> str:
+    plotted = [Plotted(f"c{n}", curve) for n, curve in enumerate(curves)]
+    return "\n".join(plain(row) for row in render_plot(plotted, cells, rows))
+
+
+def test_a_plot_has_one_scale_letters_its_last_step_and_the_newest_value() -> None:
+    found = measure_scale([Plotted("a", FALLING), Plotted("b", LOW)], log=False)
+    assert found is not None
+    assert (found.x0, found.x1) == (0, 400)
+    assert found.y0 < 0.4 < 4.0 < found.y1
+    assert all(part in draw(FALLING, LOW) for part in ("a", "b", "400 steps"))
+    assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))
+    assert "nothing to draw yet" in draw(Curve())
+    assert "too small" in draw(FALLING, cells=12, rows=4)
+
+
+@pytest.mark.parametrize(
+    ("values", "log", "ends"),
+    [((1.0, math.nan, math.inf), False, (0, 0)), ((-1.0, 10.0), True, (1, 1))],
+    ids=["no numbers", "not positive on a logarithmic scale"],
+)
+def test_what_cannot_be_drawn_is_left_out(
+    values: tuple[float, ...], *, log: bool, ends: tuple[int, int]
+) -> None:
+    curve = Curve(tuple(range(len(values))), values)
+    found = measure_scale([Plotted("a", curve)], log=log)
+    assert found is not None
+    assert (found.x0, found.x1) == ends
+
+
+NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)
+
+
+@given(st.lists(NUMBERS, max_size=40), st.booleans(), st.sampled_from([30, 60, 119]))
+def test_any_values_can_be_drawn_and_no_row_is_too_wide(
+    values: list[float], log: bool, cells: int
+) -> None:
+    curve = Curve(tuple(range(len(values))), tuple(values))
+    plotted = [Plotted("a", FALLING), Plotted("b" * 200, curve)]
+    rows = [*render_plot(plotted, cells, 14, log=log), *render_legend(plotted, cells)]
+    assert all(width(row) <= cells for row in rows)

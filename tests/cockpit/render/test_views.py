@@ -1,0 +1,245 @@
+"""Smaller views: what happened meanwhile, sessions, what differs, proofs of events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoexp_tui.cockpit.render import logs
+from autoexp_tui.cockpit.render.digest import write_digest
+from autoexp_tui.cockpit.render.job_details import build_pages
+from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
+from autoexp_tui.cockpit.render.logs import Folder, LogSpot, find_evidence, find_logs
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.event_history import Entry, find_headline
+from autoexp_tui.cockpit.state.parameters import PlanWords
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.widgets.grid_pane import explain_cell
+from autoexp_tui.events import events
+from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.masking import MaskRules
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import Warned
+from autoexp_tui.model.states import JobState, Outcome, why
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.planning.grid import build_grid
+from autoexp_tui.planning.job_details import JobDetails
+from tests.cockpit.views import SESSION, brief, looking, text
+from tests.planning.plans import job, plan
+from tests.support.campaigns import HOUR, T0, all_done, plan_of, planned
+from tests.support.scripted_handle import with_events, with_job, with_warnings
+
+BASE = SESSION.snapshot
+
+
+# ----------------------------------------------------------- what happened meanwhile
+def digest(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
+    session = build_session(snapshot)
+    groups = group_causes(session, PlanWords(snapshot.plan))
+    found = write_digest(session, groups, T0 - ago, T0, lead=lead)
+    assert all(width(one) <= 120 for one in found[1:])
+    return text(*found)
+
+
+def headline(snapshot: Snapshot = BASE, ago: float = 9 * HOUR) -> str:
+    return digest(snapshot, ago).split("\n")[0]
+
+
+def test_everything_that_changed_since_is_counted() -> None:
+    told = headline()
+    assert told.startswith(
+        "You left at 2026-03-13 23:41; the engine went on. Since then: "
+    )
+    for part in ("61 done", "7 failed", "2 stalled", "4 can never start", "1 asks you"):
+        assert part in told
+    assert told.endswith("! walks through them.")
+    for row in ("✗4  out of memory", "✗2  node failure", "⊘4  "):
+        assert row in digest()
+    assert not headline(all_done(10)).endswith("! walks through them.")
+    before = digest(ago=400)
+    assert "1 asks you" in before
+    assert not any(word in before for word in ("done", "never start", "out of memory"))
+    assert digest(ago=0) == digest(planned(10), ago=0) == ""
+    elsewhere = digest(lead="Since")  # no key is named
+    assert elsewhere.startswith("Since 2026-03-13 23:41: ")
+    assert "!" not in elsewhere.split("\n")[0]
+
+
+def test_a_wait_counts_as_doomed_from_when_it_became_so() -> None:
+    doomed = looking(Look.DOOMED)[0]
+    told = doomed.record.start[0]
+    assert told is not None
+    later = (replace(told, since=T0 - 60),)  # its state is older: it waited before
+    snapshot = with_job(BASE, doomed.name, since=T0 - 8 * HOUR, start=later)
+    assert "1 can never start" in headline(snapshot, ago=300)
+
+
+RAN = looking(Look.DONE)[0].record
+SECOND = replace(RAN.attempts[0], number=2, ordered_at=T0 - 60)
+KEPT = {"job": RAN.name, "attempt": 1, "reason": "stall", "summary": "all"}
+EVIDENCE = events.EvidenceCaptured(directory="/s/evidence", **KEPT)  # type: ignore[arg-type]
+FLAT = Warned(
+    warning_id="w",
+    why=why("plateau", metric="loss", percent=0.5, steps=4, value=1.3, step=44800),
+    job=looking(Look.RUNNING)[0].name,
+    severity="warning",
+    evidence="",
+    raised_at=T0 - 60,
+)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (with_job(BASE, RAN.name, attempts=(*RAN.attempts, SECOND)), "1 restart"),
+        (with_events(BASE, [EVIDENCE]), "evidence kept of 1 run"),
+        (replace(BASE, paused=why("storm", count=5)), "5 quick failures"),
+        (with_warnings(BASE, FLAT), "1 warning|!1  loss is flat"),
+    ],
+)
+def test_what_rules_and_the_engine_did_is_told(snapshot: Snapshot, words: str) -> None:
+    assert all(word in digest(snapshot) for word in words.split("|"))
+    assert "warning" not in digest(snapshot, ago=30)
+
+
+def test_a_time_without_an_engine_is_told_with_its_length_where_one_was_needed() -> (
+    None
+):
+    gone = replace(BASE, gaps=((T0 - 5 * HOUR, T0 - 3 * HOUR),))
+    assert "the engine went on" not in digest(gone)
+    assert "The engine was not running from 03:41 to 05:41 (2 h" in digest(gone)
+    assert "not running" not in digest(gone, ago=2 * HOUR)
+    alone = replace(BASE, gaps=((T0 - 2, T0 - 1),))
+    assert headline(alone, ago=3).endswith("Since then: nothing else.")
+    over = max(job.since for job in all_done().jobs) + 1
+    assert "not running" not in digest(replace(all_done(), gaps=((over, T0 + 60),)))
+
+
+# ---------------------------------------------------------------------------- sessions
+@pytest.mark.parametrize(
+    ("fields", "row", "counts"),
+    [
+        ({}, "runs on login1|2 h ago|✓3|·2", "5 jobs: 3 completed, 2 planned"),
+        ({"halted_pid": 4711}, "stopped, pid 4711|2 h ago", "5 jobs"),
+        ({"owner": "no"}, "none", "5 jobs"),
+        ({"owner": "unknown"}, "may run on login1", "5 jobs"),
+        (
+            {"user": "al\x1b[2Jice", "owner": "no"},
+            "alice: none",
+            "of alice, opens read-only",
+        ),
+        ({"problem": "line 3\x1b[2J"}, "cannot be read: line 3", ""),
+    ],
+)
+def test_a_session_says_who_runs_it_and_when_it_last_moved(
+    fields: dict[str, Any], row: str, counts: str
+) -> None:
+    told = plain(render_session(brief(**fields), T0))
+    assert all(word in told for word in row.split("|"))
+    assert "\x1b" not in told
+    assert counts in plain(render_session_counts(brief(**fields)))
+
+
+# ------------------------------------------------------------- what differs; the masks
+def test_what_differs_between_two_jobs_is_shown_with_both_values() -> None:
+    known = plan_of(BASE)
+
+    def compare(first: JobSpec, second: JobSpec) -> str:
+        return text(*build_pages(known, [first, second])[0].lines)
+
+    told = compare(known.jobs[0], known.jobs[3])
+    assert "-optim.lr: 1e-3" in told
+    assert "+optim.lr: 3e-4" in told
+    assert compare(known.jobs[0], known.jobs[0]) == "Nothing differs here."
+
+
+SECRET = "abc-def"
+
+
+def test_secrets_are_masked_in_pages_reasons_and_events() -> None:
+    given = (f"hub.token={SECRET}", "lr=1")
+    values = {"hub.token": SECRET, "lr": 1}
+    spec = job("a", parameters=values, overrides=given)
+
+    def show(mask: MaskRules) -> str:
+        made = replace(plan([spec]), overrides=given[:1], mask=mask)
+        pages = build_pages(made, [spec], [JobDetails()])
+        return "\n".join(text(*page.lines) for page in pages)
+
+    shown = show(MaskRules())
+    assert SECRET not in shown
+    assert all(words in shown for words in ("hub.token=***", "lr=1"))
+    assert SECRET in show(MaskRules(keep=("hub.token",)))
+    reason = why("other_overrides", overrides=" ".join(given))
+    assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
+    logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
+    record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=logged)
+    assert SECRET not in str(find_headline(Entry(record), 0.0))
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (1, "1 more combination that filters took has no row here."),
+        (1200, "1200 more combinations that filters took have no row here."),
+    ],
+)
+def test_what_filters_took_and_no_row_shows_is_counted(more: int, said: str) -> None:
+    grid = build_grid(plan([job("a", 0, stage="s")], holes_more=more))
+    assert said in plain(explain_cell(grid, (), "t").lines[-1])
+
+
+# --------------------------------------------------------------- logs, proofs of events
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, logs.NO_JOB), (2, logs.NONE_BEGAN), (1, "")]
+)
+def test_what_has_not_begun_has_no_file(number: int, said: str) -> None:
+    jobs = build_session(planned(4)).jobs[:number]
+    assert find_logs(jobs, 0.0) == ((), said, "")
+
+
+def match(job: str, attempt: int = 1) -> events.LogMatched:
+    told: dict[str, Any] = {"match_id": "m", "run": 0, "rule": "r", "line": "x"}
+    return events.LogMatched(job=job, attempt=attempt, offset=812, **told)
+
+
+ENDED = events.AttemptEnded(
+    job=RAN.name, attempt=1, outcome=Outcome.FAILED, evidence="KeyError"
+)
+OVER = events.JobEnded(job=RAN.name, state=JobState.COMPLETED)
+
+
+@pytest.mark.parametrize(
+    ("event", "offset", "words"),
+    [(match(RAN.name), 812, ""), (ENDED, None, "KeyError"), (OVER, None, "")],
+)
+def test_an_event_leads_to_its_byte_to_its_words_or_to_the_end_of_the_log(
+    event: Event, offset: int | None, words: str
+) -> None:
+    found = find_evidence(event, SESSION)
+    assert isinstance(found, LogSpot)
+    assert found.source.path == RAN.attempts[0].log_path
+    assert (found.offset, found.words) == (offset, words)
+
+
+@pytest.mark.parametrize(
+    ("event", "proof"),
+    [
+        (EVIDENCE, Folder(RAN.name, "/s/evidence")),
+        (replace(EVIDENCE, directory=""), None),
+        (match(looking(Look.WAITING)[0].name), None),
+        (match("nobody"), None),
+        (match(RAN.name, attempt=7), None),
+        (events.SubmissionPaused(why=why("paused")), None),
+    ],
+    ids=["kept", "not kept", "never ran", "nobody", "no such attempt", "another event"],
+)
+def test_kept_evidence_leads_to_its_directory_and_what_has_none_nowhere(
+    event: Event, proof: Folder | None
+) -> None:
+    assert find_evidence(event, SESSION) == proof
