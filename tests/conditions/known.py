@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from autoexp_tui.model.facts import (
     Fact,
@@ -14,7 +15,7 @@ from autoexp_tui.model.facts import (
     JobKey,
     StatKey,
 )
-from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.states import JobState
 
 NOW = 1_000.0
 
@@ -31,26 +32,19 @@ class Known:
         return self.facts.get(key)
 
 
-def known(values: Mapping[FactKey, FactValue], at: float = NOW) -> Known:
+def known(values: Mapping[Any, FactValue], at: float = NOW) -> Known:
     """Values that were all seen at `at`."""
     return Known({key: Fact(value, at) for key, value in values.items()})
 
 
-def failed_look(key: FactKey, error: str = "Stale file handle") -> Known:
+def failed_look(key: FactKey) -> Known:
     """One key whose look failed."""
-    return Known({key: Fact(None, NOW, error)})
+    return Known({key: Fact(None, NOW, "Stale file handle")})
 
 
-def job(
-    state: JobState,
-    cause: Cause | None = None,
-    *,
-    step: int | None = None,
-    ended_lived: float | None = None,
-    attempts: int = 1,
-) -> JobFact:
+def job(state: JobState, **fields: Any) -> JobFact:
     """What is known of a job."""
-    return JobFact(state, cause, attempts, step, ended_lived)
+    return JobFact(**{"state": state, "attempts": 1, **fields})
 
 
 def path_and_writer(path: str, writer: JobFact) -> dict[FactKey, FactValue]:

@@ -1,7 +1,9 @@
-"""Run-time references in conditions, actions and texts."""
+"""Run-time references in conditions, actions and texts; which values may stand."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
@@ -29,6 +31,14 @@ from autoexp_tui.conditions.kinds import (
     MetadataIs,
     Not,
     TimeReached,
+)
+from autoexp_tui.conditions.log_values import (
+    Refused,
+    check_command_value,
+    check_one_name,
+    explain_never,
+    find_unsafe,
+    is_plain,
 )
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
@@ -72,36 +82,29 @@ def in_shell(value: str) -> RunCommand:
     return RunCommand(command=("sh", "-c", "echo $V"), env={"V": value})
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (FileExists(path=f"/o/{EIGHT}/done"), FileExists(path="/o/8000/done")),
-        (
-            Composite(conditions=(Not(condition=MetadataIs(key="k", value=EIGHT)),)),
-            Composite(conditions=(Not(condition=MetadataIs(key="k", value="8000")),)),
-        ),
-        (
-            JobStateIs(jobs=(f"a_{EIGHT}", "b"), state="FAILED"),
-            JobStateIs(jobs=("a_8000", "b"), state="FAILED"),
-        ),
-        (FileExists(path="/{runtime.up.x}/{runtime.me.y}"), (("up", "x"), ("me", "y"))),
-        (FileExists(path="{runtime.lr1.5.path}"), FileExists(path="/o/iter_8000")),
-        (FileExists(path="/{runtime.lr1.5.path}"), FileExists(path="//o/iter_8000")),
-        (FileExists(path="{runtime.up.again}"), FileExists(path=EIGHT)),  # once
-        (
-            FileExists(path="/o/{runtime.up.star}/*", glob=True),
-            FileExists(path="/o/a[*]b/*", glob=True),
-        ),
-        (
-            LogPattern(log_path="/o/{runtime.up.star}/*", pattern="x", glob=True),
-            LogPattern(log_path="/o/a[*]b/*", pattern="x", glob=True),
-        ),
-        (
-            CommandPasses(command=("check", "{runtime.lr1.5.path}")),
-            CommandPasses(command=("check", "/o/iter_8000")),
-        ),
-    ],
-)
+def glob_log(path: str) -> LogPattern:
+    return LogPattern(log_path=path, pattern="x", glob=True)
+
+
+def inside(value: str) -> Composite:
+    return Composite(conditions=(Not(condition=MetadataIs(key="k", value=value)),))
+
+
+@pytest.mark.parametrize(("spec", "expected"), [
+    (FileExists(path=f"/o/{EIGHT}/done"), FileExists(path="/o/8000/done")),
+    (inside(EIGHT), inside("8000")),
+    (JobStateIs(jobs=(f"a_{EIGHT}", "b"), state="FAILED"),
+     JobStateIs(jobs=("a_8000", "b"), state="FAILED")),
+    (FileExists(path="/{runtime.up.x}/{runtime.me.y}"), (("up", "x"), ("me", "y"))),
+    (FileExists(path="{runtime.lr1.5.path}"), FileExists(path="/o/iter_8000")),
+    (FileExists(path="/{runtime.lr1.5.path}"), FileExists(path="//o/iter_8000")),
+    (FileExists(path="{runtime.up.again}"), FileExists(path=EIGHT)),  # once
+    (FileExists(path="/o/{runtime.up.star}/*", glob=True),
+     FileExists(path="/o/a[*]b/*", glob=True)),
+    (glob_log("/o/{runtime.up.star}/*"), glob_log("/o/a[*]b/*")),
+    (CommandPasses(command=("check", "{runtime.lr1.5.path}")),
+     CommandPasses(command=("check", "/o/iter_8000"))),
+])  # fmt: skip
 def test_references_of_a_condition_become_their_values(
     spec: Condition, expected: object
 ) -> None:
@@ -117,34 +120,19 @@ def test_patterns_and_what_is_no_reference_stay(spec: Condition) -> None:
     assert bound(spec) is spec
 
 
-@pytest.mark.parametrize(
-    ("spec", "value", "expected"),
-    [
-        (
-            Restart(overrides=("load={checkpoint_path}",), reason="{name} #{attempt}"),
-            "/o/mine",
-            Restart(overrides=("load=/o/mine",), reason="me #2"),
-        ),
-        (
-            Notify(message="x", conditions=(FileExists(path="{output_dir}/f"),)),
-            None,
-            Notify(message="x", conditions=(FileExists(path="/o/me/f"),)),
-        ),
-        (
-            RunCommand(command=("ls", "{output_dir}/x", "--dir={output_dir}/y")),
-            None,
-            RunCommand(command=("ls", "/o/me/x", "--dir=/o/me/y")),
-        ),
-        (
-            AppendToFile(path="notes/{k}.txt", text="x"),
-            "run-7",
-            AppendToFile(path="notes/run-7.txt", text="x"),
-        ),
-        (in_shell("{v}"), "a; b", in_shell("a; b")),  # its mapping has no hash
-        (Restart(reason="{what}"), None, (("me", "what"),)),
-        (Notify(message="{{name}} {name}"), None, Notify(message="{name} me")),
-    ],
-)
+@pytest.mark.parametrize(("spec", "value", "expected"), [
+    (Restart(overrides=("load={checkpoint_path}",), reason="{name} #{attempt}"),
+     "/o/mine", Restart(overrides=("load=/o/mine",), reason="me #2")),
+    (Notify(message="x", conditions=(FileExists(path="{output_dir}/f"),)), None,
+     Notify(message="x", conditions=(FileExists(path="/o/me/f"),))),
+    (RunCommand(command=("ls", "{output_dir}/x", "--dir={output_dir}/y")), None,
+     RunCommand(command=("ls", "/o/me/x", "--dir=/o/me/y"))),
+    (AppendToFile(path="notes/{k}.txt", text="x"), "run-7",
+     AppendToFile(path="notes/run-7.txt", text="x")),
+    (in_shell("{v}"), "a; b", in_shell("a; b")),  # its mapping has no hash
+    (Restart(reason="{what}"), None, (("me", "what"),)),
+    (Notify(message="{{name}} {name}"), None, Notify(message="{name} me")),
+])  # fmt: skip
 def test_an_action_may_name_its_job_s_own_fields_and_metadata(
     spec: Action, value: str | None, expected: object
 ) -> None:
@@ -191,25 +179,21 @@ def test_a_value_is_refused_where_it_could_be_more_than_data(
     ("load='{v}'", "/lr=1,b=2", "load='/lr=1,b=2'"),
     ('load="{v} x"', "a b", 'load="a b x"'), ("load=[{v}]", "a", "load=[a]"),
     ("load=a b{v}", "c", "load=a bc"), ("{v}=1", "a.b", "a.b=1"), ("~{v}", "a", "~a"),
+    ("load={v}", "it's", None), ("load={v}", "${oc.env:HOME}", None),
+    ("load={v}", "{sibling.x.name}", None), ("load={v}", "a\\", None),
+    ("load={v}", "a\nb", None), ("load=[{v}]", "a,b", None), ("~{v}", "a b", None),
+    ("load=${oc.eval:{v}}", "1,2", None), ("load='a' + {v}", "b c", None),
+    ("{v}=1", "a=b", None),
 ])  # fmt: skip
-def test_a_value_in_an_override_is_only_text(
-    written: str, value: str, bound: str
+def test_a_value_in_an_override_is_only_text_or_refused(
+    written: str, value: str, bound: str | None
 ) -> None:
     spec = RunAutoexp(overrides=(written,))
-    assert bind(spec, say(value), JOBS, OWN) == (RunAutoexp(overrides=(bound,)), ())
-
-
-@pytest.mark.parametrize(("written", "value"), [
-    ("load={v}", "it's"), ("load={v}", "${oc.env:HOME}"),
-    ("load={v}", "{sibling.x.name}"), ("load={v}", "a\\"), ("load={v}", "a\nb"),
-    ("load=[{v}]", "a,b"), ("load=${oc.eval:{v}}", "1,2"), ("load='a' + {v}", "b c"),
-    ("{v}=1", "a=b"), ("~{v}", "a b"),
-])  # fmt: skip
-def test_a_value_that_cannot_be_only_text_in_an_override_is_refused(
-    written: str, value: str
-) -> None:
-    spec = RunAutoexp(overrides=(written,))
-    assert refused(spec, say(value)) == ["v"]
+    if bound is None:
+        assert refused(spec, say(value)) == ["v"]
+    else:
+        made = RunAutoexp(overrides=(bound,))
+        assert bind(spec, say(value), JOBS, OWN) == (made, ())
 
 
 @pytest.mark.parametrize(("text", "told"), [
@@ -230,3 +214,76 @@ def test_a_jobs_own_fields_hold_its_parameters() -> None:
         "stage": "stable", "index": "3", "family": "", "output_dir": "/o/me",
         "log_dir": "/l/me", "log_path_current": "/l/me/current.log", "attempt": "2",
     }  # fmt: skip
+
+
+def never(command: str) -> str:
+    """Why no value may stand in the place of `{k}`."""
+    words = shlex.split(command)
+    at = next(at for at, word in enumerate(words) if "{k}" in word)
+    match = re.search(re.escape("{k}"), words[at])
+    assert match is not None
+    return explain_never(words, at, *match.span())
+
+
+@pytest.mark.parametrize("command", [
+    "convert {k}", "convert --from={k}", "timeout 5 nice convert {k}",
+    "timeout -s KILL 5m convert -v {k}", "env A=b -u LD_PRELOAD convert {k}",
+    "ssh -q -- node convert {k}", "sudo -u root convert {k}", "sudo -n -- convert {k}",
+    "srun --overlap python eval.py {k}", "srun --gpus=1 convert {k}",
+    "docker run image convert {k}", "python -u train.py --lr {k}",
+    "python -m package.eval {k}", "bash train.sh {k}", "sh -c 'echo $1' -- {k}",
+    "uv run python train.py {k}", "python train.py --lr {k}",
+])  # fmt: skip
+def test_a_value_may_be_a_word_or_end_an_option(command: str) -> None:
+    assert never(command) == ""
+
+
+@pytest.mark.parametrize(("why", "commands"), [
+    ("blanks", ["timeout 5 nice bash -lc 'ls {k}'", "ssh node 'ls {k}'",
+                "sh -c 'ls\t{k}'"]),
+    ("behind -Ic", ["python3 -Ic {k}"]), ("behind -c", ["bash -c {k}"]),
+    ("behind -ne", ["perl -ne {k}"]), ("behind -execdir", ["find . -execdir {k}"]),
+    ("behind --eval", ["node --eval={k}", "node --eval {k}"]),
+    ("program", [
+        "{k} a", "env {k}", "env A=b -- {k}", "timeout 5 nice -n 10 {k}",
+        "timeout -s KILL 5 {k}", "/usr/bin/ssh node {k}", "ssh -i key node {k}",
+        "sudo -u root {k}", "sudo -n convert {k}", "srun -p gpu {k}",
+        "srun --partition gpu {k}", "srun --partition gpu env {k}", "stdbuf -o l {k}",
+        "chroot /x {k}", "flock /l {k}", "docker run image {k}", "bash {k}",
+        "python3.11 -u {k}", "python -m {k}", "srun -n 1 python {k}"]),
+    ("part of a word", [
+        "python '-cprint({k})'", "ls /o/{k}", "ls {k}/x", "train lr={k}",
+        "train -x={k}", "train --x={k}/y"]),
+])  # fmt: skip
+def test_a_value_is_never_a_program_a_script_or_a_part(
+    why: str, commands: list[str]
+) -> None:
+    assert [one for one in commands if why not in never(one)] == []
+
+
+def test_only_a_plain_value_stands_as_a_word_of_its_own() -> None:
+    for value in ("a", "/o/iter_8000", "1e-4", "a@b:c,d%e=f+g"):
+        assert is_plain(value)
+        assert check_command_value(("x", "{k}"), 1, value) == value
+    for value in ("", "-rf", "--x", "a b", "a;b", "$(x)", "`x`", "a\nb", "~", "*", "é",
+                  "a\n"):  # fmt: skip
+        assert not is_plain(value)
+        with pytest.raises(Refused):
+            check_command_value(("x", "{k}"), 1, value)
+    for value in ("..", ".", "", "a/b", "/a", "a\0"):  # a name in a path is no path
+        with pytest.raises(Refused):
+            check_one_name(value)
+
+
+def test_behind_two_dashes_any_value_stands_but_where_words_are_joined() -> None:
+    behind = ("sh", "-c", "echo $1", "--", "{k}")
+    assert check_command_value(behind, 4, "-a; b") == "-a; b"
+    with pytest.raises(Refused):
+        check_command_value(("ssh", "node", "--", "ls", "{k}"), 4, "a; b")
+
+
+def test_a_value_in_a_script_is_found() -> None:
+    script = ("bash", "-c", "python t.py --load=/x;reboot")
+    assert find_unsafe(script, ("/x;reboot",)) == "/x;reboot"
+    assert find_unsafe(script, ("/x", "elsewhere;")) == ""
+    assert find_unsafe(("python", "t.py", "/x;reboot"), ("/x;reboot",)) == ""

@@ -1,4 +1,4 @@
-"""Whose directory a path lies in, and whom a condition waits for."""
+"""Whose directory a path lies in, whom a condition waits for, and what is looked up."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
 )
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.facts import JobKey, MetricKey, StatKey
+from autoexp_tui.model.indexes import Watch
 
 PLACES = Places([
     ("a.1", "/out/a.1", "/logs/a.1"), ("a", "out/a", "/logs/a"), ("b", "/out/b", "l/b"),
@@ -37,27 +39,21 @@ def test_a_path_belongs_to_the_job_whose_directory_holds_it(
 
 
 def test_files_know_their_writers_wherever_they_are_named() -> None:
-    condition = Composite(
-        conditions=(FileExists(path="/out/b/x"),
-                    Not(condition=FileContent(path="/out/a.1/y", pattern="z")),
-                    FileExists(path="/elsewhere"),
-                    LogPattern(log_path="/logs/a/current.log", pattern="z")),
-    )  # fmt: skip
-    assert PLACES.with_writers(condition) == Composite(
-        conditions=(
-            FileExists(path="/out/b/x", writer="b"),
-            Not(condition=FileContent(path="/out/a.1/y", pattern="z", writer="a.1")),
-            FileExists(path="/elsewhere"),
-            LogPattern(log_path="/logs/a/current.log", pattern="z", writer="a"),
-        )
-    )
+    def written(*writers: str) -> Composite:
+        b, a1, none, a = writers
+        content = FileContent(path="/out/a.1/y", pattern="z", writer=a1)
+        log = LogPattern(log_path="/logs/a/current.log", pattern="z", writer=a)
+        others = FileExists(path="/elsewhere", writer=none)
+        file = FileExists(path="/out/b/x", writer=b)
+        return Composite(conditions=(file, Not(condition=content), others, log))
+
+    assert PLACES.with_writers(written("", "", "", "")) == written("b", "a.1", "", "a")
 
 
 @pytest.mark.parametrize(("condition", "names"), [
     (JobStateIs(jobs=("a", "b"), state="COMPLETED"), {"a", "b"}),
-    (MetadataIs(key="k", job="a"), {"a"}),
+    (MetadataIs(key="k", job="a"), {"a"}), (FileExists(path="/out/b/x"), {"b"}),
     (MetricIs(name="loss", value=1, job="b"), {"b"}),
-    (FileExists(path="/out/b/x"), {"b"}),
     (LogPattern(log_path="/logs/a/current.log", pattern="{runtime.b.k}"), {"a"}),
     (FileExists(path="/x/{runtime.a.1.iteration}"), {"a.1"}),
     (FileExists(path="/x/{runtime.a.x.y.z}"), {"a"}),
@@ -72,3 +68,26 @@ def test_a_condition_tells_whom_it_waits_for(
 ) -> None:
     known = PLACES.with_writers(condition)
     assert {name for name in PLACES.list_awaited(known) if name} == names
+
+
+def test_what_a_job_reads_is_looked_up_in_one_order_until_nobody_reads_it() -> None:
+    many = frozenset(StatKey(f"/ckpt/{number}") for number in range(40))
+    watch, in_order = Watch(), sorted(many, key=repr)
+    for _ in range(2):  # judged again, looked up again
+        watch.set("a", many | {JobKey("b")})
+        assert list(watch.take_wanted()) == in_order
+    watch.set("a", frozenset())
+    assert not watch.take_wanted()
+    assert list(watch.take_dropped()) == in_order
+    assert not watch.is_read(in_order[0])
+
+
+def test_a_job_is_measured_as_long_as_anybody_reads_one_of_its_metrics() -> None:
+    watch, loss, rate = Watch(), MetricKey("a", "loss"), MetricKey("a", "lr")
+    for reader, keys, is_measured in (
+        ("b", {loss, rate}, True), ("c", {loss}, True), ("b", {rate}, True),
+        ("b", set[MetricKey](), True), ("c", set[MetricKey](), False),
+    ):  # fmt: skip
+        watch.set(reader, frozenset(keys))
+        assert watch.is_measured("a") is is_measured
+        assert not watch.is_measured("b")
