@@ -2,247 +2,194 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.actions.stop import Cancel
-from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.wording import sentence
 from tests.engine.bench import Bench
+from tests.engine.parts import again, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript
 from tests.support.inline_pool import InlinePool
 
 OK = RunScript(seconds=2.0)
+HANGS = writes(says(1.0, "iteration 10/100 | lm loss: 2.5"), seconds=9000.0)
+STALLS = Monitoring(
+    stall_after_seconds=20.0,
+    evidence_seconds=10.0,
+    state_events=(on_end("stall", again(3)),),
+)
+NO_RESTART = replace(STALLS, state_events=(StateEvent(name="s", state="stall"),))
 
 
-def says(at: float, text: str) -> Write:
-    return Write(at=at, data=text.encode() + b"\n")
+def on_loss(action: Cancel | Restart) -> Monitoring:
+    return Monitoring(log_events=(finds("bad", "lm loss", action),))
 
 
-def hangs(seconds: float = 9000.0, **fields: object) -> RunScript:
-    writes = (says(1.0, "iteration 10/100 | lm loss: 2.5"),)
-    return RunScript(seconds=seconds, writes=writes, **fields)  # type: ignore[arg-type]
-
-
-def again(**fields: object) -> Restart:
-    limit = MaxAttempts(max_attempts=3)
-    return Restart(reason="again", conditions=(limit,), **fields)  # type: ignore[arg-type]
-
-
-def stalls(**fields: object) -> Monitoring:
-    rule = StateEvent(name="stalled", state="stall", actions=(again(),))
-    given = {"stall_after_seconds": 20.0, "state_events": (rule,), **fields}
-    return Monitoring(**given)  # type: ignore[arg-type]
-
-
-def ends_on(line: str, action: Cancel | Restart) -> Monitoring:
-    return Monitoring(
-        log_events=(LogEvent(name="bad", pattern=line, actions=(action,)),)
-    )
-
-
-def bench(rules: Monitoring, *scripts: RunScript) -> Bench:
-    return Bench(one_job(rules), {"a": [[script] for script in scripts]})
-
-
-def one_job(rules: Monitoring) -> Plan:
-    return plan(job("a"), monitoring=rules)
-
-
-def blind(rules: Monitoring, *scripts: RunScript) -> Bench:
-    """A bench on which no look ever comes back."""
-    runs = {"a": [[script] for script in scripts]}
-    one = Bench(one_job(rules), runs, submit=False)
-    one.world.evidence_pool = InlinePool()
-    one.start()
+def bench(
+    rules: Monitoring, *runs: RunScript, requeued: bool = False, blind: bool = False
+) -> Bench:
+    """Attempts, or the runs of one; `blind`: no look ever comes back."""
+    scripts = {"a": [list(runs)] if requeued else [[run] for run in (*runs, OK)]}
+    one = Bench(plan(job("a"), monitoring=rules), scripts, submit=False)
+    if blind:
+        one.world.evidence_pool = InlinePool()
+        one.start()
     one.order(commands.Submit())
     return one
 
 
-def ordered(one: Bench, kind: type) -> list[events.EffectOrdered]:
-    found = one.happened(events.EffectOrdered)
-    return [event for event in found if isinstance(event.effect, kind)]
-
-
-def captured(one: Bench) -> list[events.EvidenceCaptured]:
-    return one.happened(events.EvidenceCaptured)
-
-
-def being_looked_at(one: Bench) -> bool:
-    return any(
-        isinstance(pending.effect, CaptureEvidence)
-        for pending in one.engine.state.pending.values()
+def looked_at(rules: Monitoring = STALLS, *runs: RunScript) -> Bench:
+    """A look is under way that never comes back."""
+    one = bench(rules, *(runs or [HANGS]), blind=True)
+    pending = one.engine.state.pending
+    one.until(
+        lambda: any(isinstance(p.effect, CaptureEvidence) for p in pending.values())
     )
+    return one
+
+
+def summaries(one: Bench) -> list[str]:
+    return [event.summary for event in one.happened(events.EvidenceCaptured)]
+
+
+def count_cancels(one: Bench) -> int:
+    return len(one.ordered(CancelTasks))
 
 
 # -------------------------------------------------------------------------- the order
 def test_a_stalled_run_is_looked_at_before_it_is_ended() -> None:
-    one = bench(stalls(), hangs(), OK)
-    one.until(one.is_("a", JobState.COMPLETED), 100)
-    records = [type(r.event).__name__ for r in one.world.session.records]
-    kinds = [
-        r.event.effect.kind
-        for r in one.world.session.records
-        if isinstance(r.event, events.EffectOrdered)
-    ]
+    one = bench(STALLS, HANGS)
+    one.reach(100, a="COMPLETED")
+    effects: list[Any] = one.ordered(object)
+    kinds = [effect.kind for effect in effects]
     assert kinds == ["submit", "evidence", "cancel", "submit"]
-    assert records.index("EvidenceCaptured") > records.index("WarningRaised")
-    assert [a.cause for a in one.job("a").attempts] == [Cause.STALL, None]
-
-
-def test_what_was_kept_is_known_of_the_attempt_and_named_by_the_reason() -> None:
-    one = bench(stalls(state_events=(StateEvent(name="s", state="stall"),)), hangs())
-    one.until(one.is_("a", JobState.FAILED), 100)
-    place = "/attempts/a/1/evidence/1-stall"
-    record = one.job("a")
-    assert record.attempts[0].captures == (place,)
-    assert record.why is not None
-    assert sentence(record.why, 0.0).endswith(f"; evidence: {place}")
-
-
-def test_whoever_looks_is_told_where_and_why() -> None:
-    one = bench(stalls(), hangs(), OK)
-    one.until(one.is_("a", JobState.COMPLETED), 100)
+    names = [type(record.event).__name__ for record in one.world.session.records]
+    assert names.index("EvidenceCaptured") > names.index("WarningRaised")
+    assert [each.cause for each in one.job("a").attempts] == ["stall", None]
     (parting,) = one.world.evidence.partings
     assert parting.reason.startswith("no step after 10 for")
     assert (parting.task.id, parting.log_only) == (("a", 1), False)
     assert (parting.node, bool(parting.log_path)) == ("fakehost", True)
 
 
-def test_a_restart_by_a_log_line_looks_first_and_restarts_then() -> None:
-    bad = hangs(500.0)
-    rules = ends_on("lm loss", again())
-    one = bench(rules, bad, OK)
-    one.until(one.is_("a", JobState.COMPLETED), 60)
-    assert [event.reason for event in captured(one)] == ["bad"]
-    assert len(one.job("a").attempts) == 2
+def test_what_was_kept_is_known_of_the_attempt_and_named_by_the_reason() -> None:
+    one = bench(NO_RESTART, HANGS)
+    one.reach(100, a="FAILED")
+    place = "/attempts/a/1/evidence/1-stall"
+    assert one.job("a").attempts[0].captures == (place,)
+    assert one.words(one.why("a")).endswith(f"; evidence: {place}")
 
 
-def test_an_end_that_means_cancelled_is_not_looked_at() -> None:
-    one = bench(ends_on("lm loss", Cancel()), hangs())
-    one.until(one.is_("a", JobState.CANCELLED), 60)
-    assert captured(one) == []
+def test_a_log_line_s_restart_is_looked_at_and_its_cancel_is_not() -> None:
+    one = bench(on_loss(again(3)), HANGS)
+    one.reach(60, a="COMPLETED")
+    assert [event.reason for event in one.happened(events.EvidenceCaptured)] == ["bad"]
+    assert one.tries("a") == 2
+    one = bench(on_loss(Cancel()), HANGS)
+    one.reach(60, a="CANCELLED")
+    assert summaries(one) == []
 
 
 def test_a_nan_ends_the_run_at_once_and_keeps_its_log() -> None:
-    script = RunScript(seconds=500.0, writes=(says(1.0, "iteration 5 | lm loss: nan"),))
-    one = blind(Monitoring(), script)
-    one.until(one.is_("a", JobState.FAILED), 20)
-    (order,) = ordered(one, CaptureEvidence)
-    assert isinstance(order.effect, CaptureEvidence)
-    assert (order.effect.log_only, order.effect.ends) == (True, None)
+    script = writes(says(1.0, "iteration 5 | lm loss: nan"), seconds=500.0)
+    one = bench(Monitoring(), script, blind=True)
+    one.reach(20, a="FAILED")
+    (look,) = one.ordered(CaptureEvidence)
+    assert (look.log_only, look.ends) == (True, None)
 
 
 def test_looks_can_be_turned_off() -> None:
-    one = bench(stalls(evidence_seconds=0.0), hangs(), OK)
-    one.until(one.is_("a", JobState.COMPLETED), 100)
-    assert ordered(one, CaptureEvidence) == []
+    one = bench(replace(STALLS, evidence_seconds=0.0), HANGS)
+    one.reach(100, a="COMPLETED")
+    assert one.ordered(CaptureEvidence) == []
 
 
 # ---------------------------------------------------------------- looks that go wrong
 def test_a_look_that_hangs_does_not_keep_the_run_alive() -> None:
-    one = blind(stalls(evidence_seconds=10.0), hangs(), OK)
-    one.until(lambda: being_looked_at(one))
+    one = looked_at()
     begun = one.clock.monotonic()
-    one.until(lambda: bool(ordered(one, CancelTasks)))
+    one.until(lambda: count_cancels(one) > 0)
     assert 10.0 <= one.clock.monotonic() - begun <= 12.0
-    assert captured(one)[0].summary == "not finished within 10 s"
-    one.until(one.is_("a", JobState.COMPLETED))
-
-
-def test_a_look_that_comes_back_too_late_changes_nothing() -> None:
-    one = blind(stalls(evidence_seconds=10.0), hangs(), OK)
-    one.until(one.is_("a", JobState.COMPLETED))
+    assert summaries(one) == ["not finished within 10 s"]
+    one.reach(a="COMPLETED")
     late = one.world.evidence_pool
     assert late is not None
-    while late.step():
+    while late.step():  # one that comes back too late changes nothing
         one.step()
-    assert (len(captured(one)), one.world.evidence.partings) == (1, [])
+    assert (len(summaries(one)), one.world.evidence.partings) == (1, [])
 
 
-def test_a_look_that_fails_does_not_keep_the_run_alive() -> None:
-    one = bench(stalls(evidence_seconds=10.0), hangs(), OK)
-    one.world.evidence.problem = OSError("disk full")
-    one.until(one.is_("a", JobState.COMPLETED), 100)
-    assert one.job("a").attempts[0].cause is Cause.STALL
-
-
-def test_a_look_that_is_refused_ends_the_run_at_once_and_says_why() -> None:
-    one = bench(stalls(evidence_seconds=1000.0), hangs(), OK)
-    refused = UsageError("no such directory")
-    one.world.evidence.problem = refused  # type: ignore[assignment]
-    one.until(one.is_("a", JobState.COMPLETED), 100)
-    (event,) = captured(one)
-    assert event.summary == "nothing could be kept: no such directory"
+@pytest.mark.parametrize("problem", [OSError("disk full"), UsageError("no such place")])
+def test_a_look_that_fails_or_is_refused_does_not_keep_the_run_alive(
+    problem: Any,
+) -> None:
+    one = bench(STALLS, HANGS)
+    one.world.evidence.problem = problem
+    one.reach(100, a="COMPLETED")
+    assert one.job("a").attempts[0].cause == "stall"
+    (summary,) = summaries(one)
+    if isinstance(problem, UsageError):  # it ends the run at once
+        assert summary == "nothing could be kept: no such place"
 
 
 def test_a_successor_looks_again_and_ends_the_run_once() -> None:
-    one = blind(stalls(), hangs(), OK)
-    one.until(lambda: being_looked_at(one))
+    one = looked_at()
     one.world.evidence_pool = None
     one.start()
-    one.until(one.is_("a", JobState.COMPLETED), 100)
-    assert (len(captured(one)), len(ordered(one, CancelTasks))) == (1, 1)
+    one.reach(100, a="COMPLETED")
+    assert (len(summaries(one)), count_cancels(one)) == (1, 1)
     assert len(one.world.evidence.partings) == 1
 
 
 # ------------------------------------------------------- what else may happen meanwhile
 def test_a_person_s_kill_does_not_wait_for_the_look() -> None:
-    one = blind(stalls(), hangs(), OK)
-    one.until(lambda: being_looked_at(one))
-    one.order(commands.Kill(jobs=("a",)))
-    one.until(one.is_("a", JobState.CANCELLED), 3)
+    one = looked_at(replace(STALLS, evidence_seconds=60.0))
+    one.kill("a")
+    one.reach(3, a="CANCELLED")
     one.run(60)
-    assert (one.job("a").cause, len(ordered(one, CancelTasks))) == (Cause.USER, 1)
+    assert (one.cause("a"), count_cancels(one)) == ("user", 1)
 
 
 def test_a_run_that_completes_meanwhile_is_completed() -> None:
-    one = blind(ends_on("lm loss", again()), hangs(8.0))
-    one.until(lambda: being_looked_at(one))
+    one = looked_at(on_loss(again(3)), replace(HANGS, seconds=8.0))
     one.run(60)
-    assert one.job("a").state is JobState.COMPLETED
-    assert len(one.job("a").attempts) == 1
+    assert (one.state("a"), one.tries("a")) == ("COMPLETED", 1)
 
 
 @pytest.mark.parametrize("delay", [1.0, 40.0])
 def test_a_run_that_was_requeued_meanwhile_goes_on(delay: float) -> None:
-    requeued = hangs(15.0, ends="requeue")
-    alive = tuple(says(float(n), "alive") for n in range(1, 40))
-    later = RunScript(begin_delay=delay, seconds=40.0, writes=alive)
+    alive = (says(float(n), "alive") for n in range(1, 40))
+    later = writes(*alive, begin_delay=delay, seconds=40.0)
     silent = LogEvent(
-        name="silent", pattern_type="inactivity", after_seconds=5.0, actions=(again(),)
+        name="silent",
+        pattern_type="inactivity",
+        after_seconds=5.0,
+        actions=(again(3),),
     )
+    first = replace(HANGS, seconds=15.0, ends="requeue")
     rules = Monitoring(log_events=(silent,))
-    one = Bench(one_job(rules), {"a": [[requeued, later]]}, submit=False)
-    one.world.evidence_pool = InlinePool()
-    one.start()
-    one.order(commands.Submit())
-    one.until(lambda: being_looked_at(one))
-    one.until(one.is_("a", JobState.COMPLETED))
-    assert (len(one.job("a").attempts), ordered(one, CancelTasks)) == (1, [])
+    one = bench(rules, first, later, requeued=True, blind=True)
+    one.until(lambda: bool(one.ordered(CaptureEvidence)))
+    one.reach(a="COMPLETED")
+    assert (one.tries("a"), count_cancels(one)) == (1, 0)
 
 
 def test_a_second_rule_does_not_order_a_second_look() -> None:
-    rules = Monitoring(
-        stall_after_seconds=20.0,
-        state_events=(StateEvent(name="s", state="stall"),),
-        log_events=(
-            LogEvent(
-                name="quiet",
-                pattern_type="inactivity",
-                after_seconds=22.0,
-                actions=(Cancel(cause="stall"),),
-            ),
-        ),
+    quiet = LogEvent(
+        name="quiet",
+        pattern_type="inactivity",
+        after_seconds=22.0,
+        actions=(Cancel(cause="stall"),),
     )
-    one = blind(rules, hangs())
-    one.until(one.is_("a", JobState.FAILED))
-    assert len(ordered(one, CaptureEvidence)) == 1
+    one = bench(replace(NO_RESTART, log_events=(quiet,)), HANGS, blind=True)
+    one.reach(a="FAILED")
+    assert len(one.ordered(CaptureEvidence)) == 1
