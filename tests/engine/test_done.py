@@ -1,75 +1,66 @@
-"""What is done already is not run again, seen through whole sessions on fakes."""
+"""What is done already is not run again, and what a job takes from others is put in
+when it starts; seen through whole sessions on fakes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts, MetadataIs, MetricIs
+from autoexp_tui.conditions.kinds import Approval, MetadataIs, MetricIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.done import done_before
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.outputs import DoneWork
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import JobState
-from tests.engine.bench import Bench
+from tests.engine.bench import Bench, alone
+from tests.engine.parts import CRASH, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript
 
-SAVES = RunScript(
-    seconds=5.0,
-    writes=(Write(at=1.0, data=b"iteration 80 | loss: 2.5\nsaved checkpoint 80\n"),),
-)
-CRASH = RunScript(seconds=2.0, exit_code=1)
-SAVED = LogEvent(
-    name="saved",
-    pattern=r"saved checkpoint (?P<n>\d+)",
-    pattern_type="regex",
-    extract_groups={"checkpoint_iteration": "n"},
-)
+LINES = ("iteration 80 | loss: 2.5", "saved checkpoint 80")
+SAVES = writes(says(1.0, *LINES), seconds=5.0)
+SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
+RULES = Monitoring(log_events=(SAVED,))
 SCRIPTS = {"a": [[SAVES]]}
 
 
-def made(name: str, index: int, *after: str, **fields: Any) -> JobSpec:
-    waits = tuple(JobStateIs(jobs=(one,), state="COMPLETED") for one in after)
-    given: dict[str, Any] = {
-        "fingerprint": f"f-{name}",
-        "depends_on": after,
-        "start_conditions": waits,
-    }
-    return job(name, index, **{**given, **fields})
+def made(name: str, index: int = 0, *after: str, **fields: Any) -> JobSpec:
+    waits = {"depends_on": after, "start_conditions": tuple(map(done, after))}
+    return job(name, index, **{"fingerprint": f"f-{name}", **waits, **fields})
 
 
-def chain(**fields: Any) -> Plan:
-    """`c` after `b` after `a`, which says that it saved a checkpoint."""
-    return plan(
-        made("a", 0, **fields),
-        made("b", 1, "a"),
-        made("c", 2, "b"),
-        monitoring=Monitoring(log_events=(SAVED,)),
-    )
+CHAIN = plan(made("a"), made("b", 1, "a"), made("c", 2, "b"), monitoring=RULES)
+"""`c` after `b` after `a`, which says that it saved a checkpoint."""
 
 
-def works(one: Bench, *names: str) -> list[DoneWork]:
+def works(one: Bench) -> dict[str, DoneWork]:
     """What a session left in output directories."""
-    left = one.world.ready.done
-    return [left[name] for name in names or left]
+    return one.world.ready.done
 
 
-def done_all(the_plan: Plan) -> list[DoneWork]:
+def done_all(the_plan: Plan = CHAIN) -> dict[str, DoneWork]:
     one = Bench(the_plan, SCRIPTS)
-    one.until(lambda: all(j.ended for j in one.engine.state.jobs.values()))
+    one.ends()
     one.run(2)
     return works(one)
 
 
+def without_c() -> list[DoneWork]:
+    return [work for name, work in done_all().items() if name != "c"]
+
+
+def begun(one: Bench) -> list[tuple[str, int]]:
+    return [each.task for each in one.executor.begun]
+
+
 # ------------------------------------------------------------------ what is left behind
 def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
-    left = {work.job: work for work in done_all(chain())}
+    left = done_all()
     assert set(left) == {"a", "b", "c"}
     assert left["b"].upstream == {"a": left["a"].mark}
     assert left["a"].fingerprint == "f-a"
@@ -77,68 +68,58 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
 
 
-def test_what_failed_leaves_no_word() -> None:
-    one = Bench(plan(made("a", 0)), {"a": [[CRASH]]})
+@pytest.mark.parametrize(
+    ("spec", "script", "state"),
+    [(made("a"), CRASH, "FAILED"), (job("a"), OK, "COMPLETED")],
+    ids=["what failed", "a job without a fingerprint"],
+)
+def test_this_leaves_no_word(spec: JobSpec, script: RunScript, state: str) -> None:
+    one = Bench(plan(spec), {"a": [[script]]})
     one.run(10)
-    assert not works(one)
-
-
-def test_a_job_without_a_fingerprint_leaves_no_word() -> None:
-    one = Bench(plan(job("a")))
-    one.run(10)
-    assert not works(one)
-    assert one.job("a").state is JobState.COMPLETED
+    assert (one.state("a"), works(one)) == (state, {})
 
 
 @pytest.mark.parametrize("cut", range(5, 40, 2))
 def test_killed_at_any_event_every_completed_job_leaves_word(cut: int) -> None:
-    one = Bench(chain(), SCRIPTS)
+    one = Bench(CHAIN, SCRIPTS)
     one.die_at(cut, lambda: one.job("c").ended)
     one.run(60)
-    assert {work.job for work in works(one)} == {"a", "b", "c"}
+    assert set(works(one)) == {"a", "b", "c"}
     assert not one.engine.state.pending
+
+
+class Planner:
+    """Makes other jobs of those of the plan."""
+
+    def __init__(self, change: Callable[[JobSpec, Sequence[str]], JobSpec]) -> None:
+        self.change = change
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        spec = next(spec for spec in plan.jobs if spec.name == job)
+        return self.change(replace(spec, overrides=tuple(overrides)), overrides)
 
 
 def test_a_rule_s_overrides_are_other_work() -> None:
-    rule = StateEvent(
-        name="again",
-        state="crash",
-        actions=(
-            Restart(overrides=("load=x",), conditions=(MaxAttempts(max_attempts=3),)),
-        ),
-    )
-    the_plan = plan(made("a", 0), monitoring=Monitoring(state_events=(rule,)))
-    one = Bench(the_plan, {"a": [[CRASH], [SAVES]]})
-    other = made("a", 0, fingerprint="other")
-    _composes_to(one, other)
-    one.until(one.is_("a", JobState.COMPLETED))
+    rules = Monitoring(state_events=(on_end("crash", again(3, overrides=("x=1",))),))
+    one = alone(CRASH, SAVES, rules=rules, fingerprint="f-a")
+    one.plan_by(Planner(lambda spec, _: replace(spec, fingerprint="other")))
+    one.reach(a="COMPLETED")
     one.run(2)
-    assert one.job("a").spec.fingerprint == "other"
-    assert works(one)[0].fingerprint == "other"
-
-
-def _composes_to(one: Bench, spec: JobSpec) -> None:
-    class Planner:
-        def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-            return spec
-
-    object.__setattr__(one.engine._parts, "planner", Planner())
+    assert one.job("a").spec.fingerprint == works(one)["a"].fingerprint == "other"
 
 
 # ------------------------------------------------------------------- the next session
-def test_a_second_session_of_the_same_plan_runs_nothing() -> None:
-    left = done_all(chain())
-    report = done_before(chain(), {work.job: work for work in left})
-    one = Bench(chain(), done=list(report.done.values()))
+def test_a_second_session_of_the_same_plan_completes_in_one_commit_and_says_why() -> (
+    None
+):
+    report = done_before(CHAIN, done_all())
+    one = Bench(CHAIN, done=list(report.done.values()), submit=False)
+    one.run(5)
+    assert set(one.states().values()) == {"PLANNED"}  # before somebody submits
+    one.order(commands.Submit())
     one.step()
     assert set(one.states().values()) == {"COMPLETED"}
-    assert not one.executor.copies
-    assert not one.engine.state.pending
-
-
-def test_they_complete_in_one_commit_and_say_why() -> None:
-    one = Bench(chain(), done=done_all(chain()))
-    one.step()
+    assert (one.executor.copies, one.engine.state.pending) == ([], {})
     records = one.world.session.records
     ends = [n for n, r in enumerate(records) if isinstance(r.event, events.JobEnded)]
     assert len(ends) == 3
@@ -147,86 +128,135 @@ def test_they_complete_in_one_commit_and_say_why() -> None:
     assert (why.code, why.arg("session")) == ("done_before", "s")
 
 
-def test_nothing_completes_before_somebody_submits() -> None:
-    one = Bench(chain(), done=done_all(chain()), submit=False)
-    one.run(5)
-    assert set(one.states().values()) == {"PLANNED"}
-
-
-def test_a_dependant_runs_on_what_is_done() -> None:
-    left = [work for work in done_all(chain()) if work.job != "c"]
-    one = Bench(chain(), done=left)
-    one.until(one.is_("c", JobState.COMPLETED))
-    assert [begun.task[0] for begun in one.executor.begun] == ["c"]
-
-
-def test_a_chosen_job_finds_what_is_done_though_only_it_was_chosen() -> None:
-    left = [work for work in done_all(chain()) if work.job != "c"]
-    one = Bench(chain(), done=left, submit=False)
-    one.order(commands.Submit(jobs=("c",)))
-    one.until(one.is_("c", JobState.COMPLETED))
+@pytest.mark.parametrize("chosen", [(), ("c",)])
+def test_a_dependant_runs_on_what_is_done_though_only_it_was_chosen(
+    chosen: tuple[str, ...],
+) -> None:
+    one = Bench(CHAIN, done=without_c(), submit=False)
+    one.order(commands.Submit(jobs=chosen))
+    one.reach(c="COMPLETED")
+    assert begun(one) == [("c", 1)]
 
 
 def test_what_a_done_job_logged_lets_others_start() -> None:
+    known = {"key": "checkpoint_iteration", "op": ">=", "value": 80}
     waits = (
-        MetadataIs(job="a", key="checkpoint_iteration", op=">=", value=80),
+        MetadataIs(job="a", **known),  # type: ignore[arg-type]
         MetricIs(job="a", name="loss", op="<", value=3.0, after_step=10),
     )
+    left = done_all(plan(made("a"), monitoring=RULES))
     b = made("b", 1, "a", start_conditions=waits)
-    rules = Monitoring(log_events=(SAVED,))
-    left = done_all(plan(made("a", 0), monitoring=rules))
-    one = Bench(plan(made("a", 0), b, monitoring=rules), done=left)
-    one.until(one.is_("b", JobState.COMPLETED))
+    one = Bench(plan(made("a"), b, monitoring=RULES), done=[*left.values()])
+    one.reach(b="COMPLETED")
 
 
 def test_what_later_jobs_leave_names_the_session_that_made_their_upstream() -> None:
-    left = done_all(chain())
-    first = [
-        DoneWork(
-            job=work.job,
-            session="old",
-            mark="old@1",
-            fingerprint=work.fingerprint,
-            at=1.0,
-            upstream=dict.fromkeys(work.upstream, "old@1"),
-        )
-        for work in left
-        if work.job != "c"
-    ]
-    one = Bench(chain(), done=first)
-    one.until(one.is_("c", JobState.COMPLETED))
+    def of_old(work: DoneWork) -> DoneWork:
+        upstream = dict.fromkeys(work.upstream, "old@1")
+        given = {"job": work.job, "fingerprint": work.fingerprint, "at": 1.0}
+        return DoneWork(session="old", mark="old@1", upstream=upstream, **given)  # type: ignore[arg-type]
+
+    first = {work.job: of_old(work) for work in without_c()}
+    one = Bench(CHAIN, done=[*first.values()])
+    one.reach(c="COMPLETED")
     one.run(2)
-    (c,) = works(one)
+    (c,) = works(one).values()
     assert c.upstream == {"b": "old@1"}
-    found = {work.job: work for work in (*first, c)}
-    assert set(done_before(chain(), found).done) == {"a", "b", "c"}
+    assert set(done_before(CHAIN, {**first, "c": c}).done) == {"a", "b", "c"}
 
 
 # ------------------------------------------------------------------------ run it anew
 def test_r_runs_a_done_job_anew_and_what_builds_on_it() -> None:
-    one = Bench(chain(), SCRIPTS, done=done_all(chain()))
+    one = Bench(CHAIN, SCRIPTS, done=[*done_all().values()])
     one.step()
-    one.order(commands.Resubmit(jobs=("b",), from_checkpoint=False))
-    one.until(one.is_("c", JobState.COMPLETED))
-    assert [begun.task for begun in one.executor.begun] == [("b", 1), ("c", 1)]
-    assert one.job("a").done_before
-    assert not one.job("b").done_before
+    one.resubmit("b", from_checkpoint=False)
+    one.reach(c="COMPLETED")
+    assert begun(one) == [("b", 1), ("c", 1)]
+    assert (one.job("a").done_before, one.job("b").done_before) == (True, False)
 
 
 def test_a_job_run_anew_forgets_what_its_former_life_logged() -> None:
-    one = Bench(chain(), {"a": [[RunScript(seconds=3.0)]]}, done=done_all(chain()))
+    one = Bench(CHAIN, {"a": [[OK]]}, done=[*done_all().values()])
     one.step()
     assert one.job("a").metadata
-    one.order(commands.Resubmit(jobs=("a",)))
-    one.until(one.is_("a", JobState.RUNNING))
-    assert not one.job("a").metadata
-    assert one.job("a").noted is None
+    one.resubmit("a")
+    one.reach(a="RUNNING")
+    assert (one.job("a").metadata, one.job("a").noted) == ({}, None)
 
 
 def test_what_completed_in_this_session_is_never_run_again() -> None:
-    one = Bench(plan(made("a", 0)))
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.order(commands.Resubmit(jobs=("a",)))
+    one = Bench(plan(made("a")))
+    one.reach(a="COMPLETED")
+    one.resubmit("a")
     one.run(10)
-    assert len(one.executor.begun) == 1
+    assert begun(one) == [("a", 1)]
     assert one.happened(events.CommandRefused)
+
+
+# -------------------------------------------------- parameters that others' logs tell
+CKPT = finds("saved", r"saved (?P<path>.+)", ckpt="path")
+
+
+def reading(*more: Any, path: str = "/ck/8") -> Bench:
+    """`b` loads what `a` has told."""
+    known = MetadataIs(job="a", key="ckpt", op="known")
+    reads = {"runtime_overrides": ("load={runtime.a.ckpt}",), "depends_on": ("a",)}
+    b = job("b", 1, start_conditions=(known, *more), **reads)
+    tells = [[writes(says(2.0, f"saved {at}"), seconds=6.0)] for at in (path, "/ck/9")]
+    rules = Monitoring(log_events=(CKPT,))
+    return Bench(plan(job("a"), b, monitoring=rules), {"a": tells})
+
+
+def test_it_waits_for_the_value_and_runs_with_it() -> None:
+    one = reading()
+    one.until(lambda: bool(one.job("b").spec.runtime_sources))
+    one.die(5.0)
+    one.start()
+    one.reach(b="COMPLETED")
+    spec = one.job("b").spec
+    assert (spec.overrides, spec.runtime_sources) == (("load=/ck/8",), (("a", 1),))
+    assert begun(one) == [("a", 1), ("b", 1)]
+    assert len(one.happened(events.JobReplanned)) == 1  # whatever engine goes on
+
+
+def test_a_value_that_cannot_be_written_as_an_override_is_waited_over() -> None:
+    one = reading(path="/x'${oc.env:HOME}")
+    one.reach(a="COMPLETED")
+    one.run(5.0)
+    assert (one.state("b"), one.why("b").code) == ("WAITING", "value_refused")
+
+
+def in_script(spec: JobSpec, overrides: Sequence[str]) -> JobSpec:
+    return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
+
+
+def refuse(_: JobSpec, __: Sequence[str]) -> JobSpec:
+    raise UsageError("no such key")
+
+
+@pytest.mark.parametrize(
+    ("planned", "code"), [(in_script, "value_in_script"), (refuse, "does_not_compose")]
+)
+def test_a_value_that_would_be_a_script_or_does_not_compose_holds_the_job(
+    planned: Any, code: str
+) -> None:
+    one = reading(path="/x;reboot")
+    one.plan_by(Planner(planned))
+    one.reach(b="HELD")
+    assert begun(one) == [("a", 1)]
+    assert one.codes(events.WarningRaised) == [code]
+
+
+def test_a_person_is_asked_about_the_work_with_its_values() -> None:
+    one = reading(Approval(prompt="go?"))
+    one.until(lambda: one.job("b").ask is not None)
+    assert one.job("b").spec.overrides == ("load=/ck/8",)
+
+
+def test_what_a_person_sets_is_not_replaced() -> None:
+    one = reading()
+    one.kill("b")
+    one.reach(b="CANCELLED")
+    one.resubmit("b", overrides=("load=/mine",))
+    one.reach(b="COMPLETED")
+    assert one.job("b").spec.overrides[-1] == "load=/mine"
