@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -12,27 +12,23 @@ from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Approval, Cooldown, FileExists, TimeReached
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.text.spelling import clock_time
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
+from tests.engine.parts import CRASH, LONG, OK, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import Write
 
 HOUR: Final = 3600.0
 YEAR: Final = 365.25 * 24 * HOUR
-STEPS: Final = {
-    "an hour back": -HOUR,
-    "an hour forward": HOUR,
-    "a year back": -YEAR,
-    "a year forward": YEAR,
-}
 LASTS: Final = 12.0
 """Seconds of each timer."""
 COOLED = (Cooldown(cooldown_seconds=LASTS),)
 RESTARTS = Monitoring(state_events=(on_end("crash", Restart(conditions=COOLED)),))
-STALL = Monitoring(stall_after_seconds=60.0)
-Step = pytest.mark.parametrize("step", STEPS.values(), ids=STEPS.keys())
+Step = pytest.mark.parametrize(
+    "step",
+    [-HOUR, HOUR, -YEAR, YEAR],
+    ids=["an hour back", "an hour forward", "a year back", "a year forward"],
+)
 Anew = pytest.mark.parametrize("anew", [False, True], ids=["lives on", "restarts"])
 
 
@@ -43,17 +39,14 @@ def waits(*start: Condition) -> Bench:
     return bench
 
 
-def steps(*moments: float) -> tuple[Write, ...]:
-    return tuple(says(float(at), f"step {at} loss 1.0") for at in moments)
-
-
-def set_clock(bench: Bench, step: float, *, anew: bool) -> None:
+def set_clock(bench: Bench, step: float, anew: bool) -> Bench:
     """The wall clock is set, and perhaps another engine takes the session."""
     bench.clock.set_utc(bench.clock.utc() + step)
     if anew:
         bench.gap_seconds = max(0.0, step)
         bench.start()
     bench.run(1)
+    return bench
 
 
 def takes(bench: Bench, holds: Callable[[], bool]) -> float:
@@ -69,21 +62,22 @@ def test_a_cooldown_lasts_as_long_as_it_says(step: float, anew: bool) -> None:
     bench = alone(CRASH, CRASH, OK, rules=RESTARTS)
     bench.until(lambda: bench.tries("a") == 2, 60)
     bench.reach(60, a="RETRYING")
-    set_clock(bench, step, anew=anew)
+    set_clock(bench, step, anew)
     assert takes(bench, lambda: bench.tries("a") == 3) <= LASTS + 1
 
 
 @Step
 @Anew
 def test_an_action_put_off_by_a_cooldown_fires(step: float, anew: bool) -> None:
-    rule = LogEvent(
-        name="r", pattern="HIT", actions=(Log(message="seen", conditions=COOLED),)
-    )
+    rule = finds("r", "HIT", Log(message="seen", conditions=COOLED))
     run = writes(says(1.0, "HIT"), says(3.0, "HIT"))
     bench = alone(run, rules=Monitoring(log_events=(rule,)))
     bench.until(lambda: bool(bench.job("a").deferred), 60)
-    set_clock(bench, step, anew=anew)
+    set_clock(bench, step, anew)
     assert takes(bench, lambda: len(bench.logged()) == 2) <= LASTS + 1
+
+
+ANSWERED: dict[str, Any] = {"timeout_seconds": LASTS, "on_timeout": "reject"}
 
 
 @Step
@@ -93,19 +87,14 @@ def test_an_action_put_off_by_a_cooldown_fires(step: float, anew: bool) -> None:
     [
         (FileExists(path="/x", timeout_seconds=LASTS), "SKIPPED", "start_timeout"),
         (TimeReached(after_seconds=LASTS), "RUNNING", None),
-        (
-            Approval(timeout_seconds=LASTS, on_timeout="reject"),
-            "SKIPPED",
-            "approval_refused",
-        ),
+        (Approval(**ANSWERED), "SKIPPED", "approval_refused"),
     ],
     ids=["a time-out", "a span of time", "an approval that nobody gives"],
 )
 def test_a_wait_is_over_in_its_time(
     start: Condition, state: str, cause: str | None, step: float, anew: bool
 ) -> None:
-    bench = waits(start)
-    set_clock(bench, step, anew=anew)
+    bench = set_clock(waits(start), step, anew)
     took = takes(bench, lambda: bench.state("a") == state)
     assert LASTS - 4 <= took <= LASTS + 1
     assert bench.cause("a") == cause
@@ -116,12 +105,12 @@ def test_a_wait_is_over_in_its_time(
 def test_a_file_that_cannot_come_is_given_up_after_its_grace(
     step: float, anew: bool
 ) -> None:
-    spec = FileExists(path="/out/w/file", writer="w")
-    jobs = (job("w"), job("j", 1, start_conditions=(spec,), depends_on=("w",)))
+    file = FileExists(path="/out/w/file", writer="w")
+    jobs = (job("w"), job("j", 1, start_conditions=(file,), depends_on=("w",)))
     rules = Monitoring(doomed_grace_seconds=LASTS)
     bench = Bench(plan(*jobs, monitoring=rules), {"w": [[CRASH]]})
     bench.reach(60, w="FAILED")
-    set_clock(bench, step, anew=anew)
+    set_clock(bench, step, anew)
     took = takes(bench, lambda: bench.state("j") == "SKIPPED")
     assert LASTS - 4 <= took <= 2 * LASTS + 5
 
@@ -129,38 +118,34 @@ def test_a_file_that_cannot_come_is_given_up_after_its_grace(
 @Step
 @Anew
 def test_only_a_run_that_stands_still_is_a_stall(step: float, anew: bool) -> None:
-    goes_on = writes(*steps(*range(1, 70, 5)))
-    bench = alone(goes_on, rules=STALL)
+    lines = (says(float(at), f"step {at} loss 1.0") for at in range(1, 70, 5))
+    bench = alone(writes(*lines), rules=Monitoring(stall_after_seconds=60.0))
     bench.run(30)
-    set_clock(bench, step, anew=anew)
+    set_clock(bench, step, anew)
     bench.run(40)
     assert "stall" not in bench.warned()
     bench.until(lambda: "stall" in bench.warned(), 240)
 
 
-# ------------------------------------------------------------------ the one that asks
 def test_a_time_of_day_comes_and_goes_away_by_the_wall_clock() -> None:
-    bench = waits()
-    at = bench.clock.utc() + HOUR
+    at = waits().clock.utc() + HOUR
     bench = waits(TimeReached(at=at))
     bench.clock.set_utc(at)
     assert takes(bench, lambda: bench.tries("a") == 1) <= 6
-    bench = waits(TimeReached(at=at - HOUR + 60))
-    set_clock(bench, -HOUR, anew=False)
+    bench = set_clock(waits(TimeReached(at=at - HOUR + 60)), -HOUR, anew=False)
     bench.run(120)
     assert bench.state("a") == "WAITING"
 
 
 # ------------------------------------------------------------------------- people
-@pytest.mark.parametrize("anew", [False, True])
+@Anew
 def test_a_step_is_told_once_with_its_size(anew: bool) -> None:
-    bench = waits(FileExists(path="/never"))
-    set_clock(bench, -HOUR, anew=anew)
+    bench = set_clock(waits(FileExists(path="/never")), -HOUR, anew)
     bench.run(5)
-    raised = bench.happened(events.WarningRaised)
-    (event,) = (event for event in raised if event.why.code == "clock_set")
-    assert event.why.arg("seconds") == pytest.approx(HOUR, abs=5)
-    assert bench.words(event.why).startswith("the wall clock was set back by ")
+    whys = [event.why for event in bench.happened(events.WarningRaised)]
+    (told,) = (why for why in whys if why.code == "clock_set")
+    assert told.arg("seconds") == pytest.approx(HOUR, abs=5)
+    assert bench.words(told).startswith("the wall clock was set back by ")
 
 
 @Step
@@ -172,8 +157,8 @@ def test_ages_and_times_of_day_make_sense_after_a_step(step: float) -> None:
     bench.run(5)
     now, record = bench.snapshots[-1].now, bench.job("a")
     began_at = record.attempts[-1].began_at or 0.0
-    assert now - began_at == pytest.approx(606, abs=10)
-    assert now - record.since == pytest.approx(606, abs=10)
+    for since in (began_at, record.since):
+        assert now - since == pytest.approx(606, abs=10)
     assert clock_time(now, now) == clock_time(bench.clock.utc())
     bench.ends()
     ended_at = bench.job("a").attempts[-1].ended_at or 0.0
@@ -188,7 +173,6 @@ def test_records_keep_their_order_over_steps() -> None:
     bench.ends()
     records = bench.world.session.records
     times = [record.t for record in records]
-    assert times == sorted(times)
     lived = [record.lived or 0.0 for record in records]
-    assert lived == sorted(lived)
+    assert (times, lived) == (sorted(times), sorted(lived))
     assert lived[-1] <= bench.clock.monotonic()
