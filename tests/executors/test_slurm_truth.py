@@ -1,4 +1,5 @@
-"""Records, queue and accounting weighed against each other."""
+"""Records, queue and accounting weighed against each other, and what of a task is
+remembered: a word on an end that was heard once stays true."""
 
 from __future__ import annotations
 
@@ -24,10 +25,19 @@ from autoexp_tui.executors.slurm.judgement import (
 )
 from autoexp_tui.executors.slurm.task_memory import GRACE_SECONDS, TaskMemory
 from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing, parse_state
+from autoexp_tui.executors.slurm.watch import QueueWatch
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords, Claim, Run, Void
 from autoexp_tui.storage.processes import Identity
+from tests.executors.slurm_scripted import (
+    ACCOUNT_HEADING,
+    CONFIG,
+    Answer,
+    ScriptedCommands,
+    queue,
+    says,
+)
 
 TASK = Task(
     job="a",
@@ -379,3 +389,97 @@ def test_more_time_never_brings_an_ended_task_back(
     )
     if early.phase is ENDED:
         assert (late.phase, late.cause) == (ENDED, early.cause)
+
+
+# ------------------------------------------------------------------ what is remembered
+def remember(memory: TaskMemory, program: str, *words: str) -> TaskMemory:
+    """Hear these answers, one after the other; empty: nothing of the task."""
+    answers = [
+        queue(f"7|7|{word}|None|n1|main|N/A|1|a-tok\n" * bool(word))
+        if program == "squeue"
+        else says(ACCOUNT_HEADING + f"7|7|{word}|0:0|1|1|16|n1|a-tok\n" * bool(word))
+        for word in words
+    ]
+    commands: dict[str, Answer] = {"scontrol": says(CONFIG)}
+    commands[program] = lambda _: answers.pop(0)
+    watch = QueueWatch(
+        commands=ScriptedCommands(commands),
+        monotonic=lambda: 1.0,
+        ask_seconds=1.0,
+        tell=memory.hear,
+    )
+    for _ in words:
+        watch.ask() if program == "squeue" else watch.ask_accounts(0.0)
+    memory.hear(watch.rows, watch.accounts)
+    return memory
+
+
+@pytest.mark.parametrize("program", ["squeue", "sacct"])
+@pytest.mark.parametrize(
+    ("words", "known"),
+    [
+        (["OUT_OF_MEMORY", ""], "OUT_OF_MEMORY"),
+        (["PREEMPTED", "CANCELLED", ""], "CANCELLED"),
+        (["RUNNING", ""], None),
+        ([""], None),
+    ],
+    ids=["an end", "the newer of two", "it may have ended since", "nothing"],
+)
+def test_an_end_that_was_told_is_not_forgotten_by_answers_that_lack_it(
+    program: str, words: list[str], known: str | None
+) -> None:
+    memory = remember(seen(NOTHING), program, *words)
+    assert (memory.word.word if memory.word else None) == known
+    another = seen(NOTHING, replace(TASK, token="other"))  # has its id now
+    assert remember(another, program, *words).word is None
+
+
+BEGUN_ALONE = AttemptRecords(run=BEGUN)
+
+
+def test_who_lives_by_the_newest_answer_has_not_ended() -> None:
+    assert remember(seen(NOTHING), "squeue", "PREEMPTED", "RUNNING").live
+
+
+@pytest.mark.parametrize(
+    ("task", "records"),
+    [
+        (TASK, second_run(30.0, over=False)),
+        (replace(TASK, executor_id="8"), BEGUN_ALONE),
+        (replace(TASK, token="else"), BEGUN_ALONE),
+    ],
+    ids=["another run", "another start", "another's name"],
+)
+def test_what_was_told_of_something_else_says_nothing(
+    task: Task, records: AttemptRecords
+) -> None:
+    memory = seen(BEGUN_ALONE, replace(task, executor_id="7"))
+    remember(memory, "squeue", "PREEMPTED")
+    memory.task, memory.records = task, records
+    assert remember(memory, "squeue", "").row is None
+
+
+@pytest.mark.parametrize(
+    ("questions", "silent_for"),
+    [
+        ([(90.0, 50.0, 10.0)], 0.0),
+        ([(20.0, 50.0, 10.0), (35.0, 50.0, 10.0), (35.0, 50.0, 10.0)], 15.0),
+        ([(5.0, 50.0, 10.0), (20.0, 150.0, 10.0), (30.0, 50.0, 10.0)], 0.0),
+        ([(20.0, 0.0, 10.0), (80.0, 0.0, 10.0), (80.0, 0.0, 50.0)], 0.0),
+    ],
+    ids=[
+        "one answer",
+        "first to newest",
+        "of later jobs, and before the records",
+        "news of the task begin it anew",
+    ],
+)
+def test_silence_lasts_from_the_first_answer_that_lacks_an_end_to_the_newest(
+    questions: list[tuple[float, float, float]], silent_for: float
+) -> None:
+    """Questions at a time, each of jobs since a time, and when the records changed."""
+    memory = seen(NOTHING, replace(TASK, ordered_at=100.0))
+    watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
+    for watch.accounted_at, watch.accounted_since, memory.changed_at in questions:
+        found = memory.measure_silence(watch)
+    assert found == silent_for

@@ -9,18 +9,21 @@ import pytest
 
 from autoexp_tui.config import spec_reader
 from autoexp_tui.model import kinds
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.json_codec import build_validator
+from tests.engine.bench import Bench
+from tests.support.fake_script import RunScript
 
-HERE: Final = "tests.extending"
+HERE: Final = "tests.extending.kinds"
 ENTRY_POINTS: Final = (
-    ("condition.disk_free", f"{HERE}.disk_free:DiskFree"),
-    ("action.tag_run", f"{HERE}.tag_run:TagRun"),
-    ("effect.write_tag", f"{HERE}.tag_run:WriteTag"),
-    ("event.RunTagged", f"{HERE}.tag_run:RunTagged"),
-    ("event.GoalSet", f"{HERE}.tally:GoalSet"),
-    ("event.JobTallied", f"{HERE}.tally:JobTallied"),
-    ("command.set_goal", f"{HERE}.tally:SetGoal"),
-    ("policy.tally", f"{HERE}.tally:TallyPolicy"),
+    ("condition.disk_free", f"{HERE}:DiskFree"),
+    ("action.tag_run", f"{HERE}:TagRun"),
+    ("effect.write_tag", f"{HERE}:WriteTag"),
+    ("event.RunTagged", f"{HERE}:RunTagged"),
+    ("event.GoalSet", f"{HERE}:GoalSet"),
+    ("event.JobTallied", f"{HERE}:JobTallied"),
+    ("command.set_goal", f"{HERE}:SetGoal"),
+    ("policy.tally", f"{HERE}:TallyPolicy"),
 )
 
 
@@ -34,3 +37,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for cache in caches:
         cache.cache_clear()
+
+
+def bench(of: Plan) -> Bench:
+    """A real engine over the fake executor; each job runs a second."""
+    return Bench(of, {spec.name: [[RunScript(seconds=1.0)]] for spec in of.jobs})

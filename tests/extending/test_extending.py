@@ -11,7 +11,6 @@ from autoexp_tui.config.specs import parse_action, parse_condition
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.as_json import condition_to_json
@@ -19,17 +18,9 @@ from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.record_codec import decode_record, encode_record
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
-from tests.extending.disk_free import DiskFree
-from tests.extending.tag_run import RunTagged, TagRun
-from tests.extending.tally import SetGoal, Tally
+from tests.extending.conftest import bench
+from tests.extending.kinds import DiskFree, RunTagged, SetGoal, TagRun, Tally
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript
-
-RUN = [[RunScript(seconds=1.0)]]
-
-
-def bench(of: Plan) -> Bench:
-    return Bench(of, {spec.name: RUN for spec in of.jobs})
 
 
 def read_back(one: Bench) -> SessionState:
@@ -39,9 +30,14 @@ def read_back(one: Bench) -> SessionState:
 
 
 # ------------------------------------------------------------------------- a condition
-def test_a_condition_is_waited_for() -> None:
-    waits = DiskFree(report="/report", gib=5)
-    one = bench(plan(job("a", start_conditions=(waits,))))
+def test_a_condition_is_written_kept_and_waited_for() -> None:
+    value = {"class_name": "DiskFree", "report": "/report", "gib": 5}
+    waits = parse_condition(value, "w")
+    assert waits == DiskFree(report="/report", gib=5)
+    assert condition_to_json(waits)["class_name"] == "DiskFree"
+    of = plan(job("a", start_conditions=(waits,)))
+    assert decode_plan(encode_plan(of)) == of
+    one = bench(of)
     one.world.files.append("/report", b"3")
     one.run(10)
     assert one.job("a").state is JobState.WAITING
@@ -51,15 +47,6 @@ def test_a_condition_is_waited_for() -> None:
     one.world.files.data["/report"] = b""
     one.world.files.append("/report", b"9")
     one.until(one.is_("a", JobState.COMPLETED))
-
-
-def test_a_condition_is_written_and_kept() -> None:
-    value = {"class_name": "DiskFree", "report": "/report", "gib": 5}
-    spec = parse_condition(value, "w")
-    assert spec == DiskFree(report="/report", gib=5)
-    assert condition_to_json(spec)["class_name"] == "DiskFree"
-    of = plan(job("a", start_conditions=(spec,)))
-    assert decode_plan(encode_plan(of)) == of
 
 
 # ------------------------------------------------------- an action, an effect, an event
@@ -93,17 +80,6 @@ def test_a_policy_decides_and_is_resumed() -> None:
     assert read_back(one).parts == one.engine.state.parts
 
 
-def test_a_session_is_open_while_a_policy_is() -> None:
-    one = bench(plan(job("a")))
-    one.order(SetGoal(goal=2))
-    one.until(one.is_("a", JobState.COMPLETED))
-    one.run(2)
-    assert one.snapshots[-1].open
-    one.order(SetGoal(goal=1))
-    one.run(2)
-    assert not one.snapshots[-1].open
-
-
 def test_a_draft_leaves_the_parts_of_policies_alone() -> None:
     state = SessionState(parts={"tally": Tally(2)})
     draft = state.fork()
@@ -111,15 +87,20 @@ def test_a_draft_leaves_the_parts_of_policies_alone() -> None:
     assert state.parts == {"tally": Tally(2)}
 
 
-async def test_a_policy_has_a_pane() -> None:
+async def test_a_policy_has_a_pane_and_keeps_the_session_open() -> None:
     one = bench(plan(job("a")))
     one.order(SetGoal(goal=2))
     one.until(one.is_("a", JobState.COMPLETED))
-    one.run(1)
-    async with cockpit(replace(one.snapshots[-1])) as seat:
+    one.run(2)
+    shown = one.snapshots[-1]
+    assert shown.open
+    async with cockpit(replace(shown)) as seat:
         seat.app.show_policy("tally")
         await seat.pilot.pause()
         assert "1 of 2" in seat.pane("policy")
-        await seat.push(replace(one.snapshots[-1], parts={"tally": Tally(7)}))
+        await seat.push(replace(shown, parts={"tally": Tally(7)}))
         assert "0 of 7" in seat.pane("policy")
         seat.app.show_policy("tally")
+    one.order(SetGoal(goal=1))
+    one.run(2)
+    assert not one.snapshots[-1].open

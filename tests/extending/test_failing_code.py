@@ -2,42 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
 import pytest
 
 from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.events.events import ActionDropped, EngineFaulted, WarningRaised
+from autoexp_tui.extend import (
+    Action,
+    Answer,
+    Condition,
+    DecisionContext,
+    EvalContext,
+    FactKey,
+    Facts,
+    Firing,
+    Moment,
+    Outside,
+    OutsideEffect,
+    Policy,
+    SessionState,
+    Verdict,
+)
 from autoexp_tui.model import kinds
-from autoexp_tui.model.condition import EvalContext, evaluate, find_wake, needs
-from autoexp_tui.model.facts import Moment
+from autoexp_tui.model.condition import evaluate, find_wake, needs
 from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
-from tests.extending.conftest import ENTRY_POINTS
-from tests.extending.failing import FailingAction, FailingCondition, FailingEffect
-from tests.extending.tally import SetGoal
+from tests.extending.conftest import ENTRY_POINTS, bench
+from tests.extending.kinds import SetGoal
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript
 
-HERE = "tests.extending.failing"
-FAILING = (
-    ("condition.failing", f"{HERE}:FailingCondition"),
-    ("action.failing", f"{HERE}:FailingAction"),
-    ("effect.failing", f"{HERE}:FailingEffect"),
-    ("policy.failing", f"{HERE}:FailingPolicy"),
-)
 PROBLEM = "ZeroDivisionError: their bug"
+
+
+def fail() -> NoReturn:
+    """Raise what nobody expects."""
+    raise ZeroDivisionError("their bug")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingCondition(Condition):
+    """Raises whatever it is asked."""
+
+    kind: Literal["failing"] = "failing"
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        fail()
+
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        fail()
+
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
+        fail()
+
+    def list_parts(self) -> tuple[Condition, ...]:
+        fail()
+
+    def name_object(self) -> str:
+        fail()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingEffect(OutsideEffect):
+    """Cannot be sent."""
+
+    kind: Literal["failing"] = "failing"
+    job: str
+
+    def describe(self) -> str:
+        return self.job
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        fail()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingAction(Action):
+    """Raises, or orders what cannot be sent."""
+
+    kind: Literal["failing"] = "failing"
+    orders: bool = False
+
+    def execute(self, firing: Firing) -> bool:
+        if not self.orders:
+            fail()
+        firing.order(FailingEffect(job=firing.job.name))
+        return True
+
+
+class FailingPolicy(Policy):
+    """Cannot decide."""
+
+    def decide(self, context: DecisionContext) -> float | None:
+        fail()
+
+
+HERE = "tests.extending.test_failing_code"
+FAILING = tuple(
+    (f"{sort.lower()}.failing", f"{HERE}:Failing{sort}")
+    for sort in ("Condition", "Action", "Effect", "Policy")
+)
 
 
 @pytest.fixture(autouse=True)
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What raises is installed too."""
     monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *FAILING))
-
-
-def bench(of: Plan) -> Bench:
-    return Bench(of, {spec.name: [[RunScript(seconds=1.0)]] for spec in of.jobs})
 
 
 def list_warnings(one: Bench) -> list[tuple[str, object]]:
@@ -47,9 +123,14 @@ def list_warnings(one: Bench) -> list[tuple[str, object]]:
     return [(reason.code, reason.arg("problem")) for reason in reasons]
 
 
-def rule(action: FailingAction) -> Plan:
-    event = StateEvent(name="r", state="success", actions=(action,))
-    return plan(job("a"), job("b", 1), monitoring=Monitoring(state_events=(event,)))
+def run_with(action: FailingAction) -> Bench:
+    """Two jobs have run, with a rule that does that after each."""
+    rule = StateEvent(name="r", state="success", actions=(action,))
+    of = plan(job("a"), job("b", 1), monitoring=Monitoring(state_events=(rule,)))
+    one = bench(of)
+    one.until(one.is_("b", JobState.COMPLETED))
+    one.run(2)
+    return one
 
 
 def test_a_condition_that_raises_cannot_say() -> None:
@@ -64,8 +145,7 @@ def test_a_condition_that_raises_cannot_say() -> None:
 
 
 def test_an_engine_goes_on_beside_a_condition_that_raises() -> None:
-    of = plan(job("a", start_conditions=(FailingCondition(),)), job("b", 1))
-    one = bench(of)
+    one = bench(plan(job("a", start_conditions=(FailingCondition(),)), job("b", 1)))
     one.until(one.is_("b", JobState.COMPLETED))
     assert one.job("a").state is JobState.WAITING
     assert ("own_failed", PROBLEM) in list_warnings(one)
@@ -73,34 +153,25 @@ def test_an_engine_goes_on_beside_a_condition_that_raises() -> None:
 
 
 def test_an_action_that_raises_is_dropped() -> None:
-    one = bench(rule(FailingAction()))
-    one.until(one.is_("b", JobState.COMPLETED))
-    one.run(2)
+    one = run_with(FailingAction())
     assert one.job("a").state is JobState.COMPLETED
     assert len(one.happened(ActionDropped)) == 2
     assert list_warnings(one) == [("action_failed", PROBLEM)] * 2
     assert not one.happened(EngineFaulted)
 
 
-def test_an_effect_that_cannot_be_sent_has_failed() -> None:
-    one = bench(rule(FailingAction(orders=True)))
-    one.until(one.is_("b", JobState.COMPLETED))
-    one.run(2)
-    faults = one.happened(EngineFaulted)
-    problems = {(getattr(f, "where", ""), getattr(f, "problem", "")) for f in faults}
-    assert problems == {("failing", PROBLEM)}
-
-
-def test_an_effect_for_a_pool_that_is_not_there_has_failed(
+def test_an_effect_that_cannot_be_sent_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def list_faults() -> set[tuple[str, str]]:
+        faults = run_with(FailingAction(orders=True)).happened(EngineFaulted)
+        return {(getattr(f, "where", ""), getattr(f, "problem", "")) for f in faults}
+
+    assert list_faults() == {("failing", PROBLEM)}
     monkeypatch.setattr(FailingEffect, "send", lambda *_: list)
     monkeypatch.setattr(FailingEffect, "pool", "commands")
-    one = bench(rule(FailingAction(orders=True)))
-    one.until(one.is_("b", JobState.COMPLETED))
-    one.run(2)
-    problems = {getattr(f, "problem", "") for f in one.happened(EngineFaulted)}
-    assert problems == {"AssertionError: there is no pool `commands`"}
+    (fault,) = list_faults()
+    assert fault[1] == "AssertionError: there is no pool `commands`"
 
 
 @pytest.mark.parametrize(
