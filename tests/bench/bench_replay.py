@@ -23,7 +23,7 @@ from tests.bench.measures import find_p99
 from tests.cockpit.ptys import OnTerminal
 from tests.storage.week_session import write_week
 
-from autoexp_tui.engine.replay_buffer import ReplayBuffer
+from autoexp_tui.engine.replay import ReplayBuffer
 from autoexp_tui.storage.journal import StoredPlans, read_session
 from autoexp_tui.storage.session_dir import SessionDir
 

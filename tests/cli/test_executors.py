@@ -18,9 +18,8 @@ from autoexp_tui.cli.plan import check_json, format_check, show_check
 from autoexp_tui.config.planning import PlanningAnswer
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.executors.local import executor as local
-from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
 from autoexp_tui.executors.slurm.commands import Ran
-from autoexp_tui.executors.slurm.refusals import parse_refusal
+from autoexp_tui.executors.slurm.refusals import Checked, ClusterCheck, parse_refusal
 from autoexp_tui.executors.slurm.text import ClusterFacts
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.specs import ExecutorSpec, Plan
@@ -175,7 +174,7 @@ def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
     code: int,
     said: str,
 ) -> None:
-    asked = "autoexp_tui.executors.slurm.check.check_cluster"
+    asked = "autoexp_tui.executors.slurm.refusals.check_cluster"
     monkeypatch.setattr(asked, lambda *_: answered(check))
     made = PlanningAnswer(plan=with_executor(kind))
     found, out, err = say(lambda _: show_check(made, Options(json=True)))

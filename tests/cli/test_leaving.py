@@ -22,8 +22,7 @@ from autoexp_tui.cli.detach import (
     format_interrupted,
 )
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.engine.live import make_plan_snapshot
-from autoexp_tui.engine.viewer import POLL_SECONDS, ViewerHandle
+from autoexp_tui.engine.live import POLL_SECONDS, ViewerHandle, make_plan_snapshot
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.snapshot import Role, Snapshot
 from autoexp_tui.storage.live_sink import FileSessionWatcher

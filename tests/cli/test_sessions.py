@@ -17,7 +17,7 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.session_verbs.maintenance import parse_age
 from autoexp_tui.cli.session_verbs.show import parse_since
 from autoexp_tui.cli.sessions import main
-from autoexp_tui.engine.viewer import ViewerHandle
+from autoexp_tui.engine.live import ViewerHandle
 from autoexp_tui.events import events
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.probes.clock import SystemClock

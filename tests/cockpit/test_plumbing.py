@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.background import Background
+from autoexp_tui.cockpit.context import Background
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.themes import is_ascii
 from autoexp_tui.model.snapshot import Snapshot

@@ -244,7 +244,7 @@ ROADS: dict[str, tuple[Callable[[Plan, JobSpec], JobDetails] | None, Steps]] = {
 @pytest.mark.parametrize("road", ROADS)
 async def test_how_jobs_are_made_is_read_by_pages(road: str) -> None:
     read, steps = ROADS[road]
-    async with cockpit(planned(10), papers=read, size=(80, 24)) as seat:
+    async with cockpit(planned(10), details=read, size=(80, 24)) as seat:
         for script, shown in steps:
             await seat.see(script, dialog=shown)
 
@@ -259,7 +259,7 @@ async def test_what_the_plan_tells_is_there_before_the_config_was_read(
         read.wait(PATIENCE)
         return details(known, spec)
 
-    async with cockpit(planned(10), papers=slow) as seat:
+    async with cockpit(planned(10), details=slow) as seat:
         await seat.see("i", dialog="as Hydra gets them")
         await seat.see(key, dialog=then)
         read.set()
@@ -271,7 +271,7 @@ async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
     def damaged(_: Plan, spec: JobSpec) -> JobDetails:
         raise EnvironmentFailed("a config is damaged", hint="Plan again.")
 
-    async with cockpit(planned(10), papers=damaged) as seat:
+    async with cockpit(planned(10), details=damaged) as seat:
         await seat.see("i", footer="damaged")
         await seat.see("n", dialog="damaged")
 
@@ -280,7 +280,7 @@ async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
     def bad(_: Plan, spec: JobSpec) -> JobDetails:
         return JobDetails(entries=(Entry(HOSTILE, HOSTILE, "file"),), script=(HOSTILE,))
 
-    async with cockpit(planned(10), papers=bad) as seat:
+    async with cockpit(planned(10), details=bad) as seat:
         await seat.play("i")
         for _ in range(2):
             await seat.see("n", dialog="[/red]")

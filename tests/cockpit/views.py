@@ -11,8 +11,7 @@ from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.effects import effects
-from autoexp_tui.engine.replay import ReplayHandle
-from autoexp_tui.engine.replay_buffer import ReplayBuffer
+from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import Live, SessionBrief, Snapshot
 from autoexp_tui.model.state import ConditionStatus

@@ -18,8 +18,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
 )
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.decision_context import Watch
 from autoexp_tui.model.facts import JobKey, MetricKey, StatKey
-from autoexp_tui.model.indexes import Watch
 
 PLACES = Places([
     ("a.1", "/out/a.1", "/logs/a.1"), ("a", "out/a", "/logs/a"), ("b", "/out/b", "l/b"),

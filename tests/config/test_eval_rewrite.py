@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
 
-from autoexp_tui.config.eval_rewrite import (
+from autoexp_tui.config.resolvers import (
+    Environment,
     end_of_interpolation,
+    register_resolvers,
     rewrite,
     rewrite_override,
     unquote,
 )
-from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.planning.overrides import format_override, quote
 
 PLAIN = st.text(

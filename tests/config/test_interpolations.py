@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.config_view import ConfigTree
-from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
-from autoexp_tui.config.job_template import Template
+from autoexp_tui.config.job_template import Absent, Doubtful, Place, Template, Values
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 

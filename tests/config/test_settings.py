@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, parse_seconds
+from autoexp_tui.executors.slurm.script import OURS_ALONE, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem

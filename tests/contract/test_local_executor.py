@@ -12,9 +12,8 @@ import pytest
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.executors.local.executor import LocalExecutor
-from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.local.start import LocalSettings, install_wrapper
 from autoexp_tui.executors.supervisors import kill_left_behind
-from autoexp_tui.executors.wrapper_copy import install_wrapper
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.processes import Alive, Identity

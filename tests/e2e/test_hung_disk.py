@@ -23,10 +23,10 @@ def stat(path, *args, **fields):
     return real(path, *args, **fields)
 
 os.stat = stat
-from autoexp_tui.probes import mounts
+from autoexp_tui.probes import pools
 from autoexp_tui.engine import mount_workers as lanes
 
-mounts.mount_points = lambda table: frozenset({"/", hung})
+pools.mount_points = lambda table: frozenset({"/", hung})
 lanes.SILENT_SECONDS = 1.0
 from autoexp_tui.cli.run import entry
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.engine.viewer import FoldedSession
+from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.sessions import find_sessions
 from tests.e2e.campaign import Jobs, result_of, run_command, states_of, write_files

@@ -14,9 +14,10 @@ from autoexp_tui.model.decision_context import (
     Draft,
     Roster,
     SchedulingPolicy,
+    Timers,
+    Watch,
 )
 from autoexp_tui.model.event import Event
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Snapshot

@@ -11,7 +11,7 @@ from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
-from autoexp_tui.engine.viewer import FoldedSession
+from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan, Resources

@@ -75,10 +75,10 @@ def test_a_stalled_run_is_looked_at_before_it_is_ended() -> None:
     names = [type(record.event).__name__ for record in one.world.session.records]
     assert names.index("EvidenceCaptured") > names.index("WarningRaised")
     assert [each.cause for each in one.job("a").attempts] == ["stall", None]
-    (parting,) = one.world.evidence.partings
-    assert parting.reason.startswith("no step after 10 for")
-    assert (parting.task.id, parting.log_only) == (("a", 1), False)
-    assert (parting.node, bool(parting.log_path)) == ("fakehost", True)
+    (termination,) = one.world.evidence.partings
+    assert termination.reason.startswith("no step after 10 for")
+    assert (termination.task.id, termination.log_only) == (("a", 1), False)
+    assert (termination.node, bool(termination.log_path)) == ("fakehost", True)
 
 
 def test_what_was_kept_is_known_of_the_attempt_and_named_by_the_reason() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.engine import log_poller, telemetry
-from autoexp_tui.engine.adaptive_poller import AdaptivePoller
+from autoexp_tui.engine.log_poller import AdaptivePoller
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observations import FactsSeen, LogRead, LogsRead, Observation
 from autoexp_tui.engine.poller import (

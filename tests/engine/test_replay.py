@@ -15,10 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.engine import replay, replay_buffer
+from autoexp_tui.engine import replay
 from autoexp_tui.engine.handle import ReplayMove
-from autoexp_tui.engine.replay import FASTEST, ReplayHandle, ReplayPlayer
-from autoexp_tui.engine.replay_buffer import MOST, MOST_POINTS, ReplayBuffer
+from autoexp_tui.engine.replay import (
+    FASTEST,
+    MOST,
+    MOST_POINTS,
+    ReplayBuffer,
+    ReplayHandle,
+    ReplayPlayer,
+)
 from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Pause
@@ -85,13 +91,13 @@ def test_a_jump_folds_no_more_than_an_interval_and_keyframes_are_few(
 
     shown = read_all(small().records, interval=32)
     with monkeypatch.context() as patched:
-        patched.setattr(replay_buffer, "apply", counted)
+        patched.setattr(replay, "apply", counted)
         for position in (len(shown), 200, 55, 199):
             folds.clear()
             shown.seek(position)
             assert len(folds) < 64
     assert len(read_all(small().records, interval=1)._keyframes) <= MOST
-    monkeypatch.setattr(replay_buffer, "MOST_JOBS", 310)  # large sessions have fewer
+    monkeypatch.setattr(replay, "MOST_JOBS", 310)  # large sessions have fewer
     assert len(read_all(small().records, interval=1)._keyframes) <= 10
 
 

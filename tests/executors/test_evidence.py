@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import Task
-from autoexp_tui.engine.ports import Kept, Parting
+from autoexp_tui.engine.ports import Kept, TerminationContext
 from autoexp_tui.executors import evidence_probe
 from autoexp_tui.executors.diagnostics import (
     LOG_BYTES,
@@ -58,7 +58,7 @@ class Scene:
             attempt_dir=str(self.home),
             executor_id="77_3",
         )
-        parting = Parting(
+        termination = TerminationContext(
             task=task,
             run=0,
             node="n1",
@@ -68,7 +68,7 @@ class Scene:
             log_only=log_only,
             seconds=seconds,
         )
-        return Evidence(self.reach, SystemClock()).capture(parting)
+        return Evidence(self.reach, SystemClock()).capture(termination)
 
     def kept(self, pattern: str) -> str:
         """What one kept file says."""

@@ -37,10 +37,15 @@ from autoexp_tui.executors.local.executor import (
     build_local_settings,
     list_gpus,
 )
-from autoexp_tui.executors.local.start import LONGEST, MOST_TOLD, format_commands
+from autoexp_tui.executors.local.start import (
+    LONGEST,
+    MOST_TOLD,
+    format_commands,
+    install_wrapper,
+    read_wrapper_version,
+)
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.executors.wrapper import WRAPPER_VERSION
-from autoexp_tui.executors.wrapper_copy import install_wrapper, read_wrapper_version
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.probes.clock import SystemClock

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import doctor
-from autoexp_tui.executors.local import slots
-from autoexp_tui.executors.local.slots import (
+from autoexp_tui.executors.local import executor
+from autoexp_tui.executors.local.executor import (
     explain_queued,
     find_slots_dir,
     get_usual_dir,
@@ -89,7 +89,7 @@ def test_a_lock_that_is_not_signed_is_held_all_the_same(
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(slots, "TEMPORARY", tmp_path / "tmp")
+    monkeypatch.setattr(executor, "TEMPORARY", tmp_path / "tmp")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state-home"))
     return tmp_path
 

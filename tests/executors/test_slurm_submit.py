@@ -22,8 +22,8 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
     Unexplained,
 )
-from autoexp_tui.executors.slurm.check import check_cluster
 from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.executors.slurm.refusals import check_cluster
 from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError

@@ -7,17 +7,18 @@ from dataclasses import fields, replace
 import pytest
 
 from autoexp_tui.events.events import JobEnded, MetricsNoted
+from autoexp_tui.executors.supervisors import HeldTimes
 from autoexp_tui.model import state as state_module
 from autoexp_tui.model.decision_context import (
     DecisionContext,
     Draft,
     Roster,
     SchedulingPolicy,
+    Timers,
+    Watch,
 )
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import MetricFact, MetricKey
-from autoexp_tui.model.hold_timer import HeldTimes
-from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.specs import ExecutorSpec
 from autoexp_tui.model.state import SessionState, changed
 from autoexp_tui.model.states import Cause, JobState, why

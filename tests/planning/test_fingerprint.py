@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.fingerprint import format_canonical, hash_job
+from autoexp_tui.planning.job_config import format_canonical, hash_job
 
 CONFIG: dict[str, Any] = {
     "project": {"name": "x", "base_output_dir": "/out"},

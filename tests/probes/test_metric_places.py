@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.ports import FoundFile
-from autoexp_tui.probes.metric_places import MOST_FILES, find_files, note_lengths
+from autoexp_tui.probes.log_reader import MOST_FILES, find_files, note_lengths
 
 
 @pytest.fixture

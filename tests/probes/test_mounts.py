@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.probes.mounts import FRESH_SECONDS, Mounts, mount_points
+from autoexp_tui.probes.pools import FRESH_SECONDS, Mounts, mount_points
 from autoexp_tui.testing.clock import ManualClock
 
 LINE = "{n} 1 0:{n} / {point} rw,relatime shared:1 - nfs server:/x rw\n"

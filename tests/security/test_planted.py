@@ -25,7 +25,7 @@ from autoexp_tui.cockpit.logfile import LogFile
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
-from autoexp_tui.executors.wrapper_copy import (
+from autoexp_tui.executors.local.start import (
     find_wrapper_problem,
     get_wrapper,
     hash_wrapper,

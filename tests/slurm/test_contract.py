@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import Executor, Task
+from autoexp_tui.executors.local.start import install_wrapper
 from autoexp_tui.executors.slurm.commands import ClusterCommands
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
-from autoexp_tui.executors.wrapper_copy import install_wrapper
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.probes.clock import SystemClock

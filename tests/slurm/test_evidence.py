@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import Task
-from autoexp_tui.engine.ports import Kept, Parting
+from autoexp_tui.engine.ports import Kept, TerminationContext
 from autoexp_tui.executors.diagnostics import Evidence, SlurmReach, install_probe
 from autoexp_tui.executors.slurm.commands import ClusterCommands
 from autoexp_tui.probes.clock import SystemClock
@@ -30,7 +30,7 @@ def look(cluster: Cluster, place: Path, job: str) -> Kept:
         attempt_dir=attempt,
         executor_id=job,
     )
-    parting = Parting(
+    termination = TerminationContext(
         task=task,
         run=0,
         node="n1",
@@ -40,7 +40,7 @@ def look(cluster: Cluster, place: Path, job: str) -> Kept:
         log_only=False,
         seconds=20.0,
     )
-    return Evidence(reach, SystemClock()).capture(parting)
+    return Evidence(reach, SystemClock()).capture(termination)
 
 
 @pytest.mark.parametrize(

@@ -75,12 +75,12 @@ def test_the_grid_with_hostile_names_in_ascii(snap_compare: Compare) -> None:
 
 @BY_SIZE
 def test_how_a_job_is_made(snap_compare: Compare, size: tuple[int, int]) -> None:
-    shown = app(opened(holey()), papers=papers)
+    shown = app(opened(holey()), details=papers)
     assert snap_compare(shown, terminal_size=size, run_before=keys("i", "n"))
 
 
 def test_what_differs_between_two_jobs(snap_compare: Compare) -> None:
-    shown = app(opened(holey()), papers=papers)
+    shown = app(opened(holey()), details=papers)
     pressed = ["space", "j", "space", "d"]
     assert snap_compare(shown, terminal_size=(80, 24), run_before=keys(*pressed))
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.config.eval_rewrite import end_of_interpolation
+from autoexp_tui.config.resolvers import end_of_interpolation
 from autoexp_tui.planning.build import PlanOutcome
 from tests.spec.campaign import outcome_of
 

@@ -28,8 +28,8 @@ from autoexp_tui.storage.journal import (
     load_state,
     read_session,
 )
+from autoexp_tui.storage.journal_parts import decode_record, encode_record
 from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.storage.session_dir import SessionDir, get_packed
 from autoexp_tui.storage.sessions import require_removable
 from tests.model.builders import job

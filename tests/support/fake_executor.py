@@ -32,8 +32,8 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.executors.supervisors import HeldTimes
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
 from tests.support.fake_script import (
     Call,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Final, Protocol
 
-from autoexp_tui.actions.reactions import MOST_RERUNS
+from autoexp_tui.actions.action_runner import MOST_RERUNS
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.files import FileContent, FileExists
 from autoexp_tui.conditions.jobs import MaxAttempts

@@ -27,11 +27,11 @@ from autoexp_tui.engine.ports import (
     LogChunk,
     LogCursor,
     LogSource,
-    Parting,
     Parts,
     Pool,
     PoolKey,
     Search,
+    TerminationContext,
 )
 from autoexp_tui.model import ids
 from autoexp_tui.model.commands import Order
@@ -145,17 +145,17 @@ class Files:
 class FakeEvidence:
     """`ports.EvidenceSource` in memory."""
 
-    partings: list[Parting] = field(default_factory=list)
+    partings: list[TerminationContext] = field(default_factory=list)
     """Every run that was looked at, oldest first."""
     summary: str = "log tail, 1 process"
     problem: OSError | None = None
     """Raised by each look; None: looks succeed."""
 
-    def capture(self, parting: Parting) -> Kept:
-        self.partings.append(parting)
+    def capture(self, termination: TerminationContext) -> Kept:
+        self.partings.append(termination)
         if self.problem is not None:
             raise self.problem
-        return Kept(directory=parting.directory, summary=self.summary)
+        return Kept(directory=termination.directory, summary=self.summary)
 
 
 @dataclass(slots=True)

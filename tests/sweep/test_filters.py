@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.sweep import filters
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.interpolation_scanner import (
+from autoexp_tui.sweep.filters import (
     find_interpolation_end,
     split_interpolations,
 )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from autoexp_tui.telemetry.gpu_samples import BUSY, GpuTrack
+from autoexp_tui.telemetry.curves import BUSY, GpuTrack
 
 
 def sample(t: float, *busy: float | None, **fields: object) -> bytes:

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from autoexp_tui.text.time_parsing import NoMoment, parse_moment
+from autoexp_tui.text.spelling import NoMoment, parse_moment
 
 
 def local(*parts: int) -> float:

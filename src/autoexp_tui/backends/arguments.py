@@ -3,20 +3,29 @@
 Without a schema `key: value` is `--key value`; true is the bare flag, false and null
 leave it out, a list gives the flag once and then every item. With one the program's own
 spelling is known, and every argument is checked.
+
+Values of a config as the words that argparse reads back as the same values.
+
+A word that begins with a dash is an option to argparse unless it looks like a plain
+negative number, so such a value is joined to its flag (`--x=-1e-05`). In a list there
+is nothing to join it to: what cannot be said there is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, cast
+from decimal import Decimal
+from typing import Any, Final, TypeAlias, cast
 
-from autoexp_tui.backends.argument_schema import Schema, load_schema
-from autoexp_tui.backends.argument_words import (
-    Words,
-    join_flag,
-    render_action,
-    render_value,
+from autoexp_tui.backends.argument_schema import (
+    TAKES_VALUES,
+    Action,
+    Schema,
+    format_choices,
+    load_schema,
 )
 from autoexp_tui.backends.base import (
     WHERE,
@@ -29,6 +38,195 @@ from autoexp_tui.backends.base import (
 )
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest
+
+Words: TypeAlias = tuple[str, ...]
+
+_NEGATIVE: Final = re.compile(r"-\d+|-\d*\.\d+")
+"""What argparse takes for a number and not for an option."""
+_NOTHING: Final = object()
+_SCALARS: Final = (bool, int, float, str)
+
+
+def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
+    """A flag and its one value, so that the value is never taken for an option."""
+    is_option = word[:1] == "-" and not _NEGATIVE.fullmatch(word)
+    if is_option or word.startswith(tuple(fromfile_chars)):
+        return (f"{flag}={word}",)
+    return (flag, word)
+
+
+def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Words:
+    """The words that give a destination its value; raises Refused: no words do.
+
+    An option that has the value needs none.
+    """
+    first = actions[0]
+    default = schema.defaults.get(first.dest, _NOTHING)
+    # By position a default stays: an argument behind it would take its place.
+    if value is None or (first.options and _is_same(value, default)):
+        return ()
+    if isinstance(value, bool):
+        found = _render_truth(value, actions, default)
+        if found is not None:
+            return found
+    for action in actions:
+        if action.action == "const" and _is_same(value, action.const):
+            return (action.flag,)
+    for action in actions:
+        if action.action in (*TAKES_VALUES, "count"):
+            return render_action(value, action, schema)
+    raise _make_refusal(value, actions)
+
+
+def render_action(value: object, action: Action, schema: Schema) -> Words:
+    """The words for a value by one action, whatever its default; raises Refused."""
+    if value is None:
+        return ()
+    if action.action == "count":
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return (action.flag,) * value
+        hint = "0, 1, 2"
+        raise Refused(f"is {value!r}; it counts how often the flag is given", hint)
+    if action.action == "append":
+        items = _check_list(value, action)
+        return tuple(w for item in items for w in _render_once(item, action, schema))
+    if action.action in TAKES_VALUES:
+        return _render_once(value, action, schema)
+    if not isinstance(value, bool):
+        raise _make_refusal(value, [action])
+    off = (action.off_flag,) if action.action == "boolean" else ()
+    return (action.flag,) if value else off
+
+
+def _render_truth(
+    value: bool,  # noqa: FBT001 - the value of the argument
+    actions: Sequence[Action],
+    default: object,
+) -> Words | None:
+    """Words for true or false; None: none of the actions is a switch."""
+    wanted = "true" if value else "false"
+    for action in actions:
+        if action.action == "boolean":
+            return (action.flag if value else action.off_flag,)
+        if action.action == wanted:
+            return (action.flag,)
+    switches = [one for one in actions if one.action in ("true", "false")]
+    if not switches:
+        return None
+    is_on = switches[0].action == "false" if default is _NOTHING else bool(default)
+    if value is is_on:
+        return ()
+    flags = _join_flags(switches)
+    raise Refused(f"is {wanted}, which the program has no flag for", f"has {flags}")
+
+
+def _make_refusal(value: object, actions: Sequence[Action]) -> Refused:
+    flags = _join_flags(actions)
+    consts = [one.const for one in actions if one.action == "const"]
+    if consts:
+        choices = format_choices(consts)
+        return Refused(f"is {value!r}; it may be {choices}", f"flags: {flags}")
+    if actions[0].action == "append_const":
+        message = f"is {value!r}; {flags}: no config can add values by flags"
+        return Refused(message, "null leaves it out")
+    return Refused(f"is {value!r}; {flags} takes no value", "true or false")
+
+
+def _join_flags(actions: Sequence[Action]) -> str:
+    return ", ".join(one.flag for one in actions)
+
+
+def _render_once(value: object, action: Action, schema: Schema) -> Words:
+    nargs, by_flag = action.nargs, bool(action.options)
+    if nargs not in (None, "?") or action.action == "extend":
+        items, count = _check_list(value, action), 1 if nargs is None else nargs
+        if isinstance(count, int) and len(items) != count:
+            message = f"is a list of {len(items)}; {action.label} takes {count}"
+            raise Refused(message)
+        if nargs == "+" and not items:
+            message = f"is an empty list; {action.label} takes one or more"
+            raise Refused(message, "null leaves it out")
+        words = tuple(_render_item(item, action, schema) for item in items)
+        return (action.flag, *words) if by_flag else words
+    if isinstance(value, list | tuple):
+        hint = f"{action.flag} takes one; write it as one text"
+        raise Refused(f"is a list of {len(value)}", hint)
+    if nargs == "?" and by_flag and _is_same(value, action.const):
+        return (action.flag,)
+    word = _format_typed(value, action)
+    if word == "--":
+        raise Refused("is `--`, at which argparse stops to read options")
+    if not by_flag:
+        return (word,)
+    return join_flag(action.flag, word, schema.fromfile_prefix_chars)
+
+
+def _render_item(value: object, action: Action, schema: Schema) -> str:
+    word = _format_typed(value, action)
+    if isinstance(value, float) and word[:1] == "-" and not _NEGATIVE.fullmatch(word):
+        word = format(Decimal(word), "f")
+    is_number = _NEGATIVE.fullmatch(word)
+    is_option = len(word) > 1 and word[0] in schema.prefix_chars and not is_number
+    if word == "--" or (is_option and action.options):
+        message = f"holds {word!r}, which argparse would take for an option"
+        raise Refused(message, "in a list no item may begin with a dash")
+    if word.startswith(tuple(schema.fromfile_prefix_chars)):
+        raise Refused(f"holds {word!r}, which the program would read as a file")
+    return word
+
+
+def _check_list(value: object, action: Action) -> Sequence[object]:
+    if isinstance(value, list | tuple):
+        return value
+    raise Refused(f"is {value!r}; {action.label} takes a list", f"[{value}]")
+
+
+def _format_typed(value: object, action: Action) -> str:
+    """One value as a word, judged by type and choices."""
+    if isinstance(value, dict | list | tuple):
+        raise Refused(f"is or holds {value!r}; an argument takes plain values")
+    if action.type in _NUMBERS:
+        word = _format_number(value, *_NUMBERS[action.type])
+    elif action.type != "bool":
+        word = format_word(value)
+    elif isinstance(value, bool):  # `type=bool` calls all true but the empty text
+        word = "True" if value else ""
+    else:
+        raise Refused(f"is {value!r}, neither true nor false")
+    allowed = {str(choice) for choice in action.choices}
+    if not allowed or word in allowed or value in action.choices:
+        return word
+    hint = did_you_mean(word, allowed, "choices") if find_nearest(word, allowed) else ""
+    choices = format_choices(action.choices)
+    raise Refused(f"is {value!r}; it may be {choices}", hint)
+
+
+def _format_number(value: Any, kind: Callable[[Any], object], noun: str) -> str:
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    is_other = isinstance(value, bool) or (kind is int and isinstance(value, float))
+    with suppress(TypeError, ValueError, OverflowError):
+        if not is_other:
+            kind(value)
+            return str(value)
+    shown = format_word(value) if isinstance(value, bool) else repr(value)
+    raise Refused(f"is {shown}, not {noun}")
+
+
+_NUMBERS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
+}
+
+
+def _is_same(value: object, other: object) -> bool:
+    """Equal, and of kinds that argparse does not tell apart: a truth is no number."""
+    if isinstance(value, list | tuple) and isinstance(other, list | tuple):
+        return len(value) == len(other) and all(map(_is_same, value, other))
+    if isinstance(value, bool) is not isinstance(other, bool):
+        return False
+    return type(value) in _SCALARS and type(other) in _SCALARS and value == other
+
 
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _NO_OTHERS: Final[Mapping[str, str]] = {}

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoexp_tui.backends.argument_words import join_flag
+from autoexp_tui.backends.arguments import join_flag
 from autoexp_tui.backends.base import (
     SWITCH,
     Check,

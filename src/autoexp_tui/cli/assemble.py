@@ -28,13 +28,13 @@ from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.engine.ports import Parts, Pool, PoolKey
 from autoexp_tui.events import events
-from autoexp_tui.executors.local_actions import LocalErrands
-from autoexp_tui.executors.wrapper_copy import (
+from autoexp_tui.executors.local.start import (
     find_wrapper_problem,
     hash_wrapper,
     install_wrapper,
     read_wrapper_version,
 )
+from autoexp_tui.executors.local_actions import LocalErrands
 from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import AutoexpError, UsageError
@@ -51,10 +51,8 @@ from autoexp_tui.probes.file_watcher import (
     FileWatcher,
     has_record,
 )
-from autoexp_tui.probes.log_reader import LogReader
-from autoexp_tui.probes.metric_places import note_lengths
-from autoexp_tui.probes.mounts import Mounts
-from autoexp_tui.probes.pools import ThreadPool
+from autoexp_tui.probes.log_reader import LogReader, note_lengths
+from autoexp_tui.probes.pools import Mounts, ThreadPool
 from autoexp_tui.storage.atomic import MODES, make_directory
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.storage.done_file import (

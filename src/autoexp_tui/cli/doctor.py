@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import find_state_dir, parse_options
-from autoexp_tui.executors.local.slots import find_slots_dir, get_usual_dir
+from autoexp_tui.executors.local.executor import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (

@@ -28,10 +28,9 @@ from autoexp_tui.model.errors import (
 
 if TYPE_CHECKING:
     from autoexp_tui.config.planning import PlanningRequest
-    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.live import LiveHandle, ViewerHandle
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.engine.viewer import ViewerHandle
     from autoexp_tui.model.outputs import DoneWork
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.storage.lease import LeaseWatch
@@ -257,7 +256,7 @@ class SessionOpener:
 
     def view(self, directory: str, *, read_only: bool = False) -> ViewerHandle:
         """Watch the session; read-only when it is another user's."""
-        from autoexp_tui.engine.viewer import ViewerHandle
+        from autoexp_tui.engine.live import ViewerHandle
         from autoexp_tui.probes.clock import SystemClock
         from autoexp_tui.storage.inbox import describe_sender
         from autoexp_tui.storage.journal import list_earlier
@@ -299,8 +298,7 @@ def open_replay(
 ) -> ReplayHandle:
     """A handle that plays a session's journal, as much of it as there is now; raises
     JournalDamaged or EnvironmentFailed."""
-    from autoexp_tui.engine.replay import ReplayHandle
-    from autoexp_tui.engine.replay_buffer import ReplayBuffer
+    from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
     from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.journal import (
         DOES_NOT_FOLLOW,

@@ -18,7 +18,7 @@ from autoexp_tui.text.spelling import clock_time, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.config.planning import PlanningAnswer
-    from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
+    from autoexp_tui.executors.slurm.refusals import Checked, ClusterCheck
     from autoexp_tui.model.specs import Plan
 
 _MOST_NAMED: Final = 5
@@ -180,8 +180,8 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
     """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job;
     raises AutoexpError."""
     from autoexp_tui.cli.executors import is_for_slurm
-    from autoexp_tui.executors.slurm.check import check_cluster
     from autoexp_tui.executors.slurm.commands import ClusterCommands
+    from autoexp_tui.executors.slurm.refusals import check_cluster
 
     result.raise_errors()
     if result.plan is None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitOptions
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.executors.job_details import PaperReader
+    from autoexp_tui.executors.job_details import JobDetailsReader
     from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS: Final = (
@@ -135,11 +135,11 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
 
 
 @cache
-def _load_job_reader() -> PaperReader:
+def _load_job_reader() -> JobDetailsReader:
     """Reads how jobs were made; imported when it is first asked."""
-    from autoexp_tui.executors.job_details import PaperReader
+    from autoexp_tui.executors.job_details import JobDetailsReader
 
-    return PaperReader()
+    return JobDetailsReader()
 
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
@@ -285,7 +285,7 @@ class Cockpit:
             else "autoexp-tui --session ID comes back",
             away_since=seen,
             replay=self._args.replay,
-            papers=lambda plan, job: _load_job_reader()(plan, job),
+            details=lambda plan, job: _load_job_reader()(plan, job),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),

@@ -20,8 +20,8 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.context import (
+    Background,
     Clock,
     CockpitContext,
     CockpitOptions,
@@ -36,7 +36,7 @@ from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, Role, outside
 from autoexp_tui.cockpit.themes import apply_skin
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
-from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
+from autoexp_tui.text.spelling import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.dialogs.overlay import Overlay

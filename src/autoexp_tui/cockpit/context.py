@@ -1,16 +1,23 @@
-"""What every screen is given: the session's model, its look, keys and options."""
+"""What every screen is given: the session's model, its look, keys and options.
+
+Daemon threads for what takes its time: a hung disk never holds the keys.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from autoexp_tui.cockpit.background import Background
     from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.session_model import SessionModel
@@ -65,7 +72,7 @@ class CockpitOptions:
     """Plans again from what was saved; at once back. None: there is no config."""
     changes: Callable[[Plan], PlanChanges | None] | None = None
     """What changed since the last plan of its config; slow. None: nobody looks."""
-    papers: Callable[[Plan, JobSpec], JobDetails] | None = None
+    details: Callable[[Plan, JobSpec], JobDetails] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
@@ -133,3 +140,54 @@ class CockpitContext:
         """How to come back after leaving, with the session's id once there is one."""
         session = self.model.session.snapshot.session
         return self.options.come_back.replace("ID", session or "ID")
+
+
+Result = TypeVar("Result")
+
+
+class Background:
+    """Works on one thing after the other, on a thread that may be left behind."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: OrderedDict[str, tuple[Callable[[], Any], Future[Any]]]
+        self._waiting = OrderedDict()
+        self._wake = threading.Condition()
+        self._has_thread = False
+        self._asked = 0
+
+    async def fetch(self, key: str, work: Callable[[], Result]) -> Result:
+        """What `work` returns, or raises, when its turn comes; cancelled where it
+        still waits once a newer call has its key."""
+        answer: Future[Result] = Future()
+        with self._wake:
+            if not self._has_thread:
+                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                self._has_thread = True
+            older = self._waiting.get(key)
+            self._waiting[key] = (work, answer)
+            self._wake.notify()
+        if older is not None:
+            older[1].cancel()
+        self._asked += 1
+        try:
+            return await asyncio.wrap_future(answer)
+        finally:
+            self._asked -= 1
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything."""
+        return not self._asked
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                while not self._waiting:
+                    self._wake.wait()
+                work, answer = self._waiting.popitem(last=False)[1]
+            if answer.set_running_or_notify_cancel():
+                try:
+                    answer.set_result(work())
+                except Exception as error:  # noqa: BLE001 - delivered, never swallowed
+                    answer.set_exception(error)

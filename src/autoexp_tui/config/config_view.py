@@ -15,17 +15,17 @@ from typing import Any, Final
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.config.eval_rewrite import rewrite_tree
 from autoexp_tui.config.hydra_errors import resolve_problem
-from autoexp_tui.config.interpolations import (
+from autoexp_tui.config.job_template import (
     Absent,
     Doubtful,
     Place,
+    Template,
     Values,
     is_open,
     split_keys,
 )
-from autoexp_tui.config.job_template import Template
+from autoexp_tui.config.resolvers import rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.text.plain_tree import ABSENT, Path, at, unpatched, with_values

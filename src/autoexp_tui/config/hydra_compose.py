@@ -37,16 +37,19 @@ from autoexp_tui.config.config_view import (
     list_leaf_paths,
     settle_relatives,
 )
-from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
     explain_unreadable,
     find_unlisted_group,
 )
 from autoexp_tui.config.hydra_source import AutoexpSource, make_hydra
-from autoexp_tui.config.interpolations import is_open
-from autoexp_tui.config.job_template import JobKeys, Template, split_overrides
-from autoexp_tui.config.resolvers import Environment, register_resolvers
+from autoexp_tui.config.job_template import JobKeys, Template, is_open, split_overrides
+from autoexp_tui.config.resolvers import (
+    Environment,
+    register_resolvers,
+    rewrite_override,
+    rewrite_tree,
+)
 from autoexp_tui.config.settings import list_closed_keys
 from autoexp_tui.config.sweep_overrides import (
     apply_sweep_overrides,

@@ -5,21 +5,31 @@ own values. A value is put into it where it is certain that Hydra would do no mo
 plain `key=value`, with a scalar or a list of them, over a scalar or a new key. All else
 belongs to the template as it is written. Only what was made of changed keys is resolved
 anew (see `config_view`).
+
+Evaluates `${...}` over plain trees, and notes what each value was made of.
+
+OmegaConf's own parser and visitor do the reading; only looking keys up is ours, over
+nested dicts instead of nodes, so that thousands of jobs share one tree. Where its
+rules are not certainly these, `Doubtful` is raised and the caller asks OmegaConf.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import chain, zip_longest
 from typing import Any, Final
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.grammar_parser import parse
+from omegaconf.grammar_visitor import GrammarVisitor
 
-from autoexp_tui.config.interpolations import MISSING, Doubtful, Values, is_open
+from autoexp_tui.config.resolvers import PURE
 from autoexp_tui.planning.overrides import BARE
 from autoexp_tui.text.plain_tree import (
     ABSENT,
@@ -30,6 +40,197 @@ from autoexp_tui.text.plain_tree import (
     unpatched,
     with_values,
 )
+
+MISSING: Final = "???"
+_SCALARS: Final = (str, int, float, bool, type(None))
+_KEY: Final = re.compile(r"[^.\[\]]+")
+_NODE: Final = re.compile(r"\$\{(\.*[A-Za-z_]\w*(?:\.\w+)*)\}", re.ASCII)
+"""An interpolation that most configs have, and that needs no grammar."""
+_parse: Final = lru_cache(maxsize=2048)(parse)
+
+
+class Doubtful(Exception):
+    """OmegaConf has to be asked."""
+
+
+class Absent(Doubtful):
+    """There is no such key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A dict or a list that an interpolation stands for."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        """Raises Doubtful: a container inside a text is spelled by OmegaConf alone."""
+        raise Doubtful(self.path)
+
+
+def is_open(value: object) -> bool:
+    """Whether a value as written is an interpolation (or escapes one)."""
+    return isinstance(value, str) and "${" in value
+
+
+class Values:
+    """The resolved values of one tree, each made once; or `Doubtful`, everywhere."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self._known: dict[Path, tuple[object, set[Path]] | None] = {}
+        """Leaf -> its value and all it was made of; None: it has none, or not yet."""
+        self._reads: list[set[Path]] = [set()]
+        """What was looked at, for each value that is being made."""
+
+    @contextmanager
+    def note_reads(self) -> Iterator[set[Path]]:
+        """Inside, every path that is looked at is noted in the set."""
+        found: set[Path] = set()
+        self._reads.append(found)
+        try:
+            yield found
+        finally:
+            self._reads.pop()
+            self._reads[-1] |= found
+
+    def resolve(self, path: Path) -> object:
+        """The resolved value at a path, dicts and lists with all that is in them."""
+        found = self.get_value(path)
+        if not isinstance(found, Place):
+            return found
+        path, node = found.path, at(self.tree, found.path)
+        if isinstance(node, dict):
+            return {key: self.resolve((*path, key)) for key in node}
+        return [self.resolve((*path, index)) for index in range(len(node))]
+
+    def get_value(self, path: Path) -> object:
+        """The resolved value of a leaf, or a `Place`; raises `Absent` without one."""
+        self._reads[-1].add(path)
+        node = at(self.tree, path)
+        if node is ABSENT:
+            raise Absent(path)
+        if isinstance(node, dict | list):
+            return Place(path)
+        if node == MISSING:
+            raise Doubtful(path)
+        if not is_open(node):
+            return node
+        if path not in self._known:
+            self._known[path] = None
+            with self.note_reads() as reads:
+                self._known[path] = self.evaluate(node, path[:-1]), reads
+        known = self._known[path]
+        if known is None:
+            raise Doubtful(path)
+        self._reads[-1] |= known[1]
+        return known[0]
+
+    def evaluate(self, text: str, parent: Path = ()) -> object:
+        """What `text`, written below `parent`, stands for: a scalar or a `Place`."""
+        pieces = _split_plain(text)
+        try:
+            if pieces is not None:
+                found = self._join(pieces, parent)
+            else:
+                visitor = GrammarVisitor(
+                    node_interpolation_callback=lambda key, memo: self._look_up(  # type: ignore[arg-type,return-value]
+                        key, parent
+                    ),
+                    resolver_interpolation_callback=partial(self._call, parent=parent),
+                    memo=None,
+                )
+                found = visitor.visit(_parse(text))
+        except Exception as error:  # OmegaConf tells it in its own words
+            raise Doubtful(text) from error
+        if not _is_certain(found, parent):
+            raise Doubtful(text)
+        return found
+
+    def _join(self, pieces: Sequence[str], parent: Path) -> object:
+        """Words with the values of keys between them; a key alone keeps its type."""
+        values = [self._look_up(key, parent) for key in pieces[1::2]]
+        if len(pieces) == 3 and not pieces[0] and not pieces[2]:
+            return values[0]
+        return "".join(map(str, chain(*zip_longest(pieces[::2], values, fillvalue=""))))
+
+    def locate(self, keys: Sequence[str]) -> Path:
+        """Where keys lead, interpolated dicts and lists followed; or `Absent`."""
+        if at(self.tree, tuple(keys)) is not ABSENT:
+            return tuple(keys)
+        path: Path = ()
+        for key in keys:
+            node = at(self.tree, path)
+            if node is None or node == MISSING:
+                raise Doubtful(path)
+            if is_open(node):  # it stands for another dict or list
+                found = self.get_value(path)
+                if not isinstance(found, Place):
+                    raise Doubtful(path)
+                path, node = found.path, at(self.tree, found.path)
+            if isinstance(node, list) and not key.isdigit():
+                raise Doubtful(keys)
+            path = (*path, int(key) if isinstance(node, list) else key)
+            if at(self.tree, path) is ABSENT:
+                self._reads[-1].add(path)
+                raise Absent(keys)
+        return path
+
+    def _look_up(self, key: str, parent: Path) -> object:
+        """What `key` stands for in an interpolation below `parent`."""
+        bare = key.lstrip(".")
+        up = len(key) - len(bare)
+        if up - 1 > len(parent):
+            raise Doubtful(key)
+        above = map(str, parent[: len(parent) + 1 - up] if up else ())
+        return self.get_value(self.locate((*above, *split_keys(bare))))
+
+    def _call(
+        self, name: str, args: tuple[Any, ...], args_str: Any, parent: Path
+    ) -> object:
+        """A resolver that only its arguments decide."""
+        if name == "oc.select":
+            # A key that may be absent, and what to take then.
+            key, *default = args
+            if not isinstance(key, str) or key[:1] == "." or len(default) > 1:
+                raise Doubtful(args)
+            try:
+                return self._look_up(key, parent)
+            except Absent:
+                if not default:
+                    raise
+                return default[0]
+        call: Callable[..., object] | None = OmegaConf._get_resolver(name)
+        is_certain = name in PURE and not any(isinstance(arg, Place) for arg in args)
+        if call is None or not is_certain:
+            raise Doubtful(name)
+        return call(None, None, None, args, args_str)
+
+
+@lru_cache(maxsize=8192)
+def _split_plain(text: str) -> Sequence[str] | None:
+    """Words and keys in turn, of a text of `${a.b}`; None: it needs the grammar."""
+    pieces = _NODE.split(text)
+    words = pieces[::2]
+    return None if any("${" in word or "\\" in word for word in words) else pieces
+
+
+@lru_cache(maxsize=8192)
+def split_keys(dotted: str) -> tuple[str, ...]:
+    """The keys of `a.b` or `a[b]`."""
+    return tuple(_KEY.findall(dotted))
+
+
+def _is_certain(found: object, parent: Path) -> bool:
+    """Whether a result means the same to us as to OmegaConf."""
+    if isinstance(found, Place):  # it refuses a node's own parents
+        return parent[: len(found.path)] != found.path
+    items = found if isinstance(found, list) else [found]
+    is_missing = found == MISSING
+    return not is_missing and all(
+        type(item) in _SCALARS and not is_open(item) for item in items
+    )
+
 
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)

@@ -21,8 +21,11 @@ from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config.spec_reader import Findings, describe_errors, parse_list
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
-from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
-from autoexp_tui.executors.slurm.script import read_template
+from autoexp_tui.executors.slurm.script import (
+    parse_options,
+    parse_seconds,
+    read_template,
+)
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem, UsageError

@@ -36,7 +36,7 @@ from autoexp_tui.config.spec_reader import (
     read_mapping,
     require_one,
 )
-from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
+from autoexp_tui.executors.slurm.script import parse_options, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition

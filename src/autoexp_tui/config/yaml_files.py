@@ -20,7 +20,7 @@ from omegaconf import Container, OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
+from autoexp_tui.config.resolvers import rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.points import shorten_text

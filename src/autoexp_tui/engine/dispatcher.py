@@ -1,15 +1,19 @@
 """Sends what is pending *and* synced, each effect once at a time. Of one that a former
-engine ordered, its recovery decides. What came of it returns as an observation."""
+engine ordered, its recovery decides. What came of it returns as an observation.
+
+Plans that join a running session: what is asked of planning, and what may join.
+Pure. A plan joins in one commit, or is refused with the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from autoexp_tui.conditions.bindings import bind
-from autoexp_tui.conditions.files import FileCondition, group_awaited
+from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
 from autoexp_tui.effects.effects import (
     AddJob,
     CancelTasks,
@@ -22,7 +26,6 @@ from autoexp_tui.effects.effects import (
     SubmitTasks,
 )
 from autoexp_tui.effects.outside import OutsideEffect, PoolName
-from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
@@ -34,17 +37,27 @@ from autoexp_tui.engine.executor_port import (
     task_of,
 )
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import Kept, Parting, Parts, PoolKey
+from autoexp_tui.engine.ports import (
+    FurtherPlan,
+    Kept,
+    Parts,
+    PoolKey,
+    TerminationContext,
+)
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.effect import Effect, TaskId
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, Problem
 from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
-from autoexp_tui.model.ids import format_filename
+from autoexp_tui.model.ids import digest, format_filename
 from autoexp_tui.model.outputs import FileIdentity
-from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState
 from autoexp_tui.model.wording import sentence
+from autoexp_tui.planning.validate import (
+    find_shared_directories,
+    validate_execution_plan,
+)
 from autoexp_tui.telemetry.metric_files import locate_files
 
 PROBE_SECONDS = 2.0
@@ -298,13 +311,13 @@ class Dispatcher:
         at, outside = pending.ordered_utc, self.outside
         request = one = None
         if isinstance(effect, PlanJobs):
-            request = join.build_planning_request(state, effect, at)
+            request = build_planning_request(state, effect, at)
         else:
-            one = join.build_job_plan(state, pending.effect_id, effect, at)
+            one = build_job_plan(state, pending.effect_id, effect, at)
 
-        def call() -> join.StoredPlan | None:
+        def call() -> StoredPlan | None:
             plan = outside.planner.plan(request) if request else one
-            return join.StoredPlan(plan, outside.store_plan(plan)) if plan else None
+            return StoredPlan(plan, outside.store_plan(plan)) if plan else None
 
         self._find("planner", pending, call, is_planning=True)
 
@@ -314,7 +327,7 @@ class Dispatcher:
         effect_id, source = pending.effect_id, self.outside.evidence
         job = state.jobs[capture.job]
         task, attempt = self.find_task(job, capture.attempt), job.attempts
-        parting = Parting(
+        termination = TerminationContext(
             task=task,
             run=capture.run,
             node=attempt[capture.attempt - 1].node,
@@ -327,7 +340,7 @@ class Dispatcher:
 
         def call() -> Kept:
             if source is not None and effect_id in self.in_flight:
-                return source.capture(parting)
+                return source.capture(termination)
             return Kept(directory="", summary="nothing was looked at")
 
         self._find("evidence", pending, call)
@@ -370,3 +383,100 @@ def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
     """Where it is kept: `evidence/<number>-<name>` beside the attempt's records."""
     name = f"{capture.number}-{format_filename(capture.name)}"
     return str(Path(attempt_dir, "evidence", name))
+
+
+MOST_TOLD = 3
+"""Problems of a plan that are told where it is refused."""
+
+
+class StoredPlan(NamedTuple):
+    """A plan that is to join, beside the journal."""
+
+    plan: Plan
+    sha: str
+
+
+def build_planning_request(
+    state: SessionState, effect: PlanJobs, ordered_at: float
+) -> FurtherPlan | None:
+    """What planning is asked; None when the session has no plan to start from."""
+    base = state.plan_of(effect.job)
+    if base is None:
+        return None
+    trigger = state.jobs[effect.job].spec
+    return FurtherPlan(
+        base=base,
+        config_ref=effect.config_ref,
+        config_path=effect.config_path,
+        overrides=effect.overrides,
+        known=tuple(_list_known_jobs(state)),
+        stage=trigger.stage,
+        family=trigger.family,
+        families=len({job.spec.family for job in state.jobs.values()}),
+        now=ordered_at,
+    )
+
+
+def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
+    for job in state.jobs.values():
+        yield job.name, job.spec.output_dir, job.spec.log_dir
+
+
+def build_job_plan(
+    state: SessionState, effect_id: str, effect: AddJob, ordered_at: float
+) -> Plan | None:
+    """The plan of a job that a rule made; None when there is none to be like."""
+    base = state.plan_of(effect.job)
+    if base is None:
+        return None
+    spec = effect.spec
+    whose = Places(
+        [*_list_known_jobs(state), (spec.name, spec.output_dir, spec.log_dir)]
+    )
+    start = tuple(map(whose.with_writers, spec.start_conditions))
+    cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
+    waits = {name for condition in start for name in whose.list_awaited(condition)}
+    before = [name for name in state.order if name in waits]
+    made = replace(
+        spec,
+        start_conditions=start,
+        cancel_conditions=cancel,
+        depends_on=tuple(before),
+    )
+    return replace(
+        base,
+        plan_id=digest(effect_id, spec.name),
+        config_ref="",
+        overrides=(),
+        created_at=ordered_at,
+        jobs=(made,),
+        edges=tuple(Edge(before=b, after=spec.name, mode="waits") for b in before),
+        monitoring=rules_of(state, state.jobs[effect.job].spec),
+        rule_sets={},
+        warnings=(),
+        environment={},
+    )
+
+
+def find_hindrance(state: SessionState, plan: Plan) -> str:
+    """Why a plan cannot join; empty when it can."""
+    new = {job.name for job in plan.jobs if job.name not in state.jobs}
+    specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
+    specs += [job for job in plan.jobs if job.name in new]
+    shared = find_shared_directories(specs)  # that two jobs would write into
+    found = [
+        *(
+            Problem(
+                "the session has a job of this name",
+                where="project.name",
+                job=job.name,
+                hint="put what differs into it: {checkpoint_iteration}, {attempt}",
+            )
+            for job in plan.jobs
+            if job.name in state.jobs
+        ),
+        *(problem for problem in shared if problem.job in new),
+        *validate_execution_plan(plan, known=state.jobs).errors,
+    ]
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more

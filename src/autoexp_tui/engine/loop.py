@@ -12,7 +12,13 @@ from dataclasses import replace
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.engine.dispatcher import Dispatcher
-from autoexp_tui.engine.ephemeral_state import EphemeralState, Health, Inputs, Mailbox
+from autoexp_tui.engine.ephemeral_state import (
+    EphemeralState,
+    Health,
+    Inputs,
+    Mailbox,
+    Timeline,
+)
 from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
@@ -21,7 +27,6 @@ from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.submission_answers import leave_in_doubt
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.engine.timeline import Timeline
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.decision_context import DecisionContext, Draft

@@ -26,10 +26,15 @@ from autoexp_tui.effects.effects import (
     SubmitTasks,
 )
 from autoexp_tui.effects.outside import Answer, OutsideEffect, warn_of_failure
-from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
-from autoexp_tui.engine.dispatcher import Dispatcher, find_evidence_directory
+from autoexp_tui.engine.dispatcher import (
+    Dispatcher,
+    StoredPlan,
+    build_job_plan,
+    find_evidence_directory,
+    find_hindrance,
+)
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
@@ -185,7 +190,7 @@ class ObservationHandlers:
                 self._dispatcher.settle(context, effect_id, outcome, detail)
                 checkpoints.handle_move(context, move, problem)
             case PlanJobs() | AddJob() as effect:
-                made = answer if isinstance(answer, join.StoredPlan) else None
+                made = answer if isinstance(answer, StoredPlan) else None
                 self._join_plan(context, pending, effect, made, problem)
 
     def _use_spec(
@@ -284,7 +289,7 @@ class ObservationHandlers:
         context: DecisionContext,
         pending: PendingEffect,
         effect: PlanJobs | AddJob,
-        made: join.StoredPlan | None,
+        made: StoredPlan | None,
         problem: str,
     ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
@@ -294,7 +299,7 @@ class ObservationHandlers:
             if value := find_unsafe(job.command, values):
                 problem = problem or f"{job.name}: {_NOT_IN_SCRIPTS}: {value!r}"
         if made is not None:
-            problem = problem or join.find_hindrance(state, made.plan)
+            problem = problem or find_hindrance(state, made.plan)
         if made is None or problem:
             earlier = any(  # whose jobs it may only lack
                 isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
@@ -308,7 +313,7 @@ class ObservationHandlers:
             return
         if isinstance(effect, AddJob):  # jobs it waits for may have joined meanwhile
             at = pending.ordered_utc
-            again = join.build_job_plan(state, effect_id, effect, at)
+            again = build_job_plan(state, effect_id, effect, at)
             if again is not None and again != made.plan:
                 self._dispatcher.rest(effect_id, 0.0)
                 return

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import PollAnswer
-from autoexp_tui.engine.log_poller import LogPoller, read_logs
+from autoexp_tui.engine.log_poller import AdaptivePoller, LogPoller, read_logs
 from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import FactSource, Parts, Pool, PoolKey

@@ -36,7 +36,7 @@ class Clock(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parting:
+class TerminationContext:
     """A run that a rule ends, to be looked at."""
 
     task: Task
@@ -65,7 +65,7 @@ class Kept:
 class EvidenceSource(Protocol):
     """Looks at what a run is doing before it is ended; blocks."""
 
-    def capture(self, parting: Parting) -> Kept:
+    def capture(self, termination: TerminationContext) -> Kept:
         """Keep what can be seen of the run; what cannot is named in the summary."""
 
 

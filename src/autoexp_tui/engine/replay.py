@@ -1,20 +1,310 @@
 """The handle on a journal that was: plays it in its own time, or faster, or stands.
-`ReplayPlayer` is the machine, with time as an argument; the handle drives it."""
+`ReplayPlayer` is the machine, with time as an argument; the handle drives it.
+
+A journal that can be shown as of any moment: keyframes, and a fold from the nearest.
+Policy never runs again, and logs are not read: noted metrics give rates and curves.
+"""
 
 from __future__ import annotations
 
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from math import inf
+from typing import Any
 
 from autoexp_tui.engine.handle import EngineHandle, ReplayMove
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.replay_buffer import ReplayBuffer
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
+from autoexp_tui.events import events
 from autoexp_tui.model.commands import Command
-from autoexp_tui.model.snapshot import Role, Snapshot
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.event import IllegalTransition, Recorded, apply
+from autoexp_tui.model.snapshot import (
+    Curve,
+    EngineView,
+    Landmark,
+    Live,
+    Playback,
+    Role,
+    Snapshot,
+)
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState, Why
+
+INTERVAL = 512
+"""Records from one keyframe to the next, at first; it doubles."""
+MOST = 256
+"""Keyframes at a time."""
+MOST_JOBS = 700_000
+"""Jobs that all keyframes hold together: of 10,000 jobs there are 70 keyframes."""
+TAIL = 500
+"""Events that a snapshot carries after a jump; older ones are read when asked for."""
+MOST_LANDMARKS = 5000
+PORTION = 200
+"""Records between two looks at what a person wishes: a few milliseconds."""
+MOST_POINTS = 64
+"""Of one curve; from there on every second point goes."""
+TREND = 16
+"""Points of the sparkline."""
+
+
+@dataclass(slots=True)
+class Fold:
+    """A session as its first `position` records make it."""
+
+    state: SessionState
+    lives: dict[str, Live] = field(default_factory=dict)
+    """Job -> its volatile side."""
+    position: int = 0
+
+    def take(self, records: Sequence[Recorded]) -> None:
+        """Take in the next records."""
+        state = self.state
+        for record in records:
+            apply(state, record)
+            update_lives(
+                self.lives, record, state.plan.monitoring.loss if state.plan else ""
+            )
+        self.position += len(records)
+        state.matches.clear()  # what only an engine needs to remember
+        state.commands.clear()
+        state.touched.clear()
+
+    def copy(self) -> Fold:
+        """One whose containers belong to nobody else; frozen records are shared."""
+        parts: dict[str, Any] = {
+            part.name: getattr(self.state, part.name) for part in fields(self.state)
+        }
+        for name, part in parts.items():
+            if isinstance(part, dict | set | list) and name != "plans":
+                parts[name] = part.copy()
+        return Fold(SessionState(**parts), dict(self.lives), self.position)
+
+
+class ReplayBuffer:
+    """Stands after some number of records of a journal, and can stand anywhere."""
+
+    def __init__(
+        self,
+        records: Iterable[Recorded],
+        plans: MutableMapping[str, Plan],
+        *,
+        interval: int = INTERVAL,
+        user: str = "",
+    ) -> None:
+        """`plans`: by the sha that records name; `user`: the other one whose it is."""
+        self.records: list[Recorded] = []
+        """As far as they were read. One thread adds, any may read."""
+        self.problem = ""
+        """Why reading ended before the journal did; empty when all is well."""
+        self.reading = True
+        """Whether more is to be read."""
+        self.expected = (0, 0.0)
+        """Of the journal that is read: how many records, and when the last was."""
+        self.landmarks: list[Landmark] = []
+        self._unread = iter(records)
+        self._user = user
+        self._interval = interval
+        self._shown = Fold(SessionState(plans=plans))
+        self._ahead = self._shown.copy()
+        """What keyframes are made of."""
+        self._keyframes = [self._shown.copy()]
+        self._builder = SnapshotBuilder()
+        self._gone: list[tuple[float, float]] = []
+        self._orderly = False
+        """Whether the newest engine gave the session back."""
+
+    def read(self, portion: int = PORTION) -> None:
+        """Read so many records, and on to the end of their commit; raises AutoexpError,
+        or IllegalTransition, KeyError, IndexError or ValueError."""
+        for record in self._unread:
+            self._add(record)
+            portion -= 1
+            if portion <= 0 and not record.more:
+                return
+        self.reading = False
+
+    def read_on(self, portion: int = PORTION) -> None:
+        """`read`; what goes wrong is the `problem`, and ends the reading."""
+        problem = ""
+        try:
+            self.read(portion)
+        except AutoexpError as error:
+            problem = str(error)
+        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+            problem = f"record {len(self)} does not follow: {error}"
+        if problem:
+            self.problem = f"nothing is shown of what follows: {problem}"
+            self.reading = False
+
+    def _add(self, record: Recorded) -> None:
+        ahead = self._ahead
+        ahead.take((record,))
+        self.records.append(record)
+        self._note_landmark(record)
+        if ahead.position - self._keyframes[-1].position >= self._interval:
+            self._keyframes.append(ahead.copy())
+            fitting = MOST_JOBS // max(1, len(ahead.state.jobs))
+            if len(self._keyframes) > max(8, min(MOST, fitting)):
+                self._keyframes = self._keyframes[::2]
+                self._interval *= 2
+
+    def _note_landmark(self, record: Recorded) -> None:
+        event, mark = record.event, None
+        match event:
+            case events.JobEnded(state=JobState.FAILED | JobState.LOST):
+                mark = Landmark(record.t, "failed", record.t)
+            case events.ApprovalAsked():
+                mark = Landmark(record.t, "asked", record.t)
+            case events.EngineStarted(gap_seconds=gap) if gap > 0 and not self._orderly:
+                self._gone.append((record.t - gap, record.t))
+                mark = Landmark(record.t - gap, "gone", record.t)
+        if isinstance(event, events.EngineStarted | events.EngineStopped):
+            self._orderly = isinstance(event, events.EngineStopped)
+        if mark is not None:
+            if len(self.landmarks) >= MOST_LANDMARKS:
+                self.landmarks = self.landmarks[::2]
+            self.landmarks.append(mark)
+
+    def list_before(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first."""
+        stop = max(0, min(seq - 1, len(self)))
+        return self.records[max(0, stop - count) : stop]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def position(self) -> int:
+        """How many records are shown."""
+        return self._shown.position
+
+    @property
+    def begin(self) -> float:
+        """UTC of the first record; 0 without any."""
+        return self.records[0].t if self.records else 0.0
+
+    @property
+    def end(self) -> float:
+        """UTC of the journal's last record; 0 without any."""
+        return max(self.read_until, self.expected[1] if self.reading else 0.0)
+
+    @property
+    def read_until(self) -> float:
+        """UTC of the last record that was read in; 0 without any."""
+        return self.records[-1].t if self.records else 0.0
+
+    def find_position(self, t: float) -> int:
+        """How many records had happened by the moment `t`, whole commits."""
+        return self.end_commit(bisect_right(self.records, t, key=lambda one: one.t))
+
+    def end_commit(self, position: int, step: int = 1) -> int:
+        """The position, moved on to the end of the commit that it lies in."""
+        while 0 < position < len(self) and self.records[position - 1].more:
+            position += step
+        return position
+
+    def find_commit(self, commits: int) -> int:
+        """The position `commits` further on, back when negative."""
+        position, step = self._shown.position, 1 if commits > 0 else -1
+        for _ in range(abs(commits)):
+            position = self.end_commit(position + step, step)
+        return max(0, min(position, len(self)))
+
+    def seek(self, position: int) -> None:
+        """Stand after the first `position` records, from the nearest keyframe."""
+        position = max(0, min(position, len(self)))
+        near = bisect_right(self._keyframes, position, key=lambda one: one.position) - 1
+        frame = self._keyframes[near]
+        if position < self._shown.position or frame.position > self._shown.position:
+            self._shown = frame.copy()
+            self._builder = SnapshotBuilder()
+            first = max(0, position - TAIL)
+            self._builder.note(self.records[first : frame.position])
+        records = self.records[self._shown.position : position]
+        self._shown.take(records)
+        self._builder.note(records)
+
+    def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
+        """The session at the present position, seen at the moment `at`."""
+        state, length, doing = self._shown.state, len(self), ""
+        if self.reading:
+            length = max(1, self.expected[0], length)
+            doing = f"reading the journal: {len(self) / length:.0%}"
+        view = EngineView(
+            role="replay",
+            epoch=state.epoch,
+            host=state.engine_host,
+            pid=state.engine_pid,
+            stopped=state.engine_stopped,
+            owner_alive=not any(begin < at < end for begin, end in self._gone),
+            committed_at=at,
+            user=self._user,
+            doing=doing,
+            holding=self.problem,
+        )
+        shown = self._builder.build_snapshot(state, view, self._shown.lives)
+        playback = Playback(
+            begin=self.begin,
+            end=self.end,
+            at=at,
+            position=self._shown.position,
+            length=length,
+            speed=speed,
+            playing=playing,
+            landmarks=tuple(self.landmarks),
+        )
+        return replace(shown, playback=playback)
+
+
+def update_lives(lives: dict[str, Live], record: Recorded, loss: str) -> None:
+    """Move on by one record; `loss` names the metric of the sparkline."""
+    match record.event:
+        case events.MetricsNoted(job=job) as noted:
+            lives[job] = _add_metrics(lives.get(job, Live()), noted, record.t, loss)
+        case events.JobReplanned(job=job, why=Why(code="other_overrides")):
+            lives.pop(job, None)
+        case events.RunBegan(job=job) if job in lives:
+            lives[job] = replace(
+                lives[job], rate=None, last_step_at=None, last_output_at=record.t
+            )
+
+
+def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> Live:
+    went_on = old.step is None or event.step > old.step
+    rate = old.rate
+    if old.step is not None and old.last_step_at is not None and t > old.last_step_at:
+        rate = (event.step - old.step) / (t - old.last_step_at) if went_on else rate
+    values = {name: float(value) for name, value in event.values.items()}
+    curves = {**old.curves}
+    for name, value in values.items():
+        curve = curves.get(name, Curve())
+        # What a restart runs again is drawn again.
+        kept = bisect_left(curve.steps, event.step)
+        steps, drawn = curve.steps[:kept], curve.values[:kept]
+        if kept >= MOST_POINTS:
+            steps, drawn = steps[::2], drawn[::2]
+        curves[name] = Curve((*steps, event.step), (*drawn, value))
+    trend = curves[loss].values[-TREND:] if loss in curves else old.trend
+    return replace(
+        old,
+        step=event.step,
+        total=event.total or old.total,
+        rate=rate if rate and rate > 0 else None,
+        metrics={**old.metrics, **values},
+        result=old.result if event.result is None else float(event.result),
+        curves=curves,
+        trend=trend,
+        last_output_at=t,
+        last_step_at=t if went_on or old.last_step_at is None else old.last_step_at,
+    )
+
 
 SLOWEST = 1.0
 FASTEST = float(2**20)

@@ -11,24 +11,22 @@ from typing import Final
 from autoexp_tui.actions.orders import raise_warning
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
-from autoexp_tui.engine.run_alerts import (
+from autoexp_tui.engine.run_telemetry import (
     JUMP_SECONDS,
     LOOK_SECONDS,
+    MOST_METRICS,
     SHARES,
+    SMALL_CHUNK,
+    THINNING,
+    MetricSource,
+    Pace,
     RuleCompiler,
+    RunTelemetry,
     check_loss,
     check_quiet,
     clear_alerts,
     record_gathered,
     scan_chunk,
-)
-from autoexp_tui.engine.run_telemetry import (
-    MOST_METRICS,
-    SMALL_CHUNK,
-    THINNING,
-    MetricSource,
-    Pace,
-    RunTelemetry,
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -38,9 +36,8 @@ from autoexp_tui.model.resubmission import has_old_logs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState, Verdict, why
-from autoexp_tui.telemetry.anomalies import AnomalyWatch
-from autoexp_tui.telemetry.gpu_samples import GpuTrack
-from autoexp_tui.telemetry.inactivity import InactivityWatch
+from autoexp_tui.telemetry.curves import GpuTrack
+from autoexp_tui.telemetry.inactivity import AnomalyWatch, InactivityWatch
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.patterns import MAX_LINE
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.engine.ports import Clock, Kept, Parting
+from autoexp_tui.engine.ports import Clock, Kept, TerminationContext
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.bounded_command import run_bounded
@@ -45,17 +45,17 @@ class Evidence:
     reach: LocalReach | SlurmReach
     clock: Clock
 
-    def capture(self, parting: Parting) -> Kept:
+    def capture(self, termination: TerminationContext) -> Kept:
         """Keep the log's tail and, unless it alone is wanted, what processes do."""
-        place, task = Path(parting.directory), parting.task
+        place, task = Path(termination.directory), termination.task
         try:
             make_directory(place)
-            found = list(self._collect(parting, place))
+            found = list(self._collect(termination, place))
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
             lines = (
-                f"{clean(task.job)}, attempt {task.attempt}, run {parting.run}",
-                f"ended because: {clean(parting.reason)}",
-                f"looked at: {at}, on {clean(parting.node) or 'this host'}",
+                f"{clean(task.job)}, attempt {task.attempt}, run {termination.run}",
+                f"ended because: {clean(termination.reason)}",
+                f"looked at: {at}, on {clean(termination.node) or 'this host'}",
                 "",
                 *found,
             )
@@ -63,15 +63,15 @@ class Evidence:
             write_atomic(place / "summary.txt", text.encode(), durable=False)
         except EnvironmentFailed as error:
             return Kept(directory="", summary=f"nothing could be kept: {error.line}")
-        return Kept(directory=parting.directory, summary="; ".join(found))
+        return Kept(directory=termination.directory, summary="; ".join(found))
 
-    def _collect(self, parting: Parting, place: Path) -> Iterator[str]:
+    def _collect(self, termination: TerminationContext, place: Path) -> Iterator[str]:
         begun = self.clock.monotonic()
-        yield _keep_log(parting.log_path, place)
-        if parting.log_only:
+        yield _keep_log(termination.log_path, place)
+        if termination.log_only:
             return
-        left = parting.seconds - (self.clock.monotonic() - begun)
-        problem = self.reach.look(parting, max(0.0, left))
+        left = termination.seconds - (self.clock.monotonic() - begun)
+        problem = self.reach.look(termination, max(0.0, left))
         if problem:
             yield f"processes: {clean(problem, limit=500)}"
         hosts: list[Path] = []
@@ -131,11 +131,11 @@ def install_probe(scripts: Path) -> Path:
 
 
 def _build_words(
-    python: str, probe: Path, parting: Parting, root: int, seconds: float
+    python: str, probe: Path, termination: TerminationContext, root: int, seconds: float
 ) -> Sequence[str]:
     looks = f"{seconds * _OWN_SHARE:.1f}"
-    home = parting.task.attempt_dir
-    return (python, "-I", str(probe), parting.directory, home, str(root), looks)
+    home = termination.task.attempt_dir
+    return (python, "-I", str(probe), termination.directory, home, str(root), looks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +144,13 @@ class LocalReach:
 
     probe: Path
 
-    def look(self, parting: Parting, seconds: float) -> str:
+    def look(self, termination: TerminationContext, seconds: float) -> str:
         """Run the script here, from the process that the attempt's command began as."""
         root = 0
         with suppress(OSError):
-            run = read_attempt(parting.task.attempt_dir).run
+            run = read_attempt(termination.task.attempt_dir).run
             root = run.command_pid if run is not None else 0
-        words = _build_words(sys.executable, self.probe, parting, root, seconds)
+        words = _build_words(sys.executable, self.probe, termination, root, seconds)
         result = run_bounded(words, seconds * _PROBE_SHARE)
         if result.exit_code == 0:
             return ""
@@ -165,12 +165,12 @@ class SlurmReach:
     python: str
     commands: Commands
 
-    def look(self, parting: Parting, seconds: float) -> str:
+    def look(self, termination: TerminationContext, seconds: float) -> str:
         """Run the script by srun, once a node.
 
         The number of nodes is exact: a range ends the controller of some versions.
         """
-        begun, job = time.monotonic(), parting.task.executor_id
+        begun, job = time.monotonic(), termination.task.executor_id
         if not job:
             return "not looked at: the job's number is not known"
         ask = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
@@ -189,7 +189,7 @@ class SlurmReach:
             f"--nodes={nodes}",
             f"--ntasks={nodes}",
             "--ntasks-per-node=1",
-            *_build_words(self.python, self.probe, parting, 0, seconds),
+            *_build_words(self.python, self.probe, termination, 0, seconds),
         )
         ran = self.commands.run(words, seconds * _PROBE_SHARE)
         return "" if ran.ok else _format_refusal(ran)

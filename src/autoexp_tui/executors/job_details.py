@@ -36,13 +36,13 @@ _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Leaves every scalar as the text that it is."""
 
 
-class PaperReader:
+class JobDetailsReader:
     def __init__(self) -> None:
         self._path = Path()
         self._record: ProvenanceRecord | None = None
 
     def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
-        """The papers of a job; raises EnvironmentFailed: its record does not read."""
+        """The details of a job; raises EnvironmentFailed: its record does not read."""
         script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
         configs = self._find_configs(plan, job)
         if configs is None:

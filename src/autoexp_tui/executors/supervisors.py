@@ -2,6 +2,8 @@
 
 Asking it to end, and ending what a killed wrapper may have left. Processes of other
 hosts and containers are never touched.
+
+For how long something has held, counting only the time in which somebody looked.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -139,3 +141,31 @@ def is_start_alive(task_file: str) -> bool:
                         if os.readlink(handle) == task_file:
                             return True
     return False
+
+
+class HeldTimes:
+    """By key. Two looks far apart, with the machine asleep between, say nothing about
+    the time between them."""
+
+    def __init__(self, most_between: float) -> None:
+        """`most_between`: seconds that a stretch between two looks counts at most."""
+        self._most_between = most_between
+        self._held: dict[Hashable, tuple[float, float]] = {}
+        """Seconds, and the newest look."""
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._held
+
+    def note(self, key: Hashable, *, holds: bool, now: float) -> float:
+        """Seconds for which it has held at this look (monotonic); 0 when it does
+        not."""
+        if not holds:
+            self._held.pop(key, None)
+            return 0.0
+        seconds, at = self._held.get(key, (0.0, now))
+        seconds += min(now - at, self._most_between)
+        self._held[key] = seconds, now
+        return seconds
+
+    def seconds(self, key: Hashable) -> float:
+        return self._held.get(key, (0.0, 0.0))[0]

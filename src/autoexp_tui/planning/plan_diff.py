@@ -19,7 +19,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import mask_override, mask_value
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
-from autoexp_tui.planning.fingerprint import format_canonical
+from autoexp_tui.planning.job_config import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
 from autoexp_tui.text.plain_tree import ABSENT, flatten
 from autoexp_tui.text.sanitize import clean

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias, TypeVar
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.interpolation_scanner import find_interpolation_end, is_escaped
+from autoexp_tui.sweep.filters import find_interpolation_end, is_escaped
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     DeferredFilter,

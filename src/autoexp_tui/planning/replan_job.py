@@ -13,10 +13,10 @@ from typing import TypeAlias
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_config import (
     apply_session,
     build_mounts,
+    hash_job,
     list_own_paths,
     read_last_step,
 )

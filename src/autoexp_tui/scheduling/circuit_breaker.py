@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from autoexp_tui.actions.reactions import handle_end
+from autoexp_tui.actions.action_runner import handle_end
 from autoexp_tui.events import events
 from autoexp_tui.events.runs import SESSION, format_stage_key, node_key
 from autoexp_tui.model.decision_context import DecisionContext

@@ -6,9 +6,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from autoexp_tui.actions.action_runner import check_deferred
+from autoexp_tui.actions.action_runner import check_deferred, handle_moves
 from autoexp_tui.actions.orders import cancel_attempts, end_job, raise_warning
-from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look

@@ -16,8 +16,13 @@ from autoexp_tui.model.event import IllegalTransition, Recorded, apply, unseen
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import explaining
-from autoexp_tui.storage.journal_parts import Part, find_chain, read_lines, read_part
-from autoexp_tui.storage.record_codec import decode_record
+from autoexp_tui.storage.journal_parts import (
+    Part,
+    decode_record,
+    find_chain,
+    read_lines,
+    read_part,
+)
 from autoexp_tui.storage.session_dir import PartId, SessionDir
 
 NO_PART: PartId = (0, 0)

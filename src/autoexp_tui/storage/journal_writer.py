@@ -24,12 +24,13 @@ from autoexp_tui.storage.journal import TAIL, Loaded, fold_chain
 from autoexp_tui.storage.journal_parts import (
     Part,
     Seal,
+    encode_record,
     find_chain,
     find_seal,
     get_seal,
+    has_secret,
 )
 from autoexp_tui.storage.lease import FileLease
-from autoexp_tui.storage.record_codec import encode_record, has_secret
 from autoexp_tui.storage.session_dir import SessionDir
 
 

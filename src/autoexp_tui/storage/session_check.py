@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from autoexp_tui import __version__
+from autoexp_tui.engine.ephemeral_state import Timeline
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.timeline import Timeline
 from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged

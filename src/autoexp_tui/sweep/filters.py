@@ -4,6 +4,11 @@ A filter is an expression over a point's parameters. Names are bound once for a 
 to the keys that its points have, and then read from each point. A filter that holds
 `${...}` needs a composed config and is evaluated for each job by its caller, who
 resolves the interpolations. What the expression language is: `expression`.
+
+Where a `${...}` ends: the one scanner for texts that hold interpolations.
+
+OmegaConf's grammar nests braces and quotes inside an interpolation; everything that
+reads our own `{...}` beside them has to step over them alike.
 """
 
 from __future__ import annotations
@@ -19,8 +24,71 @@ from autoexp_tui.sweep.expression import (
     explain_unknown_name,
     strip_comments,
 )
-from autoexp_tui.sweep.interpolation_scanner import split_interpolations
 from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, find_stage, plain_key
+
+_QUOTES = "'\""
+
+
+def find_interpolation_end(text: str, start: int) -> int:
+    """The index after the `}` that closes the `${` at `start`; -1: none does."""
+    try:
+        return _end(text, start)
+    except RecursionError:
+        return -1
+
+
+def _end(text: str, start: int) -> int:
+    depth, at = 0, start
+    while 0 <= at < len(text):
+        char = text[at]
+        if char in _QUOTES:
+            at = _quote_end(text, at)
+            continue
+        depth += (char == "{") - (char == "}")
+        at += 1
+        if char == "}" and depth == 0:
+            return at
+    return -1
+
+
+def _quote_end(text: str, start: int) -> int:
+    """The index after the quote that closes the one at `start`; -1: none does."""
+    at = start + 1
+    while 0 <= at < len(text):
+        if text[at] == "\\":
+            at += 2
+        elif text.startswith("${", at):
+            at = _end(text, at)
+        elif text[at] == text[start]:
+            return at + 1
+        else:
+            at += 1
+    return -1
+
+
+def is_escaped(text: str, at: int) -> bool:
+    """Whether an odd number of backslashes stands before `at`."""
+    before = text[:at]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def split_interpolations(text: str) -> Iterator[tuple[str, bool]]:
+    """`text` in pieces: (piece, whether it is a whole, unescaped `${...}`)."""
+    done = at = 0
+    while (found := text.find("${", at)) >= 0:
+        end = find_interpolation_end(text, found)
+        if end < 0:
+            break
+        if is_escaped(text, found):
+            at = found + 2
+            continue
+        if found > done:
+            yield text[done:found], False
+        yield text[found:end], True
+        done = at = end
+    if done < len(text):
+        yield text[done:], False
+
 
 _SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
 _QUOTED_OPERAND: Final = re.compile(r"""(['"])(__operand_\d+__)\1""")

@@ -9,18 +9,18 @@ import pytest
 
 from autoexp_tui.cockpit.render import lists
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state import causes, waiting
+from autoexp_tui.cockpit.state import causes, reasons
 from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.forecast import estimate_end
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import (
+    Waits,
     describe_queue,
     find_common_reason,
     find_reason,
 )
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
-from autoexp_tui.cockpit.state.waiting import Waits
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import Attempt, Retry, Warned
@@ -253,13 +253,13 @@ def row_of(job: JobView, session: SessionView, cells: int = 120) -> str:
 def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() -> None:
     groups = waits_of().groups
     found = [job.name for group in groups for job in group.jobs]
-    expected = [job.name for job in SESSION.jobs if job.look in waiting.WAITING]
+    expected = [job.name for job in SESSION.jobs if job.look in reasons.WAITING]
     assert sorted(found) == sorted(expected)
     assert len(groups) < 8
     assert (oldest := [group.oldest for group in groups]) == sorted(oldest)
     for group in groups:
         assert len({(job.look, job.stage) for job in group.jobs}) == 1
-        since = [waiting.find_wait_begin(job) for job in group.jobs]
+        since = [reasons.find_wait_begin(job) for job in group.jobs]
         assert since == sorted(since)
     held = with_job(SESSION.snapshot, SESSION.jobs[0].name, state=JobState.HELD)
     held = with_job(held, SESSION.jobs[1].name, state=JobState.RETRYING)
@@ -287,7 +287,7 @@ def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
     kept: dict[str, Any] = {"start": (status(Result.PASS),), "waiting_lived": T0 - 99}
     told = why(code, at=T0 - 7)
     job, _ = changed(looking(Look.WAITING)[0], why=told, **kept)
-    assert waiting.find_wait_begin(job) == T0 - 7
+    assert reasons.find_wait_begin(job) == T0 - 7
 
 
 def test_a_reason_is_whole_where_there_is_room() -> None:
@@ -304,13 +304,13 @@ def test_a_job_that_changes_changes_its_group_and_nothing_else_is_looked_at(
 ) -> None:
     waits = waits_of()
     looked: list[JobView] = []
-    original = waiting._build_key
+    original = reasons._build_key
 
     def counted(job: JobView) -> str:
         looked.append(job)
         return original(job)
 
-    monkeypatch.setattr(waiting, "_build_key", counted)
+    monkeypatch.setattr(reasons, "_build_key", counted)
     assert not waits.take(build_session(replace(SESSION.snapshot, seq=9), SESSION))
     waits.take(build_session(moved(SESSION.snapshot, 1), SESSION))
     assert not looked

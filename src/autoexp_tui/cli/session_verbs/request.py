@@ -21,8 +21,7 @@ from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import SessionOpener, find_session
 from autoexp_tui.cli.options import Options, name_session
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
-from autoexp_tui.engine.live import LiveHandle
-from autoexp_tui.engine.viewer import ViewerHandle
+from autoexp_tui.engine.live import LiveHandle, ViewerHandle
 from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
-from autoexp_tui.cli.job_reasons import describe_job
+from autoexp_tui.cli.headless import describe_job
 from autoexp_tui.cli.open import list_places
 from autoexp_tui.cli.session_verbs.request import Request, Sight, look_at, require_jobs
 from autoexp_tui.cockpit.render.digest import write_digest
@@ -31,8 +31,14 @@ from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import clock_time, duration, format_number, wall_time
-from autoexp_tui.text.time_parsing import NoMoment, parse_moment
+from autoexp_tui.text.spelling import (
+    NoMoment,
+    clock_time,
+    duration,
+    format_number,
+    parse_moment,
+    wall_time,
+)
 
 Record = dict[str, Any]
 LEFT = "left"

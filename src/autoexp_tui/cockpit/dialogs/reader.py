@@ -115,7 +115,7 @@ async def show_job_details(
     show_notice: ShowNotice,
 ) -> None:
     """Show how a job was made, or what differs between two; a fault closes nothing."""
-    plan, read = context.model.session.snapshot.plan, context.options.papers
+    plan, read = context.model.session.snapshot.plan, context.options.details
     if plan is None:
         return
     specs = [job.record.spec for job in jobs]
@@ -132,7 +132,7 @@ async def show_job_details(
         return build_pages(plan, specs, found)
 
     try:
-        pages = await context.background.fetch("papers", work)
+        pages = await context.background.fetch("details", work)
     except (AutoexpError, OSError) as problem:
         told = outside(problem, 2000)
         show_notice(told, "failed", keep=True)

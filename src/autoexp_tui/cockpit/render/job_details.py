@@ -48,11 +48,11 @@ class Page:
 
 
 def build_pages(
-    plan: Plan, jobs: Sequence[JobSpec], papers: Sequence[JobDetails] = ()
+    plan: Plan, jobs: Sequence[JobSpec], details: Sequence[JobDetails] = ()
 ) -> tuple[Page, ...]:
-    """How one job is made, or what differs between two; without papers what the plan
+    """How one job is made, or what differs between two; without details what the plan
     tells, until they are read."""
-    known = papers or [JobDetails()] * len(jobs)
+    known = details or [JobDetails()] * len(jobs)
     if len(jobs) == 2:
         first, second = zip(jobs, known, strict=True)
         pages = _build_diff_pages(first, second, plan.mask)
@@ -62,7 +62,7 @@ def build_pages(
             Page("Config", tuple(_render_config(known[0]))),
             Page("Script", tuple(_render_texts(known[0].script))),
         )
-    if papers:
+    if details:
         return pages
     reading = ((Span("It is being read.", "muted"),),)
     return (pages[0], Page("Config", reading), Page("Script", reading))
@@ -134,16 +134,16 @@ def _pad_keys(keys: Iterable[str]) -> Sequence[str]:
     return [key if cell_len(key) > cells else fit(key, cells) for key in known]
 
 
-def _render_config(papers: JobDetails) -> Iterator[Line]:
-    if papers.missing:
-        yield (Span(papers.missing, "warning"),)
+def _render_config(details: JobDetails) -> Iterator[Line]:
+    if details.missing:
+        yield (Span(details.missing, "warning"),)
         return
-    counts = Counter(one.origin for one in papers.entries)
+    counts = Counter(one.origin for one in details.entries)
     origins = ", ".join(f"{counts[one]} {one}" for one in _ORIGINS if counts[one])
-    yield (Span(f"{plural(len(papers.entries), 'key')}: {origins}", "muted"),)
+    yield (Span(f"{plural(len(details.entries), 'key')}: {origins}", "muted"),)
     yield ()
-    keys = _pad_keys(outside(one.key) for one in papers.entries)
-    for one, key in zip(papers.entries, keys, strict=True):
+    keys = _pad_keys(outside(one.key) for one in details.entries)
+    for one, key in zip(details.entries, keys, strict=True):
         written = f"  {outside(one.written, _LONG)}" if one.written else ""
         yield line(
             Span(f"{key}  ", "muted"),
@@ -169,8 +169,8 @@ def _build_diff_pages(
     config = Page("Config", ((Span(missing, "warning"),),))
     if not missing:
         sides = [
-            [f"{entry.key}: {entry.value}" for entry in papers.entries]
-            for papers in (mine, yours)
+            [f"{entry.key}: {entry.value}" for entry in details.entries]
+            for details in (mine, yours)
         ]
         # Keys are whole paths: lines around a change would say nothing more.
         config = _build_diff("Config", names, *sides, around=0)

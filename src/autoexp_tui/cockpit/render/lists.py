@@ -25,14 +25,13 @@ from autoexp_tui.cockpit.spans import (
     width,
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
-from autoexp_tui.cockpit.state.reasons import find_reason
+from autoexp_tui.cockpit.state.reasons import find_reason, find_wait_begin
 from autoexp_tui.cockpit.state.status import (
     STATE_LOOKS,
     Look,
     render_tallies,
     render_tally,
 )
-from autoexp_tui.cockpit.state.waiting import find_wait_begin
 from autoexp_tui.model.wording import STATES
 from autoexp_tui.text.spelling import (
     clock_time,
@@ -44,9 +43,9 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.causes import CauseGroup
+    from autoexp_tui.cockpit.state.reasons import WaitGroup
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.cockpit.state.stages import FamilyView, StageView
-    from autoexp_tui.cockpit.state.waiting import WaitGroup
     from autoexp_tui.model.snapshot import SessionBrief
 
 _ROOMY: Final = 60

@@ -33,8 +33,8 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.parameters import describe_job
+from autoexp_tui.cockpit.state.reasons import WaitGroup, Waits
 from autoexp_tui.cockpit.state.stages import StageView, build_families
-from autoexp_tui.cockpit.state.waiting import WaitGroup, Waits
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
 

@@ -29,7 +29,7 @@ from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.background import Background
+    from autoexp_tui.cockpit.context import Background
     from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.render.logs import Source
     from autoexp_tui.cockpit.themes import Skin

@@ -2,14 +2,20 @@
 
 A supervisor leaves our process tree at once and says one line when it has claimed its
 attempt, so "started" is certain knowledge.
+
+A session's own copy of the wrapper.
+
+Later attempts run under the one it started with, whatever is installed meanwhile.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import py_compile
+import re
 import secrets
 import shlex
 import subprocess
@@ -27,6 +33,7 @@ from autoexp_tui.engine.executor_port import (
     Task,
     Uncertain,
 )
+from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.wrapper import open_private
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import (
@@ -34,10 +41,12 @@ from autoexp_tui.storage.atomic import (
     PRIVATE,
     Modes,
     find_remedy,
+    make_directory,
     make_private,
+    write_atomic,
 )
 from autoexp_tui.storage.attempt_records import Claim, read_attempt
-from autoexp_tui.storage.trust import MOST_BYTES, open_checked
+from autoexp_tui.storage.trust import MOST_BYTES, open_checked, read_checked
 from autoexp_tui.text.sanitize import clean
 
 TASK_PREFIX = "task."
@@ -295,3 +304,44 @@ def format_commands(tasks: Sequence[Task], host: str) -> str:
     rest = len(tasks) - len(lines)
     more = f"\nand {rest} more on {clean(host)}" if rest > 0 else ""
     return "\n$ ".join(lines) + more
+
+
+_VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
+
+
+def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
+    """The session's wrapper, put there if it has none or another than `recorded`."""
+    place = get_wrapper(session_dir)
+    if not place.exists() or find_wrapper_problem(session_dir, recorded):
+        make_directory(place.parent)
+        data = Path(wrapper.__file__).read_bytes()
+        write_atomic(place, data, mode=0o700, durable=False)  # its digest is known
+    return place
+
+
+def get_wrapper(session_dir: Path) -> Path:
+    return session_dir / "scripts" / "wrapper.py"
+
+
+def find_wrapper_problem(session_dir: Path, recorded: str) -> str:
+    """Why a session's wrapper, by its recorded digest, is not to be used; or empty."""
+    place = get_wrapper(session_dir)
+    try:
+        digest = hash_wrapper(place)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or str(error)
+    same = recorded in ("", digest)
+    return "" if same else "somebody changed it since the session last used it"
+
+
+def hash_wrapper(copy: Path) -> str:
+    """The digest of a copy; raises OSError where others may have written it."""
+    return hashlib.sha256(read_checked(copy, "own")).hexdigest()
+
+
+def read_wrapper_version(copy: Path) -> str:
+    """The version that a copy says it is, or empty; raises OSError."""
+    found = _VERSION.search(copy.read_bytes())
+    return found[1].decode() if found else ""

@@ -59,9 +59,8 @@ from autoexp_tui.executors.slurm.watch import (
     Rhythm,
     Rows,
 )
-from autoexp_tui.executors.supervisors import find_refusal
+from autoexp_tui.executors.supervisors import HeldTimes, find_refusal
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import make_private
 from autoexp_tui.storage.attempt_records import RecordCache, read_attempt

@@ -22,8 +22,7 @@ from autoexp_tui.executors.slurm.text import (
     parse_reason,
 )
 from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Rows
-from autoexp_tui.executors.supervisors import check_supervisor
-from autoexp_tui.model.hold_timer import HeldTimes
+from autoexp_tui.executors.supervisors import HeldTimes, check_supervisor
 from autoexp_tui.storage.attempt_records import AttemptRecords
 from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.trust import format_person
