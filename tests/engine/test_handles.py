@@ -124,12 +124,15 @@ class Coming:
     """A session that comes into being when the test lets it; its engine carries orders
     out when it is told to."""
 
-    def __init__(self, problem: EnvironmentFailed | None = None) -> None:
+    def __init__(self, problem: Exception | None = None) -> None:
         self.orders: list[Order] = []
         self.state = SimpleNamespace(commands={})
         self.order, self.run = self.orders.append, lambda: None
         self.may_begin = threading.Event()
-        self.handle = LiveHandle(plan=PLAN, start=cast("Any", self._start))
+        self.faults: list[str] = []
+        self.handle = LiveHandle(
+            plan=PLAN, start=cast("Any", self._start), log_fault=self.faults.append
+        )
         self.problem = problem
 
     def _start(self, _plan: Plan, listener: Listener) -> Coming:
@@ -172,14 +175,20 @@ def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
     assert not session.is_unanswered()
 
 
-def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for() -> (
-    None
-):
-    session = Coming(EnvironmentFailed("the disk is full", "/state"))
+@pytest.mark.parametrize(
+    ("problem", "faults"),
+    [(EnvironmentFailed("no room", "/state"), 0), (ValueError("no room"), 1)],
+    ids=["told", "a bug"],
+)
+def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for(
+    problem: Exception, faults: int
+) -> None:
+    session = Coming(problem)
     session.handle.send(Submit())
     session.begin()
-    assert (session.handle.role, session.handle.is_unanswered) == ("plan", False)
-    assert "the disk is full" in session.handle.snapshot().engine.holding
+    assert (session.handle.role, session.is_unanswered()) == ("plan", False)
+    assert "no room" in session.handle.snapshot().engine.holding
+    assert len(session.faults) == faults
 
 
 def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:

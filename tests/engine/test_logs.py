@@ -86,11 +86,12 @@ def matched(bench: Bench, engines: int = 2) -> list[str]:
     return [event.line for event in bench.happened(events.LogMatched)]
 
 
+@pytest.mark.parametrize("steps", [0, 30])
 def test_a_log_begun_anew_is_judged_from_its_start(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     rules = replace(BOTH, anomalies=QUICK)
-    falls = (f"step: {n} loss: {2 - n / 100}" for n in range(1, 31))
+    falls = (f"step: {n} loss: {2 - n / 100}" for n in range(1, steps + 1))
     bench = running(says(1.0, "E one", *falls), rules=rules)
     bench.run(30)
     path = bench.job("a").attempts[-1].log_path
