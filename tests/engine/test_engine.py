@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,6 @@ from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Anomalies, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
-from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import CRASH, LONG, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
@@ -30,7 +30,7 @@ COOLED = replace(
     AGAIN, conditions=(*AGAIN.conditions, kinds.Cooldown(cooldown_seconds=10.0))
 )
 RESTARTING = Monitoring(log_events=(SAVED,), state_events=(on_end("crash", COOLED),))
-ASKING = (*AFTER_A, kinds.Approval(prompt="publish?"))
+ALL = frozenset({"*"})
 
 
 def two(
@@ -38,24 +38,22 @@ def two(
     start: Sequence[Condition] = AFTER_A,
     cancel: Sequence[Condition] = (),
     rules: Monitoring = SAVING,
-    approve: frozenset[str] = frozenset(),
+    **how: Any,
 ) -> Bench:
     """`b` depends on `a`, which has these attempts."""
     given = {"start_conditions": tuple(start), "cancel_conditions": tuple(cancel)}
     both = (job("a"), job("b", 1, depends_on=("a",), **given))
     scripts = {"a": [[run] for run in attempts]}
-    return Bench(plan(*both, monitoring=rules), scripts, approve=approve)
+    return Bench(plan(*both, monitoring=rules), scripts, **how)
 
 
 # ------------------------------------------------------------------------ starting
-def test_nothing_runs_before_somebody_submits() -> None:
-    bench = alone(submit=False)
-    bench.run(20)
-    assert (bench.states(), bench.executor.begun) == ({"a": "PLANNED"}, [])
-
-
 def test_a_job_waits_for_its_upstream_and_then_runs() -> None:
-    bench = two(OK)
+    bench = two(OK, submit=False)
+    bench.run(20)  # nothing runs before somebody submits
+    assert set(bench.states().values()) == {"PLANNED"}
+    assert bench.executor.begun == []
+    bench.order(commands.Submit())
     bench.reach(a="RUNNING")
     assert bench.state("b") == "WAITING"
     bench.reach(b="COMPLETED")
@@ -94,20 +92,14 @@ def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
     bench.reach(b="COMPLETED")
 
 
-def test_time_conditions_need_nobody_to_wake_them() -> None:
-    bench = alone(start_conditions=(kinds.TimeReached(after_seconds=20.0),))
-    bench.run(15)
-    assert bench.state("a") == "WAITING"
-    assert bench.engine.next_wake() < 6.0
-    bench.reach(a="COMPLETED")
-
-
-def test_an_idle_engine_publishes_nothing() -> None:
-    bench = alone(start_conditions=(kinds.TimeReached(after_seconds=1e6),))
+def test_time_conditions_wake_the_engine_which_publishes_nothing_while_idle() -> None:
+    bench = alone(start_conditions=(kinds.TimeReached(after_seconds=80.0),))
     bench.run(5)
     before = len(bench.snapshots)
-    bench.run(60)
+    bench.run(70)
     assert len(bench.snapshots) == before
+    assert (bench.state("a"), bench.engine.next_wake() < 6.0) == ("WAITING", True)
+    bench.reach(a="COMPLETED")
 
 
 # ----------------------------------------------------------------- cancel and fail
@@ -133,25 +125,28 @@ def test_a_file_whose_writer_ended_without_it_is_doomed_after_a_grace() -> None:
 
 
 # ------------------------------------------------------------------------ reactions
-def test_a_crash_is_restarted_from_its_checkpoint() -> None:
+def test_a_crash_is_restarted_from_its_checkpoint_until_its_last_attempt() -> None:
     bench = two(CRASH, OK, rules=RESTARTING)
     bench.reach(b="COMPLETED")
     tried = [(a.outcome, a.resume) for a in bench.job("a").attempts]
     assert tried == [("FAILED", False), ("COMPLETED", True)]
-
-
-def test_after_the_last_attempt_a_crash_is_for_good() -> None:
     bench = two(CRASH, CRASH, cancel=(done("a", "FAILED"),), rules=RESTARTING)
     bench.reach(b="CANCELLED")
     assert (bench.state("a"), bench.tries("a")) == ("FAILED", 2)
 
 
+def crash_with(line: str, rule: str, **overrides: Any) -> Bench:
+    """What a log says is put into the restart's overrides."""
+    restart = on_end("crash", again(**overrides))
+    rules = Monitoring(
+        log_events=(finds("best", rule, best="best"),), state_events=(restart,)
+    )
+    return alone(writes(says(1.0, line), seconds=3.0, exit_code=1), OK, rules=rules)
+
+
 def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
-    restart = again(overrides=("lr={best_lr}",), exclude_node=True)
-    found = finds("best", r"best lr (?P<lr>\S+)", best_lr="lr")
-    rules = Monitoring(log_events=(found,), state_events=(on_end("crash", restart),))
-    crash = writes(says(1.0, "best lr 2e-4"), seconds=3.0, exit_code=1)
-    bench = alone(crash, OK, rules=rules)
+    how = {"overrides": ("lr={best}",), "exclude_node": True}
+    bench = crash_with("best lr 2e-4", r"best lr (?P<best>\S+)", **how)
     bench.reach(a="COMPLETED")
     spec = bench.job("a").spec
     assert spec.overrides == ("lr=2e-4",)
@@ -164,11 +159,8 @@ def test_a_restart_whose_script_would_hold_a_log_s_text_is_held() -> None:
             spec = super().compose(plan, job, overrides)
             return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
 
-    found = finds("best", r"load (?P<path>.+)", best="path")
-    restart = on_end("crash", again(overrides=("load={best}",)))
-    rules = Monitoring(log_events=(found,), state_events=(restart,))
-    crash = writes(says(1.0, "load /x;reboot"), seconds=3.0, exit_code=1)
-    bench = alone(crash, OK, rules=rules)
+    how = {"overrides": ("load={best}",)}
+    bench = crash_with("load /x;reboot", r"load (?P<best>.+)", **how)
     bench.plan_by(Scripted())
     bench.reach(a="HELD")
     assert len(bench.executor.begun) == 1
@@ -186,21 +178,14 @@ def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
     assert bench.executor.copies[-1].task.resources.options["exclude"] == "n1,n2"
 
 
-def test_a_job_killed_by_a_person_is_not_restarted() -> None:
-    bench = two(LONG, rules=RESTARTING)
+def test_bringing_a_killed_job_back_brings_its_dependants_back() -> None:
+    bench = two(LONG, OK, rules=RESTARTING)
     bench.reach(a="RUNNING")
     bench.kill("a")
     bench.reach(a="CANCELLED")
     bench.run(30)
-    assert (bench.tries("a"), bench.cause("a")) == (1, "user")
+    assert (bench.tries("a"), bench.cause("a")) == (1, "user")  # no rule restarts it
     assert bench.state("b") == "SKIPPED"
-
-
-def test_bringing_a_killed_job_back_brings_its_dependants_back() -> None:
-    bench = two(LONG, OK)
-    bench.reach(a="RUNNING")
-    bench.kill("a")
-    bench.reach(b="SKIPPED")
     bench.resubmit("a")
     bench.reach(b="COMPLETED")
 
@@ -238,8 +223,11 @@ def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:
 
 
 # ------------------------------------------------------------------------ approvals
+ASKING = (*AFTER_A, kinds.Approval(prompt="publish?"))
+
+
 def asked() -> Bench:
-    bench = two(OK, start=ASKING)
+    bench = two(OK, start=ASKING, approve=frozenset())
     bench.reach(a="RUNNING")
     assert bench.job("b").ask is None
     bench.until(lambda: bench.job("b").ask is not None)
@@ -256,8 +244,8 @@ def test_an_approval_is_asked_when_all_else_passed_and_decides(
     bench = asked()
     bench.run(10)
     assert bench.state("b") == "WAITING"
-    answer = commands.Answer(job="b", digest=bench.ask("b").digest, approved=approved)
-    bench.order(answer)
+    digest = bench.ask("b").digest
+    bench.order(commands.Answer(job="b", digest=digest, approved=approved))
     bench.reach(b=end)
     assert bench.cause("b") == cause
 
@@ -272,25 +260,19 @@ def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
     assert len(digests) == 2
 
 
-def test_who_resumes_with_approvals_answers_what_was_asked_before() -> None:
+def test_an_approval_given_beforehand_or_on_resuming_is_a_policy_and_nobody_s() -> None:
     bench = asked()
     bench.world.auto_approve = frozenset({"other"})
     bench.die(30.0)
     bench.run(30)
     assert bench.state("b") == "WAITING"  # of another stage
-    bench.world.auto_approve = frozenset({"*"})
+    bench.world.auto_approve = ALL
     bench.die(30.0)
-    bench.reach(b="COMPLETED")
-    (answer,) = bench.happened(events.ApprovalAnswered)
-    assert (answer.by, answer.sender) == ("--approve", None)
-    assert answer.policy.startswith("--approve ")
-
-
-def test_an_approval_given_beforehand_is_recorded_as_a_policy_and_nobody_s() -> None:
-    bench = two(OK, start=ASKING, approve=frozenset({"*"}))
-    bench.reach(b="COMPLETED")
-    (answer,) = bench.happened(events.ApprovalAnswered)
-    assert (answer.policy, answer.sender) == ("--approve all", None)
+    for one in (bench, two(OK, start=ASKING, approve=ALL)):
+        one.reach(b="COMPLETED")
+        (answer,) = one.happened(events.ApprovalAnswered)
+        assert (answer.by, answer.sender) == ("--approve", None)
+        assert answer.policy == "--approve all"
 
 
 # ---------------------------------------------------------------- doubt and trouble
@@ -301,18 +283,20 @@ def submitted(fault: Fault, *others: JobSpec) -> Bench:
     return bench
 
 
-def test_a_lost_answer_is_looked_up_by_name_and_nothing_runs_twice() -> None:
-    bench = submitted(Fault.ANSWER_LOST)
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (Fault.ANSWER_LOST, events.SubmissionUncertain),
+        (Fault.REQUEST_LOST, events.SubmissionAbsent),
+    ],
+)
+def test_a_lost_answer_is_looked_up_by_name_and_a_lost_request_sent_again(
+    fault: Fault, told: type[Any]
+) -> None:
+    bench = submitted(fault)
     bench.reach(a="COMPLETED")
-    assert len(bench.executor.begun) == 1
-    assert bench.happened(events.SubmissionUncertain)
-
-
-def test_a_lost_request_is_sent_again_after_the_executor_said_no() -> None:
-    bench = submitted(Fault.REQUEST_LOST)
-    bench.reach(a="COMPLETED")
-    assert bench.happened(events.SubmissionAbsent)
-    assert bench.tries("a") == 1
+    assert (len(bench.executor.begun), bench.tries("a")) == (1, 1)
+    assert bench.happened(told)
 
 
 def test_a_rejected_submission_fails_its_job_alone() -> None:
@@ -343,5 +327,5 @@ def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:
     first = writes(says(1.0, "FATAL: lost a neighbour"), seconds=3.0, ends="requeue")
     rules = Monitoring(log_events=(finds("fatal", "FATAL", Log(message="seen")),))
     bench = Bench(plan(job("a"), monitoring=rules), {"a": [[first, OK]]})
-    bench.until(bench.is_("a", JobState.COMPLETED))
+    bench.reach(a="COMPLETED")
     assert len(bench.happened(events.LogMatched)) == 1
