@@ -34,7 +34,7 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at, job, plan
 from tests.support.fake_executor import FakeExecutor
-from tests.support.fake_script import Fault, PlannedFaults, RunScript, by_job
+from tests.support.fake_script import PlannedFaults, RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed
@@ -42,6 +42,7 @@ from tests.support.sim_world import Files, World
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 OneEffect = TypeVar("OneEffect")
+Found = TypeVar("Found")
 RULES = Monitoring()
 Kills = tuple[Literal["killed_before", "killed_after"], ...]
 KILLS: Final[Kills] = ("killed_before", "killed_after")
@@ -65,6 +66,11 @@ def decide(
     )
 
 
+def require(found: Found | None) -> Found:
+    assert found is not None
+    return found
+
+
 class Bench:
     """One session: what the world does is scripted, what the engine does is real."""
 
@@ -73,39 +79,35 @@ class Bench:
         plan: Plan,
         scripts: Mapping[str, Sequence[Sequence[RunScript]]] | None = None,
         *,
-        slots: int = 0,
         approve: frozenset[str] = frozenset(),
         submit: bool = True,
-        has_nodes: bool = False,
         done: Sequence[DoneWork] = (),
         foreign: tuple[str, ...] = (),
-        place_of: Callable[[str], str] = lambda _path: "/",
+        **world: Any,
     ) -> None:
         self.clock = ManualClock()
         self.files = Files(self.clock)
         self.faults = PlannedFaults()
+        self.fault = self.faults.add
+        """What goes wrong with the next calls."""
+        script, write = by_job(scripts or {}), self.files.append
         self.executor = FakeExecutor(
-            self.clock,
-            by_job(scripts or {}),
-            faults=self.faults,
-            write=self.files.append,
+            self.clock, script, faults=self.faults, write=write
         )
-        self.world = World(
-            clock=self.clock,
-            executor=self.executor,
-            files=self.files,
-            auto_approve=approve,
-            slots=slots,
-            has_nodes=has_nodes,
-            place_of=place_of,
-        )
+        ports: dict[str, Any] = {"executor": self.executor, "files": self.files}
+        self.world = World(clock=self.clock, auto_approve=approve, **ports, **world)
         self.snapshots: list[Snapshot] = []
         self.gap_seconds = 0.0
         """Before the next engine: how long none lived."""
         self._orders = 0
         self._plan = plan
-        self._done = tuple(done)
-        self._foreign = foreign
+        first: list[Event] = []
+        if done:
+            first.append(events.DoneFound(works=tuple(done)))
+        if foreign:
+            first.append(events.ForeignFilesFound(jobs=foreign))
+        self._first = first
+        """What is told as the session begins."""
         self.start()
         if submit:
             self.order(Submit())
@@ -124,31 +126,22 @@ class Bench:
         parts = self.world.parts(lease, self.pool)
         sha = parts.journal.add_plan(self._plan)
         state = session.load() if session.records else SessionState(plans=session.plans)
-        seal = parts.journal.seal  # type: ignore[attr-defined]
-        started = events.EngineStarted(
-            host="h",
-            pid=1,
-            sealed_part=seal.part,
-            sealed_bytes=seal.bytes,
-            gap_seconds=self.gap_seconds,
-        )
-        first: list[Event] = [started]
-        if not state.session:
-            opened = events.SessionStarted(
-                session="s",
-                name="s",
-                engine_version="0",
-                wrapper_version="0",
-                plan_sha=sha,
-            )
-            first = [opened, started, events.PlanAdded(sha=sha)]
-            first += [events.DoneFound(works=self._done)] if self._done else []
-            if self._foreign:
-                first.append(events.ForeignFilesFound(jobs=self._foreign))
         away = state.measure_seconds_until(self.clock.utc()) if state.session else 0.0
         unrecorded = max(0.0, away - self.gap_seconds)
         self.engine = Engine(state, parts, self.snapshots.append, unrecorded=unrecorded)
-        self.engine.begin(first)
+        seal = parts.journal.seal  # type: ignore[attr-defined]
+        self.engine.begin(self.make_first(state, sha, seal))
+
+    def make_first(self, state: SessionState, sha: str, seal: Any) -> list[Event]:
+        """The first events of an engine."""
+        sealed = {"sealed_part": seal.part, "sealed_bytes": seal.bytes}
+        gap = self.gap_seconds
+        started = events.EngineStarted(host="h", pid=1, gap_seconds=gap, **sealed)
+        if state.session:
+            return [started]
+        versions = {"engine_version": "0", "wrapper_version": "0"}
+        opened = events.SessionStarted(session="s", name="s", plan_sha=sha, **versions)
+        return [opened, started, events.PlanAdded(sha=sha), *self._first]
 
     @property
     def over(self) -> bool:
@@ -162,34 +155,31 @@ class Bench:
             if not self.pool.step():
                 return
 
+    def _pass(self) -> None:
+        self.clock.advance(0.5)
+        self.executor.settle()
+
     def single_steps(self, steps: int) -> None:
         """Decide or let one answer in, one at a time."""
         for _ in range(steps):
             self.engine.commit()
             if not self.pool.step():
-                self.clock.advance(0.5)
-                self.executor.settle()
+                self._pass()
 
     def run(self, seconds: float) -> None:
         """Let time pass in half seconds."""
         for _ in range(int(seconds * 2)):
             self.step()
-            self.clock.advance(0.5)
-            self.executor.settle()
+            self._pass()
         self.step()
 
     def until(self, holds: Callable[[], bool], seconds: float = 300.0) -> None:
-        """Run until something holds.
-
-        Raises:
-            AssertionError: it did not within `seconds`.
-        """
+        """Run until something holds; raises AssertionError: not within `seconds`."""
         for _ in range(int(seconds * 2)):
             self.step()
             if holds():
                 return
-            self.clock.advance(0.5)
-            self.executor.settle()
+            self._pass()
         raise AssertionError(f"it never came: {self.states()}")
 
     def reach(self, seconds: float = 300.0, /, **states: str) -> None:
@@ -201,18 +191,18 @@ class Bench:
         """Run until all jobs have ended."""
         self.until(lambda: self.over, seconds)
 
-    # ----------------------------------------------------------------------- looking
-    def order(self, command: Command, **fields: object) -> str:
-        """Command the engine."""
-        self._orders += 1
-        command_id = f"c{self._orders}"
-        self.engine.order(
-            Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
-        )
-        return command_id
+    def die_at(self, record: int, over: Callable[[], object]) -> None:
+        """Run until so many records are written or it is over; then a new engine."""
+        while len(self.world.session.records) < record and not over():
+            self.single_steps(1)
+        self.start()
 
-    def dropped(self) -> list[str]:
-        return self.codes(events.ActionDropped)
+    # -------------------------------------------------------------------- commanding
+    def order(self, command: Command, **fields: Any) -> str:
+        self._orders += 1
+        made = Order(command_id=f"c{self._orders}", command=command, **fields)
+        self.engine.order(made)
+        return made.command_id
 
     def kill(self, *names: str) -> None:
         self.order(Kill(jobs=names))
@@ -224,8 +214,19 @@ class Bench:
         """Have another planner, until the next engine."""
         object.__setattr__(self.engine._parts, "planner", planner)
 
+    # ----------------------------------------------------------------------- looking
+    def job(self, name: str) -> JobRecord:
+        return self.engine.state.jobs[name]
+
     def state(self, name: str) -> str:
         return self.job(name).state.value
+
+    def states(self) -> dict[str, str]:
+        return {name: self.state(name) for name in self.engine.state.jobs}
+
+    def is_(self, name: str, state: JobState) -> Callable[[], bool]:
+        """Whether a job is in a state, to be asked later."""
+        return lambda: self.job(name).state is state
 
     def cause(self, name: str) -> str | None:
         return self.job(name).cause
@@ -233,41 +234,21 @@ class Bench:
     def tries(self, name: str) -> int:
         return len(self.job(name).attempts)
 
-    def job(self, name: str) -> JobRecord:
-        """A job as it is."""
-        return self.engine.state.jobs[name]
-
     def why(self, name: str) -> Why:
         """Why a job is as it is."""
-        found = self.job(name).why
-        assert found is not None
-        return found
+        return require(self.job(name).why)
 
     def ask(self, name: str) -> Ask:
         """What a person is asked about a job."""
-        found = self.job(name).ask
-        assert found is not None
-        return found
+        return require(self.job(name).ask)
 
     def wait(self, name: str) -> ConditionStatus:
         """How a job's first start condition stands."""
-        found = self.job(name).start[0]
-        assert found is not None
-        return found
+        return require(self.job(name).start[0])
 
     def live(self) -> Live:
         """What the newest snapshot shows of the first job's run."""
-        found = self.snapshots[-1].live[0]
-        assert found is not None
-        return found
-
-    def is_(self, name: str, state: JobState) -> Callable[[], bool]:
-        """Whether a job is in a state, to be asked later."""
-        return lambda: self.job(name).state is state
-
-    def states(self) -> dict[str, str]:
-        """Every job's state."""
-        return {n: job.state.value for n, job in self.engine.state.jobs.items()}
+        return require(self.snapshots[-1].live[0])
 
     def happened(self, kind: type[OneEvent]) -> list[OneEvent]:
         """All events of a type, oldest first."""
@@ -283,6 +264,9 @@ class Bench:
         """Why such events were, by their codes, oldest first."""
         return [event.why.code for event in self.happened(kind)]
 
+    def dropped(self) -> list[str]:
+        return self.codes(events.ActionDropped)
+
     def logged(self) -> list[str]:
         return [event.text for event in self.happened(events.MessageLogged)]
 
@@ -291,23 +275,12 @@ class Bench:
         (found,) = self.engine.state.warnings.values()
         return found
 
-    def words(self, why: Why | None) -> str:
-        assert why is not None
-        return sentence(why, self.clock.utc())
-
     def warned(self) -> list[str]:
         """The codes of the warnings that stand."""
         return [one.why.code for one in self.engine.state.warnings.values()]
 
-    def die_at(self, record: int, over: Callable[[], object]) -> None:
-        """Run until so many records are written or it is over; then a new engine."""
-        while len(self.world.session.records) < record and not over():
-            self.single_steps(1)
-        self.start()
-
-    def fault(self, *faults: Fault) -> None:
-        """What goes wrong with the next calls."""
-        self.faults.add(*faults)
+    def words(self, why: Why | None) -> str:
+        return sentence(require(why), self.clock.utc())
 
 
 def alone(*attempts: RunScript, rules: Monitoring = RULES, **of: Any) -> Bench:

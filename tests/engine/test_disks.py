@@ -78,19 +78,10 @@ class Disks(Bench):
             store_plan=self.journal.add_plan,
             attempt_dir=self.session.get_attempt,
         )
-        state, seal = self.journal.load().state, self.journal.seal
-        started = events.EngineStarted(
-            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
-        )
-        first: list[events.Event] = [started]
-        if not state.session:
-            sha = self.journal.add_plan(self._plan)
-            state = replace(state, plans={sha: self._plan})
-            given = {"engine_version": "0", "wrapper_version": "0", "plan_sha": sha}
-            opened = events.SessionStarted(session="k7f2", name="disks", **given)
-            first = [opened, started, events.PlanAdded(sha=sha)]
-        self.engine = Engine(state, real, self.snapshots.append)
-        self.engine.begin(first)
+        state, sha = self.journal.load().state, self.journal.add_plan(self._plan)
+        plans = state.plans if state.session else {sha: self._plan}
+        self.engine = Engine(replace(state, plans=plans), real, self.snapshots.append)
+        self.engine.begin(self.make_first(state, sha, self.journal.seal))
         # Whoever gave the command had no answer, and gives it again.
         self.engine.order(SUBMIT)
 
