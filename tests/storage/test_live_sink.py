@@ -132,10 +132,8 @@ def test_the_thread_writes_what_is_published_until_it_is_closed(
     assert detail is not None
     assert detail.seq == 9
     sink.close()
+    sink.publish(snapshot())
     assert not session.live.exists()
-    closed = FileLiveSink(session, SystemClock())
-    closed.close()
-    closed.publish(snapshot())
     assert not any(thread.name == "live-sink" for thread in threading.enumerate())
 
 
@@ -179,23 +177,22 @@ def test_detail_that_does_not_read_is_not_there(
 
 
 # ---------------------------------------------------------------- what a viewer reads
-class Viewer:
+class Viewer(FileSessionWatcher):
     """Another process's eyes on the session of `store`."""
 
     def __init__(self, store: DiskStore, clock: ManualClock) -> None:
+        super().__init__(store.session, clock)
         self.store, self.clock = store, clock
-        self.watcher = FileSessionWatcher(store.session, clock)
 
-    def shows(self, seq: int | None = None, epoch: int = 1) -> int | None:
+    def shows(self, seq: int | None = None) -> int | None:
         """The step that is shown, after the owner wrote it for record `seq`."""
         if seq is not None:
-            engine = EngineView(role="live", epoch=epoch)
-            jobs = {"a": Live(step=seq)}
+            engine, jobs = EngineView(role="live", epoch=1), {"a": Live(step=seq)}
             detail = LiveDetail(seq=seq, t=1.0, engine=engine, jobs=jobs)
             data = encode_live(detail) + b" " * seq
             self.store.session.live.write_bytes(data)
-        live: Any = self.watcher.live()
-        assert live is None or self.watcher.live() is live
+        live: Any = self.live()
+        assert live is None or self.live() is live
         return live and live[1]["a"].step
 
 
@@ -203,27 +200,27 @@ class Viewer:
 def eyes(store: DiskStore, clock: ManualClock) -> Iterator[Viewer]:
     made = Viewer(store, clock)
     yield made
-    made.watcher.close()
+    made.close()
 
 
 def test_news_follow_what_was_loaded_until_it_counts_no_more(eyes: Viewer) -> None:
-    assert eyes.watcher.news() is None
+    assert eyes.news() is None
     writer = Writer(eyes.store)
     before = writer.begin()
-    state, newest = eyes.watcher.load()
+    state, newest = eyes.load()
     added = writer.write(message("1"))
     assert (state.seq, list(newest)) == (len(before), before)
-    assert eyes.watcher.news() == added
+    assert eyes.news() == added
     os.truncate(eyes.store.part(), 10)
-    assert eyes.watcher.news() is None
+    assert eyes.news() is None
 
 
 def test_detail_is_shown_until_its_owner_left(eyes: Viewer) -> None:
     lease = take_lease(eyes.store.session, eyes.clock)
-    assert eyes.watcher.owner_alive()
+    assert eyes.owner_alive()
     assert [eyes.shows(1), eyes.shows(), eyes.shows(2)] == [1, 1, 2]
     lease.release()
-    assert not eyes.watcher.owner_alive()
+    assert not eyes.owner_alive()
     assert eyes.shows() is None
 
 
@@ -231,11 +228,11 @@ def test_detail_older_than_what_was_loaded_or_of_the_engine_before_is_of_the_pas
     eyes: Viewer,
 ) -> None:
     newest = len(Writer(eyes.store).begin())
-    eyes.watcher.load()
+    eyes.load()
     shown = [eyes.shows(newest + more) for more in (-1, 0, 9)]
     assert shown == [None, newest, newest + 9]
     Writer(eyes.store).begin()
-    eyes.watcher.news()
+    eyes.news()
     assert eyes.shows() is None
 
 
@@ -244,10 +241,10 @@ def test_detail_may_be_a_moment_behind_the_news_or_follow_them_from_behind(
 ) -> None:
     writer = Writer(eyes.store)
     newest = len(writer.begin())
-    eyes.watcher.load()
+    eyes.load()
     for behind in range(3):
         writer.write(message("1"))
-        eyes.watcher.news()
+        eyes.news()
         assert eyes.shows(newest + behind) == newest + behind
         eyes.clock.advance(LIVE_LAG_SECONDS - 1)
         assert eyes.shows() == newest + behind
@@ -259,15 +256,15 @@ def test_commands_and_few_beats_leave_a_viewer_and_no_sign_of_life_stays(
     eyes: Viewer,
 ) -> None:
     order = Order(command_id="c1", command=Pause())
-    eyes.watcher.leave(order)
+    eyes.leave(order)
     assert list(FileInbox(eyes.store.session).take()) == [order]
-    eyes.watcher.beat()
+    eyes.beat()
     (file,) = eyes.store.session.viewers.iterdir()
     os.utime(file, (1, 1))
-    eyes.watcher.beat()
+    eyes.beat()
     assert file.stat().st_mtime == 1
     eyes.clock.advance(BEAT_SECONDS)
-    eyes.watcher.beat()
+    eyes.beat()
     assert file.stat().st_mtime > 1
-    eyes.watcher.close()
+    eyes.close()
     assert not file.exists()
