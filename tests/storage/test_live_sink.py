@@ -132,8 +132,10 @@ def test_the_thread_writes_what_is_published_until_it_is_closed(
     assert detail is not None
     assert detail.seq == 9
     sink.close()
-    sink.publish(snapshot())
     assert not session.live.exists()
+    closed = FileLiveSink(session, SystemClock())
+    closed.close()
+    closed.publish(snapshot())
     assert not any(thread.name == "live-sink" for thread in threading.enumerate())
 
 
