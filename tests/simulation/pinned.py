@@ -1,10 +1,15 @@
 """One small campaign, written out: its ends do not depend on when who looks.
 
 Drawn plans change whenever the drawing does. Here every way to end is there once: a
-family that goes well but for one crash, and one whose first job fails for good.
+family that goes well but for one crash, and one whose first job fails for good. It runs
+without faults, but for the kills that a test asks for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from autoexp_tui.actions.notify import Notify
 from autoexp_tui.actions.restart import Restart
@@ -16,11 +21,20 @@ from autoexp_tui.conditions.kinds import (
     MaxAttempts,
     MetadataIs,
 )
+from autoexp_tui.engine.executor_port import Executor
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.events import events
+from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
+from tests.support.inline_pool import InlinePool
+from tests.support.memory_journal import Killed, MemoryJournal
 from tests.support.sim_scripts import Scripts
+from tests.support.sim_world import House
 
 DONE = "/out/{}/done.txt"
 
@@ -37,58 +51,47 @@ AGAIN = Restart(
 )
 
 
-def family(number: int) -> tuple[JobSpec, JobSpec, JobSpec]:
-    """Train, cool down, evaluate: by a file and metadata, then by the state."""
-    stable, cool, last = f"stable{number}", f"cool{number}", f"eval{number}"
-    return (
-        job(stable, 3 * number, stage="stable"),
-        job(
-            cool,
-            3 * number + 1,
-            stage="cool",
-            depends_on=(stable,),
-            start_conditions=(
-                FileExists(path=DONE.format(stable), writer=stable),
-                MetadataIs(key="checkpoint", job=stable, op=">=", value=80),
-            ),
-            cancel_conditions=(JobStateIs(jobs=(stable,), state="FAILED"),),
-        ),
-        job(
-            last,
-            3 * number + 2,
-            stage="eval",
-            depends_on=(cool,),
-            start_conditions=(JobStateIs(jobs=(cool,), state="COMPLETED"),),
-        ),
-    )
+def over(name: str) -> JobStateIs:
+    return JobStateIs(jobs=(name,), state="COMPLETED")
 
 
-def make_plan() -> Plan:
-    """Two families, and a report on the first."""
-    report = job(
-        "report",
-        6,
-        stage="report",
-        depends_on=("eval0",),
-        start_conditions=(
-            JobStateIs(jobs=("eval0",), state="COMPLETED"),
-            Approval(prompt="go on?"),
-        ),
-    )
+def make_plan(root: str = "") -> Plan:
+    """Two families (train, cool down, evaluate: by a file and metadata, then by the
+    state), and a report on the first; all paths are below `root`."""
+    specs: list[JobSpec] = []
+
+    def add(stage: str, number: int, after: str = "", **fields: Any) -> None:
+        name = f"{stage}{number}" if stage != "report" else stage
+        upstream = (after,) if after else ()
+        places = {"output_dir": f"{root}/out/{name}", "log_dir": f"{root}/logs/{name}"}
+        fields |= {"depends_on": upstream, "stage": stage, **places}
+        specs.append(job(name, len(specs), **fields))
+
+    for n in (0, 1):
+        stable = f"stable{n}"
+        done = FileExists(path=root + DONE.format(stable), writer=stable)
+        saved = MetadataIs(key="checkpoint", job=stable, op=">=", value=80)
+        failed = JobStateIs(jobs=(stable,), state="FAILED")
+        start, cancel = (done, saved), (failed,)
+        add("stable", n)
+        add("cool", n, stable, start_conditions=start, cancel_conditions=cancel)
+        add("eval", n, f"cool{n}", start_conditions=(over(f"cool{n}"),))
+    last = (over("eval0"), Approval(prompt="go on?"))
+    add("report", 0, "eval0", start_conditions=last)
     rules = Monitoring(
         log_events=(SAVED, FATAL),
         state_events=(StateEvent(name="crash", state="crash", actions=(AGAIN,)),),
         doomed_grace_seconds=10.0,
     )
-    return plan(*family(0), *family(1), report, monitoring=rules)
+    return plan(*specs, monitoring=rules)
 
 
-def make_scripts() -> Scripts:
+def make_scripts(root: str = "") -> Scripts:
     """The first family goes well, once put back into the queue; the second does not."""
     saves = (
         _says(4.0, "iteration 50/100 | lm loss: 2.5\nsaved checkpoint 50"),
         _says(8.0, "iteration 80/100 | lm loss: 2.2\nsaved checkpoint 80"),
-        Write(at=8.0, data=b"done", path=DONE.format("stable0")),
+        Write(at=8.0, data=b"done", path=root + DONE.format("stable0")),
     )
     well = RunScript(seconds=6.0)
     crash = RunScript(seconds=3.0, exit_code=1, writes=(_says(2.0, "FATAL it broke"),))
@@ -105,3 +108,82 @@ def make_scripts() -> Scripts:
 
 def _says(at: float, text: str) -> Write:
     return Write(at=at, data=f"{text}\n".encode())
+
+
+@dataclass
+class Pinned:
+    """The pinned campaign, from engine to engine, until it has ended."""
+
+    house: House
+    plan: Plan
+    executor: Callable[[], Executor]
+    """Each engine's."""
+    settle: Callable[[], None]
+    """Lets everything happen outside that is due."""
+    clock: ManualClock
+    tick_seconds: float
+    """How far the clock moves when nothing is left to do."""
+    kill_after_step: int = -1
+    steps: int = 0
+    """Outside, of all engines."""
+    deaths: int = 0
+
+    def run(self) -> SessionState:
+        """To the end; an engine that dies is followed by the next one."""
+        self.house.inbox.orders["go"] = Order(command_id="go", command=Submit())
+        while True:
+            try:
+                return self._live()
+            except Killed:
+                self.deaths += 1
+
+    def _live(self) -> SessionState:
+        lease = self.house.session.acquire(holder_is_dead=True)
+        self.house.executor = self.executor()
+        pool = InlinePool()
+        parts = self.house.parts(lease, pool)
+        engine = Engine(self.house.session.load(), parts)
+        assert isinstance(parts.journal, MemoryJournal)
+        engine.begin(self._first(engine, parts.journal))
+        for _ in range(4000):
+            while pool.step():
+                self.steps += 1
+                if self.steps == self.kill_after_step:
+                    raise Killed("between two steps")
+            engine.commit()
+            jobs = engine.state.jobs.values()
+            if jobs and all(job.ended for job in jobs) and not engine.state.pending:
+                return engine.state
+            if not pool.pending:
+                self.clock.advance(self.tick_seconds)
+                self.settle()
+        raise AssertionError("the campaign did not end")
+
+    def _first(self, engine: Engine, journal: MemoryJournal) -> list[events.Event]:
+        seal, sha = journal.seal, journal.add_plan(self.plan)
+        started = events.EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
+        )
+        if engine.state.session:
+            return [started]
+        words = {"session": "s", "name": "s", "plan_sha": sha}
+        opened = events.SessionStarted(**words, engine_version="0", wrapper_version="0")
+        return [opened, started, events.PlanAdded(sha=sha)]
+
+
+Ends = dict[str, tuple[str, str, int]]
+
+
+def ends(state: SessionState) -> Ends:
+    """State, cause and attempts of every job."""
+    return {
+        name: (job.state.value, str(job.cause), len(job.attempts))
+        for name, job in state.jobs.items()
+    }
+
+
+def check_ways(found: Ends) -> None:
+    """The campaign has crashes, restarts, and dependants that end in every way."""
+    states = {state for state, _, _ in found.values()}
+    assert states == {"COMPLETED", "CANCELLED", "FAILED", "SKIPPED"}
+    assert max(attempts for _, _, attempts in found.values()) == 2

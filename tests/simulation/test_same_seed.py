@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,79 +43,52 @@ def test_a_seed_s_journal_is_the_same_in_every_process(seed: int) -> None:
 @has_own_names
 def test_a_seed_s_journal_is_the_same_while_another_campaign_has_its_place() -> None:
     alone = digest(5, 0, *SMALL)
-    other = Campaign(5, ALL_KINDS["slurm"])
-    try:
+    with closing(Campaign(5, ALL_KINDS["slurm"]).cluster):
         assert digest(5, 0, *SMALL) == alone
-    finally:
-        other.cluster.close()
 
 
-def room(seed: int) -> Room:
-    return Room(random.Random(seed))
-
-
-def name_elsewhere(seed: int) -> str:
-    """What a campaign in another process would call its room."""
-    text = (
-        "import random; from tests.support.sim_room import Room; "
-        f"one = Room(random.Random({seed})); print(one.path); one.close()"
-    )
-    command = [sys.executable, "-c", text]
-    return subprocess.run(
-        command, capture_output=True, text=True, check=True
-    ).stdout.strip()
+def room(seed: int) -> closing[Room]:
+    return closing(Room(random.Random(seed)))
 
 
 @has_own_names
 def test_a_room_has_one_name_in_every_process_at_once() -> None:
-    one = room(6)
-    try:
-        assert name_elsewhere(6) == str(one.path)
-    finally:
-        one.close()
+    text = (
+        "import random; from tests.support.sim_room import Room; "
+        "one = Room(random.Random(6)); print(one.path); one.close()"
+    )
+    with room(6) as one:
+        elsewhere = subprocess.check_output([sys.executable, "-c", text], text=True)
+        assert elsewhere.strip() == str(one.path)
 
 
-def test_a_room_that_is_held_is_not_shared() -> None:
-    one, other = room(7), room(7)
-    try:
+def test_a_room_that_is_held_is_not_shared_and_a_closed_one_leaves_nothing() -> None:
+    with room(7) as one:
         (one.path / "mine").touch()
-        assert list(other.path.iterdir()) == []
-        assert one.path != other.path
-    finally:
-        other.close()
-        one.close()
-
-
-def test_a_closed_room_leaves_nothing() -> None:
-    one = room(10)
-    (one.path / "logs").mkdir()
-    one.close()
+        with room(7) as other:
+            assert list(other.path.iterdir()) == []
+            assert one.path != other.path
     assert not one.directory.exists()
-    assert not (one.path / "logs").exists()
+    assert not (one.path / "mine").exists()
 
 
 def test_what_a_killed_campaign_left_is_cleared_first() -> None:
-    left = room(8)
+    left = Room(random.Random(8))
     (left.path / "logs").mkdir()
-    held = left.directory
     os.close(left._held or 0)
-    again = room(8)
-    try:
-        assert again.directory == held
-        assert list(held.iterdir()) == []
-    finally:
-        again.close()
+    with room(8) as again:
+        assert again.directory == left.directory
+        assert list(left.directory.iterdir()) == []
 
 
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
-    one = room(9)
-    one.close()
+    with room(9) as one:
+        pass
     (tmp_path / "mine").write_text("kept")
     one.directory.symlink_to(tmp_path)
-    other = room(9)
     try:
-        assert other.directory != one.directory
-        assert (tmp_path / "mine").exists()
+        with room(9) as other:
+            assert other.directory != one.directory
+            assert (tmp_path / "mine").exists()
     finally:
-        other.close()
         one.directory.unlink()

@@ -5,6 +5,7 @@ The world and the invariants are the fault simulator's; here nothing comes by it
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -54,9 +55,8 @@ class House(RuleBasedStateMachine):
         bug = BUGS[self.bug]() if self.bug else None
         self.campaign = Campaign(seed, KINDS["memory"], families=1, led=True, bug=bug)
 
-    def _do(self, act: object, times: int = 1) -> None:
+    def _do(self, act: Callable[[Campaign], object], times: int = 1) -> None:
         assert self.campaign is not None
-        assert callable(act)
         try:
             for _ in range(times):
                 self.campaign.do(act)
@@ -64,7 +64,6 @@ class House(RuleBasedStateMachine):
             self.broken = True
             raise
 
-    # ----------------------------------------------------------------------- steps
     @rule(times=st.integers(1, 60))
     def work(self, times: int) -> None:
         self._do(Campaign.work, times)
@@ -73,21 +72,19 @@ class House(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self._do(lambda campaign: campaign.hop(seconds))
 
-    # ---------------------------------------------------------------------- a person
     @rule(times=st.integers(1, 3))
     def a_person_orders(self, times: int) -> None:
         self._do(Campaign.meddle, times)
 
-    @rule()
-    def a_person_stops_the_engine(self) -> None:
-        self._do(Campaign.stop)
-
-    # ------------------------------------------------------------------------ faults
     @rule(found=st.sampled_from(CALLS), times=st.integers(1, 4))
     def a_call_goes_wrong(self, found: tuple[str, Fault], times: int) -> None:
         assert self.campaign is not None
         for _ in range(times):
             self.campaign.danger.order(*found)
+
+    @rule()
+    def a_person_stops_the_engine(self) -> None:
+        self._do(Campaign.stop)
 
     @rule()
     def the_disk_fails(self) -> None:
@@ -105,7 +102,6 @@ class House(RuleBasedStateMachine):
     def a_supervisor_dies(self) -> None:
         self._do(Campaign.strike)
 
-    # ----------------------------------------------------------------------- engines
     @rule()
     def the_engine_dies(self) -> None:
         self._do(Campaign.kill)

@@ -25,26 +25,20 @@ class Site:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = ManualClock()
-        scripts = (RunScript(seconds=10),)
-        self.slurm = FakeSlurm(self.clock, Ran, lambda _: scripts)
+        self.slurm = FakeSlurm(self.clock, Ran, lambda _: (RunScript(seconds=10),))
 
     def run(self, *words: str, timeout: float = 30.0) -> Ran:
         return self.slurm.run(words, timeout)
 
-    def script(self, text: str = "") -> str:
-        path = self.root / "job.sh"
-        path.write_text(text or "#!/bin/bash\ntrue\n")
-        return str(path)
-
-    def sbatch(self, *options: str, text: str = "") -> Ran:
-        fixed = ("sbatch", "--parsable", f"--output={self.root}/slurm-%j.out")
-        return self.run(*fixed, *options, self.script(text))
-
-    def wrapped(self, count: int = 1, **more: object) -> str:
-        """A script that starts the wrapper, with its task files; its text."""
-        for index in range(count):
+    def sbatch(self, *options: str, wraps: int = 0) -> None:
+        """A script; it starts the wrapper for so many tasks."""
+        script = self.root / "job.sh"
+        files = f"{self.root}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
+        line = f"exec python3 w.py {files}" if wraps else "true"
+        script.write_text(f"#!/bin/bash\n{line}\n")
+        for index in range(wraps):
             attempt = self.root / "attempts" / str(index)
-            attempt.mkdir(parents=True, exist_ok=True)
+            attempt.mkdir(parents=True)
             fields = {
                 "job": f"a{index}",
                 "attempt": 1,
@@ -52,23 +46,22 @@ class Site:
                 "output_dir": str(self.root),
                 "log_dir": str(self.root / "log" / str(index)),
                 "attempt_dir": str(attempt),
-                "token": "tok",
                 "nonce": "tok",
-                "grace_seconds": 5.0,
-                **more,
             }
             (self.root / f"{index}.json").write_text(json.dumps(fields))
-        end = "/${SLURM_ARRAY_TASK_ID:-0}.json"
-        return f"#!/bin/bash\nexec python3 w.py {self.root}{end}\n"
+        fixed = ("sbatch", "--parsable", f"--output={self.root}/slurm-%j.out")
+        self.run(*fixed, *options, str(script))
 
-    def queue(self) -> str:
+    def after(self, seconds: float) -> str:
+        self.clock.advance(seconds)
         return self.run(*SQUEUE, FIELDS).stdout
 
     def accounts(self) -> str:
+        self.clock.advance(1)
         return self.run(*SACCT, ACCOUNT).stdout
 
     def states(self) -> dict[str, str]:
-        rows = (line.split("|") for line in self.queue().splitlines())
+        rows = (line.split("|") for line in self.after(0).splitlines())
         return {row[0]: row[2] for row in rows}
 
 
@@ -77,41 +70,29 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_a_running_and_a_held_job_are_shown_as_really(site: Site) -> None:
-    site.sbatch("--job-name=run|s", text=site.wrapped())
-    site.sbatch("--job-name=waits", "--hold")
-    site.clock.advance(1)
-    site.queue()
-    assert site.queue() == (
-        f"1|1|RUNNING|None|n1|main|{NOW}|{NOW}|run|s\n"
-        f"2|2|PENDING|JobHeldUser||main|N/A|{NOW}|waits\n"
-    )
-
-
-def test_accounting_shows_an_ended_and_a_waiting_job_as_really(site: Site) -> None:
+def test_queue_and_accounting_show_each_state_as_really(site: Site) -> None:
     site.sbatch("--job-name=over")
     site.sbatch("--job-name=waits", "--hold")
-    site.clock.advance(1)
-    site.run(*SQUEUE, FIELDS)
-    site.clock.advance(1)
+    site.after(1)
     assert site.accounts() == (
         f"1|1|COMPLETED|0:0|{NOW}|{NOW}|{NOW}|n1|over\n"
         f"2|2|PENDING|0:0|{NOW}|Unknown|Unknown|None assigned|waits\n"
     )
-
-
-def test_a_cancelled_job_that_never_started_has_no_node_in_accounting(
-    site: Site,
-) -> None:
-    site.sbatch("--hold")
-    site.run("scancel", "1")
-    site.clock.advance(1)
-    assert site.accounts() == (
-        f"1|1|CANCELLED by 0|0:0|{NOW}|None|{NOW}|None assigned|wrap\n"
+    site.run("scancel", "2")  # it never started and had no node
+    assert f"2|2|CANCELLED by 0|0:0|{NOW}|None|{NOW + 2}|None assigned|waits\n" in (
+        site.accounts()
     )
+    site.sbatch("--job-name=run|s", wraps=1)
+    site.sbatch("--hold")
+    then = NOW + 3
+    site.after(1)
+    assert site.after(0).splitlines()[2:] == [
+        f"3|3|RUNNING|None|n1|main|{then}|{then}|run|s",
+        f"4|4|PENDING|JobHeldUser||main|N/A|{then}|wrap",
+    ]
 
 
-def test_tasks_of_a_waiting_array_are_one_row_unless_asked_apart(site: Site) -> None:
+def test_waiting_tasks_of_an_array_are_one_row_unless_asked_apart(site: Site) -> None:
     site.sbatch("--array=0-3", "--hold")
     together = site.run("squeue", "-h", "-t", "all", "-u", "ann", "-o", "%i").stdout
     assert together == "1_[0-3]\n"
@@ -121,36 +102,26 @@ def test_tasks_of_a_waiting_array_are_one_row_unless_asked_apart(site: Site) -> 
 def test_a_started_task_has_an_id_of_its_own_and_the_last_the_array_s(
     site: Site,
 ) -> None:
-    site.sbatch("--array=0-2", text=site.wrapped(3))
-    site.clock.advance(1)
-    raw = [line.split("|")[1] for line in site.queue().splitlines()]
+    site.sbatch("--array=0-2", wraps=3)
+    raw = [line.split("|")[1] for line in site.after(1).splitlines()]
     assert raw == ["2", "3", "1"]
 
 
-def test_scancel_by_name_alone_is_silent_about_what_is_over(site: Site) -> None:
+def test_scancel_tells_what_is_over_only_with_a_filter(site: Site) -> None:
     ran = site.run("scancel", "9999")
     assert (ran.status, ran.stderr) == (0, "")
-
-
-def test_scancel_with_a_filter_tells_what_is_over(site: Site) -> None:
     ran = site.run("scancel", "--state=PENDING", "9999")
-    assert (ran.status, ran.stderr) == (
-        1,
-        "scancel: error: Kill job error on job id 9999: Invalid job id specified\n",
-    )
+    over = "scancel: error: Kill job error on job id 9999: Invalid job id specified\n"
+    assert (ran.status, ran.stderr) == (1, over)
 
 
-def test_the_last_of_a_cancelled_array_leaves_one_row_without_an_index(
-    site: Site,
+@pytest.mark.parametrize("words", [("1_[0-3]",), ("--state=PENDING", "1_2")])
+def test_a_cancelled_array_leaves_one_row_without_an_index(
+    site: Site, words: tuple[str, ...]
 ) -> None:
-    site.sbatch("--array=0-1", "--hold")
-    site.run("scancel", "1_[0-1]")
-    assert site.states() == {"1": "CANCELLED"}
-
-
-def test_scancel_with_a_state_takes_all_waiting_tasks_of_an_array(site: Site) -> None:
+    """With a state, scancel takes all waiting tasks of an array."""
     site.sbatch("--array=0-3", "--hold")
-    site.run("scancel", "--state=PENDING", "1_2")
+    site.run("scancel", *words)
     assert site.states() == {"1": "CANCELLED"}
 
 
@@ -164,9 +135,7 @@ def test_a_signal_to_a_waiting_job_is_tried_for_long_and_in_vain(site: Site) -> 
 
 
 def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -> None:
-    site.sbatch(text=site.wrapped())
-    site.clock.advance(1)
-    site.queue()
+    site.sbatch(wraps=1)
+    site.after(1)
     site.run("scontrol", "requeue", "1")
-    site.clock.advance(1)
     assert "1|1|REQUEUED|0:0|" in site.accounts()

@@ -9,12 +9,7 @@ import pytest
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.journal_parts import decode_record, encode_record
-from tests.support.journal_contract import (
-    JournalContract,
-    Store,
-    Writer,
-    message,
-)
+from tests.support.journal_contract import JournalContract, Store, Writer, message
 from tests.support.memory_journal import (
     Fault,
     Killed,
@@ -46,19 +41,16 @@ class MemoryStore:
         return self.session.records
 
     def refuse(self) -> None:
-        self.session.faults[self.session.appends] = Fault(kind="refused")
+        self.fail(Fault(kind="refused"))
+
+    def fail(self, fault: Fault) -> None:
+        """At the next write."""
+        self.session.faults[self.session.appends] = fault
 
 
 class TestMemoryJournal(JournalContract):
     def new_store(self) -> Store:
         return MemoryStore()
-
-
-def begun() -> tuple[MemoryStore, Writer, int]:
-    """A session with its first records, and how many those are."""
-    store = MemoryStore()
-    writer = Writer(store)
-    return store, writer, len(writer.begin())
 
 
 @pytest.mark.parametrize(
@@ -73,15 +65,14 @@ def begun() -> tuple[MemoryStore, Writer, int]:
 def test_a_kill_leaves_the_records_that_the_fault_says(
     fault: Fault, survive: int
 ) -> None:
-    store, writer, before = begun()
-    store.session.faults[store.session.appends] = fault
+    store = MemoryStore()
+    writer = Writer(store)
+    before = len(writer.begin())
+    store.fail(fault)
     with pytest.raises(Killed):
         writer.journal.append(writer.draft(message("1"), message("2")))
     assert len(store.session.records) == before + survive
-
-
-def test_a_kill_is_not_caught_as_an_error() -> None:
-    assert not issubclass(Killed, Exception)
+    assert not issubclass(Killed, Exception)  # nobody catches it as an error
 
 
 def test_a_deposed_lease_loses_its_heartbeat() -> None:
