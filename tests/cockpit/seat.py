@@ -105,6 +105,13 @@ class Seat:
         await self.play(script)
         await self.until(holds)
 
+    async def walk(self, road: str) -> None:
+        """Go a road of lines like `keys => pane: words; other pane: words`."""
+        for step in road.strip().splitlines():
+            script, _, seen = step.partition("=>")
+            shown = (one.strip().split(": ", 1) for one in seen.split(";"))
+            await self.see(script, **dict(shown))
+
     async def order(self, script: str, *commands: Command) -> None:
         """Press the keys of a script; by them exactly these commands are sent."""
         before = len(self.handle.sent)
@@ -125,13 +132,6 @@ class Seat:
         self.jobs.show_job(job)
         await self.pilot.pause()
         return job.name
-
-    async def hear(self) -> None:
-        self.clock.advance(0.4)
-        await self.pilot.pause()
-
-    async def ask(self, key: str) -> None:
-        await self.play(f"{key} hear")
 
     async def push(self, snapshot: Snapshot) -> None:
         self.app.on_command_sent()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -47,9 +47,18 @@ async def pass_time(seat: Seat, seconds: float) -> None:
 
 
 # ---------------------------------------------------------------------------- kill
-async def test_a_kill_is_sent_after_y_and_five_seconds() -> None:
+async def test_a_kill_is_counted_down_stopped_by_u_and_sent_after_five_seconds() -> (
+    None
+):
     async with asking("K", Look.RUNNING) as (seat, name):
-        await seat.press("y", "y")
+        await seat.see("y", footer="1 job will be killed in 5 s   U stops it")
+        first = seat.app.job_actions.countdown
+        await seat.press("K")
+        assert not seat.dialog
+        assert seat.app.job_actions.countdown is first
+        await seat.see("U", footer="stopped: nothing was sent")
+        await pass_time(seat, 10)
+        await seat.play("K hear y y")
         await pass_time(seat, 4.5)
         assert seat.handle.sent == []
         await pass_time(seat, 1)
@@ -83,19 +92,6 @@ async def test_every_key_but_y_leaves_it_running(key: str) -> None:
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 10)
         assert seat.handle.sent == []
-
-
-async def test_the_countdown_is_told_and_u_stops_it() -> None:
-    async with asking("K", Look.RUNNING) as (seat, _):
-        await seat.see("y", footer="1 job will be killed in 5 s   U stops it")
-        first = seat.app.job_actions.countdown
-        await seat.press("K")
-        assert not seat.dialog
-        assert seat.app.job_actions.countdown is first
-        await seat.press("U")
-        await pass_time(seat, 10)
-        assert seat.handle.sent == []
-        seat.check(footer="stopped: nothing was sent")
 
 
 async def test_a_lost_terminal_drops_a_countdown() -> None:
@@ -163,46 +159,31 @@ async def test_one_family_goes_first_and_the_rest_is_offered_afterwards() -> Non
 
 
 # ------------------------------------------------------------ resubmit, skip, waive
-ANSWERS: dict[str, tuple[str, Look, str, str, Callable[[str], c.Command]]] = {
-    "a failed job comes back from its checkpoint": (
-        "R",
-        Look.FAILED,
-        "",
-        "Resubmit 1 job?",
-        lambda name: c.Resubmit(jobs=(name,), from_checkpoint=True),
-    ),
-    "other values are typed and shown as a difference": (
-        "R",
-        Look.FAILED,
-        "j j tab 'optim.lr=5e-4 enter",
-        "optim.lr: 3e-4 -> 5e-4|same directory",
-        lambda name: c.Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",)),
-    ),
-    "a doomed job is skipped with a reason": (
-        "X",
-        Look.DOOMED,
-        "tab 'late enter",
-        "Skip 1 job?",
-        lambda name: c.Skip(jobs=(name,), reason="late"),
-    ),
-    "a condition is waived only with a reason": (
-        "X",
-        Look.DOOMED,
-        "j y tab 'copied enter",
-        "(o) let it start without: iter_48000/done.txt",
-        lambda name: c.Waive(job=name, condition=0, reason="copied"),
-    ),
-}
+LR = "optim.lr=5e-4"
+DIFFERS = "optim.lr: 3e-4 -> 5e-4|same directory"
+WAY = "(o) let it start without: iter_48000/done.txt"
+OTHER, LATE = {"overrides": (LR,)}, {"reason": "late"}
+WAIVER = {"condition": 0, "reason": "ok"}
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-async def test_an_answer_is_sent_as_it_was_shown(answer: str) -> None:
-    key, look, script, shown, command = ANSWERS[answer]
+@pytest.mark.parametrize(
+    ("key", "look", "script", "shown", "command", "fields"),
+    [
+        ("R", Look.FAILED, "", "Resubmit 1 job?", c.Resubmit, {}),
+        ("R", Look.FAILED, f"j j tab '{LR} enter", DIFFERS, c.Resubmit, OTHER),
+        ("X", Look.DOOMED, "tab 'late enter", "Skip 1 job?", c.Skip, LATE),
+        ("X", Look.DOOMED, "j y tab 'ok enter", WAY, c.Waive, WAIVER),
+    ],
+)
+async def test_an_answer_is_sent_as_it_was_shown(
+    key: str, look: Look, script: str, shown: str, command: Any, fields: Any
+) -> None:
     async with asking(key, look) as (seat, name):
         await seat.see(script, dialog=shown)
         assert seat.handle.sent == []
         await seat.push(replace(seat.handle.snapshot()))  # no news of any job
-        await seat.order("hear y", command(name))
+        names = {"job": name} if command is c.Waive else {"jobs": (name,)}
+        await seat.order("hear y", command(**names, **fields))
 
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
@@ -251,13 +232,16 @@ def asking_about(*paths: Path) -> Snapshot:
     return with_job(base, report.name, spec=spec)
 
 
-async def test_an_approval_shows_its_files_again_when_they_changed(
+async def test_an_approval_may_wait_and_shows_its_files_again_when_they_changed(
     tmp_path: Path,
 ) -> None:
     shown = tmp_path / "plan.md"
     shown.write_bytes(b"run \x1b[2J5 more\nthen stop\n")
     async with cockpit(asking_about(shown, tmp_path / "none.md")) as seat:
-        name = await seat.go_to(Look.ASKS)
+        name = seat.looking(Look.ASKS)[0].name  # found from anywhere
+        await seat.play("A hear enter")
+        await seat.until(lambda: not seat.dialog)
+        assert seat.handle.sent == []
         await seat.play("A hear")
         seat.check(dialog="run 5 more|then stop|(not there yet)")
         shown.write_text("run 500 more")
@@ -265,14 +249,6 @@ async def test_an_approval_shows_its_files_again_when_they_changed(
         assert seat.handle.sent == []
         answer = c.Answer(job=name, digest="d1", approved=True)
         await seat.order("hear y", answer)
-
-
-async def test_what_asks_is_found_from_anywhere_and_may_be_decided_later() -> None:
-    async with cockpit() as seat:
-        await seat.see("A hear", dialog="Approve")
-        await seat.press("enter")
-        await seat.until(lambda: not seat.dialog)
-        assert seat.handle.sent == []
 
 
 async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
@@ -384,16 +360,12 @@ async def test_keys_say_what_is_still_being_made() -> None:
 
 
 # ----------------------------------------------------------------------- read only
-@pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P"])
-async def test_read_only_sends_nothing(key: str) -> None:
+async def test_read_only_sends_nothing_and_offers_no_step_that_it_refuses() -> None:
     async with cockpit(read_only=True) as seat:
-        await seat.see(key, footer="read only")
-        assert not seat.dialog
+        for key in "SKRAXP":
+            await seat.see(f"j {key}", footer="read only")
+            assert not seat.dialog
         assert seat.handle.sent == []
-
-
-async def test_read_only_offers_no_step_that_it_refuses() -> None:
-    async with cockpit(read_only=True) as seat:
         await seat.go_to(Look.RUNNING)
         seat.check(why="Next  0 its log")
         await seat.press("w")
@@ -451,15 +423,12 @@ async def test_what_is_typed_in_one_burst_reaches_its_field(
         assert seat.handle.sent == []
 
 
-async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
+async def test_what_is_pasted_or_typed_after_enter_goes_where_it_belongs() -> None:
     async with cockpit() as seat:
         seat.app.post_message(events.Key("slash", "/"))
         seat.app.post_message(events.Paste("lr>1e-3"))
         await seat.until(lambda: seat.jobs.field and seat.jobs.field.value == "lr>1e-3")
-
-
-async def test_what_is_typed_after_enter_is_no_part_of_the_filter() -> None:
-    async with cockpit() as seat:
+        await seat.press("escape")
         await seat.burst("/cannot\rzz")
         assert seat.jobs.field is None
         seat.check(jobs="/cannot (esc)")
@@ -467,11 +436,7 @@ async def test_what_is_typed_after_enter_is_no_part_of_the_filter() -> None:
 
 @pytest.mark.parametrize(
     ("keys", "last"),
-    [
-        ("jj\toptim.lr=5e-4\r", "y"),
-        ("jjoptim.lr=5e-4\r", "y"),
-        ("jj\toptim.lr=5e-4\ty", ""),
-    ],
+    [(f"jj\t{LR}\r", "y"), (f"jj{LR}\r", "y"), (f"jj\t{LR}\ty", "")],
     ids=["and enter", "without tab", "with its confirmation"],
 )
 async def test_other_values_typed_in_one_burst_are_sent_whole(
@@ -480,12 +445,11 @@ async def test_other_values_typed_in_one_burst_are_sent_whole(
     async with asking("R", Look.FAILED) as (seat, name):
         await seat.burst(keys)
         if last:
-            seat.check(dialog="optim.lr: 3e-4 -> 5e-4|same directory")
+            seat.check(dialog=DIFFERS)
             assert seat.handle.sent == []
             await seat.play(f"hear {last}")
         await seat.until(lambda: seat.handle.sent)
-        other = c.Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
-        assert seat.handle.commands == [other]
+        assert seat.handle.commands == [c.Resubmit(jobs=(name,), overrides=(LR,))]
 
 
 async def test_enter_goes_to_the_field_that_a_way_asks_for_and_closes_nothing() -> None:
@@ -525,12 +489,12 @@ async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
 
 
 # -------------------------------------------------------------------------- leaving
-@pytest.mark.parametrize("key", ["q", "ctrl+q", "ctrl+c"])
-async def test_every_way_to_quit_asks_and_enter_stays(key: str) -> None:
+async def test_every_way_to_quit_asks_and_enter_stays() -> None:
     async with cockpit() as seat:
-        await seat.see(key, dialog="Leave?")
-        await seat.play("hear enter")
-        await seat.until(lambda: not seat.dialog)
+        for key in ("q", "ctrl+q", "ctrl+c"):
+            await seat.see(key, dialog="Leave?")
+            await seat.play("hear enter")
+            await seat.until(lambda: not seat.dialog)
         assert seat.left == []
 
 
@@ -554,10 +518,6 @@ async def test_only_what_could_be_disturbed_is_asked_about_before_leaving(
         assert seat.left == [seat.app.return_value] == [way]
         assert seat.handle.commands == sent
         assert not seat.handle.closed
-        before = seat.model.session.snapshot
-        seat.handle.push(moved(before, 1))  # wakes nobody any more
-        await seat.pilot.pause()
-        assert seat.model.session.snapshot is before
 
 
 async def test_an_abandoned_screen_ends_at_once_and_says_so_once() -> None:
@@ -566,6 +526,10 @@ async def test_an_abandoned_screen_ends_at_once_and_says_so_once() -> None:
         seat.app.abandon()
         assert seat.left == [seat.app.return_value] == [LeaveWay.LOST]
         assert seat.app.fault is None
+        before = seat.model.session.snapshot
+        seat.handle.push(moved(before, 1))  # wakes nobody any more
+        await seat.pilot.pause()
+        assert seat.model.session.snapshot is before
 
 
 class Broken(Exception):

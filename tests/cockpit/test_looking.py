@@ -20,81 +20,62 @@ from tests.planning.plans import plan
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
 from tests.support.scripted_handle import with_job
 
-Steps = list[tuple[str, dict[str, str]]]
-ROADS: dict[str, Steps] = {
-    "the focus is told without colour, and goes where its number leads": [
-        ("", {"focus": "jobs", "jobs": "━ 2 Jobs"}),
-        ("1", {"focus": "stages", "jobs": "─ 2 Jobs", "stages": "━ 1 Stages"}),
-        ("tab 3", {"focus": "why"}),
-        ("tab 5", {"focus": "needs"}),
-        ("tab 0", {"focus": "log"}),
-        ("tab 2", {"focus": "jobs"}),
-        ("4", {"focus": "metrics", "metrics": "4 Metrics"}),
-    ],
-    "why follows the cursor, and enter tells all of a job": [
-        ("j", {"why": "dense300m_lr0.001_bsz256_cooldown"}),
-        ("enter", {"focus": "why", "why": "output"}),
-    ],
-    "a filter is shown, given up alone, and cleared before the marks": [
-        ("slash 'cannot enter", {"jobs": "/cannot (esc)"}),
-        ("slash 'x escape", {"jobs": "/cannot (esc)"}),
-        ("space escape", {"jobs": "1 marked|!(esc)"}),
-        ("escape", {"footer": "1 mark cleared", "jobs": "! marked"}),
-        ("slash 'lr>10 enter", {"jobs": "No job matches lr>10. esc shows all 124."}),
-    ],
-    "a need that a filter hides is shown all the same": [
-        ("slash 'running enter exclamation_mark", {"footer": "the filter hid it"}),
-        ("", {"jobs": "!running (esc)"}),
-    ],
-    "a filter that cannot be meant says so and changes nothing": [
-        (
-            "slash 'cooldown enter slash ctrl+u 'lrr>1e-3",
-            {"footer": "no job has `lrr`; did you mean `lr`?"},
-        ),
-        ("enter", {"jobs": "/cooldown (esc)"}),
-        ("escape", {"jobs": "/cooldown (esc)", "footer": "!did you mean"}),
-        ("slash ctrl+u 'lrr>1e-3 enter", {"footer": "did you mean"}),
-        ("ctrl+u 'lr>1e-3 enter", {"jobs": "/lr>1e-3 (esc)", "footer": "!mean"}),
-    ],
-    "an empty table leaves why and the verbs with nothing": [
-        ("1 slash 'nowhere enter 2 K", {"why": "No job is shown"}),
-        ("", {"footer": "nothing here can be ended"}),
-    ],
-    "a stage unfolds into its families and folds again": [
-        ("1 l", {"stages": "✓✓✓ lr=1e-3 bsz=256"}),
-        ("h", {"stages": "!lr=1e-3"}),
-    ],
-    "a sort is told, reversed, and plan order comes back": [
-        ("l", {"jobs": "!by "}),
-        ("comma", {"jobs": "by STATE|STATE▴"}),
-        ("comma", {"jobs": "STATE▾"}),
-        ("l l", {"jobs": "by lr |lr▴"}),
-        ("h", {"jobs": "STAGE▴"}),
-        ("h comma comma", {"jobs": "STATE |!by STATE|!STATE▾"}),
-        ("full_stop g", {"jobs": "needs you first"}),
-    ],
-    "marks are set one by one and from v to v": [
-        ("K", {"footer": "nothing here can be ended"}),
-        ("d", {"footer": "mark two jobs"}),
-        ("y", {"footer": "31 B sent to the clipboard"}),
-        ("space", {"jobs": "\n * ✓ done"}),
-        ("space", {"jobs": "2 marked"}),
-        ("escape v j j v", {"jobs": "3 marked"}),
-    ],
-    "two marked jobs are compared, and their curves share a frame": [
-        ("space j j space d", {"dialog": "-optim.lr: 1e-3|+optim.lr: 3e-4"}),
-        ("escape c", {"metrics": " a | b "}),
-        ("y right", {"metrics": "log|lr"}),
-    ],
+ROADS = {
+    "the focus is told without colour, and goes where its number leads": """
+        => focus: jobs; jobs: ━ 2 Jobs
+        1 => focus: stages; jobs: ─ 2 Jobs; stages: ━ 1 Stages
+        tab 3 => focus: why
+        tab 5 => focus: needs
+        tab 0 => focus: log
+        tab 2 => focus: jobs
+        4 => focus: metrics; metrics: 4 Metrics
+        2 j => why: dense300m_lr0.001_bsz256_cooldown
+        enter => focus: why; why: output""",
+    "a filter is shown, given up alone, and cleared before the marks": """
+        slash 'cannot enter => jobs: /cannot (esc)
+        slash 'x escape => jobs: /cannot (esc)
+        space escape => jobs: 1 marked|!(esc)
+        escape => footer: 1 mark cleared; jobs: ! marked
+        slash 'lr>10 enter => jobs: No job matches lr>10. esc shows all 124.
+        ctrl+u escape slash 'running enter => jobs: running (esc)
+        exclamation_mark => footer: the filter hid it; jobs: !running (esc)""",
+    "a filter that cannot be meant says so and changes nothing": """
+        slash 'cooldown enter slash ctrl+u 'lrr>1e-3 => footer: did you mean `lr`?
+        enter => jobs: /cooldown (esc)
+        escape => jobs: /cooldown (esc); footer: !did you mean
+        slash ctrl+u 'lrr>1e-3 enter => footer: no job has `lrr`; jobs: /cooldown
+        ctrl+u 'lr>1e-3 enter => jobs: /lr>1e-3 (esc); footer: !did you mean""",
+    "an empty table leaves why and the verbs with nothing": """
+        1 slash 'nowhere enter 2 K => why: No job is shown; footer: can be ended""",
+    "a stage unfolds into its families and folds again": """
+        1 l => stages: ✓✓✓ lr=1e-3 bsz=256
+        h => stages: !lr=1e-3""",
+    "a sort is told, reversed, and plan order comes back": """
+        l => jobs: !by |STATE |!STATE▴
+        comma => jobs: by STATE|STATE▴
+        comma => jobs: STATE▾
+        l l => jobs: by lr |lr▴
+        h => jobs: STAGE▴
+        h comma comma => jobs: STATE |!by STATE|!STATE▾
+        full_stop g => jobs: needs you first""",
+    "marks are set one by one and from v to v": """
+        K => footer: nothing here can be ended
+        d => footer: mark two jobs
+        y => footer: 31 B sent to the clipboard
+        space => jobs: 1 marked| * ✓ done
+        space => jobs: 2 marked
+        escape v j j v => jobs: 3 marked""",
+    "two marked jobs are compared, and their curves share a frame": """
+        space j j space d => dialog: -optim.lr: 1e-3|+optim.lr: 3e-4
+        escape c => metrics: a | b
+        y right => metrics: log|lr""",
 }
 
 
 @pytest.mark.parametrize("road", ROADS)
 async def test_keys_lead_where_they_should(road: str) -> None:
     async with cockpit() as seat:
-        for script, shown in ROADS[road]:
-            await seat.play(script)
-            seat.check(**shown)
+        await seat.walk(ROADS[road])
         assert seat.handle.sent == []
 
 

@@ -31,9 +31,7 @@ from tests.support.scripted_handle import HOSTILE, with_events, with_job
 from tests.support.week import week
 
 BAD = "\x1b]52;c;AA\x07[/red]\u202e"
-ROOT = "lr0.0001_bsz"
 RECORDS = week(31, note_seconds=3600, slots=4).records
-Steps = list[tuple[str, dict[str, str]]]
 
 
 def in_plan() -> Snapshot:
@@ -49,65 +47,53 @@ def of_many_axes() -> Snapshot:
     return opened(plan([job(f"j{n}", n, parameters=own[n]) for n in range(2)]))
 
 
-ROADS: dict[str, tuple[Callable[[], Snapshot], Steps]] = {
+FILTERED = 'the filter f1 took it, and 2 cells in all|stage == "cooldown")   at sweep'
+ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
     "escape leaves a mode, with the marks, which waiting lets go first": (
         campaign,
-        [
-            ("space 9 escape", {"focus": "jobs", "jobs": "*"}),
-            ("w escape", {"footer": "marks cleared"}),
-            ("escape", {"focus": "jobs", "jobs": "! marked"}),
-        ],
+        """
+        space 9 escape => focus: jobs; jobs: *
+        w escape => footer: marks cleared
+        escape => focus: jobs; jobs: ! marked""",
     ),
-    "nothing that waits is said": (all_done, [("w", {"waiting": "Nothing waits."})]),
+    "nothing that waits is said": (all_done, "w => waiting: Nothing waits."),
     "stages over time, and a verb acts on the stage": (
         campaign,
-        [
-            ("9", {"timeline": "stable|cooldown|evaluate|▾|✗"}),
-            ("K", {"dialog": "stable"}),
-        ],
+        """
+        9 => timeline: stable|cooldown|evaluate|▾|✗
+        K => dialog: stable""",
     ),
-    "nothing ran yet": (planned, [("9 enter", {"timeline": "stable"})]),
+    "nothing ran yet": (planned, "9 enter => timeline: stable"),
     "a cell and a hole of the grid are told below": (
         in_plan,
-        [
-            ("1 G", {"grid": "6 rows x 2 stages, 2 holes by 1 filter"}),
-            ("l", {"conditions": f"{ROOT}64_cooldown"}),
-            ("i", {"dialog": f"{ROOT}64_cooldown"}),
-            (
-                "escape end",
-                {
-                    "conditions": "the filter f1 took it, and 2 cells in all"
-                    '|stage == "cooldown")   at sweep.filter'
-                },
-            ),
-            ("i", {"footer": "there is no job here"}),
-            ("escape", {"focus": "stages"}),
-        ],
+        f"""
+        1 G => grid: 6 rows x 2 stages, 2 holes by 1 filter
+        l => conditions: lr0.0001_bsz64_cooldown
+        i => dialog: lr0.0001_bsz64_cooldown
+        escape S => dialog: lr=1e-4 bsz=64
+        hear escape end => conditions: {FILTERED}
+        i => footer: there is no job here
+        escape => focus: stages
+        G home j l enter => focus: jobs; why: lr0.0001_bsz128_cooldown""",
     ),
-    "enter goes to the cell's job": (
-        in_plan,
-        [("1 G j l enter", {"focus": "jobs", "why": f"{ROOT}128_cooldown"})],
-    ),
-    "a verb acts on the cell": (in_plan, [("1 G l S", {"dialog": "lr=1e-4 bsz=64"})]),
-    "a running session has its grid": (campaign, [("1 G", {"grid": "evaluate|runn"})]),
+    "a running session has its grid": (campaign, "1 G => grid: evaluate|running"),
     "columns come with the cursor": (
         of_many_stages,
-        [("1 G" + " l" * 19, {"grid": "stage19|!stage00"})],
+        f"1 G {'l ' * 19} => grid: stage19|!stage00",
     ),
     "axes are counted and told below": (
         of_many_axes,
-        [("1 G", {"grid": "+6", "conditions": "long_key_7=0"})],
+        "1 G => grid: +6; conditions: long_key_7=0",
     ),
     "an event is told, an order with its words, and copied": (
         eventful,
-        [
-            ("8", {"events": "!message"}),  # bookkeeping is not shown unasked
-            ("full_stop", {"effect": "newest", "events": "message"}),
-            ("k", {"effect": "sbatch me"}),
-            ("y", {"footer": "sent to the clipboard"}),
-            ("escape", {"focus": "jobs"}),
-            ("8 0", {"focus": "log"}),
-        ],
+        """
+        8 => events: submit|!message
+        full_stop => effect: newest; events: message
+        k => effect: sbatch me
+        y => footer: sent to the clipboard
+        escape => focus: jobs
+        8 0 => focus: log""",
     ),
 }
 
@@ -116,9 +102,7 @@ ROADS: dict[str, tuple[Callable[[], Snapshot], Steps]] = {
 async def test_keys_in_other_modes(road: str) -> None:
     made, steps = ROADS[road]
     async with cockpit(made(), (80 if "many" in made.__name__ else 120, 40)) as seat:
-        for script, shown in steps:
-            await seat.play(script)
-            seat.check(**shown)
+        await seat.walk(steps)
         assert seat.handle.sent == []
 
 
@@ -247,11 +231,14 @@ async def test_thousands_of_rows_are_drawn_and_reached() -> None:
 
 
 # -------------------------------------------------------------------------- events
+def tailed(tail: int) -> Snapshot:
+    """A session whose snapshot carries the last few of many events."""
+    return replace(campaign(31), seq=RECORDS[-1].seq, events=RECORDS[-tail:])
+
+
 @asynccontextmanager
 async def long_session(tail: int = 60) -> AsyncIterator[tuple[Seat, Any]]:
-    """Events of a session whose snapshot carries the last few of many."""
-    shown = replace(campaign(31), seq=RECORDS[-1].seq, events=RECORDS[-tail:])
-    async with cockpit(shown) as seat:
+    async with cockpit(tailed(tail)) as seat:
         seat.handle.journal = RECORDS
         await seat.press("8")
         await seat.idle()
@@ -282,12 +269,23 @@ async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> No
         await seat.press("k")
         assert pane.cursor == at - 1
 
-        def broken(seq: int, count: int) -> object:
-            raise JournalDamaged("line 7 does not read")
 
+async def test_what_cannot_be_read_back_is_read_again_only_when_a_key_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    def broken(seq: int, count: int) -> object:
+        asked.append(seq)
+        raise JournalDamaged("line 7 does not read")
+
+    async with cockpit(tailed(5)) as seat:
         monkeypatch.setattr(seat.handle, "earlier", broken)
-        await seat.see("g k", footer="does not read")
-        assert not pane.reading
+        await seat.see("8", footer="does not read")
+        assert not seat.widget("events").reading
+        assert len(asked) == 1
+        await seat.play("g k")
+        await seat.until(lambda: len(asked) == 2)
 
 
 async def test_events_are_kept_by_kind_job_and_words_until_escape() -> None:

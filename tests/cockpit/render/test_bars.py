@@ -10,12 +10,7 @@ import pytest
 from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Keymap, Pane
-from autoexp_tui.cockpit.render import bars
-from autoexp_tui.cockpit.render.layout import (
-    build_boxes,
-    build_two_boxes,
-    is_too_small,
-)
+from autoexp_tui.cockpit.render import bars, layout
 from autoexp_tui.cockpit.spans import Line, plain, width
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import estimate_ends
@@ -227,36 +222,36 @@ def cells_of(box: Region) -> set[tuple[int, int]]:
 def test_boxes_tile_the_screen(
     size: tuple[int, int], stages: int, rows: int | None
 ) -> None:
-    places = build_boxes(*size, stages, rows=rows)
+    places = layout.build_boxes(*size, stages, rows=rows)
     covered = [cell for box in places.values() for cell in cells_of(box)]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
     if (stages, rows) == (4, None):
         assert places["jobs"].height >= max(5, places["why"].height)
-    alone = build_boxes(*size, stages, "log", rows=rows)
+    alone = layout.build_boxes(*size, stages, "log", rows=rows)
     assert set(alone) == {"header", "footer", "log"}
     assert sum(box.height for box in alone.values()) == size[1]
     for enlarged in (None, "effect"):
-        two = build_two_boxes(*size, "events", "effect", enlarged)
+        two = layout.build_two_boxes(*size, "events", "effect", enlarged)
         assert sum(box.area for box in two.values()) == size[0] * size[1]
 
 
 def test_lists_stand_beside_the_jobs_as_the_screen_is_wide() -> None:
-    wide, middle = build_boxes(200, 60, 4), build_boxes(120, 40, 4)
+    wide, middle = layout.build_boxes(200, 60, 4), layout.build_boxes(120, 40, 4)
     assert wide["needs"].x == wide["metrics"].x > wide["jobs"].x
     assert wide["needs"].width > 50
     assert middle["needs"].x == middle["stages"].x == 0
     assert "metrics" not in middle
     for stages in (3, 4):  # a strip on a low screen
-        strip = build_boxes(80, 24, stages)["stages"]
+        strip = layout.build_boxes(80, 24, stages)["stages"]
         assert strip == Region(0, 1, 80, stages)
     for low in ((59, 24), (80, 15)):
-        assert is_too_small(*low)
-        assert set(build_boxes(*low, 4)) == {"header"}
+        assert layout.is_too_small(*low)
+        assert set(layout.build_boxes(*low, 4)) == {"header"}
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> None:
-    few, many = (build_boxes(*size, 2, rows=rows) for rows in (6, 500))
+    few, many = (layout.build_boxes(*size, 2, rows=rows) for rows in (6, 500))
     assert few["jobs"].height < many["jobs"].height
     assert few["why"].height > many["why"].height
     assert few["log"].height > many["log"].height

@@ -14,13 +14,8 @@ from autoexp_tui.cockpit.render.job_questions import (
     ask_skip,
     build_resubmit,
     build_skip,
-)
-from autoexp_tui.cockpit.render.questions import (
-    AnswerError,
-    Choice,
-    Question,
-    ask_leave,
-    ask_submit,
+    parse_overrides,
+    parse_time_limit,
 )
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.state import kill_cost
@@ -35,13 +30,8 @@ from autoexp_tui.cockpit.state.session import (
 )
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import FileExists
+from autoexp_tui.model import outputs
 from autoexp_tui.model.commands import Resubmit, Skip, Waive
-from autoexp_tui.model.outputs import (
-    Checkpoint,
-    DoneWork,
-    SavedCheckpoint,
-    SeenCheckpoint,
-)
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import Edge, ExecutorSpec
@@ -59,12 +49,12 @@ def scope(look: Look, number: int = 1) -> Scope:
     return Scope(jobs=looking(look)[:number])
 
 
-def body(question: Question | None) -> str:
+def body(question: questions.Question | None) -> str:
     assert question is not None
     return text(*question.lines)
 
 
-def choices(question: Question | None) -> dict[str, Choice]:
+def choices(question: questions.Question | None) -> dict[str, questions.Choice]:
     assert question is not None
     return {choice.id: choice for choice in question.choices}
 
@@ -91,7 +81,7 @@ def test_what_has_not_begun_loses_nothing_and_may_have_nothing_to_end() -> None:
     assert "ost" not in body(ask_kill(scope(Look.QUEUED, 2), SESSION))
     session = build_session(planned(10))
     assert ask_kill(Scope(jobs=session.jobs), session) is None
-    assert ask_submit(NOBODY, SESSION) is None
+    assert questions.ask_submit(NOBODY, SESSION) is None
 
 
 def test_a_kill_names_what_waits_behind_it_however_far_and_counts_the_rest() -> None:
@@ -143,29 +133,26 @@ def bare(steps: int | None = 8812, first: int = 1, **record: Any) -> JobView:
     return replace(job, record=replace(job.record, metadata={}, **record), live=live)
 
 
-def killing(job: JobView, look: SeenCheckpoint | str) -> str:
+def killing(job: JobView, look: outputs.SeenCheckpoint | str) -> str:
     return body(ask_kill(Scope(jobs=(job,)), SESSION, {job.name: look}))
 
 
 @pytest.mark.parametrize(
-    ("steps", "seen", "words"),
+    ("steps", "seen", "lost", "since"),
     [
-        (
-            8812,
-            8000,
-            "checkpoint: 812 steps, 90 s of running|812 steps since 8000, 90 s",
-        ),
-        (None, 8000, "checkpoint: 90 s of running|since 8000, 90 s"),
-        (8812, None, "checkpoint: 90 s of running|since its checkpoint, 90 s"),
-        (8812, 9000, "checkpoint: 90 s of running|since 9000, 90 s"),
+        (8812, 8000, "812 steps, 90 s", "812 steps since 8000, 90 s"),
+        (None, 8000, "90 s", "since 8000, 90 s"),
+        (8812, None, "90 s", "since its checkpoint, 90 s"),
+        (8812, 9000, "90 s", "since 9000, 90 s"),
     ],
     ids=["both", "a log without steps", "a name without a number", "ahead of the log"],
 )
 def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found(
-    steps: int | None, seen: int | None, words: str
+    steps: int | None, seen: int | None, lost: str, since: str
 ) -> None:
-    said = killing(bare(steps, noted=None), SeenCheckpoint(step=seen, age=90.0))
-    assert all(word in said for word in ("Lost since its ", *words.split("|")))
+    said = killing(bare(steps, noted=None), outputs.SeenCheckpoint(step=seen, age=90.0))
+    assert f"Lost since its checkpoint: {lost} of running" in said
+    assert since in said
     assert "no checkpoint known" not in said
     way = "monitoring.checkpoints.glob finds none"
     assert f"1 job with no checkpoint known ({way})." in killing(bare(), way)
@@ -179,7 +166,9 @@ def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found(
 def test_steps_are_lost_since_what_is_known_without_a_look(
     first: int, is_saved: bool, anew: bool, lost: int
 ) -> None:
-    saved = SavedCheckpoint(checkpoint=Checkpoint(path="/c/iter_8000", step=8000))
+    saved = outputs.SavedCheckpoint(
+        checkpoint=outputs.Checkpoint(path="/c/iter_8000", step=8000)
+    )
     last = replace(bare().record.attempts[-1], anew=anew)
     told: Any = {"saved": saved if is_saved else None, "attempts": (last,)}
     assert estimate_loss(bare(first=first, **told), SESSION.now).steps == lost
@@ -236,7 +225,7 @@ def test_submitting_says_where_and_how_many_run_at_a_time(
 ) -> None:
     session = offered(at_a_time, **engine)
     names = ", ".join(job.name for job in session.jobs[:3])
-    assert words.format(names=names) in body(ask_submit(NOBODY, session))
+    assert words.format(names=names) in body(questions.ask_submit(NOBODY, session))
 
 
 def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
@@ -251,35 +240,30 @@ def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
             jobs.append(replace(job, spec=replace(job.spec, resources=wanted)))
         return build_session(replace(base, jobs=tuple(jobs)))
 
-    told = body(ask_submit(NOBODY, want(("gpu", 7200.0), ("cpu", 10800.0))))
+    told = body(questions.ask_submit(NOBODY, want(("gpu", 7200.0), ("cpu", 10800.0))))
     assert "On slurm, partitions cpu and gpu, 16 at a time, " in told
     assert "time limits 2 h to 3 h." in told
-    endless = choices(ask_submit(NOBODY, want(("gpu", None))))
+    endless = choices(questions.ask_submit(NOBODY, want(("gpu", None))))
     assert "without a bound" in endless["all"].label
 
 
-@pytest.mark.parametrize(
-    ("which", "number", "label"),
-    [
+def test_submitting_offers_all_the_marked_and_one_family() -> None:
+    session = offered()
+    wanted = Scope(jobs=(session.jobs[2],), by_marks=True)
+    found = choices(questions.ask_submit(wanted, session))
+    for which, number, label in (
         ("all", 10, "all 10 jobs: at most 640 GPU h an attempt"),
         ("marked", 3, "the 1 marked job and 2 needed upstream"),
         ("family", 3, "one family first"),
-    ],
-)
-def test_submitting_offers_all_the_marked_and_one_family(
-    which: str, number: int, label: str
-) -> None:
-    session = offered()
-    wanted = Scope(jobs=(session.jobs[2],), by_marks=True)
-    found = choices(ask_submit(wanted, session))[which]
-    assert found.jobs == tuple(job.name for job in session.jobs[:number])
-    assert label in found.label
+    ):
+        assert label in found[which].label
+        assert found[which].jobs == tuple(job.name for job in session.jobs[:number])
 
 
 def done_by_another(base: Snapshot, number: int, **changes: Any) -> SessionView:
     def note(job: JobRecord) -> JobRecord:
         told: Any = {"session": "k7f2", "mark": "k", "fingerprint": "f", "at": 1.0}
-        return replace(job, done=DoneWork(job=job.name, **told), **changes)
+        return replace(job, done=outputs.DoneWork(job=job.name, **told), **changes)
 
     jobs = (*map(note, base.jobs[:number]), *base.jobs[number:])
     return build_session(replace(base, jobs=jobs))
@@ -287,10 +271,11 @@ def done_by_another(base: Snapshot, number: int, **changes: Any) -> SessionView:
 
 def test_what_is_done_already_is_not_billed_and_runs_anew_when_asked() -> None:
     some, whole = (
-        ask_submit(NOBODY, done_by_another(planned(10), number)) for number in (3, 10)
+        questions.ask_submit(NOBODY, done_by_another(planned(10), number))
+        for number in (3, 10)
     )
     assert "3 of 10 jobs are done already" in body(some)
-    usual = choices(ask_submit(NOBODY, build_session(planned(10))))
+    usual = choices(questions.ask_submit(NOBODY, build_session(planned(10))))
     assert choices(some)["all"].label != usual["all"].label
     assert "nothing is left to run" in choices(whole)["all"].label
     session = done_by_another(all_done(4), 4, attempts=())
@@ -316,34 +301,20 @@ def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
     assert list(choices(ask_skip(scope(Look.DOOMED, 3), SESSION))) == ["skip"]
 
 
-@pytest.mark.parametrize(
-    ("typed", "seconds"),
-    [
-        ("90m", 5400),
-        ("12h", 43200),
-        ("1.5h", 5400),
-        ("2d", 172800),
-        (" 30 s ", 30),
-        ("12:00", 43200),
-        ("01:30:00", 5400),
-        ("1-12:00:00", 129600),
-        *((text, None) for text in ("", "soon", "12", "-3h", "0m", "1h30")),
-    ],
-)
-def test_time_limits_are_read_as_people_write_them(
-    typed: str, seconds: int | None
-) -> None:
-    if seconds:
-        assert job_questions.parse_time_limit(typed) == seconds
-    else:
-        with pytest.raises(AnswerError):
-            job_questions.parse_time_limit(typed)
+def test_time_limits_are_read_as_people_write_them() -> None:
+    limits = "90m=5400 12h=43200 1.5h=5400 2d=172800 12:00=43200 1-12:00:00=129600"
+    for typed, _, seconds in (row.partition("=") for row in limits.split()):
+        assert parse_time_limit(f" {typed} ") == int(seconds)
 
 
-@pytest.mark.parametrize("typed", ["", "lr", "=3", "a=1 b", "a='x"])
-def test_what_is_no_override_is_refused(typed: str) -> None:
-    with pytest.raises(AnswerError):
-        job_questions.parse_overrides(typed)
+LIMITS = [(parse_time_limit, text) for text in ("", "soon", "12", "-3h", "0m", "1h30")]
+OVERRIDES = [(parse_overrides, text) for text in ("", "lr", "=3", "a=1 b", "a='x")]
+
+
+@pytest.mark.parametrize(("parse", "typed"), [*LIMITS, *OVERRIDES])
+def test_what_is_no_limit_or_no_override_is_refused(parse: Any, typed: str) -> None:
+    with pytest.raises(questions.AnswerError):
+        parse(typed)
 
 
 @pytest.mark.parametrize(
@@ -359,19 +330,19 @@ def test_what_is_no_override_is_refused(typed: str) -> None:
 def test_each_way_to_resubmit_is_its_command(
     choice: str, typed: str, changes: dict[str, Any]
 ) -> None:
-    sent = build_resubmit(["a"], Choice(choice, ""), typed)
+    sent = build_resubmit(["a"], questions.Choice(choice, ""), typed)
     assert sent == Resubmit(jobs=("a",), **changes)
 
 
 def test_a_reason_is_kept_and_what_says_too_little_is_refused() -> None:
-    skip = build_skip(["a", "b"], Choice("skip", ""), " too slow ")
+    skip = build_skip(["a", "b"], questions.Choice("skip", ""), " too slow ")
     assert skip == Skip(jobs=("a", "b"), reason="too slow")
-    waive = build_skip(["a", "b"], Choice("waive:2", ""), "seen")
+    waive = build_skip(["a", "b"], questions.Choice("waive:2", ""), "seen")
     assert waive == Waive(job="a", condition=2, reason="seen")
-    with pytest.raises(AnswerError, match="no node"):
-        build_resubmit(["a"], Choice("nodes", ""), " ,")
-    with pytest.raises(AnswerError, match="needs a reason"):
-        build_skip(["a"], Choice("waive:0", ""), "  ")
+    with pytest.raises(questions.AnswerError, match="no node"):
+        build_resubmit(["a"], questions.Choice("nodes", ""), " ,")
+    with pytest.raises(questions.AnswerError, match="needs a reason"):
+        build_skip(["a"], questions.Choice("waive:0", ""), "  ")
 
 
 def chain(cause: Cause | None, state: JobState, **changes: Any) -> Snapshot:
@@ -383,7 +354,7 @@ def chain(cause: Cause | None, state: JobState, **changes: Any) -> Snapshot:
     return with_job(failed, second.name, spec=spec, state=state, cause=cause)
 
 
-def resubmitting(snapshot: Snapshot) -> Question:
+def resubmitting(snapshot: Snapshot) -> questions.Question:
     session = build_session(snapshot)
     asked = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
     assert asked is not None
@@ -480,17 +451,17 @@ def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
 
 
 def test_leaving_says_that_the_engine_goes_on() -> None:
-    told = body(ask_leave(SESSION, "come back so"))
+    told = body(questions.ask_leave(SESSION, "come back so"))
     assert "The engine goes on" in told
     assert "come back so" in told
-    paused = ask_leave(
+    paused = questions.ask_leave(
         build_session(replace(SESSION.snapshot, paused=why("paused"))), ""
     )
     assert paused is not None
     assert paused.others == ()
     ended = build_session(replace(all_done(4), open=True))
     ordered = "All jobs have ended; what rules ordered is still being done."
-    assert ordered in body(ask_leave(ended, ""))
+    assert ordered in body(questions.ask_leave(ended, ""))
 
 
 def test_no_close_button_says_cancel() -> None:
@@ -498,8 +469,8 @@ def test_no_close_button_says_cancel() -> None:
         ask_kill(scope(Look.RUNNING), SESSION),
         ask_skip(scope(Look.WAITING), SESSION),
         ask_resubmit(scope(Look.FAILED), SESSION),
-        ask_submit(NOBODY, build_session(planned(10))),
-        ask_leave(SESSION, ""),
+        questions.ask_submit(NOBODY, build_session(planned(10))),
+        questions.ask_leave(SESSION, ""),
     ):
         assert asked is not None
         assert "cancel" not in f"{asked.stay} {asked.confirm}".lower()
