@@ -7,7 +7,7 @@ changed before it is kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,114 +23,97 @@ from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import HOSTILE, ScriptedHandle
 
 Compare = Callable[..., bool]
-SIZES = [(80, 24), (120, 40), (200, 60)]
+Size = tuple[int, int]
+LOW, USUAL = (80, 24), (120, 40)
 LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"theme": "dark"},
     "light": {"theme": "light"},
     "ansi": {"theme": "ansi"},
     "nocolour": {"no_color": True},
 }
+ASCII: dict[str, Any] = {"ascii": True, "no_color": True}
+BY_LOOK = pytest.mark.parametrize("look", LOOKS)
+BY_SIZE = pytest.mark.parametrize(
+    "size", [LOW, USUAL, (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 
 
 def app(snapshot: Snapshot | None = None, **options: Any) -> CockpitApp:
-    wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
     handle = ScriptedHandle(snapshot if snapshot is not None else campaign())
-    return CockpitApp(
-        handle, options=CockpitOptions(**wanted), clock=ManualClock(T0 + 2)
-    )
+    wanted = CockpitOptions(**{"ascii": False, "no_color": False, **options})
+    return CockpitApp(handle, options=wanted, clock=ManualClock(T0 + 2))
 
 
-def keys(*pressed: str) -> Callable[[Any], Any]:
+def keys(script: str) -> Callable[[Any], Awaitable[None]]:
     """Press keys one by one, letting dialogs come to hear."""
 
     async def press(pilot: Any) -> None:
         await pilot.pause()
-        for key in pressed:
+        for key in script.split():
             pilot.app.context.clock.advance(1)
             await pilot.press(key)
             await pilot.pause()
-        await settled(pilot)
+        pilot.app.full_screen.update_time()  # of the manual clock
+        for _ in range(200):
+            if pilot.app.context.background.is_idle:
+                break
+            await asyncio.sleep(0.01)
+        await pilot.pause()
+        await pilot.pause()
 
     return press
 
 
-async def settled(pilot: Any) -> None:
-    """Wait for reads, and let the header tell the manual clock's time."""
-    pilot.app.full_screen.update_time()
-    for _ in range(200):
-        if pilot.app.context.background.is_idle:
-            break
-        await asyncio.sleep(0.01)
-    await pilot.pause()
-    await pilot.pause()
+@BY_LOOK
+@BY_SIZE
+def test_main(snap_compare: Compare, size: Size, look: str) -> None:
+    pressed = keys("exclamation_mark space")
+    assert snap_compare(app(**LOOKS[look]), terminal_size=size, run_before=pressed)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_main(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
-    shown = app(**LOOKS[look])
-    assert snap_compare(
-        shown, terminal_size=size, run_before=keys("exclamation_mark", "space")
-    )
+AT_80_COLUMNS = {
+    "kill": "slash r u n enter K",
+    "resubmit": "exclamation_mark R j j",
+    "skip": "slash c a n n enter X j",
+    "approve": "A",
+    "leave": "q",
+    "help": "question_mark",
+    "palette": "colon",
+    "metrics": "space j j space 4",
+    "why": "exclamation_mark enter",
+    "filter": "slash l r",
+    "families": "1 plus l",
+}
 
 
-@pytest.mark.parametrize(
-    ("name", "pressed"),
-    [
-        ("kill", ["slash", "r", "u", "n", "enter", "K"]),
-        ("resubmit", ["exclamation_mark", "R", "j", "j"]),
-        ("skip", ["slash", "c", "a", "n", "n", "enter", "X", "j"]),
-        ("approve", ["A"]),
-        ("leave", ["q"]),
-        ("help", ["question_mark"]),
-        ("palette", ["colon"]),
-        ("metrics", ["space", "j", "j", "space", "4"]),
-        ("why", ["exclamation_mark", "enter"]),
-        ("filter", ["slash", "l", "r"]),
-        ("families", ["1", "plus", "l"]),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_at_80_columns(
-    snap_compare: Compare, name: str, pressed: Sequence[str]
-) -> None:
-    assert snap_compare(app(), terminal_size=(80, 24), run_before=keys(*pressed))
+@pytest.mark.parametrize("name", AT_80_COLUMNS, ids=lambda name: f"{name}-")
+def test_at_80_columns(snap_compare: Compare, name: str) -> None:
+    pressed = keys(AT_80_COLUMNS[name])
+    assert snap_compare(app(), terminal_size=LOW, run_before=pressed)
 
 
 def test_an_opened_plan(snap_compare: Compare) -> None:
-    assert snap_compare(app(planned(10)), terminal_size=(80, 24), run_before=keys("S"))
+    assert snap_compare(app(planned(10)), terminal_size=LOW, run_before=keys("S"))
 
 
 def test_events(snap_compare: Compare) -> None:
-    assert snap_compare(
-        app(eventful()), terminal_size=(80, 24), run_before=keys("8", "k")
-    )
+    assert snap_compare(app(eventful()), terminal_size=LOW, run_before=keys("8 k"))
 
 
-async def at_rest(pilot: Any) -> None:
-    """Wait until no read leads to a further one."""
-    idle = 0
-    while idle < 5:
-        idle = idle + 1 if pilot.app.context.background.is_idle else 0
-        await asyncio.sleep(0.01)
-        await pilot.pause()
-
-
+# ----------------------------------------------------------------------------- replays
 def replayed(**options: Any) -> CockpitApp:
     clock = ManualClock(T0)
-    handle = replay(clock)
     wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
-    return CockpitApp(
-        handle, options=CockpitOptions(replay=True, **wanted), clock=clock
-    )
+    shown = CockpitOptions(replay=True, **wanted)
+    return CockpitApp(replay(clock), options=shown, clock=clock)
 
 
-def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
+def in_the_midst(script: str) -> Callable[[Any], Awaitable[None]]:
     """Go to the midst of a replay, then press keys."""
 
     async def press(pilot: Any) -> None:
         await pilot.pause()
-        begin, end = replayed_week().records[0].t, replayed_week().records[-1].t
+        begin, end = (replayed_week().records[at].t for at in (0, -1))
         moment = begin + 0.55 * (end - begin)
         pilot.app.context.handle.play("jump", moment)
         for _ in range(500):
@@ -139,79 +122,65 @@ def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
                 break
             pilot.app.on_command_sent()
             await asyncio.sleep(0.01)
-        for key in pressed:
+        for key in script.split():
             await pilot.press(key)
             await pilot.pause()
         pilot.app.full_screen.update_time()
-        await at_rest(pilot)
+        idle = 0  # until no read leads to a further one
+        while idle < 5:
+            idle = idle + 1 if pilot.app.context.background.is_idle else 0
+            await asyncio.sleep(0.01)
+            await pilot.pause()
 
     return press
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize(
-    ("name", "pressed"),
-    [
-        ("replay", []),
-        ("timeline", ["9", "enter", "j"]),
-        ("events", ["8", "right_square_bracket"]),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_replay(
-    snap_compare: Compare, name: str, pressed: Sequence[str], look: str
-) -> None:
-    shown = replayed(**LOOKS[look])
-    assert snap_compare(
-        shown, terminal_size=(120, 40), run_before=to_the_midst(*pressed)
-    )
+EVENTS = "8 right_square_bracket"
+MODES = {"replay": "", "timeline": "9 enter j", "events": EVENTS}
+ENLARGED = {"replay": "", "timeline": "9 plus", "events": EVENTS}
 
 
-@pytest.mark.parametrize(
-    "pressed",
-    [[], ["9", "plus"], ["8", "right_square_bracket"]],
-    ids=["replay", "timeline", "events"],
-)
-@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=["80x24", "200x60"])
-def test_a_replay_at(
-    snap_compare: Compare, size: tuple[int, int], pressed: list[str]
-) -> None:
-    assert snap_compare(
-        replayed(), terminal_size=size, run_before=to_the_midst(*pressed)
-    )
+@BY_LOOK
+@pytest.mark.parametrize("mode", MODES, ids=lambda mode: f"{mode}-")
+def test_a_replay(snap_compare: Compare, mode: str, look: str) -> None:
+    shown, pressed = replayed(**LOOKS[look]), in_the_midst(MODES[mode])
+    assert snap_compare(shown, terminal_size=USUAL, run_before=pressed)
 
 
-@pytest.mark.parametrize("pressed", [[], ["9", "enter"]], ids=["replay", "timeline"])
-def test_a_replay_in_ascii(snap_compare: Compare, pressed: list[str]) -> None:
-    shown = replayed(ascii=True, no_color=True)
-    assert snap_compare(
-        shown, terminal_size=(120, 40), run_before=to_the_midst(*pressed)
-    )
+@pytest.mark.parametrize("mode", ENLARGED)
+@pytest.mark.parametrize("size", [LOW, (200, 60)], ids=["80x24", "200x60"])
+def test_a_replay_at(snap_compare: Compare, size: Size, mode: str) -> None:
+    pressed = in_the_midst(ENLARGED[mode])
+    assert snap_compare(replayed(), terminal_size=size, run_before=pressed)
 
 
-@pytest.mark.parametrize("look", LOOKS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_waiting(snap_compare: Compare, size: tuple[int, int], look: str) -> None:
-    shown = app(**LOOKS[look])
-    pressed = ["w", "j", "l", "j"]
-    assert snap_compare(shown, terminal_size=size, run_before=keys(*pressed))
+@pytest.mark.parametrize("script", ["", "9 enter"], ids=["replay", "timeline"])
+def test_a_replay_in_ascii(snap_compare: Compare, script: str) -> None:
+    shown, pressed = replayed(**ASCII), in_the_midst(script)
+    assert snap_compare(shown, terminal_size=USUAL, run_before=pressed)
+
+
+# ------------------------------------------------------------------------------ others
+@BY_LOOK
+@BY_SIZE
+def test_waiting(snap_compare: Compare, size: Size, look: str) -> None:
+    shown, pressed = app(**LOOKS[look]), keys("w j l j")
+    assert snap_compare(shown, terminal_size=size, run_before=pressed)
 
 
 def test_ascii(snap_compare: Compare) -> None:
-    shown = app(ascii=True, no_color=True)
-    assert snap_compare(
-        shown, terminal_size=(120, 40), run_before=keys("exclamation_mark")
-    )
+    pressed = keys("exclamation_mark")
+    assert snap_compare(app(**ASCII), terminal_size=USUAL, run_before=pressed)
 
 
 @pytest.mark.parametrize(
-    "pressed",
-    [["G"], ["exclamation_mark", "R"], ["4"], ["w", "l"], ["9", "enter"]],
+    "script",
+    ["G", "exclamation_mark R", "4", "w l", "9 enter"],
     ids=["rows", "question", "metrics", "waiting", "timeline"],
 )
-def test_hostile_names(snap_compare: Compare, pressed: list[str]) -> None:
+def test_hostile_names(snap_compare: Compare, script: str) -> None:
     shown = app(campaign(60, names=HOSTILE))
-    assert snap_compare(shown, terminal_size=(120, 40), run_before=keys(*pressed))
+    assert snap_compare(shown, terminal_size=USUAL, run_before=keys(script))
 
 
 def test_a_log(snap_compare: Compare, tmp_path: Path) -> None:
@@ -222,10 +191,7 @@ def test_a_log(snap_compare: Compare, tmp_path: Path) -> None:
         "".join(f"iteration {n * 10:6d}/60000 | lm loss: 2.9\n" for n in range(80))
         + "Traceback (most recent call last):\nRuntimeError: CUDA out of memory\n"
     )
-    shown = app(base)
-    assert snap_compare(
-        shown, terminal_size=(80, 24), run_before=keys("0", "plus", "E")
-    )
+    assert snap_compare(app(base), terminal_size=LOW, run_before=keys("0 plus E"))
 
 
 def test_the_sessions(snap_compare: Compare) -> None:

@@ -138,11 +138,8 @@ def test_lines_lead_to_a_stage_from_those_that_it_follows(
 ) -> None:
     rails = stages.build_rails(parents)
     assert [f"{one.first}{stage}" for stage, one in rails.items()] == lines
-
-
-def test_further_lines_of_a_stage_keep_the_lanes_that_are_open() -> None:
-    found = stages.build_rails({"": (), "b": ("",), "c": ("",)})
-    assert [one.below for one in found.values()] == ["│", "│", ""]
+    if lines == ["", "├b", "└c"]:  # further lines keep the lanes that are open
+        assert [one.below for one in rails.values()] == ["│", "│", ""]
 
 
 @st.composite
