@@ -56,69 +56,25 @@ def test_both_ends_are_kept_and_the_left_one_gives_way(left: str, shown: str) ->
     assert plain(spans.spread(line(left), line("right"), 12)) == shown
 
 
-def pace(value: float) -> str:
-    return spelling.format_pace(value).removesuffix(" steps a second")
+def spell(function: Callable[..., str], *values: object) -> str:
+    """Each value as the function spells it; a pair is a step and its total."""
+    given = [one if isinstance(one, tuple) else (one,) for one in values]
+    return " ".join(function(*one) for one in given)
 
 
-def end(t: float) -> str:
-    return spelling.format_estimate(t, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("spell", "texts"),
-    [
-        (
-            pace,
-            {98.44: "98.4", 2.6: "2.6", 2.0: "2", 0.012345: "0.0123", 1234.5: "1230"},
-        ),
-        (
-            spelling.format_metric,
-            {
-                2.9144: "2.914",
-                12.345: "12.35",
-                812.34: "812.3",
-                1e-4: "1.0e-4",
-                0.0: "0.000",
-                math.nan: "nan",
-                math.inf: "inf",
-                -math.inf: "-inf",
-                None: "-",
-            },
-        ),
-        (
-            spelling.format_elapsed,
-            {
-                0: "0s",
-                59.9: "59s",
-                65: "1m05",
-                3 * 3600 + 12 * 60: "3h12",
-                2 * 86400 + 4 * 3600: "2d04",
-                None: "-",
-            },
-        ),
-        (end, {3600.0: "~01:00", 3 * 86400.0: "in ~3 d"}),
-    ],
-    ids=["a rate", "a measure", "elapsed time", "an end"],
-)
-def test_numbers_are_spelled_in_few_cells(
-    spell: Callable[[float | None], str], texts: dict[float | None, str]
-) -> None:
-    assert {value: spell(value) for value in texts} == texts
-
-
-@pytest.mark.parametrize(
-    ("spell", "step", "total", "text"),
-    [
-        (spelling.format_progress, 31_200, None, "31.2k"),
-        (spelling.format_progress, 31_200, 60_000, "31.2k/60k"),
-        (spelling.format_percent, 500, None, "500"),
-        (spelling.format_percent, 500, 1000, "50 %"),
-    ],
-)
-def test_progress_names_the_total_that_is_known(
-    spell: Callable[[int, int | None], str], step: int, total: int | None, text: str
-) -> None:
-    assert spell(step, total) == text
+def test_numbers_are_spelled_in_few_cells() -> None:
+    measures = (2.9144, 12.345, 812.34, 1e-4, 0.0, math.nan, -math.inf, None)
+    told = "2.914 12.35 812.3 1.0e-4 0.000 nan -inf -"
+    assert spell(spelling.format_metric, *measures) == told
+    elapsed = (0, 59.9, 65, 3 * 3600 + 12 * 60, 2 * 86400 + 4 * 3600, None)
+    assert spell(spelling.format_elapsed, *elapsed) == "0s 59s 1m05 3h12 2d04 -"
+    paces = spell(spelling.format_pace, 98.44, 2.6, 2.0, 0.012345, 1234.5)
+    assert paces.replace(" steps a second", "") == "98.4 2.6 2 0.0123 1230"
+    ends = ((3600.0, 0.0), (3 * 86400.0, 0.0))
+    assert spell(spelling.format_estimate, *ends) == "~01:00 in ~3 d"
+    steps = ((31_200, None), (31_200, 60_000))
+    assert spell(spelling.format_progress, *steps) == "31.2k 31.2k/60k"
+    assert spell(spelling.format_percent, (500, None), (500, 1000)) == "500 50 %"
 
 
 @pytest.mark.parametrize(

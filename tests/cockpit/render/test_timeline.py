@@ -62,40 +62,25 @@ EARLY = replace(FAILED, ended_at=T0 + 2.1 * HOUR)
 PRESENT = "│" + " " * 23
 
 
+RUNS = record(BEGAN, state=JobState.RUNNING)
+ASIDE = record(state=JobState.SKIPPED, since=T0 + 2 * HOUR)
+AGAIN = record(FAILED, SECOND, state=JobState.RUNNING)
+BOTH = record(EARLY, SOON, state=JobState.COMPLETED)
+
+
 @pytest.mark.parametrize(
     ("one", "window", "strip"),
     [
         (DONE, DAY, "··░░████✓" + " " * 15 + PRESENT),
         (DONE, Window(T0 + 40 * HOUR, HOUR, 20), " " * 20),
         (DONE, Window(T0 + 2.5 * HOUR, HOUR, 20), "█" * 20),
-        (record(BEGAN, state=JobState.RUNNING), DAY, "··░░" + "█" * 21 + " " * 23),
-        (
-            record(state=JobState.SKIPPED, since=T0 + 2 * HOUR),
-            DAY,
-            "····–" + " " * 19 + PRESENT,
-        ),
+        (RUNS, DAY, "··░░" + "█" * 21 + " " * 23),
+        (ASIDE, DAY, "····–" + " " * 19 + PRESENT),
         (record(state=JobState.WAITING), DAY, "·" * 25 + " " * 23),
-        (
-            record(FAILED, SECOND, state=JobState.RUNNING),
-            DAY,
-            "··░░▒▒✗╌╌╌░░" + "█" * 13 + " " * 23,
-        ),
-        (
-            record(EARLY, SOON, state=JobState.COMPLETED),
-            DAY,
-            "··░░✗" + " " * 19 + PRESENT,
-        ),
+        (AGAIN, DAY, "··░░▒▒✗╌╌╌░░" + "█" * 13 + " " * 23),
+        (BOTH, DAY, "··░░✗" + " " * 19 + PRESENT),
     ],
-    ids=[
-        "ended",
-        "before the window",
-        "amid it",
-        "runs",
-        "put aside",
-        "waits",
-        "lost, then run again",
-        "a bad end in the cell of a good one",
-    ],
+    ids=["ended", "before", "amid", "runs", "aside", "waits", "again", "both"],
 )
 def test_a_strip_tells_what_a_job_did(
     one: JobRecord, window: Window, strip: str

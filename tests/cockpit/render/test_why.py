@@ -110,6 +110,9 @@ STOPPED = {
     "cause": Cause.CANCEL_CONDITION,
     "why": why("file_there", path="/x/stop", size=0),
 }
+PLACED = {"attempts": (replace(RAN, node="n7", partition="gpu"),)}
+ASKED_LATE = {"ask": replace(ASKED, asked_at=T0 - 60), "since": T0 - 5 * HOUR}
+RESTING = {"live": Live(gpu=GPUS_REST)}
 WAIVED = status(Result.FAIL, waived="checked by hand")
 
 
@@ -121,29 +124,13 @@ WAIVED = status(Result.FAIL, waived="checked by hand")
         (Look.STALLED, {}, "no step for 52 min"),
         (Look.WAITING, {}, "iter_48000/done.txt|newest is iter_7200, 40 s ago"),
         (Look.DOOMED, {}, "X skip or waive"),
-        (
-            Look.ASKS,
-            {},
-            "Asks: Publish the comparison of all runs?|A read and answer",
-        ),
+        (Look.ASKS, {}, "Asks: Publish the comparison of all|A read and answer"),
         (Look.WAITING, STOPPED, "cancel condition: /x/stop is there"),
         (Look.DONE, DONE, "done already in session k7f2|resubmit"),
         (Look.DOOMED, {"start": (WAIVED,)}, "waived: checked by hand"),
-        (
-            Look.RUNNING,
-            {"attempts": (replace(RAN, node="n7", partition="gpu"),)},
-            "(node n7; partition gpu)|on n7 in gpu",
-        ),
-        (
-            Look.ASKS,
-            {"ask": replace(ASKED, asked_at=T0 - 60), "since": T0 - 5 * HOUR},
-            f"asks {clock_time(T0 - 60, T0)}: ",
-        ),
-        (
-            Look.RUNNING,
-            {"live": Live(gpu=GPUS_REST)},
-            "Its GPU has done nothing for 14 min|1 GPU: 0 % busy",
-        ),
+        (Look.RUNNING, PLACED, "(node n7; partition gpu)|on n7 in gpu"),
+        (Look.ASKS, ASKED_LATE, f"asks {clock_time(T0 - 60, T0)}: "),
+        (Look.RUNNING, RESTING, "Its GPU has done nothing for 14 min|1 GPU: 0 % busy"),
     ],
 )
 def test_each_look_has_its_facts_and_the_key_of_the_next_step(

@@ -54,34 +54,25 @@ def test_no_state_and_no_cause_is_without_words(
     assert find_reason(*changed(looking(look)[0], **changes))
 
 
+ROPE = ended(Cause.EXIT_CODE, exit_code=1, evidence='KeyError: "rope"')
+REFUSED = why("rejected", message="wants 8 GPUs")
+UPSTREAM = why("upstream", job=SESSION.jobs[30].name, state="FAILED")
+HELD = {"state": JobState.HELD, "why": why("held")}
+PLANNED = {"state": JobState.PLANNED, "why": None}
+
+
 @pytest.mark.parametrize(
     ("look", "changes", "reason"),
     [
-        (
-            Look.FAILED,
-            ended(Cause.EXIT_CODE, exit_code=1, evidence='KeyError: "rope"'),
-            'exit 1, KeyError: "rope"',
-        ),
+        (Look.FAILED, ROPE, 'exit 1, KeyError: "rope"'),
         (Look.FAILED, killed("Out of memory: 7"), "signal 9, Out of memory: 7"),
         (Look.FAILED, killed(STEPPING), "signal 9"),
         (Look.FAILED, killed(STEPPING, "it died"), "signal 9, it died"),
-        (
-            Look.FAILED,
-            {"cause": Cause.REJECTED, "why": why("rejected", message="wants 8 GPUs")},
-            "refused: wants 8 GPUs",
-        ),
-        (Look.WAITING, {"state": JobState.PLANNED, "why": None}, "not submitted"),
-        (
-            Look.WAITING,
-            {"state": JobState.HELD, "why": why("held")},
-            "not chosen: S submits it",
-        ),
+        (Look.FAILED, {"cause": Cause.REJECTED, "why": REFUSED}, "refused: wants 8 GP"),
+        (Look.WAITING, PLANNED, "not submitted"),
+        (Look.WAITING, HELD, "not chosen: S submits it"),
         (Look.RUNNING, {"state": JobState.RETRYING, "retry": LATER}, "again at 08:51"),
-        (
-            Look.SKIPPED,
-            {"why": why("upstream", job=SESSION.jobs[30].name, state="FAILED")},
-            "its dense300…_stable failed",
-        ),
+        (Look.SKIPPED, {"why": UPSTREAM}, "its dense300…_stable failed"),
     ],
 )
 def test_a_job_says_why_it_is_where_it_is(
@@ -104,23 +95,19 @@ def test_a_run_says_when_it_ends_or_what_is_odd(live: Live, reason: str) -> None
     assert find_reason(*changed(looking(Look.RUNNING)[0], live)).startswith(reason)
 
 
+SOON = InQueue(PRIORITY, T0 + 5 * 3600, "gpu")
+EXPECTED = f"for 2 h 10: {PRIORITY}; Slurm expects 13:41"
+PASSED = InQueue("Priority", T0 - 5)
+OWN = InQueue("held by its owner", None, "gpu")
+
+
 @pytest.mark.parametrize(
     ("queue", "waited", "reason", "sentence"),
     [
         (InQueue("Priority"), 7800, "2 h 10: Priority", "for 2 h 10: Priority"),
-        (
-            InQueue(PRIORITY, T0 + 5 * 3600, "gpu"),
-            7800,
-            f"2 h 10, ~13:41: {PRIORITY}",
-            f"for 2 h 10: {PRIORITY}; Slurm expects 13:41",
-        ),
-        (
-            InQueue("held by its owner", None, "gpu"),
-            60,
-            "60 s: held by its owner",
-            "for 60 s in gpu: held by its owner",
-        ),
-        (InQueue(PRIORITY, T0 - 5), 60, f"60 s: {PRIORITY}", f"for 60 s: {PRIORITY}"),
+        (SOON, 7800, f"2 h 10, ~13:41: {PRIORITY}", EXPECTED),
+        (OWN, 60, "60 s: held by its owner", "for 60 s in gpu: held by its owner"),
+        (PASSED, 60, "60 s: Priority", "for 60 s: Priority"),
     ],
     ids=["reason", "expected start", "partition", "a start that has passed"],
 )
