@@ -193,6 +193,7 @@ CASES: Final[dict[str, Case]] = {
     "counted from the question": (REJECTS, ASKED, "wait asks_you", asked(49)),
     "an attempt left": (TWICE, {ME: job(S.FAILED, attempts=1)}, "pass attempts_left"),
     "none left": (TWICE, {ME: job(S.FAILED, attempts=2)}, "fail attempts_spent"),
+    "of an unknown job": (TWICE, {}, "wait not_looked"),
     "never fired": (COOL, {FIRED: None}, "pass cooled_down"),
     "cool": (COOL, {FIRED: NOW - 60}, "pass cooled_down"),
     "hot": (COOL, {FIRED: NOW - 59}, "wait cooling_down"),
@@ -341,7 +342,7 @@ def test_not_turns_answers_around_and_leaves_the_unknown(
 @pytest.mark.parametrize(("spec", "facts", "expected"), [
     (YES, {}, None), (NOT_YET, {}, NOW + 10),
     (TimeReached(after_seconds=150), {}, NOW + 50), (timed(130), {}, NOW + 30),
-    (timed(100), {}, None), (COOL, {FIRED: NOW}, NOW + 60),
+    (timed(100), {}, None), (COOL, {FIRED: NOW}, NOW + 60), (COOL, {FIRED: None}, None),
     (FILE, path_and_writer(DONE, ended(10)), NOW + 50),
     (FILE, known(LATE, at=NOW - 31), NOW + 5),
     (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),

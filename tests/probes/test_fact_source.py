@@ -6,10 +6,10 @@ import os
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,13 +37,6 @@ def value(facts: OutsideFacts, key: f.OutsideKey) -> Any:
     fact = facts.observe(key)
     assert fact.error == ""
     return fact.value
-
-
-def loop_in(directory: Path) -> Path:
-    """A path that cannot be looked at, for anybody, root included."""
-    path = directory / "loop"
-    path.symlink_to(path)
-    return path
 
 
 def identity(path: Path) -> FileIdentity:
@@ -77,19 +70,27 @@ def test_a_fact_is_as_old_as_the_beginning_of_its_look(
     assert fact.observed_at == 1000.0
 
 
-@pytest.mark.parametrize(("kind", "why"), [
-    (f.StatKey, "Too many levels of symbolic links"),
-    (f.TextKey, "it is a symbolic link"),
-])  # fmt: skip
 def test_what_cannot_be_looked_at_is_unknown_and_not_absent(
-    kind: type[f.StatKey | f.TextKey], why: str, facts: OutsideFacts, tmp_path: Path
+    facts: OutsideFacts, tmp_path: Path
 ) -> None:
-    loop = str(loop_in(tmp_path))
-    assert facts.observe(kind(loop)).error == f"{loop}: {why}"
-    for path in (loop, "/" + "x" * 300, "nul\0"):
-        fact = facts.observe(kind(path))
-        assert fact.value is None
-        assert fact.error != ""
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)  # nobody can look there, root included
+    for kind, why in (
+        (f.StatKey, "Too many levels of symbolic links"),
+        (f.TextKey, "it is a symbolic link"),
+    ):
+        assert facts.observe(kind(str(loop))).error == f"{loop}: {why}"
+        for path in (str(loop), "/" + "x" * 300, "nul\0"):
+            fact = facts.observe(kind(path))
+            assert fact.value is None
+            assert fact.error != ""
+    fact = facts.observe(f.GlobKey(f"{loop}/*"))
+    assert fact.value is None
+    assert "symbolic links" in fact.error
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "file").touch()
+    found = value(facts, f.GlobKey(f"{tmp_path}/*/file"))
+    assert found.paths == (f"{tmp_path}/good/file",)
 
 
 def test_matches_come_newest_last(facts: OutsideFacts, tmp_path: Path) -> None:
@@ -115,33 +116,21 @@ def test_patterns_go_down_directories(facts: OutsideFacts, tmp_path: Path) -> No
         assert value(facts, f.GlobKey(f"{tmp_path}/{pattern}")) == f.Matches()
 
 
-def test_what_cannot_be_listed_is_unknown(facts: OutsideFacts, tmp_path: Path) -> None:
-    loop_in(tmp_path)
-    fact = facts.observe(f.GlobKey(f"{tmp_path}/loop/*"))
-    assert fact.value is None
-    assert "symbolic links" in fact.error
-    (tmp_path / "good").mkdir()
-    (tmp_path / "good" / "file").touch()
-    found = value(facts, f.GlobKey(f"{tmp_path}/*/file"))
-    assert found.paths == (f"{tmp_path}/good/file",)
-
-
-def test_a_small_file_gives_its_text(facts: OutsideFacts, tmp_path: Path) -> None:
+def test_a_small_file_gives_its_text_or_whether_a_pattern_is_in_it(
+    facts: OutsideFacts, tmp_path: Path
+) -> None:
     path = tmp_path / "file"
     key = f.TextKey(str(path))
     assert value(facts, key) == f.FileText(None)
     path.write_bytes("iteration 8000 é \xff".encode("latin-1"))
     assert value(facts, key) == f.FileText("iteration 8000 ? ?", identity(path))
-    path.write_bytes(b"x" * (MOST_TEXT + 1))
-    assert "larger than" in facts.observe(key).error
-
-
-def test_a_pattern_is_searched_in_a_file(facts: OutsideFacts, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"a\r\n8000\r\ndone\r\nfailed: \xff\n")
+    path.write_bytes(b"a\r\n8000\r\ndone\r\nfailed: \xff\n")
     holds = {r"^\d+$": True, r"^done$": True, r"failed: .$": True, r"a\nb": False}
     for pattern, wanted in {**holds, r"(\w+\s?)+;": False}.items():
-        found = value(facts, f.TextKey(str(tmp_path / "file"), pattern))
+        found = value(facts, f.TextKey(str(path), pattern))
         assert (found.text, found.holds) == ("", wanted), pattern
+    path.write_bytes(b"x" * (MOST_TEXT + 1))
+    assert "larger than" in facts.observe(key).error
 
 
 def log_key(path: Path | str, pattern: str = "FATAL", **more: Any) -> f.LogKey:
@@ -224,24 +213,22 @@ def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
     assert (matched[0], matched[-1]) == (0, 1)
 
 
-def test_each_log_of_a_glob_counts(facts: OutsideFacts, tmp_path: Path) -> None:
-    key = log_key(tmp_path / "*.log", glob=True, check_mode="all")
+def test_each_log_of_a_glob_counts_and_an_unreadable_one_may_be_unknown(
+    facts: OutsideFacts, tmp_path: Path
+) -> None:
+    every, some = (log_key(tmp_path / "*.log", glob=True, check_mode=mode)
+                   for mode in ("all", "any"))  # fmt: skip
     append(tmp_path / "a.log", "FATAL\n")
     for text, matched in (("fine\n", 1), ("FATAL\n", 2)):
         append(tmp_path / "b.log", text)
-        found = value(facts, key)
+        found = value(facts, every)
         assert (found.files, found.matched) == (2, matched)
-
-
-def test_an_unreadable_log_may_be_unknown(facts: OutsideFacts, tmp_path: Path) -> None:
-    (tmp_path / "b.log").mkdir()
-    append(tmp_path / "a.log", "fine\n")
-    every = log_key(tmp_path / "*.log", glob=True, check_mode="all")
-    some = log_key(tmp_path / "*.log", glob=True, check_mode="any")
-    assert "not a regular file" in facts.observe(some).error
-    append(tmp_path / "a.log", "FATAL\n")
+    (tmp_path / "c.log").mkdir()
     assert facts.observe(some).error == ""
     assert "not a regular file" in facts.observe(every).error
+    for name in "ab":
+        (tmp_path / f"{name}.log").write_text("")
+    assert "not a regular file" in facts.observe(some).error
     assert facts.observe(log_key(tmp_path / "a.log", "(")).error != ""
 
 
@@ -270,9 +257,8 @@ def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> N
         result = command(facts, *words)
         assert result.exit_code is None
         assert result.detail.startswith("cannot start")
-    assert command(facts, "/no/such/command") == f.CommandResult(
-        None, "cannot start: No such file or directory: /no/such/command"
-    )
+    why = "cannot start: No such file or directory: /no/such/command"
+    assert command(facts, "/no/such/command") == f.CommandResult(None, why)
     noisy = command(facts, "sh", "-c", "seq 100000; echo the end")
     assert noisy.exit_code == 0
     assert noisy.detail.endswith("the end")
@@ -313,25 +299,15 @@ def gone(pid: int) -> bool:
     return False
 
 
-Calls = Counter[tuple[str, str]]
+Calls = dict[str, Mock]
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """How often `os.stat` and `os.listdir` were called, and with which path."""
-    made: Calls = Counter()
-
-    def count(name: str) -> None:
-        real = getattr(os, name)
-
-        def counted(*args: object, **fields: object) -> object:
-            made[name, str(args[0])] += 1
-            return real(*args, **fields)
-
-        monkeypatch.setattr(os, name, counted)
-
-    count("stat")
-    count("listdir")
+    """The calls of `os.stat` and `os.listdir`."""
+    made = {name: Mock(wraps=getattr(os, name)) for name in ("stat", "listdir")}
+    for name, spy in made.items():
+        monkeypatch.setattr(os, name, spy)
     return made
 
 
@@ -340,23 +316,21 @@ def test_a_path_many_ask_about_is_asked_once(
 ) -> None:
     path = tmp_path / "done.txt"
     path.touch()
+
+    def stats() -> list[str]:
+        return [str(call.args[0]) for call in calls["stat"].call_args_list]
+
     keys: list[f.OutsideKey] = [f.StatKey(str(path)), f.GlobKey(f"{tmp_path}/*.txt")]
-    calls.clear()
+    calls["stat"].reset_mock()
     assert not any(fact.error for fact in facts.observe_all(keys))
-    assert calls["stat", str(path)] == 1
+    assert stats().count(str(path)) == 1
     answers = facts.observe_all([f.StatKey(f"{tmp_path}/{name}") for name in "ab"])
-    calls.clear()
+    calls["stat"].reset_mock()
     next(answers)
-    assert [path for name, path in calls if name == "stat"] == [f"{tmp_path}/a"]
-
-
-def test_a_directory_that_patterns_share_is_listed_once(
-    facts: OutsideFacts, tmp_path: Path, calls: Calls
-) -> None:
-    keys = [f.GlobKey(f"{tmp_path}/iter_*/a{n}") for n in range(50)]
-    calls.clear()
-    list(facts.observe_all(keys))
-    assert sum(n for (kind, _), n in calls.items() if kind == "listdir") == 1
+    assert stats() == [f"{tmp_path}/a"]
+    calls["listdir"].reset_mock()
+    list(facts.observe_all([f.GlobKey(f"{tmp_path}/iter_*/a{n}") for n in range(50)]))
+    assert calls["listdir"].call_count == 1
 
 
 HOUR = 3600.0
@@ -423,22 +397,21 @@ def test_a_file_that_was_written_since_counts_and_one_that_was_read_does_not(
     assert world.say(FileExists(path=str(path), writer="a")) == said
 
 
-def test_of_several_matches_those_that_were_not_there_count(tmp_path: Path) -> None:
+def test_of_matches_and_of_texts_those_that_were_there_do_not_count(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "iter_1").write_bytes(b"a long text")
     world = World(tmp_path / "iter_1")
-    spec = FileExists(path=f"{tmp_path}/iter_*", glob=True, writer="a", min_size=3)
+    some = FileExists(path=f"{tmp_path}/iter_*", glob=True, writer="a", min_size=3)
     for data, said in ((b"x", "file_small"), (b"xxx", "file_there")):
         (tmp_path / "iter_2").write_bytes(data)
-        assert world.say(spec) == said
-
-
-def test_a_text_that_was_there_does_not_count(tmp_path: Path) -> None:
+        assert world.say(some) == said
     path = tmp_path / "latest.txt"
     path.write_text("8000")
-    spec, world = FileContent(path=str(path), pattern="8000", writer="a"), World(path)
-    assert world.say(spec) == "waits_for_new_file"
+    text, world = FileContent(path=str(path), pattern="8000", writer="a"), World(path)
+    assert world.say(text) == "waits_for_new_file"
     path.write_text("8000\n")
-    assert world.say(spec) == "text_there"
+    assert world.say(text) == "text_there"
 
 
 def test_of_a_log_only_what_came_after_is_searched(tmp_path: Path) -> None:

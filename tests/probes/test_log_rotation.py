@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 from hypothesis import given
@@ -50,25 +48,28 @@ class Log:
         chunk = self.read(limit, final=final)
         return None if chunk is None else chunk.data
 
+    def everything(self, *, final: bool = True) -> bytes:
+        """All that is still to be read."""
+        read = b""
+        for _ in range(100):
+            data = self.text(final=final)
+            if data is None:
+                return read
+            read += data
+        raise AssertionError("the log does not end")
+
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
+def fresh(tmp_path: Path) -> Log:
+    return Log(tmp_path / "job.out")
+
+
+@pytest.fixture
+def log(fresh: Log) -> Log:
     """A log of which the first line is read."""
-    made = Log(tmp_path / "job.out")
-    made.append(b"one\n")
-    assert made.text() == b"one\n"
-    return made
-
-
-def everything(log: Log, *, final: bool = True) -> bytes:
-    """All that is still to be read."""
-    read = b""
-    for _ in range(100):
-        data = log.text(final=final)
-        if data is None:
-            return read
-        read += data
-    raise AssertionError("the log does not end")
+    fresh.append(b"one\n")
+    assert fresh.text() == b"one\n"
+    return fresh
 
 
 def test_the_rest_of_a_renamed_log_is_read_before_the_new_one(log: Log) -> None:
@@ -78,11 +79,7 @@ def test_the_rest_of_a_renamed_log_is_read_before_the_new_one(log: Log) -> None:
     found = [log.chunk(), log.chunk()]
     wanted = [(4, b"two\ntorn", False), (0, b"three\n", True)]
     assert [(one.offset, one.data, one.reset) for one in found] == wanted
-
-
-def test_a_renamed_log_whose_writer_goes_on_is_followed(log: Log) -> None:
-    moved = log.path.with_name("old")
-    log.path.rename(moved)
+    moved = log.path.rename(log.path.with_name("old"))  # its writer goes on
     assert log.read() is None
     with moved.open("ab") as file:
         file.write(b"two\nhal")
@@ -100,7 +97,7 @@ def test_the_rest_of_a_copied_and_truncated_log_is_found_in_the_copy(log: Log) -
 def test_a_file_beside_the_log_that_only_looks_alike_is_not_its_rest(log: Log) -> None:
     log.path.with_name("job.out.other").write_bytes(b"six\nseven\n")
     log.path.write_bytes(b"2\n")
-    assert everything(log) == b"2\n"
+    assert log.everything() == b"2\n"
 
 
 def test_a_link_that_points_elsewhere_is_a_new_log(log: Log) -> None:
@@ -125,6 +122,37 @@ def test_a_log_written_anew_to_the_same_length_is_noticed(log: Log) -> None:
     log.path.write_bytes(b"two\nagain\n" + end)
     os.utime(log.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert log.text() == b"two\nagain\n" + end
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+@pytest.mark.parametrize(
+    "data", [b"", b"new\n", b"other file\n", b"other file\nmore\n"]
+)
+def test_another_log_is_read_anew(
+    fresh: Log, data: bytes, *, is_replaced: bool
+) -> None:
+    fresh.append(b"first file\n")
+    fresh.read()
+    other = fresh.path.with_name("other") if is_replaced else fresh.path
+    other.write_bytes(data)
+    os.replace(other, fresh.path)
+    chunk = fresh.chunk()
+    assert (chunk.offset, chunk.data, chunk.reset) == (0, data, True)
+    assert fresh.read() is None
+
+
+def test_a_hole_in_a_log_is_not_read(log: Log) -> None:
+    with log.path.open("r+b") as file:
+        file.seek(10 << 30)
+        file.write(b"two\n")
+    chunk = log.chunk()
+    assert chunk.data.lstrip(b"\0") == b"two\n"
+    assert chunk.offset - chunk.hole == len(b"one\n")
+    assert log.read() is None
+    os.truncate(log.path, 20 << 30)
+    chunk = log.chunk()
+    assert (chunk.data, chunk.offset) == (b"", 20 << 30)
+    assert log.read() is None
 
 
 def test_the_hole_that_a_truncation_leaves_is_passed_over(log: Log) -> None:
@@ -156,7 +184,7 @@ def test_whatever_rotation_happens_each_line_is_read_once(history: list[str]) ->
                 read += log.text() or b""
             elif log.path.exists() and log.path.stat().st_size:
                 # one rotation between two reads, as rotations are seldom
-                read += everything(log, final=False)
+                read += log.everything(final=False)
                 log.append(b"more\n")
                 written += b"more\n"
                 other = log.path.with_name(f"job.out.{at}")
@@ -165,22 +193,8 @@ def test_whatever_rotation_happens_each_line_is_read_once(history: list[str]) ->
                 else:
                     shutil.copy(log.path, other)
                     os.truncate(log.path, 0)
-        read += everything(log)
+        read += log.everything()
     assert read == written
-
-
-def test_only_the_pieces_of_a_very_long_line_begin_within_a_line(log: Log) -> None:
-    log.append(b"x" * (MOST_BYTES + 10) + b"\nnext\n")
-    first, second = log.chunk(), log.chunk()
-    log.append(b" 1%\r")
-    third = log.chunk()
-    assert [one.midline for one in (first, second, third)] == [False, True, False]
-    assert second.data == b"x" * 10 + b"\nnext\n"
-
-
-def test_nul_bytes_and_bad_utf_8_cost_no_line(log: Log) -> None:
-    log.append(b"\0\0one\n\xff\xfe\ntwo\0\n")
-    assert everything(log) == b"\0\0one\n\xff\xfe\ntwo\0\n"
 
 
 @pytest.mark.parametrize(("call", "number", "said"), [
@@ -191,122 +205,64 @@ def test_a_log_that_may_not_be_read_for_a_while_is_read_on(
 ) -> None:
     log.append(b"two\n")
     with monkeypatch.context() as refused:
-        refused.setattr(os, call, _failing(OSError(number, said)))
+        refused.setattr(os, call, Mock(side_effect=OSError(number, said)))
         with pytest.raises(OSError, match=said) as raised:
             log.read()
     assert raised.value.errno == number
     assert log.text() == b"two\n"
-
-
-def test_a_stale_handle_is_reopened(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.append(b"two\n")
-    stale = _failing(OSError(errno.ESTALE, "stale file handle"))
-    calls = iter([stale])
-    pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *given: next(calls, pread)(*given))
-    assert log.text() == b"two\n"
-
-
-def _failing(error: OSError) -> Callable[..., Any]:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    return fail
+    log.append(b"three\n")
+    stale = [OSError(errno.ESTALE, "stale file handle"), *[DEFAULT] * 9]
+    monkeypatch.setattr(os, "pread", Mock(wraps=os.pread, side_effect=stale))
+    assert log.text() == b"three\n"  # it is opened again
 
 
 def test_a_look_costs_three_calls(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: Counter[str] = Counter()
-
-    def count(name: str) -> None:
-        real = getattr(os, name)
-
-        def counted(*arguments: object, **more: object) -> object:
-            made[name] += 1
-            return real(*arguments, **more)
-
-        monkeypatch.setattr(os, name, counted)
-
     log.append(b"x" * 100 + b"\n")
     log.read()
     log.append(b"two\n")
-    for name in ("open", "fstat", "pread", "stat", "scandir"):
-        count(name)
+    names = ("open", "fstat", "pread", "stat", "scandir")
+    made = {name: Mock(wraps=getattr(os, name)) for name in names}
+    for name, spy in made.items():
+        monkeypatch.setattr(os, name, spy)
     assert log.read() is not None
-    assert made == {"open": 1, "fstat": 1, "pread": 1}
+    assert [spy.call_count for spy in made.values()] == [1, 1, 1, 0, 0]
 
 
-@pytest.fixture
-def fresh(tmp_path: Path) -> Log:
-    return Log(tmp_path / "job.out")
+def test_only_new_bytes_are_read_and_the_next_engine_goes_on(log: Log) -> None:
+    assert log.read() is None
+    log.reader = LogReader()
+    log.append(b"two\n")
+    fields = {"job": "job", "attempt": 1, "run": 0, "offset": 4, "size": 8}
+    assert log.read() == LogChunk(**fields, data=b"two\n")  # type: ignore[arg-type]
+    log.append(b"\0\0one\n\xff\xfe\ntwo\0\n")  # which costs no line
+    assert log.everything() == b"\0\0one\n\xff\xfe\ntwo\0\n"
 
 
-def test_only_new_bytes_are_read_and_the_next_engine_goes_on(fresh: Log) -> None:
-    fresh.append(b"one\n")
-    assert fresh.text() == b"one\n"
-    assert fresh.read() is None
-    fresh.reader = LogReader()
-    fresh.append(b"two\n")
-    assert fresh.read() == LogChunk(
-        job="job", attempt=1, run=0, offset=4, data=b"two\n", size=8
-    )
-
-
-def test_half_a_line_is_held_back_until_it_is_whole(fresh: Log) -> None:
+def test_half_a_line_is_held_back_until_it_is_whole_or_its_run_has_ended(
+    fresh: Log,
+) -> None:
     fresh.append(b"whole\nha")
     assert fresh.text() == b"whole\n"
     assert fresh.read() is None
     fresh.append(b"lf\n 1%\r 2%\r 3")
     assert fresh.text() == b"half\n 1%\r 2%\r"  # states of a progress bar are lines
-
-
-def test_the_end_of_an_ended_run_counts_as_a_line_within_the_limit(fresh: Log) -> None:
-    fresh.append(b"aaa\nbbb\nccc")
+    fresh.append(b"%\nbbb\nccc")
     read = [fresh.text(6, final=True) for _ in range(4)]
-    assert read == [b"aaa\n", b"bbb\n", b"ccc", None]
+    assert read == [b" 3%\n", b"bbb\n", b"ccc", None]
 
 
 def test_a_line_longer_than_the_limit_comes_in_pieces(fresh: Log) -> None:
     fresh.append(b"x" * 25 + b"\n")
     pieces = [b"x" * 10, b"x" * 10, b"x" * 5 + b"\n"]
     assert [fresh.text(10), fresh.text(10), fresh.text(10)] == pieces
-
-
-def test_one_read_is_bounded_whatever_was_asked_for(fresh: Log) -> None:
-    fresh.append(b"line\n" * 500_000)
+    fresh.append(b"x" * (MOST_BYTES + 10) + b"\nnext\n")
+    first, second = fresh.chunk(), fresh.chunk()
+    fresh.append(b" 1%\r")
+    third = fresh.chunk()
+    assert [one.midline for one in (first, second, third)] == [False, True, False]
+    assert second.data == b"x" * 10 + b"\nnext\n"
+    fresh.append(b"line\n" * 500_000)  # bounded whatever was asked for
     assert MOST_BYTES - 5 <= len(fresh.text(1 << 30) or b"") <= MOST_BYTES
-
-
-@pytest.mark.parametrize("is_replaced", [True, False])
-@pytest.mark.parametrize(
-    "data", [b"", b"new\n", b"other file\n", b"other file\nmore\n"]
-)
-def test_another_log_is_read_anew(
-    fresh: Log, data: bytes, *, is_replaced: bool
-) -> None:
-    fresh.append(b"first file\n")
-    fresh.read()
-    other = fresh.path.with_name("other") if is_replaced else fresh.path
-    other.write_bytes(data)
-    os.replace(other, fresh.path)
-    chunk = fresh.chunk()
-    assert (chunk.offset, chunk.data, chunk.reset) == (0, data, True)
-    assert fresh.read() is None
-
-
-def test_a_hole_in_a_log_is_not_read(fresh: Log) -> None:
-    fresh.append(b"one\n")
-    assert fresh.text() == b"one\n"
-    with fresh.path.open("r+b") as file:
-        file.seek(10 << 30)
-        file.write(b"two\n")
-    chunk = fresh.chunk()
-    assert chunk.data.lstrip(b"\0") == b"two\n"
-    assert chunk.offset - chunk.hole == len(b"one\n")
-    assert fresh.read() is None
-    os.truncate(fresh.path, 20 << 30)
-    chunk = fresh.chunk()
-    assert (chunk.data, chunk.offset) == (b"", 20 << 30)
-    assert fresh.read() is None
 
 
 def test_what_is_no_file_is_an_error_and_blocks_nothing(tmp_path: Path) -> None:
