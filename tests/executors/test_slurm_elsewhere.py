@@ -211,16 +211,6 @@ def test_why_a_vanished_run_is_not_judged_is_said(world: World) -> None:
     assert "sacct: Problem talking to the database" in report.reason
 
 
-def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOGNAME", "somebody-else")
-    world.new_engine()
-    world.running()
-    asked = [line for line in world.slurm.lines if line[0] == "squeue"]
-    assert asked[-1][asked[-1].index("-u") + 1] == str(os.getuid())
-
-
 # --------------------------------------------------------------------------- suspended
 def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     task = world.running(RunScript(seconds=20.0))
@@ -232,14 +222,6 @@ def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     world.cluster.resume(world.job(task))
     assert world.until(lambda: look(world, task).phase is TaskPhase.RUNNING)
     assert ended_well(told(world, task))
-
-
-def test_a_suspended_run_that_is_to_end_is_cancelled_outright(world: World) -> None:
-    task = world.running()
-    world.cluster.suspend(world.job(task))
-    assert world.until(lambda: look(world, task).phase is TaskPhase.SUSPENDED)
-    assert world.executor.cancel([task]).ok
-    assert world.slurm.lines[-1] == ("scancel", world.job(task).id)
 
 
 # ---------------------------------------------------------------- launched, or refused
@@ -334,17 +316,3 @@ def test_a_run_that_is_over_is_not_said_to_run_but_what_is_waited_for(
     assert look(world, task).reason == (
         "over, Slurm says PREEMPTED; waits up to 90 s for Slurm to start it again"
     )
-
-
-def test_an_end_by_slurm_s_word_is_as_late_as_slurm_says(tmp_path: Path) -> None:
-    world = World(tmp_path, min_job_age=600, accounting=False)
-    task = world.running(RunScript(seconds=50.0, ends="vanish"))
-    job = world.job(task)
-    world.clock.advance(60.0)
-    world.cluster.settle()
-    job.word, job.reason = "COMPLETED", "None"
-    report = told(world, task)
-    assert report.began is not None
-    assert report.exited is not None
-    took = report.exited.ended_at - report.began.began_at
-    assert took == pytest.approx(50.0, abs=2.0)

@@ -162,17 +162,6 @@ def test_what_another_submission_has_claimed_is_not_taken_for_this_one(
     assert world.adopted(other).absent == ("another",)
 
 
-@pytest.mark.parametrize("program", ["squeue", "sacct"])
-def test_while_the_cluster_does_not_answer_nothing_is_absent(
-    world: World, program: str
-) -> None:
-    made = submission(world.runs_as("a", RUNS_LONG))
-    for _ in range(40):
-        world.faults.add(program, SlurmFault.AWAY)
-        assert world.executor.adopt([made]).absent == ()
-        world.clock.advance(10)
-
-
 def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
     world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
     lost = world.runs_as("lost", RUNS_LONG)
@@ -215,32 +204,10 @@ def test_a_single_wrong_answer_makes_nothing_lost(
     assert world.until(is_over)
 
 
-def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> None:
-    task = world.running(RunScript(seconds=5, exit_code=3))
-    world.slurm.away = True
-    assert world.until(lambda: world.report(task).phase is TaskPhase.ENDED)
-    assert code_of(world.report(task)) == 3
-
-
 # ------------------------------------------------------------------------------- causes
-@pytest.mark.parametrize(
-    ("cause", "ends"),
-    [
-        (Cause.OUT_OF_MEMORY, "exit"),
-        (Cause.OUT_OF_MEMORY, "vanish"),
-        (Cause.TIMEOUT, "vanish"),
-        (Cause.NODE_FAIL, "vanish"),
-    ],
-)
-def test_the_queue_s_last_word_is_the_cause(
-    world: World, cause: Cause, ends: Any
-) -> None:
-    task = world.sent(RunScript(seconds=1, cause=cause, ends=ends))
-    assert wait_for_end(world, task).cause is cause
-
-
 KILLED = RunScript(seconds=400, signal=9, cause=Cause.OUT_OF_MEMORY)
 TRAILS = {"min_job_age": 1, "account_lag": 40.0}
+SOON = {"min_job_age": 300}
 
 
 def seconds_to_end(world: World, task: Task) -> tuple[Cause | None, float]:
@@ -252,33 +219,24 @@ def seconds_to_end(world: World, task: Task) -> tuple[Cause | None, float]:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "stale", "most"),
-    [({}, 0, 4.0), ({}, 2, 12.0), (TRAILS, 0, 60.0)],
-    ids=["by the queue", "after stale answers", "by accounting that trails"],
+    ("script", "cluster", "stale", "most"),
+    [
+        (KILLED, SOON, 0, 4.0),
+        (KILLED, SOON, 2, 12.0),
+        (KILLED, TRAILS, 0, 60.0),
+        (RunScript(seconds=400, exit_code=3), SOON, 0, 4.0),
+    ],
+    ids=["by the queue", "after stale answers", "by late accounting", "by its code"],
 )
-def test_the_cause_of_a_kill_is_told_soon_although_questions_are_seldom(
-    tmp_path: Path, cluster: dict[str, Any], stale: int, most: float
+def test_the_cause_of_an_end_is_told_soon_although_questions_are_seldom(
+    tmp_path: Path, script: RunScript, cluster: Any, stale: int, most: float
 ) -> None:
-    world = World(tmp_path, calm=True, **cluster or {"min_job_age": 300})
-    task = world.sent(KILLED)
+    world = World(tmp_path, calm=True, **cluster)
+    task = world.sent(script)
     world.polls_until_over([task])
     world.faults.add("squeue", *[SlurmFault.STALE] * stale)
     cause, waited = seconds_to_end(world, task)
-    assert cause is Cause.OUT_OF_MEMORY
-    assert waited <= most
-
-
-def test_the_cause_of_a_kill_is_waited_for_while_the_queue_does_not_answer(
-    tmp_path: Path,
-) -> None:
-    world = World(tmp_path, calm=True, min_job_age=300)
-    task = world.sent(KILLED)
-    world.polls_until_over([task])
-    world.slurm.away = True
-    world.polls(100, task)
-    assert world.report(task).exited is None
-    world.slurm.away = False
-    assert seconds_to_end(world, task)[0] is Cause.OUT_OF_MEMORY
+    assert (cause, waited <= most) == (script.cause, True)
 
 
 def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
@@ -286,14 +244,6 @@ def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
     tasks = [world.sent(KILLED, job=f"a{n:02}") for n in range(20)]
     world.polls_until_over(tasks)
     assert world.polls(60, *tasks) <= 20
-
-
-@pytest.mark.parametrize("code", [0, 3])
-def test_an_end_by_a_code_is_told_as_soon_as_ever(tmp_path: Path, code: int) -> None:
-    world = World(tmp_path, calm=True, min_job_age=300)
-    task = world.sent(RunScript(seconds=400, exit_code=code))
-    world.polls_until_over([task])
-    assert seconds_to_end(world, task)[1] <= 4.0
 
 
 def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
@@ -344,22 +294,6 @@ def test_a_preempted_job_of_another_partition_ends_as_preempted(
     left = [job for job in world.cluster.queue() if job.word == "PREEMPTED"]
     assert not (forgets and left)
     assert look(world, tasks[0]).phase is TaskPhase.RUNNING
-
-
-def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
-    world = World(tmp_path, accounting=False)
-    world.clock.advance(30.0)  # the controller's own start is no restart
-    task = world.running(RUNS_LONG, RunScript(seconds=30, signal=11))
-    job = world.job(task)
-    world.cluster.say(job, "PREEMPTED")
-    world.clock.advance(1.0)  # till the queue is asked again
-    look(world, task)
-    world.cluster.say(job, "RUNNING")
-    world.slurm.run(("scontrol", "requeue", job.id), 10)
-    assert world.until(lambda: world.has_begun(2))
-    world.cluster.forget(job)
-    world.polls(120, task)
-    assert look(world, task).cause is None
 
 
 # ------------------------------------------------------------------- arrays and numbers

@@ -182,6 +182,7 @@ TOLD = ("scancel", "--state=RUNNING", "--batch", "--signal=TERM")
         (rows("5", word="RUNNING"), [], ["5"], [(*TOLD, "5")]),
         # One that waits again is not told: scancel would wait for it.
         (rows("5"), [], ["5"], [("scancel", "5")]),
+        (rows("5", word="SUSPENDED"), [], ["5"], [("scancel", "5")]),
         (THEIRS, ["6"], [], []),
         (THEIRS, [], ["6"], []),
         (rows("5_0", "5_1"), ["5"], [], []),
@@ -284,13 +285,19 @@ def test_one_answer_is_for_all_that_is_in_doubt(bench: Bench) -> None:
     assert bench.commands.calls["squeue"] == 2  # a later question is put anew
 
 
-def test_who_gave_no_answer_is_not_asked_for_each_doubt(bench: Bench) -> None:
-    bench.squeue(SILENT)
-    for number in range(10):
-        found = bench.executor.adopt([doubt(bench, f"t{number}")])
-        assert "did not answer" in found.error
-        assert found.absent == ()
-    assert bench.commands.calls["squeue"] == 1
+@pytest.mark.parametrize("program", ["squeue", "sacct"])
+def test_who_gave_no_answer_is_not_asked_for_each_doubt_and_nothing_is_absent(
+    bench: Bench, program: str
+) -> None:
+    bench.commands.answers[program] = SILENT
+    doubts = [doubt(bench, f"t{number}") for number in range(10)]
+    for after in (0.0, 301.0, 301.0):
+        bench.clock.advance(after)
+        asked = bench.commands.calls[program]
+        for one in doubts:
+            found = bench.executor.adopt([one])
+            assert (found.absent, "did not answer" in found.error) == ((), True)
+        assert bench.commands.calls[program] == asked + 1
 
 
 def test_what_was_sent_again_is_absent_only_after_another_look_for_it(

@@ -214,6 +214,9 @@ def test_what_nobody_can_explain_otherwise_is_not_waited_for() -> None:
 
 def test_without_an_exit_record_slurm_s_word_counts() -> None:
     quick = {"row": row("FAILED"), "said_for": QUICK_SECONDS}
+    late = replace(row("COMPLETED"), ended_at=55.0)  # it ended when Slurm says
+    exited = told(RUNS, row=late, said_for=GRACE_SECONDS).exited
+    assert (exited and exited.ended_at) == 55.0
     refused = row("FAILED", "JobLaunchFailure", nodes="")
     found = told(NOTHING, row=refused, said_for=QUICK_SECONDS)
     assert (found.cause, found.reason) == (

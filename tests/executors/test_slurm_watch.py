@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import pytest
@@ -38,6 +39,14 @@ class Watched:
             ask_seconds=30.0,
             user="ann",
         )
+
+
+def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LOGNAME", "somebody-else")
+    watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
+    assert watch.user == str(os.getuid())
 
 
 # ------------------------------------------------------------------------------- when
