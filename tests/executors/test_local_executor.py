@@ -549,19 +549,12 @@ def refused(machine: Machine, clock: ManualClock) -> tuple[LocalExecutor, Task, 
     return executor, task, in_the_way
 
 
-def test_a_run_that_cannot_write_its_end_is_not_lost_while_it_tries(
-    machine: Machine, clock: ManualClock
-) -> None:
-    executor, task, in_the_way = refused(machine, clock)
-    assert {one.phase for one in looks(executor, task, clock)} == {RUNNING}
-    in_the_way.rmdir()
-    assert exit_code(executor, task) == 0
-
-
 def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
     machine: Machine, clock: ManualClock
 ) -> None:
+    """Nor while the supervisor itself tries."""
     executor, task, _ = refused(machine, clock)
+    assert {one.phase for one in looks(executor, task, clock)} == {RUNNING}
     in_the_way = refuse_exit(task, record(task, "begin.0.json")["guard_pid"])
     os.kill(supervisor_of(task), signal.SIGKILL)
     assert until(lambda: read_start(supervisor_of(task)) is None)

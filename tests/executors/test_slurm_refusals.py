@@ -42,13 +42,7 @@ POLICY = (
             "",
         ),
         (
-            "unrecognized option '--new=1'; Try \"sbatch --help\" for more information",
-            {"new": 1},
-            "sbatch here knows no option `new`",
-            "new",
-        ),
-        (
-            "Invalid --cpus-per-task specification",
+            'Invalid --cpus-per-task specification; Try "sbatch --help" for more',
             {"cpus-per-task": "many"},
             "sbatch cannot read the value of `cpus-per-task`",
             "cpus_per_task",
@@ -141,7 +135,6 @@ MEANINGS = {
         f"{FAILED}Job dependency problem",
         f"{FAILED}Invalid job array specification",
         f"{FAILED}Invalid feature specification",
-        f"{FAILED}Invalid node name specified",
         f"{ERROR}Unable to open file /nosuch/file",
         f"{ERROR}Batch script is empty!",
         f"{FAILED}Requested reservation is invalid",

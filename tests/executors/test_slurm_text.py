@@ -6,8 +6,6 @@ Slurm's habits it is about.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,8 +112,11 @@ def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> Non
     assert words[-1].endswith("|%j|end")
 
 
-def test_every_row_of_squeue_is_read() -> None:
+def test_every_row_of_squeue_and_sacct_is_read() -> None:
     """A waiting array and a job of several parts may be one row or more."""
+    booked = parse_sacct(SACCT)
+    assert [row.id for row in booked] == ["1", "8", "12", "14", "16_5", "12"]
+    assert (booked[0].state.by, booked[2].name) == (0, "we|ird,name with blank-tok1")
     rows = {row.id: row for row in parse_squeue(SQUEUE)}
     assert list(rows) == ["12", "2", "16_[2-9%2]", "16_0", "4+0", "4+1"]
     assert rows["12"].name == "we|ird,name with blank-tok1"
@@ -204,32 +205,11 @@ def test_a_row_of_squeue_is_read_as_it_was_written(row: QueueRow) -> None:
     assert parse_squeue(queue_answer("|".join(fields))) == (row,)
 
 
-ACCOUNT = AccountRow(
-    id="14",
-    raw_id="14",
-    state=parse_state("FAILED"),
-    exit_code=0,
-    signal=11,
-    submitted_at=1795200201.0,
-    started_at=1795200202.0,
-    ended_at=1795200203.0,
-    nodes="n2",
-    name="segv-tok3",
-)
-
-
-def test_every_row_of_sacct_is_read() -> None:
-    rows = parse_sacct(SACCT)
-    assert [row.id for row in rows] == ["1", "8", "12", "14", "16_5", "12"]
-    assert rows[3] == ACCOUNT
-    assert rows[0].state.by == 0
-
-
 @given(
     st.builds(
-        replace,
-        st.just(ACCOUNT),
+        AccountRow,
         id=IDS,
+        raw_id=st.integers(1).map(str),
         state=STATES.map(parse_state),
         exit_code=st.integers(0, 255),
         signal=st.integers(0, 64),
@@ -321,13 +301,11 @@ def test_the_configuration_tells_what_matters_and_the_rest_is_as_by_default(
 
 # ----------------------------------------------------------------------- ids and arrays
 def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
-    assert make_task_ids("51", 1) == ("51",)
-    assert make_task_ids("51", 3) == ("51_0", "51_1", "51_2")
-
-
-def test_a_throttle_is_said_only_where_it_throttles() -> None:
+    """A throttle is said only where it throttles."""
     options = [format_array_option(10, throttle) for throttle in (0, 3, 10, 99)]
     assert options == ["0-9", "0-9%3", "0-9", "0-9"]
+    assert make_task_ids("51", 1) == ("51",)
+    assert make_task_ids("51", 3) == ("51_0", "51_1", "51_2")
 
 
 @pytest.mark.parametrize(

@@ -697,36 +697,25 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     assert (attempt.ended["exit_code"], copies(attempt)) == (3, [])
 
 
-def test_a_queues_node_is_not_held_for_longer_than_its_patience(
-    attempt: Attempt,
+@pytest.mark.parametrize("how", ["patience is over", "cancelled", "removed for good"])
+def test_a_queues_node_is_not_held_for_ever_for_a_record(
+    how: str, attempt: Attempt
 ) -> None:
-    process = attempt.begin_held("exit 3", record_patience=0.3)
-    Away(attempt)
+    patience = 0.3 if how == "patience is over" else PATIENCE
+    process = attempt.begin_held("exit 3", record_patience=patience)
+    if how == "removed for good":
+        shutil.rmtree(attempt.dir)
+        attempt.dir.symlink_to(attempt.root / "nowhere" / "attempt")
+    elif how == "cancelled":
+        (attempt.dir / f".exit.0.json.{os.uname().nodename}.{process.pid}.tmp").mkdir()
+    else:
+        Away(attempt)
     attempt.let_go()
+    if how == "cancelled":
+        assert until(lambda: copies(attempt))
+        (attempt.dir / "cancel").touch()
     assert attempt.wait(process) == 3
-    assert len(copies(attempt)) == 1
-
-
-def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
-    attempt: Attempt,
-) -> None:
-    process = attempt.begin_held("exit 3")
-    (attempt.dir / f".exit.0.json.{os.uname().nodename}.{process.pid}.tmp").mkdir()
-    attempt.let_go()
-    assert until(lambda: copies(attempt))
-    (attempt.dir / "cancel").touch()
-    attempt.wait(process)
-    assert len(copies(attempt)) == 1
-
-
-def test_an_attempt_that_was_removed_for_good_is_not_waited_for(
-    attempt: Attempt,
-) -> None:
-    process = attempt.begin_held("exit 3")
-    shutil.rmtree(attempt.dir)
-    attempt.dir.symlink_to(attempt.root / "nowhere" / "attempt")
-    attempt.let_go()
-    assert attempt.wait(process) == 3
+    assert len(copies(attempt)) == 1 or how == "removed for good"
 
 
 def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:

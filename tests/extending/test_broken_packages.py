@@ -12,7 +12,7 @@ from autoexp_tui.events.events import EffectOrdered
 from autoexp_tui.extend import Condition
 from autoexp_tui.model import kinds
 from autoexp_tui.model.errors import AutoexpError, JournalDamaged
-from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.storage.journal_parts import decode_record, encode_record
 from autoexp_tui.storage.json_codec import build_validator, decode_plan, encode_plan
@@ -52,23 +52,19 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *BROKEN))
 
 
-def recorded(event: Event) -> Recorded:
-    return Recorded(seq=1, epoch=1, t=1.0, event_id="e", event=event)
-
-
-def of_line(event: Event) -> Event:
-    return decode_record(encode_record(recorded(event))).event
+WAITS = DiskFree(report="/report")
+PLAN = plan(job("a", start_conditions=(WAITS,)))
+ORDERED = EffectOrdered(effect_id="e", effect=WriteTag(job="a", tag="t"))
+RECORDED = Recorded(seq=1, epoch=1, t=1.0, event_id="e", event=ORDERED)
 
 
 # --------------------------------------------------------------- what is not usable
 @pytest.mark.usefixtures("broken")
 def test_broken_packages_leave_plans_journals_and_configs_readable() -> None:
-    of = plan(job("a", start_conditions=(DiskFree(report="/report"),)))
-    assert decode_plan(encode_plan(of)) == of
-    ordered = EffectOrdered(effect_id="e", effect=WriteTag(job="a", tag="t"))
-    assert of_line(ordered) == ordered
+    assert decode_plan(encode_plan(PLAN)) == PLAN
+    assert decode_record(encode_record(RECORDED)).event == ORDERED
     value = {"class_name": "DiskFreeCondition", "report": "/report"}
-    assert parse_condition(value, "w") == DiskFree(report="/report")
+    assert parse_condition(value, "w") == WAITS
     for typo, meant in (("FileExist", "FileExists"), ("DiskFre", "DiskFree")):
         with pytest.raises(SpecRefused) as refused:
             parse_condition({"class_name": typo}, "w")
@@ -91,22 +87,11 @@ def test_a_broken_kind_that_is_asked_for_is_named(name: str, problem: str) -> No
     assert "uninstall the package" in said
 
 
-def test_a_kind_of_ours_that_is_broken_raises() -> None:
-    table: kinds.KindTable[Any] = kinds.KindTable("condition", {"model.kinds": "Nope"})
-    with pytest.raises(AttributeError):
-        table.find("Nope")
-    with pytest.raises(KeyError):
-        table["unknown"]
-
-
 # ----------------------------------------------------------------- what is not there
 def test_what_a_missing_package_wrote_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    waits = DiskFree(report="/report")
-    written = encode_plan(plan(job("a", start_conditions=(waits,))))
-    effect = WriteTag(job="a", tag="t")
-    line = encode_record(recorded(EffectOrdered(effect_id="e", effect=effect)))
+    written, line = encode_plan(PLAN), encode_record(RECORDED)
     monkeypatch.setattr(kinds, "list_installed", lambda: ())
     build_validator.cache_clear()
     for read in (lambda: decode_plan(written), lambda: decode_record(line)):
@@ -128,7 +113,12 @@ def test_two_packages_with_one_name_are_both_named_when_it_is_asked_for(
         Condition.kinds["rival"]
 
 
-def test_a_name_of_an_installed_package_cannot_be_added() -> None:
+def test_a_name_that_is_installed_is_taken_and_a_broken_kind_of_ours_raises() -> None:
+    broken: kinds.KindTable[Any] = kinds.KindTable("condition", {"model.kinds": "Nope"})
+    with pytest.raises(AttributeError):
+        broken.find("Nope")
+    with pytest.raises(KeyError):
+        broken["unknown"]
     table: kinds.KindTable[Any] = kinds.KindTable("condition", {})
     with pytest.raises(ValueError, match="disk_free is the name of tests"):
         table.add("disk_free", "elsewhere:DiskFree")
