@@ -76,8 +76,8 @@ class Firing:
 
     def explain(self, code: str, reason: str) -> Why:
         """Why something happens: because of the rule, with its own words."""
-        said, line = self.format_text(reason), self.armed.line
-        return why(code, rule=self.armed.rule, reason=said, line=line)
+        message, line = self.format_text(reason), self.armed.line
+        return why(code, rule=self.armed.rule, reason=message, line=line)
 
     def find_unsafe_values(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """What overrides take from logs, plain values left out."""
@@ -171,12 +171,12 @@ class Firing:
         """Order a further attempt, perhaps with other overrides. Of the restarts after
         one end the first counts."""
         context, job, armed = self.context, self.job, self.armed
-        said = self.format_text(reason)
+        message = self.format_text(reason)
         again = why(
             "retry",
-            reason=said or armed.rule,
+            reason=message or armed.rule,
             attempt=len(job.attempts) + 1,
-            rule=armed.rule if said else "",
+            rule=armed.rule if message else "",
             line=armed.line,
         )
         if overrides:

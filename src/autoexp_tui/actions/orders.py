@@ -124,9 +124,9 @@ def end_look(
     job = context.job(effect.job)
     attempt, looked_at = job.attempt, (effect.attempt, effect.run)
     if job.state in BEGUN and attempt and (attempt.number, attempt.run) == looked_at:
-        told = reason or Why(effect.ends.value)
-        told = told.add_args(evidence=captured.directory)
-        cancel_attempts(context, (job,), told, effect.ends)
+        ended_why = reason or Why(effect.ends.value)
+        ended_why = ended_why.add_args(evidence=captured.directory)
+        cancel_attempts(context, (job,), ended_why, effect.ends)
     elif not job.ended:  # nothing follows on the end of a run that is no more
         for key, waiting in context.list_restarts(job.name):
             if waiting.why.code == "restart_ordered":

@@ -117,12 +117,12 @@ def _request_answer(source: Source) -> Mapping[str, Any]:
             answer = json.loads(path.read_bytes())
             if isinstance(answer, dict):
                 return answer
-    said = [clean(line).strip() for line in ran.detail.splitlines()]
+    lines = [clean(line).strip() for line in ran.detail.splitlines()]
     if ran.exit_code is None and ran.detail.startswith("cannot start"):
-        message = f"cannot be started: {said[0].partition(': ')[2]}"
+        message = f"cannot be started: {lines[0].partition(': ')[2]}"
         raise EnvironmentFailed(message, python, _ELSEWHERE)
     late = ran.exit_code is None
-    tail = next((line for line in reversed(said[late:]) if line), "it said nothing")
+    tail = next((line for line in reversed(lines[late:]) if line), "it said nothing")
     if late:
         message = f"the import took longer than {source.limit_seconds:g} s"
         hint = f"--timeout SECONDS gives it longer; what it said: {tail[:400]}"
@@ -186,14 +186,14 @@ def format_group(data: Mapping[str, Any], name: str) -> str:
                 lines += [*_wrap_comment(action.help), *_wrap_comment(usage)]
             value = defaults.get(dest)
             if value is None and dest in schema.required:
-                said = f"{_MISSING} # needed"
+                text = f"{_MISSING} # needed"
             elif value == _MISSING:  # OmegaConf would take it for a missing value
-                said = "null # the program's own default is three question marks"
+                text = "null # the program's own default is three question marks"
             elif dest not in defaults:
-                said = "null # the program's own default is no plain value"
+                text = "null # the program's own default is no plain value"
             else:
-                said = yaml_text.format_flow(escape_dollars(value))
-            lines.append(f"{yaml_text.format_scalar(dest)}: {said}")
+                text = yaml_text.format_flow(escape_dollars(value))
+            lines.append(f"{yaml_text.format_scalar(dest)}: {text}")
     return "\n".join(lines) + "\n"
 
 

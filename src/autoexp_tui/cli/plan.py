@@ -129,13 +129,13 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         else:
             print_json(_to_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
-    told = result.warnings[:MOST_TOLD] if result.errors else ()
-    for finding in told:
+    shown = result.warnings[:MOST_TOLD] if result.errors else ()
+    for finding in shown:
         where = " ".join(part for part in (finding.job, finding.where) if part)
         say(f"warning: {where}: {finding.message}" if where else finding.message)
         if finding.below:
             say(f"    {finding.below}")
-    if told and len(result.warnings) > MOST_TOLD:
+    if shown and len(result.warnings) > MOST_TOLD:
         say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()
     if result.plan is not None:

@@ -163,10 +163,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
         self._has_greeted = True
         present = self.context.find_present()
-        told = write_digest(session, groups, session.present(since), present)
-        if told:
+        lines = write_digest(session, groups, session.present(since), present)
+        if lines:
             passes = {"exclamation_mark": "walk through them"} if groups else {}
-            self._show_lines("While you were away", told, passes)
+            self._show_lines("While you were away", lines, passes)
 
     @property
     def plan_actions(self) -> PlanActions:

@@ -119,8 +119,8 @@ class JobActions:
         """Say which of the commands sent here were refused, and why."""
         if not self._unanswered:
             return
-        told = [one for one in snapshot.events if one.command_id in self._unanswered]
-        for record in told:
+        answers = [one for one in snapshot.events if one.command_id in self._unanswered]
+        for record in answers:
             event = record.event
             # A job is planned anew first: that may still be refused.
             ordered = event.effect if isinstance(event, EffectOrdered) else None

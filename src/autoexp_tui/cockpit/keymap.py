@@ -244,14 +244,14 @@ app.leave  q,ctrl+q,ctrl+c  all  1  leave  leave; the engine goes on
 def _read_rows(text: str) -> Iterator[Command]:
     """The commands of a table; an indented line goes on with the one before it."""
     for row in re.sub(r"\n +", "  ", text.strip()).splitlines():
-        name, keys, where, foot, label, told = row.split("  ", 5)
+        name, keys, where, foot, label, description = row.split("  ", 5)
         prefix, _, rest = name.partition(".")
         action = _ACTIONS.get(name) or _ACTIONS.get(prefix)
         yield Command(
             id=name,
             keys=tuple(keys.split(",")),
             label="" if label == "-" else label,
-            help=f"replay: {told}" if prefix == "replay" else told,
+            help=f"replay: {description}" if prefix == "replay" else description,
             group=_GROUPS[prefix],
             where=_PLACES[where],
             action=action.format(rest) if action else name.replace(".", "_"),
@@ -438,6 +438,6 @@ def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterabl
             shared = set(keymap.keys(name)) & set(keymap.keys(other.id))
             is_told = other.id in own and other.id < name
             if shared and has_clash(COMMANDS[name], other) and not is_told:
-                told = ", ".join(sorted(display_key(key) for key in shared))
+                names = ", ".join(sorted(display_key(key) for key in shared))
                 acts = " (it acts)" if other.acts else ""
-                yield f"{name}: {told} is {other.id}'s{acts}"
+                yield f"{name}: {names} is {other.id}'s{acts}"

@@ -249,8 +249,8 @@ class PlanActions:
         self.changes = await self._context.background.fetch("changes", look)
         if self.changes is not None and self.changes.differs:
             key = self._context.keymap.key("plan.changes")
-            told = self.changes.describe(self._context.find_utc())
-            self._show_notice(f"{told}   ({key} reads it)", keep=True)
+            summary = self.changes.describe(self._context.find_utc())
+            self._show_notice(f"{summary}   ({key} reads it)", keep=True)
 
     def show_changes(self) -> None:
         """Show what changed since the last plan of this config."""

@@ -205,8 +205,8 @@ class Notifier:
         """Ring when something is new that is worth it, by OSC 9 where it is known."""
         words = self.find_news()
         if words and not self._quiet:
-            told = wrap_for_tmux(f"{ESC}]9;{clean(words, limit=200)}{BEL}")
-            self._write(f"{BEL}{told}")
+            sequence = wrap_for_tmux(f"{ESC}]9;{clean(words, limit=200)}{BEL}")
+            self._write(f"{BEL}{sequence}")
 
     def copy(self, text: str, directory: Path) -> tuple[str, Role]:
         """Copy a text by OSC 52, one too long for a terminal into a file of `directory`

@@ -100,8 +100,8 @@ def _build_skin(content: Mapping[str, object], where: str) -> Skin:
     unknown += [f"colors.{key}" for key in colors if key not in _COLORS]
     if missing or unknown:
         found = (("missing", missing), ("unknown", unknown))
-        told = (f"{word}: {', '.join(keys)}" for word, keys in found if keys)
-        raise UsageError("; ".join(told), where)
+        parts = (f"{word}: {', '.join(keys)}" for word, keys in found if keys)
+        raise UsageError("; ".join(parts), where)
     ansi = bool(content.get("ansi", False))
     theme = Theme(
         name=f"autoexp-{content.get('name', 'own')}",

@@ -328,8 +328,8 @@ def _settle(
     above = at.split(".") if at else []
     parent = above[: max(0, len(above) - (up - len(around)))]
     target = ".".join([*parent, path])
-    spelled = f"${{{target}}}" if absolute else found[0]
-    return spelled if view.has(target) else in_aux or spelled
+    key = f"${{{target}}}" if absolute else found[0]
+    return key if view.has(target) else in_aux or key
 
 
 def _contains(container: object, path: str) -> bool:

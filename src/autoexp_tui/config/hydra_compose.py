@@ -317,10 +317,10 @@ class HydraComposer:
         """The primary config as written, without its sweep."""
         self._take_over()
         if self._base is None:
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 config = self._compose(())
-            absent = [self._keep_warning(str(one.message)) for one in said]
+            absent = [self._keep_warning(str(one.message)) for one in caught]
             if problems := tuple(dict.fromkeys(filter(None, absent))):
                 raise CannotCompose(problems)
             tree: Any = OmegaConf.to_container(config, resolve=False)

@@ -237,9 +237,9 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):
-        for words, said, hint in _FAILED:
+        for words, words_of_ours, hint in _FAILED:
             if words in message:
-                return Problem(said, where=where, hint=hint)
+                return Problem(words_of_ours, where=where, hint=hint)
         found = _RESOLVER_PREFIX.match(message)
         message = found[1].strip() if found else message
     return Problem(message, where=where)

@@ -87,14 +87,14 @@ def find_problems(
     except OSError as error:
         message = f"{place} cannot be looked at: {error.strerror or error}"
         yield Problem(message, WHERE), False
-    told: set[str] = set()
+    reported: set[str] = set()
     for where, look in _list_looks(place, jobs, share):
         try:
             look()
         except Untrusted as error:
             path = str(error.filename)
-            if path not in told:
-                told.add(path)
+            if path not in reported:
+                reported.add(path)
                 message = f"{path} is not written to: {error.strerror}"
                 yield Problem(message, where, hint=error.hint), True
         except OSError:

@@ -54,8 +54,8 @@ class Findings:
 
     def add_once(self, problems: Iterable[Problem]) -> None:
         """Findings at places of which nothing is said yet."""
-        told = {problem.where for problem in self.problems}
-        self.problems += [one for one in problems if one.where not in told]
+        places = {problem.where for problem in self.problems}
+        self.problems += [one for one in problems if one.where not in places]
 
     def inherit(self, parse: Parse, value: object, field: str) -> Any:
         """What is parsed of a nested value; None where it is refused."""

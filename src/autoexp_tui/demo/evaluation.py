@@ -202,10 +202,10 @@ def to_markdown(before: Sequence[Record], after: Sequence[Record]) -> str:
 
 def _cells(one: Record, *columns: str) -> tuple[str, ...]:
     """A name without a line break or column sign of its own, a rate, losses."""
-    spelled = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
-    spelled["lr"] = f"{one['lr']:g}"
+    texts = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
+    texts["lr"] = f"{one['lr']:g}"
     return tuple(
-        spelled[column] if column in spelled else format_number(one[column], ".4f")
+        texts[column] if column in texts else format_number(one[column], ".4f")
         for column in columns
     )
 

@@ -183,8 +183,8 @@ class Engine:
             self._telemetry.restart_clocks()
             self._ephemeral.pending |= self.state.jobs.keys()
             way = "back" if step < 0 else "forward"
-            told = why("clock_set", way=way, seconds=abs(step))
-            self._record_alone(events.WarningRaised(warning_id="clock", why=told))
+            reason = why("clock_set", way=way, seconds=abs(step))
+            self._record_alone(events.WarningRaised(warning_id="clock", why=reason))
         if self._unwritten and not self._write(self._unwritten):
             self._publish()
             return

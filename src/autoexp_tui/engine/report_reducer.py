@@ -188,8 +188,8 @@ def _explain_by_executor(
     cause: Cause, report: TaskReport
 ) -> tuple[Outcome, Cause | None, Why | None]:
     if cause is Cause.USER:
-        told = {"by": report.by} if report.by else {}
-        return Outcome.CANCELLED, cause, why("cancelled_outside", **told)
+        args = {"by": report.by} if report.by else {}
+        return Outcome.CANCELLED, cause, why("cancelled_outside", **args)
     reason = why(cause.value, node=report.node, reason=report.reason)
     return Outcome.FAILED, cause, reason
 

@@ -137,9 +137,9 @@ class RunReports:
 
     def _note_queue(self, context: DecisionContext, report: TaskReport) -> None:
         """Note what a report says of the task's wait, if it waits."""
-        queue, told = None, report.reason or report.partition
+        queue, reason = None, report.reason or report.partition
         if report.phase is not TaskPhase.RUNNING and (
-            told or report.expected_at is not None
+            reason or report.expected_at is not None
         ):
             leaving = report.phase in (TaskPhase.LEAVING, TaskPhase.ENDED)
             queue = InQueue(

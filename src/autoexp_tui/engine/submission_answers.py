@@ -118,14 +118,14 @@ class SubmissionAnswers:
         """Send it again later: where nobody was there, soon, then ever later; what is
         too large for a limit, in two parts."""
         tasks, seconds = context.state.tokens[token], BUSY_SECONDS
-        told: dict[str, str | float] = {"message": answer.message, "sent": answer.sent}
+        args: dict[str, str | float] = {"message": answer.message, "sent": answer.sent}
         code = "disk_refuses" if answer.disk else "busy"
         if answer.unreachable:
             first, most = AWAY_SECONDS
             seconds = min(first * 2 ** self.refused[effect_id], most)
             self.refused[effect_id] += 1
-            code, told["seconds"] = "unreachable", seconds
-        until, reason = self.dispatcher.rest(effect_id, seconds), why(code, **told)
+            code, args["seconds"] = "unreachable", seconds
+        until, reason = self.dispatcher.rest(effect_id, seconds), why(code, **args)
         _explain(context, token, reason)
         if answer.fewer and len(tasks) > 1:
             self._fail(context, effect_id, answer)
@@ -315,9 +315,9 @@ def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
     )
 
 
-def format_exchange(sent: str, said: str) -> str:
+def format_exchange(sent: str, answer: str) -> str:
     """The command that was sent and the answer to it, as people read them."""
-    return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)
+    return "\n".join(part for part in (f"$ {sent}" if sent else "", answer) if part)
 
 
 def _explain(context: DecisionContext, token: str, reason: Why) -> None:

@@ -198,13 +198,13 @@ def repeat(
 ) -> "OSError | None":
     """Repeat `what` while the disk is full or away; the last error when in vain."""
     deadline = time.monotonic() + seconds
-    pause, said = RETRY_SECONDS, ""
+    pause, reported = RETRY_SECONDS, ""
     while True:
         try:
             what()
         except OSError as error:
-            if str(error) != said:
-                said = str(error)
+            if str(error) != reported:
+                reported = str(error)
                 log_line(f"cannot write: {error}")
             vain = isinstance(error, FileExistsError) or in_vain()
             left = deadline - time.monotonic()

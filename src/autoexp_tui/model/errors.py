@@ -33,8 +33,8 @@ class AutoexpError(Exception):
     def line(self) -> str:
         """The same on one line, without its last full stop."""
         head, _, hint = str(self).partition("\n  ")
-        said = f"{head.rstrip('.')}. {hint}" if hint else head
-        return said.rstrip(".")
+        text = f"{head.rstrip('.')}. {hint}" if hint else head
+        return text.rstrip(".")
 
 
 @dataclass(eq=False)

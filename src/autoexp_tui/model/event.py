@@ -75,13 +75,13 @@ class Event:
 
     def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
-        told: list[str] = []
+        parts: list[str] = []
         for name in self.about:
             value: str | tuple[str, ...] | Why | None = getattr(self, name, "")
             if isinstance(value, tuple):
                 value = list_names(value)
-            told.append(value if isinstance(value, str) else explain(value, now))
-        return Headline(self.verb or type(self).__name__, reduce(append_reason, told))
+            parts.append(value if isinstance(value, str) else explain(value, now))
+        return Headline(self.verb or type(self).__name__, reduce(append_reason, parts))
 
     def is_error(self) -> bool:
         """Whether it reports a failure."""

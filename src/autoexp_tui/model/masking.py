@@ -136,7 +136,7 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     if not rules.add and not _MAY_HOLD.search(text):
         return text
     shown: list[str] = []
-    told = at = 0
+    end_of_last = at = 0
     while match := _PAIR.search(text, at):
         at, end = match.span("value")
         if is_secret_key(match["option"] or match["key"] or match["inner"], rules):
@@ -145,9 +145,9 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
             hidden = (
                 value if not quote and is_no_text(value) else f"{quote}{MASK}{quote}"
             )
-            shown += text[told:at], hidden
-            told = at = end
-    return mask_shapes("".join([*shown, text[told:]]))
+            shown += text[end_of_last:at], hidden
+            end_of_last = at = end
+    return mask_shapes("".join([*shown, text[end_of_last:]]))
 
 
 def mask_words(words: Sequence[str], rules: MaskRules = NO_RULES) -> tuple[str, ...]:
@@ -164,10 +164,10 @@ def mask_words(words: Sequence[str], rules: MaskRules = NO_RULES) -> tuple[str, 
 
 def mask_written(key: str, text: str, rules: MaskRules = NO_RULES) -> str:
     """What is told beside a value: `planned: abc`, or how it was written."""
-    told, colon, value = text.partition(": ")
+    name, colon, value = text.partition(": ")
     if not colon or not is_secret_key(key, rules):
         return mask_text(text, rules)
-    return f"{told}: {mask_value(key, value, rules)}"
+    return f"{name}: {mask_value(key, value, rules)}"
 
 
 def mask_override(text: str, rules: MaskRules = NO_RULES) -> str:

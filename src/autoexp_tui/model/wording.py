@@ -98,8 +98,8 @@ def sentence(why: Why, now: float, *, keys: bool = True) -> str:
     if phrases is None:
         return _plain(why)
     template = phrases.sentence
-    if not keys and (said := _KEYS.search(template)) and said.end() == len(template):
-        template = template[: said.start()]
+    if not keys and (found := _KEYS.search(template)) and found.end() == len(template):
+        template = template[: found.start()]
     return mask_text(_render(template, dict(why.args), now))
 
 
@@ -142,19 +142,19 @@ _PARSE: Final = string.Formatter().parse
 
 
 def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
-    said = ""
+    text_so_far = ""
     for optional, pieces in _compile_template(template):
         names = (name for _, name, _ in pieces if name)
         if optional and any(args.get(name, "") == "" for name in names):
             continue
         for text, name, form in pieces:
             # A full stop is left out after an argument that ends so.
-            closed = said.endswith(_CLOSING) and text[:1] == "."
-            said += text[1:] if closed else text
+            closed = text_so_far.endswith(_CLOSING) and text[:1] == "."
+            text_so_far += text[1:] if closed else text
             if name:
                 value = args.get(name, "")
-                said += UNKNOWN if value == "" else _FORMS[form](value, now)
-    return said
+                text_so_far += UNKNOWN if value == "" else _FORMS[form](value, now)
+    return text_so_far
 
 
 def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:

@@ -295,26 +295,28 @@ def build_plan_outcome(
             for one in check_without_jobs(base, parser, sweep)
             if (one.where, one.message) not in known
         ]
-        told = (*fold_problems(errors), *fold_problems(besides))
+        problems = (*fold_problems(errors), *fold_problems(besides))
     else:
         edges = _find_edges(drafts, resolution.drafts, source.known)
         plan = _build_plan(source, base, common, drafts, edges)
         plan = replace(plan, holes=holes, holes_more=more)
         names = [name for name, *_ in source.known]
         found = validate_execution_plan(plan, known=names, empty=expansion.empty)
-        told, warnings = found.errors, (*warnings, *found.warnings)
+        problems, warnings = found.errors, (*warnings, *found.warnings)
         findings = (
             PlanFinding(message=p.message, where=p.where, job=p.job, hint=p.hint)
             for p in warnings
         )
-        plan = None if told else replace(plan, warnings=tuple(findings))
-    labels = (label for one in (*told, *warnings) for label in (one.job, *one.others))
+        plan = None if problems else replace(plan, warnings=tuple(findings))
+    labels = (
+        label for one in (*problems, *warnings) for label in (one.job, *one.others)
+    )
     origins = find_origins(
         expansion.points,
         {draft.at: draft.identity.name for draft in drafts},
         frozenset(filter(None, labels)),
     )
-    return PlanOutcome(plan, told, warnings, expansion.points, holes, more, origins)
+    return PlanOutcome(plan, problems, warnings, expansion.points, holes, more, origins)
 
 
 class _Common:

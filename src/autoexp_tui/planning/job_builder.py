@@ -146,8 +146,8 @@ class JobBuilder:
         made = self._writer.write(mounted | parts.values)
         parts.problems += (replace(error, job=label) for error in made.errors)
         keys = dict(self._writer.flatten(point.parameters))
-        told = (*list_ineffective(keys), *made.warnings)
-        self._world.warnings += (replace(warning, job=label) for warning in told)
+        warnings = (*list_ineffective(keys), *made.warnings)
+        self._world.warnings += (replace(warning, job=label) for warning in warnings)
         if parts.problems:
             raise Refused(tuple(parts.problems))
         if not parts.is_usable:
@@ -401,13 +401,13 @@ class JobBuilder:
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve all, and make the command; raises Refused, UnusableJob or Needs."""
         reader = self._add_conditions(draft, view)
-        told = [replace(one, job=draft.identity.name) for one in reader.problems]
+        problems = [replace(one, job=draft.identity.name) for one in reader.problems]
         try:
             self._finisher.finish(draft, view)
         except Refused as refused:
-            raise Refused((*refused.problems, *told)) from None
-        if told:
-            raise Refused(tuple(told))
+            raise Refused((*refused.problems, *problems)) from None
+        if problems:
+            raise Refused(tuple(problems))
         if reader.unusable is not None:
             raise reader.unusable
 

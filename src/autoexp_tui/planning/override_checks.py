@@ -84,8 +84,8 @@ class OverrideWriter:
         known = () if made.errors else chosen
         for key, value in flat:
             try:
-                spelled = self._check_key(key, value, known, made)
-                made.texts[key] = format_override(spelled, value)
+                full_key = self._check_key(key, value, known, made)
+                made.texts[key] = format_override(full_key, value)
             except CannotSpell as error:
                 made.errors.append(Problem(str(error), where=key))
         if known != chosen:

@@ -471,8 +471,8 @@ def summarize_diff(found: PlanDiff) -> str:
     """`12 jobs added, 3 removed, 40 changed, 100 the same`; or that nothing differs."""
     if not found.differs:
         return f"nothing differs: {plural(found.same, 'job')}"
-    told = [(found.counts[name], word) for name, word in _COUNTS.items()]
-    (number, word), *rest = [one for one in told if one[0]]
+    counted = [(found.counts[name], word) for name, word in _COUNTS.items()]
+    (number, word), *rest = [one for one in counted if one[0]]
     return ", ".join(
         [f"{plural(number, 'job')} {word}", *(f"{n} {w}" for n, w in rest)]
     )

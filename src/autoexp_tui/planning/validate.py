@@ -73,7 +73,7 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     groups: dict[Problem, list[str]] = {}
     for problem in problems:
         groups.setdefault(replace(problem, job=""), []).append(problem.job)
-    told = []
+    folded = []
     for problem, jobs in groups.items():
         first, *others = dict.fromkeys(jobs)
         if "" in jobs:  # the config has it without any job
@@ -82,8 +82,8 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
             more = plural(len(others), "more job")
             message = f"{problem.message} (and for {more})"
             problem = replace(problem, message=message, others=tuple(others))
-        told.append(replace(problem, job=first))
-    return tuple(told)
+        folded.append(replace(problem, job=first))
+    return tuple(folded)
 
 
 def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
@@ -91,9 +91,9 @@ def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
         return
     hint = "look at the points with `autoexp-plan --points`, and at the filters"
     if empty and not plan.holes:
-        told = " and ".join(f"`{where}`" for where in empty)
+        names = " and ".join(f"`{where}`" for where in empty)
         noun = "is an empty list" if len(empty) == 1 else "are empty lists"
-        hint = f"{told} {noun}: write at least one entry, or leave it out"
+        hint = f"{names} {noun}: write at least one entry, or leave it out"
     elif plan.holes:
         filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
         few = [
@@ -101,11 +101,11 @@ def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
             for text, where in filters[:_MOST_FILTERS]
         ]
         more = len(filters) - len(few)
-        told = " and ".join(few) + (f" and {more} more" if more else "")
+        names = " and ".join(few) + (f" and {more} more" if more else "")
         noun = "filter" if len(filters) == 1 else "filters"
         count = len(plan.holes) + plan.holes_more
         took = "the only combination" if count == 1 else f"all {count:,} combinations"
-        hint = f"{took} went by the {noun} {told}"
+        hint = f"{took} went by the {noun} {names}"
     yield Problem("makes no job", where="sweep", hint=hint)
 
 
@@ -126,8 +126,8 @@ def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
         ]
         hint = "they set the same values: take one out, or add ${index} to the name"
         if differing:
-            told = [f"${{{key}}}" for key in differing if key not in _NO_NAMES]
-            hint = f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
+            choices = [f"${{{key}}}" for key in differing if key not in _NO_NAMES]
+            hint = f"add what tells them apart: {', '.join(choices[:4]) or '${index}'}"
         message = f"{len(shared)} jobs have the name {name}"
         yield Problem(message, where="project.name", job=name, hint=hint)
 
@@ -177,9 +177,9 @@ def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
         what = f"the log directory of {job.name}"
         listed.append((job.log_dir, what, "slurm.log_dir", job.name))
     places: dict[str, tuple[str, str, str]] = {}
-    for directory, *told in listed:
+    for directory, *entry in listed:
         if directory:
-            what, key, owner = told
+            what, key, owner = entry
             places.setdefault(posixpath.normpath(str(directory)), (what, key, owner))
     errors, warnings = [], []
 

@@ -43,7 +43,7 @@ def release(context: DecisionContext) -> None:
             name
             for name in line
             if name not in gone
-            and ((told := jobs[name].why) is None or told.code != reason.code)
+            and ((known := jobs[name].why) is None or known.code != reason.code)
         ]
         for name in sorted(untold, key=find_place):
             explain_wait(context, context.job(name), reason)

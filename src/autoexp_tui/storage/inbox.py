@@ -132,9 +132,9 @@ class FileInbox:
         with suppress(OSError, EnvironmentFailed):
             make_directory(rejected)
             os.replace(self._session.inbox / name, rejected / name)
-            told = rejected / f"{format_filename(name)}.reason.txt"
+            reason_file = rejected / f"{format_filename(name)}.reason.txt"
             data = f"{reason}\n".encode("utf-8", "replace")
-            write_atomic(told, data, durable=False)
+            write_atomic(reason_file, data, durable=False)
         self._given.setdefault(name, "")
         self._on_rejected(clean(name), clean(reason))
 

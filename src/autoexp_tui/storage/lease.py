@@ -244,10 +244,10 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
     identity, since, stale_seconds = None, 0.0, float(LOCK_STALE_SECONDS)
     with suppress(*_UNREADABLE):
         tree = json.loads(data)
-        said = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
+        found = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
         since, identity = float(tree["since"]), Identity.from_json(tree)
-        if said >= SHORTEST_LOCK_STALE_SECONDS:  # nan is none either
-            stale_seconds = said
+        if found >= SHORTEST_LOCK_STALE_SECONDS:  # nan is none either
+            stale_seconds = found
     return Holder(
         epoch=epoch,
         identity=identity,

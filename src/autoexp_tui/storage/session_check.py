@@ -149,8 +149,8 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
             if place.name.isdecimal()
         }
     except OSError as error:
-        told = explain(error, session.attempts, "read the jobs' records")
-        report.add("error", told.where, told.problem)
+        finding = explain(error, session.attempts, "read the jobs' records")
+        report.add("error", finding.where, finding.problem)
     link, notices = session.journal, list[str]()
     is_gone = link.is_symlink() and not link.exists()
     if is_gone and not get_packed(link.resolve()).exists():

@@ -202,8 +202,8 @@ def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
             sessions += found
         elif place == places[0] or not isinstance(found, EnvironmentFailed):
             raise found
-    told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
-    for session, row in zip(sessions, told, strict=True):
+    answers = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
+    for session, row in zip(sessions, answers, strict=True):
         if isinstance(row, TimeoutError):
             row = _build_faulty(session, _SILENCE)
         elif isinstance(row, Exception):

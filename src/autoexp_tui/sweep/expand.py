@@ -233,12 +233,14 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
     try:
         return test.holds(parameters)
     except ExpressionError as error:
-        told = ", ".join(
+        values = ", ".join(
             f"{name}={shorten_text(format_in_name(value))}"
             for name, value in test.read(parameters).items()
             if value is not None
         )
-        raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
+        raise ExpressionError(
+            f"{error}, for {values}" if values else str(error)
+        ) from None
 
 
 def _expand_params(body: Params, address: str) -> Sequence[SweepPoint]:

@@ -425,9 +425,9 @@ class _Reader:
             if isinstance(raw, Mapping) and isinstance(raw.get(key), list | tuple)
         }
         if len(set(lists.values())) > 1:
-            told = ", ".join(f"{key} has {n}" for key, n in lists.items())
+            lengths = ", ".join(f"{key} has {n}" for key, n in lists.items())
             hint = "make them equally long; without `type: zip` they are crossed"
-            self.note(where, f"pairs lists of different lengths: {told}", hint)
+            self.note(where, f"pairs lists of different lengths: {lengths}", hint)
             return {}
         length = next(iter(lists.values()), 1)
         if not length:
@@ -496,7 +496,7 @@ class _Reader:
 
     def _check_ours(self, values: Mapping[str, tuple[object, ...]], where: str) -> None:
         """Note stages that are no names or several at once, and notes that are none."""
-        said: dict[str, str] = {}
+        stages: dict[str, str] = {}
         every = [(key, value) for key, tried in values.items() for value in tried]
         for key, value in every:
             place, stage = key, value
@@ -514,12 +514,14 @@ class _Reader:
                 message = f"is {shorten_text(repr(stage))}, not a name"
                 self.note(f"{where}.{place}", message, hint)
             named = list_stages_named({key: value})
-            said |= {text: name for name, text in named.items()}
-        if len(said) > 1 and len(set(said.values())) > 1:
-            few = itertools.islice(said.items(), _MOST_STAGES_SHOWN)
-            told = " and ".join(f"{name}: {shorten_text(stage)}" for stage, name in few)
+            stages |= {text: name for name, text in named.items()}
+        if len(stages) > 1 and len(set(stages.values())) > 1:
+            few = itertools.islice(stages.items(), _MOST_STAGES_SHOWN)
+            names = " and ".join(
+                f"{name}: {shorten_text(stage)}" for stage, name in few
+            )
             hint = "keep one of them: they are ways of writing the same key"
-            self.note(where, f"says two stages, {told}", hint)
+            self.note(where, f"says two stages, {names}", hint)
 
     def read_mapping(self, raw: object, where: str) -> Parameters:
         """`raw`, when it is a mapping."""

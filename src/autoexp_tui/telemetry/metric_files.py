@@ -126,7 +126,7 @@ class FileReader:
 
 def _parse_number(value: object, *, text: bool) -> float | None:
     """A number; `text`: also one that is spelled as text. nan and inf always are."""
-    spelled = isinstance(value, str)
+    is_text = isinstance(value, str)
     found = as_number(value.strip()) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
@@ -134,7 +134,7 @@ def _parse_number(value: object, *, text: bool) -> float | None:
         number = float(found)
     except OverflowError:
         return None
-    return number if text or not spelled or not math.isfinite(number) else None
+    return number if text or not is_text or not math.isfinite(number) else None
 
 
 def _parse_json_line(line: bytes, offset: int) -> tuple[int, _Record] | None:

@@ -151,8 +151,12 @@ def _encode(source: str) -> bytes:
 
 def _explain(error: Exception) -> tuple[str, str]:
     """What RE2 says of a pattern, and what to do."""
-    said = error.args[0] if error.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    message = error.args[0] if error.args else ""
+    text = (
+        message.decode("utf-8", "replace")
+        if isinstance(message, bytes)
+        else str(message)
+    )
     if "repetition size" in text:
         return f"repeats too often: {text}", "at most 1000 times in all; or use * and +"
     if "too large" in text:

@@ -111,11 +111,13 @@ def restart(request: Request) -> int:
         watch = f"autoexp-tui --session {where} shows it"
         text = f"an engine goes on with {session.id}; {watch}"
         if not start_background(session, approve, find_highest_epoch(session)):
-            log, said = session.path / "heir.log", b""
+            log, output = session.path / "heir.log", b""
             with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-                said = file.read(4096)
-            last = [line for line in said.decode(errors="replace").splitlines() if line]
+                output = file.read(4096)
+            last = [
+                line for line in output.decode(errors="replace").splitlines() if line
+            ]
             hint = "\n  ".join(map(clean_text, last[-_LOG_LINES:]))
             raise EnvironmentFailed("no engine came up", str(log), hint)
     record = {"session": session.id, "verb": "restart", "outcome": "done"}

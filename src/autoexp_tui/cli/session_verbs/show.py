@@ -321,17 +321,17 @@ def _metrics_json(
     noted: NotedMetrics | None, live: Live | None = None
 ) -> Record | None:
     """The engine's own newest values where it tells them, else the recorded ones."""
-    told: Mapping[str, float | str]
+    metrics: Mapping[str, float | str]
     if live is not None and live.step is not None:
-        step, total, told = live.step, live.total, live.metrics
+        step, total, metrics = live.step, live.total, live.metrics
     elif noted is not None:
-        step, total, told = noted.step, noted.total, noted.values
+        step, total, metrics = noted.step, noted.total, noted.values
     else:
         return None
     values = {
         # JSON has no nan and no infinity: they are text, as in the journal.
         name: value if isinstance(value, str) or isfinite(value) else str(value)
-        for name, value in told.items()
+        for name, value in metrics.items()
     }
     return {"step": step, "total": total, "values": values}
 
@@ -384,12 +384,12 @@ def _list_job_facts(
         yield "asks", record["asks"] or "for approval"
     for role in ("start", "cancel"):
         for index, one in enumerate(record[f"{role}_conditions"], 1):
-            told = "not looked at yet"
+            status = "not looked at yet"
             if one["result"] is not None:
                 result = "waived" if one["waived"] else _RESULTS[one["result"]]
                 at = clock_time(one["since"], now)
-                told = f"{result} since {at}: {one['waived'] or one['why']}"
-            text = mask_text(f"{one['what']}: {told}", sight.mask)
+                status = f"{result} since {at}: {one['waived'] or one['why']}"
+            text = mask_text(f"{one['what']}: {status}", sight.mask)
             yield f"{role} {index}", text
     for run, attempt in zip(record["runs"], job.attempts, strict=True):
         yield f"attempt {run['attempt']}", ", ".join(_describe_run(run, now))

@@ -134,9 +134,9 @@ async def show_job_details(
     try:
         pages = await context.background.fetch("details", work)
     except (AutoexpError, OSError) as problem:
-        told = outside(problem, 2000)
-        show_notice(told, "failed", keep=True)
-        lacking = [JobDetails(missing=told, script=(told,)) for _ in specs]
+        message = outside(problem, 2000)
+        show_notice(message, "failed", keep=True)
+        lacking = [JobDetails(missing=message, script=(message,)) for _ in specs]
         pages = build_pages(plan, specs, lacking)
     screen.replace_pages(pages)
 
@@ -225,8 +225,8 @@ class PaletteScreen(Overlay[str | None]):
             is_chosen = place == self._chosen
             mark = Span("> " if is_chosen else "  ", "accent")
             key = Span(fit(self.context.keymap.key(command.id), 10), "key")
-            told = Span(command.help, "strong" if is_chosen else "text")
-            rows.append((mark, key, told))
+            label = Span(command.help, "strong" if is_chosen else "text")
+            rows.append((mark, key, label))
         return [(Span(":", "key"),), (), *rows, *([()] * (most - len(rows)))]
 
     def find_field_row(self) -> int | None:

@@ -136,11 +136,11 @@ def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
     if not losses:
         return
     steps = [loss.steps for loss in losses if loss.steps is not None]
-    told = f"{sum(steps)} steps in all, {max(steps)} at most" if steps else ""
+    numbers = f"{sum(steps)} steps in all, {max(steps)} at most" if steps else ""
     if 1 < len(steps) <= 4:
-        told = f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
+        numbers = f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
     parts = [
-        plural(steps[0], "step") if len(steps) == 1 else told,
+        plural(steps[0], "step") if len(steps) == 1 else numbers,
         f"{duration(sum(loss.seconds for loss in losses))} of running",
         format_gpu_hours(sum(loss.gpu_hours for loss in losses)),
     ]

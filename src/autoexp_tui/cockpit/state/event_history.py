@@ -244,12 +244,12 @@ class Page:
         ]
         orders = {**self.ordered, **newer.ordered}
         results = {**self.settled, **newer.settled}
-        told = orders.keys() & results.keys()  # of these nothing more is to come
+        complete = orders.keys() & results.keys()  # of these nothing more is to come
         return Page(
             self.first,
             entries,
-            {key: order for key, order in orders.items() if key not in told},
-            {key: one for key, one in results.items() if key not in told},
+            {key: order for key, order in orders.items() if key not in complete},
+            {key: one for key, one in results.items() if key not in complete},
         )
 
 

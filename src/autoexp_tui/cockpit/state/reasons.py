@@ -64,8 +64,8 @@ def _find_words(job: JobView, session: SessionView) -> str:
     record, attempt, now = job.record, job.attempt, session.now
     match job.look:
         case Look.FAILED | Look.LOST | Look.CANCELLED if record.cause:
-            said = record.cause in _SAID_BETTER
-            recorded = format_why(record.why, job, session) if said else ""
+            has_better = record.cause in _SAID_BETTER
+            recorded = format_why(record.why, job, session) if has_better else ""
             return recorded or describe_end(job)
         case Look.RUNNING:
             return _describe_running(job, session)

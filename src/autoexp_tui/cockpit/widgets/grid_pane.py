@@ -146,9 +146,9 @@ def explain_cell(grid: Grid, row: Row, stage: str) -> WhyText:
         text = " No job: the sweep does not make this combination."
         lines.append((Span(text),))
     else:
-        told = f": the filter f{hole + 1} took it, and "
+        reason = f": the filter f{hole + 1} took it, and "
         number = f"{plural(grid.counts[hole], 'cell')} in all."
-        lines.append((Span(" No job", "strong"), Span(told), Span(number)))
+        lines.append((Span(" No job", "strong"), Span(reason), Span(number)))
         lines.append(_render_filter(grid, hole))
     if grid.more:
         more = plural(grid.more, "more combination")
@@ -244,8 +244,8 @@ class GridPane(ListPane):
 
     def copy_text(self) -> str:
         answer = self.find_answer().instead
-        told = [plain(one).strip() for one in answer.lines] if answer else []
-        return super().copy_text() or "\n".join(told)
+        lines = [plain(one).strip() for one in answer.lines] if answer else []
+        return super().copy_text() or "\n".join(lines)
 
     def go_back(self) -> bool:
         """There is no way back within a grid."""

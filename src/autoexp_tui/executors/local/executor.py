@@ -354,11 +354,11 @@ class LocalExecutor:
 
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """Ask each supervisor for the end; one that starts later never begins."""
-        said = [text for text in map(self._cancel, tasks) if text]
+        problems = [text for text in map(self._cancel, tasks) if text]
         return CancelAnswer(
-            ok=not said,
+            ok=not problems,
             sent=f"SIGTERM to {plural(len(tasks), 'supervisor')}",
-            said="; ".join(said),
+            said="; ".join(problems),
         )
 
     def _cancel(self, task: Task) -> str:

@@ -215,16 +215,16 @@ def build_task_fields(task: Task) -> dict[str, object]:
 def _resolve_answer(line: bytes, status: int, task: Task, token: str) -> Outcome:
     """What a start's word means; `status`: its starter's."""
     try:
-        said = json.loads(line)
+        answer = json.loads(line)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
-        said = {}
-    if said.get("state") == "claimed":
+        answer = None
+    if not isinstance(answer, dict):
+        answer = {}
+    if answer.get("state") == "claimed":
         return None
-    if said.get("state") == "failed":
-        number = said.get("errno")
-        message = str(said.get("message"))
+    if answer.get("state") == "failed":
+        number = answer.get("errno")
+        message = str(answer.get("message"))
         error = OSError(number if isinstance(number, int) else 0, message)
         return _build_failure(error, task)
     try:

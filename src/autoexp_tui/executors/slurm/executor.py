@@ -266,8 +266,8 @@ class SlurmExecutor:
         """Whether a run has ended as by Slurm, which has not said why yet."""
         watch = self._watch
         row = memory.find_in(watch.rows) or memory.find_in(watch.accounts)
-        said = row is not None and row.state.standing is Standing.ENDED
-        return is_ended_by_signal(memory.records) and not said
+        has_ended = row is not None and row.state.standing is Standing.ENDED
+        return is_ended_by_signal(memory.records) and not has_ended
 
     def _compute_since(self, those: Iterable[TaskMemory | Submission]) -> float:
         """UTC from which accounting is asked about what was ordered then."""
@@ -342,8 +342,8 @@ class SlurmExecutor:
                 memory.judged, memory.judged_at = found, now
             return found
         forgotten = found.cause is not None and memory.forgotten
-        said = found.cause is not None and not forgotten
-        if said or found.gone_for < self.lost_after_seconds:
+        is_explained = found.cause is not None and not forgotten
+        if is_explained or found.gone_for < self.lost_after_seconds:
             return found
         # Without the lock: the disk may hang.
         if not (refusal := find_refusal(task.attempt_dir)):
@@ -387,17 +387,17 @@ class SlurmExecutor:
         # By names alone: asked for a state as well, scancel takes a task of an array
         # that is not split off yet for all that wait of it, and cancels them all.
         ended = [self._run_command("scancel", *names) for names in _join_names(waiting)]
-        told = [
+        signalled = [
             self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
             for names in _join_names(running)
         ]
         failed = [explain_uncancelled(ran) for ran in ended]
-        failed += [explain_uncancelled(ran, signal=True) for ran in told]
+        failed += [explain_uncancelled(ran, signal=True) for ran in signalled]
         problems += [text for text in failed if text]
         self._watch.rhythm.hurried = True
         return CancelAnswer(
             ok=not problems,
-            sent="; ".join(ran.sent for ran in ended + told),
+            sent="; ".join(ran.sent for ran in ended + signalled),
             said="; ".join(problems),
         )
 

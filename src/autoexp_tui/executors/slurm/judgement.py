@@ -75,8 +75,8 @@ def is_left_over(seen: TaskMemory) -> bool:
 def is_unlaunched(seen: TaskMemory) -> bool:
     """Whether Slurm's last word is on a later start, which began no run: a controller
     that was killed within a launch has forgotten it, and starts the job anew."""
-    records, told, word = seen.records, seen.row or seen.account, seen.word
-    if told is None or word is None or records.cancel_ordered:
+    records, entry, word = seen.records, seen.row or seen.account, seen.word
+    if entry is None or word is None or records.cancel_ordered:
         return False
     if word.standing is not Standing.ENDED or word.cause is not None:
         return False
@@ -84,13 +84,13 @@ def is_unlaunched(seen: TaskMemory) -> bool:
         return False
     run, claim, known_at = records.run, records.claim, None
     if run is not None:
-        known_at = run.began.began_at if run.began.executor_id == told.id else None
-    elif claim is not None and claim.executor_id == told.id:
+        known_at = run.began.began_at if run.began.executor_id == entry.id else None
+    elif claim is not None and claim.executor_id == entry.id:
         known_at = claim.claimed_at
     return (
         known_at is not None
-        and told.started_at is not None
-        and told.started_at > known_at + SKEW_SECONDS
+        and entry.started_at is not None
+        and entry.started_at > known_at + SKEW_SECONDS
     )
 
 
@@ -306,7 +306,7 @@ def _make_exit_record(
     seen: TaskMemory, *, code: int | None, signal: int | None = None
 ) -> ExitRecord:
     run = seen.records.run
-    ends = (told.ended_at for told in (seen.account, seen.row) if told is not None)
+    ends = (entry.ended_at for entry in (seen.account, seen.row) if entry is not None)
     began = run.began.began_at if run else 0.0
     return ExitRecord(
         run=run.began.run if run else 0,
@@ -327,15 +327,15 @@ def _report_ended(
 ) -> TaskReport:
     records, row, void = seen.records, seen.row, seen.records.void
     claimed = records.claim is not None or "claim" in records.damaged
-    told = cause
+    shown = cause
     # Of a cancelled one Slurm's reason says why it had waited.
     tells_more = row is not None and row.reason not in _SAID_BY_CAUSE
     if void:
         reason = reason or void.message
-        told = cause or (Cause.SUBMIT_ERROR if void.why == "failed" else Cause.USER)
+        shown = cause or (Cause.SUBMIT_ERROR if void.why == "failed" else Cause.USER)
     elif row and tells_more and cause not in (None, Cause.USER):
-        said = format_reason(row.reason, partition=row.partition, job_id=row.id)
-        reason = reason or said
+        message = format_reason(row.reason, partition=row.partition, job_id=row.id)
+        reason = reason or message
     return TaskReport(
         job=seen.task.job,
         attempt=seen.task.attempt,
@@ -343,7 +343,7 @@ def _report_ended(
         executor_id=(records.claim or seen.task).executor_id,
         began=records.run.began if records.run else None,
         exited=exited or records.exited,
-        cause=told,
+        cause=shown,
         reason=reason,
         node=_node(seen),
         partition=row.partition if row else "",

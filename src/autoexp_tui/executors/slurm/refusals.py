@@ -68,9 +68,9 @@ class Refused:
     @property
     def line(self) -> str:
         where = f" ({self.where})" if self.where else ""
-        said = "" if self.said == self.reason else f". Slurm said: {self.said}"
+        message = "" if self.said == self.reason else f". Slurm said: {self.said}"
         hint = f". {self.hint}" if self.hint else ""
-        return f"{self.reason}{where}{said}{hint}".rstrip(".")
+        return f"{self.reason}{where}{message}{hint}".rstrip(".")
 
 
 _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
@@ -184,22 +184,24 @@ def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
     """
     parts = (_PREFIXES.sub("", part).strip() for part in message.split("; "))
     kept = (part for part in parts if part and not part.startswith("Try "))
-    said = clean("; ".join(dict.fromkeys(kept)), limit=300)
-    row = next((row for row in _TABLE if re.search(row[0], said, re.IGNORECASE)), None)
+    complaint = clean("; ".join(dict.fromkeys(kept)), limit=300)
+    row = next(
+        (row for row in _TABLE if re.search(row[0], complaint, re.IGNORECASE)), None
+    )
     if row is None:
-        return Refused(reason=said or "Slurm gave no reason", said=said)
+        return Refused(reason=complaint or "Slurm gave no reason", said=complaint)
     pattern, reason, about, hint = row
-    found = re.search(pattern, said, re.IGNORECASE)
+    found = re.search(pattern, complaint, re.IGNORECASE)
     named = found.groupdict().get("found", "") if found else ""
     option = named or next((name for name in about if name in options), "")
     partition = options.get("partition")
-    told = reason.format(
+    text = reason.format(
         found=named,
         value=options.get(option, "its default"),
         partition=f"partition {partition}" if partition else "the default partition",
         sizes=format_sizes(options) or "what it asks for",
     )
-    return Refused(reason=told, said=said, option=option, hint=hint)
+    return Refused(reason=text, said=complaint, option=option, hint=hint)
 
 
 def format_sizes(options: Mapping[str, Scalar]) -> str:
@@ -353,9 +355,9 @@ def _explain_silence(ran: Ran, seconds: float) -> EnvironmentFailed:
             f"{program} did not answer within {seconds:g} s",
             hint="`scontrol ping` says whether the controller is up; try again later.",
         )
-    told = parse_refusal(extract_complaint(ran.stderr), {})
-    hint = told.hint or "`scontrol ping` says whether the controller is up."
-    return EnvironmentFailed(f"no cluster answers: {told.reason}", hint=hint)
+    refusal = parse_refusal(extract_complaint(ran.stderr), {})
+    hint = refusal.hint or "`scontrol ping` says whether the controller is up."
+    return EnvironmentFailed(f"no cluster answers: {refusal.reason}", hint=hint)
 
 
 def _collect_options(job: JobSpec) -> dict[str, Scalar]:
@@ -378,13 +380,13 @@ def _check_group(
         name=first.name, output="/dev/null", script=str(script), options=options
     )
     ran = commands.run(("sbatch", "--test-only", *words[1:]), seconds)
-    said = extract_complaint(ran.stderr or ran.stdout)
+    message = extract_complaint(ran.stderr or ran.stdout)
     checked = Checked(
         jobs=tuple(job.name for job in jobs),
         options=options,
         verdict="taken",
         sent=ran.sent.replace(str(script), "job.sh"),
-        said=said,
+        said=message,
     )
     if not ran.ok:
         kind = detect_refusal(ran.stderr)
@@ -392,8 +394,10 @@ def _check_group(
             raise _explain_silence(ran, seconds)
         if kind is Refusal.PASSING:
             return replace(checked, verdict="not now")
-        return replace(checked, verdict="refused", refused=parse_refusal(said, options))
-    if (found := _WOULD_START.search(said)) is None:
+        return replace(
+            checked, verdict="refused", refused=parse_refusal(message, options)
+        )
+    if (found := _WOULD_START.search(message)) is None:
         return checked
     starts_at = None
     with suppress(ValueError, OverflowError):  # local time, without a zone

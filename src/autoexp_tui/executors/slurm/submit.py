@@ -217,12 +217,12 @@ def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
     status = ran.status or 0
     killed_by = -status if status < 0 else status - _SHELL_ADDS
     if 0 < killed_by <= signal.SIGRTMAX:
-        said = f"sbatch was killed by {name_signal(killed_by)}"
-        return Uncertain(message=said, sent=ran.sent)
+        problem = f"sbatch was killed by {name_signal(killed_by)}"
+        return Uncertain(message=problem, sent=ran.sent)
     with suppress(ValueError):
         parse_sbatch(ran.stdout)
-        said = f"sbatch named a job, yet failed: {message}"
-        return Uncertain(message=said, sent=ran.sent)
+        problem = f"sbatch named a job, yet failed: {message}"
+        return Uncertain(message=problem, sent=ran.sent)
     match detect_refusal(ran.stderr):
         case Refusal.PASSING:
             fewer = is_count_limit(ran.stderr)

@@ -120,13 +120,15 @@ class TaskMemory:
         """The newest word of Slurm's: the queue's, or accounting's on an end."""
         if self.row is not None:
             return self.row.state
-        told, run = self.account, self.records.run
-        if told is None or told.state.standing is not Standing.ENDED:
+        account, run = self.account, self.records.run
+        if account is None or account.state.standing is not Standing.ENDED:
             return None  # PENDING there may be a ghost
-        again = run is not None and run.began.run > 0 and told.ended_at is not None
+        again = run is not None and run.began.run > 0 and account.ended_at is not None
         # Accounting trails: it may tell of a run that another has followed.
-        late = again and (told.ended_at or 0.0) < (run.began.began_at if run else 0.0)
-        return None if late else told.state
+        late = again and (account.ended_at or 0.0) < (
+            run.began.began_at if run else 0.0
+        )
+        return None if late else account.state
 
     @property
     def live(self) -> bool:
@@ -201,8 +203,10 @@ class TaskMemory:
             gone = check_supervisor(run.process, me, claim) is not Alive.YES
         self.gone_for = self.held.note("gone", holds=gone, now=now)
         word = self.word
-        said = word is not None and word.standing is Standing.ENDED
-        self.said_for = self.held.note("said", holds=said and self.in_sight, now=now)
+        has_ended = word is not None and word.standing is Standing.ENDED
+        self.said_for = self.held.note(
+            "said", holds=has_ended and self.in_sight, now=now
+        )
         by = self.account.state.by if self.account is not None else None
         self.by = "" if by is None else format_person(by)
 

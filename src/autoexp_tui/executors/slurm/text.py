@@ -211,9 +211,9 @@ def format_reason(reason: str, *, partition: str = "", job_id: str = "") -> str:
     word = parse_reason(reason)
     if word in ("", "None"):
         return ""
-    if (said := _SAYS.get(word)) is not None:
+    if (template := _SAYS.get(word)) is not None:
         where = f"partition {partition}" if partition else "the partition"
-        return said.format(partition=where, id=job_id)
+        return template.format(partition=where, id=job_id)
     if " " in word:
         return word
     return " ".join(_WORDS.findall(word.replace("_", " "))).lower() or word
@@ -289,8 +289,8 @@ def parse_sbatch(stdout: str) -> str:
     last = (stdout.strip().splitlines() or [""])[-1].strip()
     found = re.fullmatch(r"(\d+)(?:;[\w.-]+)?", last)
     if found is None:
-        said = clean(stdout, limit=200)
-        raise ValueError(f"sbatch said {said!r} instead of a job id")
+        answer = clean(stdout, limit=200)
+        raise ValueError(f"sbatch said {answer!r} instead of a job id")
     return found[1]
 
 
