@@ -147,33 +147,19 @@ def compared(composer: HydraComposer, one: Set) -> Compared:
     view: ConfigView | None = None
     try:
         view = composer.compose(texts, mounts)
+        ours: object = view.to_dict()
     except CannotCompose as error:
-        ours: object = str(error)
-    else:
-        ours = outcome(view)
-    hydras = outcome_of(lambda: composer.compose_by_hydra(texts, mounts))
+        ours = str(error)
+    try:
+        hydras: object = composer.compose_by_hydra(texts, mounts).to_dict()
+    except CannotCompose as error:
+        hydras = str(error)
     same = repr(ours) == repr(hydras)
     difference = "" if same else f"{texts}\n  ours  {ours}\n  hydra {hydras}"
     if isinstance(hydras, str):
         return Compared("error", difference)
     fast = isinstance(view, ConfigTree) and view.is_shared
     return Compared("fast" if fast else "composed", difference)
-
-
-def outcome_of(make: Callable[[], ConfigView]) -> object:
-    """The resolved config, or why there is none."""
-    try:
-        return outcome(make())
-    except CannotCompose as error:
-        return str(error)
-
-
-def outcome(view: ConfigView) -> object:
-    """The resolved config, or why it does not resolve."""
-    try:
-        return view.to_dict()
-    except CannotCompose as error:
-        return str(error)
 
 
 def run(seed: int, count: int, root: Path) -> tuple[Counter[Road], list[str]]:

@@ -1,4 +1,4 @@
-"""What is wrong in a job's config is told in Hydra's words, whatever it shares."""
+"""Values of configs over plain trees: what OmegaConf and Hydra give, in their words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,135 @@ import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
+from autoexp_tui.config.config_view import ConfigTree
 from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
+from autoexp_tui.config.job_template import Template
+from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
+from autoexp_tui.text import plain_tree
 from tests.config.config_trees import write_tree
+
+TREE: dict[str, Any] = {
+    "size": "small", "table": {"small": 1, "large": 4}, "n": 3, "x": 0.5, "flag": True,
+    "none": None, "words": ["a", "${size}"],
+    "model": {"width": 8, "ffn": "${oc.eval:'4*_0',${.width}}", "up": "${..n}"},
+    "alias": "${model}", "far": "${alias.width}", "missing": "???", "ring": "${gnir}",
+    "gnir": "${ring}", "broken": "${no.where}", "own": {"b": "${own}"},
+}  # fmt: skip
+SURE = (
+    "${n}", "${x}", "${flag}", "${none}", "${size}", "${table.${size}}",
+    "pre-${n}-${x}-${flag}-${none}", "${model.ffn}", "${model.up}", "${far}",
+    "${alias.ffn}", "${words.0}", "${words[1]}", "${oc.eval:'_0*2',${n}}",
+    "${oc.eval:'_0+_1',${n},${x}}", "${oc.env:AUTOEXP_HERE}",
+    "${oc.env:NOWHERE,${size}}", "${oc.select:n}", "${oc.select:no.where,7}",
+    "a: ${n}, 'quoted' \"${size}\" $5",
+)  # fmt: skip
+UNSURE = (
+    "${missing}", "${no.where}", "${ring}", "${model} in a text",
+    "${oc.select:no.where}", "${unknown:1}", "${oc.create:{a: 1}}", "${own.b}",
+    "${oc.eval:'_0/0',${n}}", "${n", r"\${n}", r"\${n} and ${n}", "${..n}",
+    "${oc.select:broken,7}",
+)  # fmt: skip
+FAULTY = {"missing", "ring", "gnir", "broken", "own"}
+SOUND = {key: value for key, value in TREE.items() if key not in FAULTY}
+
+
+@pytest.fixture(autouse=True)
+def _resolvers() -> None:
+    register_resolvers(Environment({"AUTOEXP_HERE": "here"}), 0.0)
+
+
+def by_omegaconf(text: str) -> object:
+    return OmegaConf.create({**TREE, "asked": text}).asked
+
+
+@pytest.mark.parametrize("text", SURE)
+def test_a_value_is_omegaconf_s_with_its_type(text: str) -> None:
+    found, wanted = Values(TREE).evaluate(text), by_omegaconf(text)
+    assert (type(found), found) == (type(wanted), wanted)
+
+
+@pytest.mark.parametrize("text", UNSURE)
+def test_what_is_not_certain_is_left_to_omegaconf_and_not_called_absent(
+    text: str,
+) -> None:
+    with pytest.raises(Doubtful) as raised:
+        Values(TREE).evaluate(text)
+    assert not isinstance(raised.value, Absent)
+    with pytest.raises(Absent):
+        Values(TREE).get_value(("no", "where"))
+    assert Values(TREE).evaluate("${alias}") == Place(("model",))  # not copied
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("${oc.eval:'_0*2',${n}}", ("n",)),
+        ("${table.${size}}", ("size",)),
+        ("${table.${size}}", ("table", "small")),
+        ("${oc.select:late,7}", ("late",)),
+        ("${alias.width}", ("alias",)),
+        ("${far}", ("model", "width")),
+    ],
+)
+def test_what_a_value_was_made_of_is_noted(text: str, read: plain_tree.Path) -> None:
+    values = Values(TREE)
+    values.evaluate("${far}")  # noted though it is known by now
+    with values.note_reads() as reads:
+        values.evaluate(text)
+    assert read in reads
+
+
+WORDS = st.text(alphabet="ab ${}.:'\\\"5-", max_size=6)
+KEYS = st.sampled_from(["n", "x", "size", "flag", "none", "model.width", "words.1"])
+TEXTS = st.lists(st.one_of(WORDS, KEYS.map("${{{}}}".format)), max_size=5).map("".join)
+
+
+@given(TEXTS)
+def test_what_is_certain_is_what_omegaconf_says(text: str) -> None:
+    try:
+        found = Values(TREE).evaluate(text)
+    except Doubtful:
+        return
+    assert found == by_omegaconf(text)
+
+
+PATHS = [("n",), ("x",), ("size",), ("model", "width"), ("words", 0)]
+CHANGES = st.dictionaries(
+    st.sampled_from([*PATHS, ("table", "small")]),
+    st.sampled_from(["small", "large", 1, 2.5, True]),
+    max_size=4,
+)
+
+
+def refuse(tree: Any) -> Any:
+    raise Doubtful(tree)
+
+
+@given(CHANGES)
+def test_a_job_s_values_are_those_of_its_own_tree(
+    changes: dict[plain_tree.Path, object],
+) -> None:
+    tree: Any = SOUND
+    for path, value in changes.items():
+        tree = plain_tree.with_values(tree, {path: value})
+    try:
+        ours = plain_tree.with_values(SOUND, changes)
+        found = ConfigTree(ours, refuse, Template(SOUND), tuple(changes)).to_dict()
+    except Doubtful:
+        return
+    whole = OmegaConf.create(plain_tree.unpatched(tree))
+    assert repr(found) == repr(OmegaConf.to_container(whole, resolve=True))
+
 
 EXP = """
     project: {name: run, base_output_dir: out}
@@ -75,7 +197,7 @@ def assert_alike(made: HydraComposer, *texts: str) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_a_mistake_of_the_config_is_told_to_each_job(
+def test_a_mistake_of_the_config_is_told_to_each_job_in_hydra_s_words(
     fault: str, tmp_path: Path
 ) -> None:
     made = tree_with(tmp_path, fault)
@@ -92,27 +214,21 @@ def test_a_job_that_breaks_the_ring_of_another_is_whole(tmp_path: Path) -> None:
         ("${other}", "y"),
         ("z", "${load}"),
     ):
-        texts = (format_override("load", load), format_override("other", other))
-        assert_alike(made, *texts)
+        values = {"load": load, "other": other}.items()
+        assert_alike(made, *(format_override(key, value) for key, value in values))
 
 
-def test_what_is_put_into_a_job_is_seen_by_it_alone(tmp_path: Path) -> None:
-    made = tree_with(tmp_path, 'bad: "${table.${size}}"')
+def test_what_is_put_into_a_job_is_there_and_seen_by_it_alone(tmp_path: Path) -> None:
+    made = tree_with(tmp_path, 'bad: "${table.${size}}"\nworse: "${nowhere}"')
     views = [made.compose(["size=huge", f"lr={n}"], {}) for n in range(3)]
     wanted = told(made.compose_by_hydra(["size=huge", "lr=0"], {}).to_dict)
     views[1].put("size", "vast")
     views[2].put("size", "small")
-    assert told(views[0].to_dict) == wanted
-    assert told(views[1].to_dict) != wanted
+    assert told(views[0].to_dict) == wanted != told(views[1].to_dict)
     assert views[2].select("bad") == 1
-
-
-@pytest.mark.parametrize("path", ["lr.below", "items[0]", "fresh.key"])
-def test_what_is_put_anywhere_is_there(path: str, tmp_path: Path) -> None:
-    view = tree_with(tmp_path, 'bad: "${nowhere}"').compose(["lr=2"], {})
-    view.put(path, 7)
-    view.put("nowhere", 8)
-    view.put("model.kind", "mended")
-    assert view.select(path) == 7
-    assert view.select("bad") == 8
-    assert view.to_dict()["model"] == {"layers": 3, "kind": "mended"}
+    for path, value in (("lr.below", 7), ("items[0]", 7), ("fresh.key", 7)):
+        view = made.compose(["lr=2", "size=small"], {})
+        for key, put in ((path, value), ("nowhere", 8), ("model.kind", "mended")):
+            view.put(key, put)
+        assert (view.select(path), view.select("worse")) == (7, 8)
+        assert view.to_dict()["model"] == {"layers": 3, "kind": "mended"}

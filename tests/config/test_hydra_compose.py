@@ -181,17 +181,13 @@ def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None
         view.select("gone")
 
 
-def test_leaves_come_in_order_and_a_list_is_one(tree: Path) -> None:
-    view = composer(tree, "+xs=[1,2]", "+empty={}").base()
-    assert list(view.leaf_paths()) == [
+def test_leaves_come_in_order_a_list_is_one_and_a_group_has_options(tree: Path) -> None:
+    made = composer(tree, "+xs=[1,2]", "+empty={}")
+    assert list(made.base().leaf_paths()) == [
         "backend.class_name", "backend.lr", "backend.iters", "backend.name",
         "project.name", "project.base_output_dir", "aux.tokens", "doubled", "xs",
         "empty",
     ]  # fmt: skip
-
-
-def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
-    made = composer(tree)
     write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2")
     assert made.group_options("optim") == ("adam", "sgd")
     assert made.group_options("backend.lr") is None
@@ -200,16 +196,11 @@ def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
 
 def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
     made = composer(tree)
-    assert made.sweep() == {
-        "type": "product",
-        "groups": [{"params": {"backend.lr": [1, 2], "optim.lr": [3]}}],
-    }
+    params = {"backend.lr": [1, 2], "optim.lr": [3]}
+    assert made.sweep() == {"type": "product", "groups": [{"params": params}]}
     assert not made.base().has("sweep")
     assert not made.compose([], {}).has("sweep")
     assert composer(tree, "~sweep").sweep() is None
-
-
-def test_expressions_in_the_sweep_stay_as_written(tree: Path) -> None:
     expression = "${oc.eval:int(${backend.lr} * 2)}"
     (tree / "exp.yaml").write_text(f"sweep: {{configs: [{{k: '{expression}'}}]}}")
     assert composer(tree).sweep() == {"configs": [{"k": expression}]}
@@ -253,11 +244,8 @@ def test_a_bad_override_says_where_what_and_the_next_step(
     tree: Path, override: str, where: str, message: str, hint: str
 ) -> None:
     assert problems(tree, override)[0] == Problem(message, where=where, hint=hint)
-
-
-@pytest.mark.parametrize("override", ["backend=larg", "backend.lrr=1", "backend.lr=(1"])
-def test_the_command_line_gets_the_same_words(tree: Path, override: str) -> None:
-    assert problems(tree, command_line=[override]) == problems(tree, override)
+    if not override.startswith(("+", "~")):
+        assert problems(tree, command_line=[override]) == problems(tree, override)
 
 
 @pytest.mark.parametrize(("command_line", "where", "message", "hint"), [
@@ -326,16 +314,10 @@ def test_what_a_config_has_wrong_is_told_at_its_cause(
     assert problems(tree) == (Problem(message, where=where, hint=hint),)
 
 
-def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
+def test_all_values_and_places_that_are_wrong_are_told_at_once(tree: Path) -> None:
     found = problems(tree, "backend.name=${a1}", "project.base_output_dir=${a2}")
     assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
-
-
-def test_an_override_that_is_nested_too_deep_is_named(tree: Path) -> None:
-    (found,) = problems(tree, f"+zz={'[' * 2000}{']' * 2000}")
-    assert found.where == "override +zz"
-
-
-def test_every_place_to_search_that_is_not_there_is_told(tree: Path) -> None:
     found = problems(tree, command_line=["hydra.searchpath=[nowhere,neither]"])
     assert len(found) == 2
+    (one,) = problems(tree, f"+zz={'[' * 2000}{']' * 2000}")
+    assert one.where == "override +zz"

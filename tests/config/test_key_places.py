@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent, indent
 from unittest.mock import Mock
@@ -34,6 +34,7 @@ sweep:
     - params:
         ++backend.lrr: [1, 2]
         optim.lr: [1, 2]
+        optim: [sgd]
     - type: list
       configs:
         - stage: stable
@@ -64,21 +65,21 @@ def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None
 
 
 @pytest.mark.parametrize(("where", "job", "expected"), [
-    ("project.name", "", ("exp.yaml", 6)), ("sweep.filter", "", ("exp.yaml", 22)),
-    ("sweep.groups.1.configs.0", "", ("exp.yaml", 16)),
-    ("sweep.groups[1].configs[1].backend.load", "", ("exp.yaml", 19)),
+    ("project.name", "", ("exp.yaml", 6)), ("sweep.filter", "", ("exp.yaml", 23)),
+    ("sweep.groups.1.configs.0", "", ("exp.yaml", 17)),
+    ("sweep.groups[1].configs[1].backend.load", "", ("exp.yaml", 20)),
     ("sweep.groups.0.params.optim.lr", "", ("exp.yaml", 13)),
     pytest.param("backend.lrr", "job 0", ("exp.yaml", 12), id="added by the sweep"),
     pytest.param("++backend.lrr", "job 0", ("exp.yaml", 12), id="with its marks"),
-    ("start_conditions.0.path", "x_cooldown", ("exp.yaml", 21)),
+    ("start_conditions.0.path", "x_cooldown", ("exp.yaml", 22)),
     pytest.param("project.name", "x", ("exp.yaml", 6), id="choices unknown"),
-    ("backend.load", "x_cooldown", ("exp.yaml", 17)),
+    ("backend.load", "x_cooldown", ("exp.yaml", 18)),
     pytest.param("optim.beta", "", ("adam.yaml", 2), id="in the group's file"),
     pytest.param("backend.nope", "", ("exp.yaml", 7), id="what it belongs to"),
+    pytest.param("override optim=sgd", "job 0", ("exp.yaml", 14), id="a swept choice"),
     pytest.param("other.yaml:41: sweep", "", ("other.yaml", 41), id="told"),
     ("my configs/exp.yaml:7", "", ("exp.yaml", 7)),
-    *((where, "", None) for where in ("", "nope", "-C conf")),
-    pytest.param("override backend.lr=x", "", None, id="the command line's"),
+    *((where, "", None) for where in ("", "nope", "-C conf", "override backend.lr=x")),
 ])  # fmt: skip
 def test_a_key_has_its_file_and_line(
     where: str, job: str, expected: tuple[str, int] | None, tmp_path: Path
@@ -88,19 +89,18 @@ def test_a_key_has_its_file_and_line(
     assert line(KeyPlaces(files), where, job) == expected
 
 
+ALIASES = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
+
+
 @pytest.mark.parametrize(("text", "where"), [
     *((text, "b.c") for text in ("a: [", "a: &x [*x]\n", "\x00", "- 1\n")),
     *((f"a: {'[' * levels}{']' * levels}\n", "a") for levels in (100, 60_000)),
-], ids=["open", "ring", "null", "list", "deep", "deeper"])  # fmt: skip
+    (f"sweep:\n  a0: &a0 [1]\n{ALIASES}\n", "backend.lr"),
+], ids=["open", "ring", "null", "list", "deep", "deeper", "multiplied"])  # fmt: skip
 def test_a_config_that_does_not_read_has_no_places(
     text: str, where: str, tmp_path: Path
 ) -> None:
-    assert line(places_in(tmp_path, text), where) is None
-
-
-def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None:
-    places = places_in(tmp_path, "sweep:\n  params:\n    slurm: [locla]\n")
-    assert line(places, "override slurm=locla", "job 0") == ("exp.yaml", 3)
+    assert line(places_in(tmp_path, text), where, "job 0") is None
 
 
 # Every value stands once in its sweep, so that a line tells whose it is.
@@ -109,7 +109,6 @@ SWEEPS = {
         type: list
         configs:
           - {lr: 11, model.size: 12}
-          - {lr: 21, model.size: 22}
           - lr: 31
             model.size: 32
         """,
@@ -145,35 +144,24 @@ SWEEPS = {
               - {beta: 21}
               - {bs: 22}
         """,
-    "a later group wins a key that both set": """
+    "nodes inside configs, and groups one after another": """
+        type: list
         groups:
-          - params: {lr: [11, 12], wd: 13}
           - configs:
-              - {lr: 21}
-              - {wd: 22}
-        """,
-    "nodes inside configs": """
-        type: list
-        configs:
-          - {lr: 11}
+              - {lr: 11}
+              - params:
+                  lr:
+                    - 21
+                    - 22
+              - defaults: {wd: 31}
+                groups:
+                  - configs:
+                      - lr: 32
+                      - lr: 33
+                  - params: {bs: [41, 42]}
           - params:
-              lr:
-                - 21
-                - 22
-          - defaults: {wd: 31}
-            groups:
-              - configs:
-                  - lr: 32
-                  - lr: 33
-              - params: {bs: [41, 42]}
-        """,
-    "groups one after another": """
-        type: list
-        groups:
-          - params: {lr: [11, 12]}
-          - params:
-              lr: [21, 22]
-              wd: 23
+              lr: [51, 52]
+              wd: 53
         """,
     "grids": """
         base_values: {wd: 91}
@@ -220,23 +208,27 @@ def test_the_line_of_every_parameter_holds_the_value_of_the_job(
                 assert str(value) in lines[told(places, key, point) - 1], (key, value)
 
 
-def test_a_derived_job_leads_to_its_own_condition(tmp_path: Path) -> None:
-    text = written(
-        """
-        params: {lr: [11, 12]}
-        derived_jobs:
-          - name: a
-            start_conditions: [{class_name: FileExists}]
-          - name: b
-            start_conditions:
-              - class_name: FileExists
-        """
-    )
+DERIVED = """
+    params: {lr: [11, 12]}
+    derived_jobs:
+      - name: a
+        start_conditions: [{class_name: FileExists}]
+      - name: b
+        start_conditions:
+          - class_name: FileExists
+    """
+
+
+def test_a_job_leads_to_its_own_condition_in_its_own_file_and_the_key_s_line(
+    tmp_path: Path,
+) -> None:
+    text = written(DERIVED)
     point = expand_sweep(yaml.safe_load(text)["sweep"])[2]
     assert told(places_in(tmp_path, text), "start_conditions.0", point) == 9
-
-
-def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> None:
+    # a value that the command line set
+    places = places_in(tmp_path, "sweep:\n params:\n  lr:\n  - 1\n  - 2\n")
+    assert told(places, "lr", expand_sweep({"params": {"lr": [1, 2, 3]}})[2]) == 3
+    # a sweep that is a file of its own
     text = "configs:\n  - lr: 11\n  - lr: 21\n"
     exp = "defaults: [_self_, sweep: sizes]\nlr: 1\n"
     write_tree(tmp_path, exp=exp, sweep__sizes=text)
@@ -246,47 +238,36 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
 
-@pytest.mark.parametrize(("sweep", "key", "jobs", "at", "hint"), [
-    pytest.param("configs: [\n {lrr: 1},\n {lrr: 2},\n {lrr: 3}]",
-                 *("lrr", (0, 1, 2), 2, "write it; the same at line 3, line 4"),
-                 id="several entries"),
-    pytest.param(
-        "configs: [" + "\n {lrr: 1}," * 10 + "]", *("lrr", tuple(range(10)), 2),
-        "write it; the same at line 3, line 4, line 5, line 6, line 7, line 8, "
-        "3 places more", id="many entries"),
-    pytest.param("params: {\n lrr: [\n 1,\n 2]}",
-                 *("lrr", (0, 1), 3, "write it; the same at line 4"), id="values"),
-    pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}",
-                 *("lr", (2, 3), 4, "write it"), id="several jobs of one value"),
+TEN = "".join(f"line {n}, " for n in range(3, 9))
+
+
+@pytest.mark.parametrize(("sweep", "key", "name", "jobs", "at", "hint"), [
+    pytest.param("configs: [\n {a: 1},\n {a: 2},\n {a: 3}]", "a", "", (0, 1, 2), 2,
+                 "write it; the same at line 3, line 4", id="several entries"),
+    pytest.param("configs: [" + "\n {a: 1}," * 10 + "]", "a", "", range(10), 2,
+                 f"write it; the same at {TEN}3 places more", id="many entries"),
+    pytest.param("params: {\n a: [\n 1,\n 2]}", "a", "", (0, 1), 3,
+                 "write it; the same at line 4", id="values"),
+    pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", "", (2, 3), 4,
+                 "write it", id="several jobs of one value"),
+    pytest.param("configs: [\n {project.name: x},\n {project.name: x}]",
+                 "project.name", "x", (), 2, "write it; the same at line 3",
+                 id="jobs of one name"),
 ])  # fmt: skip
 def test_a_finding_of_several_jobs_tells_all_their_lines(
-    sweep: str, key: str, jobs: tuple[int, ...], at: int, hint: str, tmp_path: Path
-) -> None:
+    sweep: str, key: str, name: str, jobs: Sequence[int], at: int, hint: str,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     text = f"sweep: {{{sweep}}}\n"
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     origins = {str(point.index): [point.entries] for point in points}
-    first, *others = map(str, jobs)
+    first, *others = (name,) if name else map(str, jobs)
+    if name:
+        origins = {name: [point.entries for point in points]}
     problem = Problem("is wrong", key, first, "write it", others=tuple(others))
     (found,) = places_in(tmp_path, text).add_places([problem], origins)
     assert int(found.place.rpartition(":")[2]) == at
     assert found.hint == hint
-
-
-def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> None:
-    text = "sweep:\n configs:\n - project.name: x\n - project.name: x\n"
-    points = expand_sweep(yaml.safe_load(text)["sweep"])
-    origins = {"x": [point.entries for point in points]}
-    problem = Problem("2 jobs have the name x", "project.name", "x")
-    (found,) = places_in(tmp_path, text).add_places([problem], origins)
-    assert found.place.endswith(":3")
-    assert found.hint == "the same at line 4"
-
-
-def test_a_value_that_the_command_line_set_has_the_line_of_its_key(
-    tmp_path: Path,
-) -> None:
-    places = places_in(tmp_path, "sweep:\n params:\n  lr:\n  - 1\n  - 2\n")
-    assert told(places, "lr", expand_sweep({"params": {"lr": [1, 2, 3]}})[2]) == 3
 
 
 TREE = {
@@ -318,18 +299,18 @@ OF_SGD = {k: v for k, v in ALL.items() if not k.startswith("optim")}
 def test_files_are_those_that_hydra_takes_with_the_keys_they_go_below(
     primary: str, override: str, expected: dict[str, str], tmp_path: Path
 ) -> None:
-    files = HydraComposer(
-        primary, write_tree(tmp_path, **TREE), [override]
-    ).list_files()
+    root = write_tree(tmp_path, **TREE)
+    files = HydraComposer(primary, root, [override]).list_files()
     found = {str(path.relative_to(tmp_path)): ".".join(keys) for path, keys in files}
     assert found == expected
 
 
 def test_directories_of_the_search_path_are_looked_through(tmp_path: Path) -> None:
     other = write_tree(tmp_path / "other", optim__lion="of_lion: 1")
-    wide = (
-        f"hydra: {{searchpath: ['file://{other}']}}\ndefaults: [optim: lion, _self_]\n"
-    )
+    wide = f"""
+        hydra: {{searchpath: ['file://{other}']}}
+        defaults: [optim: lion, _self_]
+        """
     root = write_tree(tmp_path / "here", wide=wide)
     files = [path for path, _ in HydraComposer("wide", root).list_files()]
     assert files == [root / "wide.yaml", other / "optim/lion.yaml"]
@@ -338,15 +319,13 @@ def test_directories_of_the_search_path_are_looked_through(tmp_path: Path) -> No
 def test_sweeper_and_launcher_are_found_wherever_a_file_sets_them(
     tmp_path: Path,
 ) -> None:
-    write_tree(
-        tmp_path,
-        exp="""
+    exp = """
         defaults: [{backend: one}, {override hydra/launcher: submitit_slurm}, _self_]
         hydra: {sweeper: {params: {lr: "1,2"}}, searchpath: [/x]}
         hydrate: {a: 1}
-        """,
-        backend__one="# @package _global_\nhydra: {run: {dir: x}}",
-    )
+        """
+    one = "# @package _global_\nhydra: {run: {dir: x}}"
+    write_tree(tmp_path, exp=exp, backend__one=one)
     files = [(tmp_path / "exp.yaml", ()), (tmp_path / "backend/one.yaml", ())]
     found = [*KeyPlaces(files).list_hydra_keys()]
     assert found == ["hydra.sweeper", "hydra.searchpath", "hydra/launcher", "hydra.run"]
@@ -389,12 +368,6 @@ def test_the_command_line_is_looked_at_too(
     told = [one.where for one in found if "hydra" in one.where]
     key = override.partition("=")[0].lstrip("+")
     assert any(key in one for one in told) if is_error is not None else not told
-
-
-def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
-    levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
-    places = places_in(tmp_path, f"sweep:\n  a0: &a0 [1]\n{levels}\n")
-    assert line(places, "backend.lr", "job 0") is None
 
 
 def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(

@@ -12,18 +12,14 @@ from typing import Any
 import pytest
 
 from autoexp_tui.config import output_checks
-from autoexp_tui.config.output_checks import (
-    Finding,
-    Quota,
-    check_output_places,
-    parse_quota,
-)
+from autoexp_tui.config.output_checks import Finding, Quota, check_output_places
 from autoexp_tui.storage import output_dir_lock as owner_file
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from tests.model.builders import job
 from tests.storage.test_session_list import Engine
 
-LEFT = [(4096, "bytes")]
+LEFT: list[Quota] = [(4096, "bytes")]
+FEW: Quota = (50 * 1024, "bytes")
 JOBS = [job(f"j{n}", n) for n in range(3)]
 
 
@@ -77,23 +73,19 @@ def test_what_the_file_system_says_is_told(
 
 
 @pytest.mark.usefixtures("disk")
-def test_a_directory_of_others_is_an_error(
+def test_a_directory_of_others_or_a_file_in_its_place_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    assert said(check_output_places(tmp_path / "out", JOBS))[0] == [
-        f"project.base_output_dir: {tmp_path}/out cannot be made: you may not write to "
-        f"{tmp_path}\n    choose another directory that you may write to"
-    ]
+    def told() -> list[str]:
+        return said(check_output_places(tmp_path / "out", JOBS))[0]
 
-
-@pytest.mark.usefixtures("disk")
-def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        message = f"out cannot be made: you may not write to {tmp_path}\n    {OTHER}"
+        assert told() == [f"project.base_output_dir: {tmp_path}/{message}"]
     (tmp_path / "out").touch()
-    assert said(check_output_places(tmp_path / "out", JOBS))[0] == [
-        f"project.base_output_dir: {tmp_path}/out is a file, not a directory\n"
-        "    choose another directory that you may write to"
-    ]
+    message = f"{tmp_path}/out is a file, not a directory\n    {OTHER}"
+    assert told() == [f"project.base_output_dir: {message}"]
 
 
 @pytest.mark.parametrize(("quota", "stops", "told"), [
@@ -118,24 +110,20 @@ def test_a_quota_that_leaves_little_is_told(
     ]
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("/scratch 250* 200 300 6d 10 0 20 -", ((50 * 1024, "bytes"), (10, "files"))),
-    ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
-    ("/dev/sda1 5 9 0 0 1 0 0 0", ((4 * 1024, "bytes"),)), ("", ()),
-    ("Cannot resolve", ()),
-])  # fmt: skip
-def test_a_quota_is_read_as_the_tools_write_it(
-    text: str, expected: tuple[Quota, ...]
-) -> None:
-    assert tuple(parse_quota(text)) == expected
-
-
-@pytest.mark.parametrize(("kind", "printed", "expected"), [
-    ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
-    ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
-    ("ext4", {}, []), ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
-])  # fmt: skip
-def test_the_quota_is_asked_of_the_file_systems_own_tool(
+@pytest.mark.parametrize(
+    ("kind", "printed", "expected"),
+    [
+        ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
+        ("lustre", {"lfs": "/x 250* 200 300 6d 10 0 20 -"}, [FEW, (10, "files")]),
+        ("lustre", {"lfs": "/x 250 0 0 0 10 0 0 0"}, []),
+        ("lustre", {"lfs": "Cannot resolve"}, []),
+        ("lustre", {"lfs": ""}, []),
+        ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
+        ("ext4", {}, []),
+        ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
+    ],
+)
+def test_the_quota_is_asked_of_the_file_system_s_own_tool_and_read_as_it_writes_it(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     printed: dict[str, str],
@@ -153,18 +141,7 @@ def test_the_quota_is_asked_of_the_file_systems_own_tool(
     assert list(output_checks.read_quotas(Path("/x"))) == expected
 
 
-def test_a_look_that_breaks_is_not_told_as_a_place_that_hangs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: object) -> Sequence[object]:
-        raise LookupError("a bug")
-
-    monkeypatch.setattr(output_checks, "find_problems", broken)
-    with pytest.raises(LookupError, match="a bug"):
-        check_output_places(tmp_path)
-
-
-def test_a_place_that_hangs_is_told_and_not_waited_for(
+def test_a_look_that_breaks_is_a_bug_and_one_that_hangs_is_told_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
@@ -173,39 +150,41 @@ def test_a_place_that_hangs_is_told_and_not_waited_for(
         over.wait(60)
         return ()
 
+    def broken(*_: object) -> Sequence[object]:
+        raise LookupError("a bug")
+
+    monkeypatch.setattr(output_checks, "find_problems", broken)
+    with pytest.raises(LookupError, match="a bug"):
+        check_output_places(tmp_path)
     monkeypatch.setattr(output_checks, "find_problems", hang)
     found = check_output_places(tmp_path, JOBS, seconds=0.05)
     over.set()
-    assert said(found) == ([], [
-        f"project.base_output_dir: {tmp_path} did not answer within 0.05 s\n"
-        "    look at it with `df`; jobs that write there would hang as well",
-    ])  # fmt: skip
+    message = (
+        f"{tmp_path} did not answer within 0.05 s\n    look at it with `df`; jobs "
+    )
+    message += "that write there would hang as well"
+    assert said(found) == ([], [f"project.base_output_dir: {message}"])
 
 
 @pytest.mark.usefixtures("disk")
-def test_a_directory_of_a_living_session_is_told(
+def test_a_directory_of_a_living_session_is_told_and_one_that_ended_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = tmp_path / "state"
+    state, lives = tmp_path / "state", "its engine is running, or may be"
     Engine(state, "k7f2", 1.0)
-    mine = job("a", output_dir=str(tmp_path / "out" / "a"), fingerprint="f")
-    owner = Owner(session="k7f2", state_dir=str(state), job="a")
-    take_ownership(Path(mine.output_dir), owner, lambda _: "")
-    monkeypatch.setattr(
-        owner_file, "Living", lambda: lambda _: "its engine is running, or may be"
+    mine, gone = (
+        job(name, output_dir=str(tmp_path / "out" / name), fingerprint="f")
+        for name in ("a", "gone")
     )
+    for one, session in ((mine, "k7f2"), (gone, "gone")):
+        owner = Owner(session=session, state_dir=str(state), job=one.name)
+        take_ownership(Path(one.output_dir), owner, lambda _: "")
+    assert said(check_output_places(tmp_path, [gone])) == ([], [])
+    monkeypatch.setattr(owner_file, "Living", lambda: lambda _: lives)
     assert said(check_output_places(tmp_path, [mine, job("b", 1)]))[1] == [
         f"a project.name: its output directory is written by the session k7f2 in "
-        f"{state}: its engine is running, or may be\n"
+        f"{state}: {lives}\n"
         "    go on with that session (autoexp-monitor --session k7f2), or choose "
         "another project.name or base_output_dir"
     ]
     assert said(check_output_places(tmp_path, [mine], owners=False)) == ([], [])
-
-
-@pytest.mark.usefixtures("disk")
-def test_a_directory_of_a_session_that_ended_is_free(tmp_path: Path) -> None:
-    mine = job("a", output_dir=str(tmp_path / "out" / "a"))
-    owner = Owner(session="gone", state_dir=str(tmp_path / "state"), job="a")
-    take_ownership(Path(mine.output_dir), owner, lambda _: "")
-    assert said(check_output_places(tmp_path, [mine])) == ([], [])

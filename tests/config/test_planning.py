@@ -86,8 +86,14 @@ def backend(problems: str, command: str = "return ()") -> tuple[str, ...]:
     )
 
 
-def test_a_plan_means_the_same_from_anywhere(place: Path) -> None:
-    plan = planned(place)
+def test_a_plan_means_the_same_from_anywhere_and_writes_nothing_unless_kept(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_DATA", "/d")
+    plan = planned(place, "+data=${oc.env:MY_DATA}")
+    assert sorted(path.name for path in place.iterdir()) == ["config"]
+    assert list(plan.environment) == ["MY_DATA"]
+    assert "/d" not in plan.environment.values()
     job = plan.jobs[1]
     names = ["1e-4_first", "1e-4_then", "2_first", "2_then"]
     assert [job.name for job in plan.jobs] == names
@@ -97,17 +103,8 @@ def test_a_plan_means_the_same_from_anywhere(place: Path) -> None:
     assert plan.state_dir == f"{place}/outputs/.autoexp"
     assert job.command == ("./train", "0.0001", "{{x}}")
     assert job.depends_on == ("1e-4_first",)
-    told = asked(place, report=True)  # as the command writes it
+    told = asked(place, "+data=${oc.env:MY_DATA}", report=True)  # as the command does
     assert (json.loads(told.report), told.plan) == (p.report_of(plan), None)
-
-
-def test_what_the_config_read_of_the_environment_is_in_the_plan(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_DATA", "/d")
-    plan = planned(place, "+data=${oc.env:MY_DATA}")
-    assert list(plan.environment) == ["MY_DATA"]
-    assert "/d" not in plan.environment.values()
 
 
 def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> None:
@@ -120,11 +117,8 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
     resolved, raw = map(yaml.safe_load, (configs.resolved, configs.unresolved))
     assert resolved["project"]["name"] == "2_then"
     assert raw["slurm"]["log_dir"] == "${project.base_output_dir}/logs"
-
-
-def test_a_plan_that_is_only_looked_at_writes_nothing(place: Path) -> None:
-    planned(place)
-    assert sorted(path.name for path in place.iterdir()) == ["config"]
+    (place / "file").write_text("")
+    assert asked(place, keep=True, state_dir="file").failed == "environment"
 
 
 def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
@@ -184,11 +178,6 @@ def test_findings_are_in_the_answer_and_no_error_is_a_warning_besides(
     assert [one for one in answer.warnings if one.where == where] == []
 
 
-def test_a_state_dir_that_cannot_be_made_is_the_environments_fault(place: Path) -> None:
-    (place / "state").write_text("a file")
-    assert asked(place, keep=True, state_dir="state").failed == "environment"
-
-
 @pytest.mark.parametrize(("failed", "error", "exit_code"), [
     ("config", e.UsageError, 2), ("plan", e.ValidationFailed, 3),
     ("environment", e.EnvironmentFailed, 5),
@@ -203,23 +192,19 @@ def test_each_kind_of_failure_has_its_exit_code(
     assert caught.value.exit_code == exit_code
 
 
-# ------------------------------------------------------------------- the process itself
-def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
+def test_the_child_answers_whatever_is_printed_and_tells_a_failing_backend_by_line(
+    place: Path,
+) -> None:
+    for name in ("yaml.py", "hydra.py", "json.py"):  # called like modules of ours
+        (place / name).write_text("raise ImportError('the wrong module')\n")
     command = "print('and from its function'); return ['run', str(config['lr'])]"
-    result = p.run_planning(
-        of_mine(place, "print('hello')", *backend("return ()", command))
-    )
+    loud = of_mine(place, "print('hello')", *backend("return ()", command))
+    result = p.run_planning(loud)
     result.raise_errors()
     assert result.plan is not None
     assert result.plan.jobs[0].command == ("run", "0.0001")
-
-
-def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
-    place: Path,
-) -> None:
-    errors = p.run_planning(
-        of_mine(place, *backend("raise RuntimeError('boom')"))
-    ).errors
+    failing = of_mine(place, *backend("raise RuntimeError('boom')"))
+    errors = p.run_planning(failing).errors
     said = "`mine:Backend` failed in problems: RuntimeError: boom"
     assert all(error.message.startswith(said) for error in errors)
     wanted = ("backend.class_name", f"raised at {place}/mine.py:2")
@@ -236,13 +221,15 @@ def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> Non
     assert "boom" in log.read_text()
 
 
-def test_planning_that_takes_too_long_is_ended(place: Path) -> None:
+def test_planning_that_takes_too_long_or_is_killed_ends_with_its_group(
+    place: Path,
+) -> None:
     child = PlanningChild(of_mine(place, "import time", "time.sleep(60)"))
+    assert os.getpgid(child.pid) == child.pid
     with pytest.raises(e.EnvironmentFailed, match="longer than 2 s"):
         child.wait(limit_seconds=2)
-
-
-def test_a_killed_child_says_so(place: Path) -> None:
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.pid, 0)
     child = PlanningChild(p.PlanningRequest(cwd=str(place)))
     threading.Timer(0.2, child.kill).start()
     with pytest.raises(e.EnvironmentFailed, match="planning was killed"):
@@ -267,23 +254,6 @@ def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) ->
         assert child.wait(20) == -signal.SIGKILL
 
 
-def test_a_file_called_like_a_module_of_ours_does_no_harm(place: Path) -> None:
-    for name in ("yaml.py", "hydra.py", "json.py"):
-        (place / name).write_text("raise ImportError('the wrong module')\n")
-    request = p.PlanningRequest(cwd=str(place), want="points")
-    assert p.run_planning(request).points
-
-
-def test_the_child_has_a_process_group_of_its_own(place: Path) -> None:
-    child = PlanningChild(p.PlanningRequest(cwd=str(place)))
-    group = os.getpgid(child.pid)
-    child.close()
-    assert group == child.pid
-    with pytest.raises(ProcessLookupError):
-        os.killpg(group, 0)
-
-
-# ------------------------------------------------------------ a job is made again
 def test_a_job_made_again_is_the_job_that_was_but_for_further_overrides(
     place: Path,
 ) -> None:
@@ -310,20 +280,25 @@ def test_a_job_made_again_is_the_job_that_was_but_for_further_overrides(
     assert error.message == "the config has changed since the plan was made"
 
 
-def test_the_planner_makes_a_job_again_from_wherever_it_is(
+def test_the_planner_makes_a_job_again_where_the_plan_was_made(
     place: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = planned(place)
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    (place / "elsewhere").mkdir()
+    plan = planned(place, "++backend.cwd=elsewhere")
+    monkeypatch.chdir(tmp_path_factory.mktemp("far"))
     planner = ChildPlanner()
-    assert planner.compose(plan, "2_then", ["lr=5"]).command[1] == "5"
-    with pytest.raises(e.UsageError, match="2_then cannot be made anew"):
-        planner.compose(plan, "2_then", ["lrr=5"])
+    made = planner.compose(plan, "2_then", ["lr=5"])
+    assert (plan.cwd, made.command[1]) == (str(place), "5")
+    assert made.cwd == plan.jobs[3].cwd == str(place / "elsewhere")
+    gone = replace(plan, cwd=str(place / "gone"))
+    with pytest.raises(e.UsageError, match="the plan was made is not there") as raised:
+        planner.compose(gone, "2_then", ["lr=5"])
+    assert raised.value.where == str(place / "gone")
     # a manifest of old composes where its jobs run
-    made = planner.compose(replace(plan, cwd=""), "2_then", ["lr=5"])
-    assert made.cwd == str(place)
+    old = replace(planned(place), cwd="")
+    assert planner.compose(old, "2_then", ["lr=5"]).cwd == str(place)
 
 
 def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) -> None:
@@ -340,19 +315,8 @@ def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) ->
     configs = record.get_configs("2_then") if record else None
     assert configs is not None
     assert "lr: 5\n" in configs.resolved
-
-
-def test_the_planner_composes_where_the_plan_was_made(place: Path) -> None:
-    elsewhere = place / "elsewhere"
-    elsewhere.mkdir()
-    plan = planned(place, "++backend.cwd=elsewhere")
-    made = ChildPlanner().compose(plan, "2_then", ["lr=5"])
-    assert plan.cwd == str(place)
-    assert made.cwd == plan.jobs[3].cwd == str(elsewhere)
-    gone = replace(plan, cwd=str(place / "gone"))
-    with pytest.raises(e.UsageError, match="the plan was made is not there") as raised:
-        ChildPlanner().compose(gone, "2_then", ["lr=5"])
-    assert raised.value.where == str(place / "gone")
+    with pytest.raises(e.UsageError, match="2_then cannot be made anew"):
+        planner.compose(plan, "2_then", ["lrr=5"])
 
 
 RULED = (
@@ -385,7 +349,6 @@ def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
     assert (found.where, found.job) == ("monitoring.log_events.0.pattern", "1e-4_then")
 
 
-# ------------------------------------------------- plans made for a session that runs
 TRAIN = """
 defaults: [monitoring: plain, _self_]
 project: {name: "train{lr}", base_output_dir: out}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ def test_an_empty_config_has_defaults_and_no_findings() -> None:
     assert checked() == ()
     assert HouseParser("/w").monitoring({}) == rule_kinds.Monitoring()
     assert HouseParser("/w").executor({}).class_name == "LocalClient"
+    # a value at the top is no slip of a section
+    assert checked(u="text", pi=3.14, projects=[1], gui=None) == ()
 
 
 @pytest.mark.parametrize("section", ["tree", "research"])
@@ -53,10 +56,6 @@ def test_everything_wrong_is_found_at_once() -> None:
         "backend.class_name", "monitoring.doomed", "monitoring.los", "project.nam",
         "slurm.sbatch.tim", "ui.them",
     ]  # fmt: skip
-
-
-def test_a_value_at_the_top_is_no_slip_of_a_section() -> None:
-    assert checked(u="text", pi=3.14, projects=[1], gui=None) == ()
 
 
 def test_monitoring_becomes_core_values() -> None:
@@ -125,23 +124,19 @@ def test_gpus_are_counted_over_all_nodes(
     assert count_gpus(options) == expected
 
 
-OPTIONS = ("requeue", "no-requeue", "dependency", "exclude", "mem", "gpus", "signal")
-
-
-@pytest.mark.parametrize("name", [*OPTIONS, "container-image"])
-def test_what_says_how_a_job_runs_is_the_person_s(name: str) -> None:
-    found = HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
-    assert found.options == {name: "x"}
-
-
 @pytest.mark.parametrize("name", sorted(OURS_ALONE))
-def test_an_option_that_hides_a_job_is_refused_and_null_or_false_is_not(
+def test_an_option_that_hides_a_job_is_refused_and_any_other_is_the_person_s(
     name: str,
 ) -> None:
-    for value in (None, False):
-        HouseParser("/w").resources({"slurm": {"sbatch": {name: value}}})
+    def options(**sbatch: object) -> Mapping[str, object]:
+        return HouseParser("/w").resources({"slurm": {"sbatch": sbatch}}).options
+
     with pytest.raises(SpecRefused, match="not for you to set"):
-        HouseParser("/w").resources({"slurm": {"sbatch": {name: "x"}}})
+        options(**{name: "x"})
+    assert options(**{name: None}) == {}
+    assert options(**{name: False}) == {name: False}
+    for own in ("requeue", "no-requeue", "dependency", "signal", "container-image"):
+        assert options(**{own: "x"}) == {own: "x"}
 
 
 @pytest.mark.parametrize(("text", "told"), [
@@ -159,26 +154,19 @@ def test_a_template_that_would_not_start_the_job_is_refused(
     text: bytes, told: str, tmp_path: Path
 ) -> None:
     (tmp_path / "job.sh").write_bytes(text)
-    slurm = {
-        "client": {"class_name": "SlurmClient"},
-        "template_path": str(tmp_path / "job.sh"),
-    }
+    client, path = {"class_name": "SlurmClient"}, str(tmp_path / "job.sh")
     message = ""
     try:
-        HouseParser("/w").executor({"slurm": slurm})
+        HouseParser("/w").executor({"slurm": {"client": client, "template_path": path}})
     except SpecRefused as error:
         message = error.problems[0].message
     assert told in message if told else not message
 
 
-def test_a_storm_is_read_with_its_defaults() -> None:
+def test_a_storm_has_defaults_and_counts_somewhere() -> None:
     told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
-    assert HouseParser("/w").monitoring(told).storm == rule_kinds.Storm(
-        failures=0, per=("node",)
-    )
-
-
-def test_a_storm_counts_somewhere() -> None:
+    storm = rule_kinds.Storm(failures=0, per=("node",))
+    assert HouseParser("/w").monitoring(told).storm == storm
     (problem,) = checked(monitoring={"storm": {"per": []}})
     assert problem.where == "monitoring.storm.per"
 

@@ -29,10 +29,10 @@ from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals
 
 Parse = Callable[[object, str], object]
-OWN = "autoexp_tui.testing.own_condition:EnoughLines"
 PARSERS: Mapping[str, Parse] = {
     "log_event": RULES["log_events"], "state_event": RULES["state_events"],
     "metric_pattern": RULES["metrics"], "metric_file": parse_metric_file,
+    "condition": parse_condition,
 }  # fmt: skip
 REFUSED: Mapping[str, tuple[Parse, Mapping[str, object]]] = {
     "a_bad_condition_says_where_what_and_the_next_step": (parse_condition, {}),
@@ -183,45 +183,13 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
     }
 
 
-@pytest.mark.parametrize(("parse", "value", "found"), [
-    pytest.param(
-        parse_condition,
-        {"class_name": "Composite",
-         "conditions": [{"class_name": "FileExists"},
-                        {"class_name": "MaxAttempts", "x": 1}]},
-        {"w.conditions.0.path": "is missing", "w.conditions.1.x": "is no field here",
-         "w.conditions.1.max_attempts": "is missing"}, id="everything at once"),
-    pytest.param(
-        parse_condition, {"class_name": OWN, "path": "a", "lines": float("nan")},
-        {"w": "has a field that cannot be kept"}, id="what no journal can hold"),
-    pytest.param(parse_condition,
-                 {"class_name": "tests.conditions.own_classes:Later", "when": 1},
-                 {"w.class_name": "unexpected keyword argument 'when'"},
-                 id="a class that does not take its fields"),
-    *(pytest.param(parse_condition,
-                   {"class_name": "FileExists", "path": "a", field: flag},
-                   {f"w.{field}": f"is {str(flag).lower()}, which is no number"},
-                   id=f"{field} is {flag}") for field in ("timeout_seconds", "min_size")
-      for flag in (True, False)),
-    pytest.param(parse_condition, {"class_name": "MaxAttempts", "max_attempts": True},
-                 {"w.max_attempts": "is true, which is no number"},
-                 id="a needed number is told once"),
-    pytest.param(parse_condition,
-                 {"class_name": "Metadata", "key": "k", "equals": 1, "job_name": None},
-                 {"w.job": "is None"},
-                 id="null under another name is not the job itself"),
-    (parse_metric_file, "metrics.txt", {"w.path": "does not tell the format"}),
-    (parse_metric_file, {"path": "{nmae}.csv"}, {"w.path": "no field `nmae`"}),
-    (parse_metric_file, {"path": " ", "format": "csv"}, {"w.path": "is empty"}),
-    (parse_metric_file, {"path": "a.csv", "stepp": "x"},
-     {"w.stepp": "is no field here"}),
-    (parse_metric_file, {"path": "a.csv", "format": "parquet"},
-     {"w.format": "it may be"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "value", "found"), read_refusals(__file__, "every_finding_is_told")
+)
 def test_every_finding_is_told(
-    parse: Parse, value: object, found: Mapping[str, str]
+    kind: str, value: object, found: Mapping[str, str]
 ) -> None:
-    problems = refused(parse, value)
+    problems = refused(PARSERS[kind], value)
     assert [one.where for one in problems] == list(found)
     for problem in problems:
         assert found[problem.where] in problem.message
