@@ -30,7 +30,7 @@ class Half:
 
 
 class Mine(Half):
-    """One with all that a backend may have."""
+    """One with all that it needs."""
 
     def problems(self, backend: Any, config: Any) -> Sequence[Problem]:
         if "image" in backend:
@@ -39,6 +39,10 @@ class Mine(Half):
 
     def command(self, backend: Any, config: Any) -> Sequence[str]:
         return ("run", str(backend["image"]), str(config["lr"]))
+
+
+class Around(Mine):
+    """One with all that a backend may have."""
 
     def outside(self, backend: Any, config: Any) -> Sequence[str]:
         return ("srun",)
@@ -142,8 +146,10 @@ def test_variables_are_text_null_leaves_one_out_and_cwd_starts_where_planning_di
 
 
 def test_a_class_of_ones_own_finds_problems_makes_words_and_variables() -> None:
-    own = {"class_name": f"{__name__}:Mine", "env": {"B": 3}}
+    own = {"class_name": f"{__name__}:Around", "env": {"B": 3}}
     assert refused(own)[0].where == "backend.image"
+    plain = {"class_name": f"{__name__}:Mine", "image": "sif"}
+    assert launched(plain, lr=3) == Launch(command=("run", "sif", "3"), cwd="/w")
     made = launched({**own, "image": "sif", "venv": "/v"}, lr=3)
     assert made.command[:2] == ("srun", "/v/bin/python")
     assert made.command[-3:] == ("run", "sif", "3")

@@ -46,19 +46,19 @@ def stop(engine: Engine, command_id: str = "c") -> None:
     engine.run()
 
 
-@pytest.mark.parametrize(
-    ("fingerprint", "force", "foreign"),
-    [("f2", False, True), ("f1", False, False), ("f1", True, True)],
-)
 def test_what_other_work_left_does_not_count_and_nothing_by_force(
-    tmp_path: Path, *, fingerprint: str, force: bool, foreign: bool
+    tmp_path: Path,
 ) -> None:
-    left = Owner(session="old", state_dir="s", job="a", fingerprint=fingerprint)
-    take_ownership(tmp_path / "out" / "a", left)
-    options = Options(state_dir=str(tmp_path / "state"), force=force)
-    engine = start_session(planned(tmp_path), lambda _: None, options)
-    stop(engine)
-    assert engine.state.jobs["a"].foreign_files is foreign
+    for at, (fingerprint, force, foreign) in enumerate(
+        [("f2", False, True), ("f1", False, False), ("f1", True, True)]
+    ):
+        root = tmp_path / str(at)
+        left = Owner(session="old", state_dir="s", job="a", fingerprint=fingerprint)
+        take_ownership(root / "out" / "a", left)
+        options = Options(state_dir=str(root / "state"), force=force)
+        engine = start_session(planned(root), lambda _: None, options)
+        stop(engine)
+        assert engine.state.jobs["a"].foreign_files is foreign
 
 
 def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
@@ -158,36 +158,27 @@ def test_what_a_cluster_would_take_and_refuse_is_told_with_the_next_step() -> No
     assert one["refused"]["where"] == "slurm.sbatch.partition"
 
 
-@pytest.mark.parametrize(
-    ("check", "kind", "code", "said"),
-    [
+def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
+    monkeypatch: pytest.MonkeyPatch, say: Say
+) -> None:
+    asked = "autoexp_tui.executors.slurm.refusals.check_cluster"
+    for check, kind, code, said in (
         (TAKEN, "SlurmClient", 0, '"name": "elwe"'),
         (REFUSED, "SlurmClient", 3, '"name": "elwe"'),
         (TAKEN, "LocalClient", 2, "slurm=generic"),
-    ],
-)
-def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
-    monkeypatch: pytest.MonkeyPatch,
-    say: Say,
-    check: Checked,
-    kind: str,
-    code: int,
-    said: str,
-) -> None:
-    asked = "autoexp_tui.executors.slurm.refusals.check_cluster"
-    monkeypatch.setattr(asked, lambda *_: answered(check))
-    made = PlanningAnswer(plan=with_executor(kind))
-    found, out, err = say(lambda _: show_check(made, Options(json=True)))
-    assert (found, said in out + err) == (code, True)
+    ):
+        monkeypatch.setattr(asked, lambda *_, check=check: answered(check))
+        made = PlanningAnswer(plan=with_executor(kind))
+        shown = say(lambda _, made=made: show_check(made, Options(json=True)))
+        assert (shown[0], said in shown[1] + shown[2]) == (code, True)
 
 
 COMMANDS = {"sbatch", "squeue", "scancel", "scontrol", "sacct"}
+Examined = Callable[..., dict[str, Finding]]
 
 
 @pytest.fixture
-def examined(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., dict[str, Finding]]:
+def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
     """What the doctor finds where these programs are on PATH."""
 
     def examine(
@@ -206,9 +197,6 @@ def examined(
         return {one.what: one for one in examine_slurm(tmp_path, commands)}
 
     return examine
-
-
-Examined = Callable[..., dict[str, Finding]]
 
 
 def test_a_cluster_that_answers_is_told_with_its_version_limits_and_what_mends(

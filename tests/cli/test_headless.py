@@ -103,6 +103,7 @@ OFTEN = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
 NOTE = events.MessageLogged(text="saved", job=NAME)
 ERROR = events.MessageLogged(text="disk is bad", level="error", job=NAME)
 
+NOT_LOOKED = of_b(why("not_looked"))
 BASE = campaign(31)
 LOCAL = replace(BASE, engine=replace(BASE.engine, directory="/state/k7f2"))
 PAUSED = replace(LOCAL, paused=why("paused_by", by="script"))
@@ -110,22 +111,17 @@ WATCHED = campaign(31, role="viewer")
 STOPPED = replace(WATCHED, engine=replace(WATCHED.engine, halted_pid=4711))
 STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
 IN_STORM = replace(LOCAL, paused=STORM)
+ALL_MADE_SAID = "crashed/0: all 2 attempts are made"
+OFTEN_SAID = "crashed/0: it has fired as often as it may (1)"
 MISSES = "waiting      b  waits for /out/a/done.txt"
 HOW_ASKED = ["asks         report waits for approval: Go on?", "approve k7f2"]
 HOW_PAUSED = ["submissions are paused by a script", "autoexp-sessions resume"]
 WAKES = "is stopped: `fg` in its terminal, or `kill -CONT 4711`"
+GOES_ON = [WAKES, "runs this session"]
 NEWS = {
     "failure, once": (RUNNING, [FAILED, FAILED], [f"failed       {NAME}"]),
-    "a wait, once its reason is known": (
-        of_b(None),
-        [of_b(why("not_looked")), of_b(MISSING), of_b(MISSING)],
-        [MISSES],
-    ),
-    "another reason, not numbers": (
-        of_b(MISSING),
-        [of_b(OLDER), of_b(SILENT)],
-        ["o a"],
-    ),
+    "a known wait": (of_b(None), [NOT_LOOKED, of_b(MISSING), of_b(MISSING)], [MISSES]),
+    "no numbers": (of_b(MISSING), [of_b(OLDER), of_b(SILENT)], ["o a"]),
     "a new reason of many": (of_many(MISSING), [of_many(SILENT)], ["b and 2 more"]),
     "what asks, with the command": (of(), [of(ASKING), of(ASKING)], HOW_ASKED),
     "an old end": (of(), [of(OLD)], [clock_time(T0 - 7 * 3600)]),
@@ -134,23 +130,11 @@ NEWS = {
     "a storm has its warning": (LOCAL, [IN_STORM], []),
     "a restart": (RUNNING, [after(AGAIN)], ["again as attempt 2: the counter stopped"]),
     "one not decided yet": (RUNNING, [after(replace(AGAIN, held=True))], []),
-    "a restart that comes no more, once": (
-        RUNNING,
-        [after(SPENT), after(SPENT, SPENT)],
-        ["crashed/0: all 2 attempts are made"],
-    ),
-    "an action that fires no more": (
-        RUNNING,
-        [after(OFTEN)],
-        ["crashed/0: it has fired as often as it may (1)"],
-    ),
+    "no more, once": (RUNNING, [after(SPENT), after(SPENT, SPENT)], [ALL_MADE_SAID]),
+    "an action that fires no more": (RUNNING, [after(OFTEN)], [OFTEN_SAID]),
     "an error, and no mere note": (RUNNING, [after(NOTE, ERROR)], ["error"]),
     "nothing of before": (after(AGAIN), [after(AGAIN)], []),
-    "an engine that is stopped, and goes on": (
-        WATCHED,
-        [STOPPED, STOPPED, WATCHED],
-        [WAKES, "runs this session"],
-    ),
+    "stopped, and goes on": (WATCHED, [STOPPED, STOPPED, WATCHED], GOES_ON),
 }
 
 

@@ -47,7 +47,7 @@ LIVE, UNBORN = shown("live"), shown("plan", session="")
 DEAD = shown("viewer", alive=False)
 
 
-def test_how_to_resume_is_said_before_the_engine_is_waited_for(
+def test_how_to_go_on_is_said_before_the_engine_is_waited_for_or_once_it_is_known(
     capsys: Captured,
 ) -> None:
     class Slow(ScriptedHandle):
@@ -56,21 +56,18 @@ def test_how_to_resume_is_said_before_the_engine_is_waited_for(
             assert "autoexp-run --session k7f2" in capsys.readouterr().err
             super().close()
 
-    handle = Slow(LIVE)
-    assert detach(handle, "autoexp-run") == 130
-    assert handle.closed
-    assert "nothing more is submitted" in format_interrupted(DEAD, "autoexp-monitor")
-
-
-def test_a_session_that_came_into_being_meanwhile_is_named(capsys: Captured) -> None:
     class Beginning(ScriptedHandle):
         def close(self, *, hand_over: bool = False) -> None:
             self.push(LIVE)
 
+    handle = Slow(LIVE)
+    assert detach(handle, "autoexp-run") == 130
+    assert handle.closed
     detach(Beginning(UNBORN), "autoexp-run")
     assert "autoexp-run --session k7f2" in capsys.readouterr().err
     assert detach(ScriptedHandle(UNBORN), "autoexp-run") == 130
     assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
+    assert "nothing more is submitted" in format_interrupted(DEAD, "autoexp-monitor")
 
 
 class Busy(ScriptedHandle):

@@ -60,25 +60,22 @@ def test_run_needs_no_config(manifest: str, say: Say, tmp_path: Path) -> None:
     assert say(run.main, "--manifest", manifest, "--quiet")[0] == 0
     assert done(tmp_path) == NAMES
     provenance = tmp_path / "out" / "1_b" / "provenance"
-    for name, text in {
-        "resolved_config.yaml": "lr: 1\n",
-        "unresolved_config.yaml": "${lr}",
-        "overrides.txt": "lr=1",
-        "git.txt": "",
-        "environment.txt": "",
-    }.items():
+    for name, text in (
+        ("resolved_config.yaml", "lr: 1\n"),
+        ("unresolved_config.yaml", "${lr}"),
+        ("overrides.txt", "lr=1"),
+        ("git.txt", ""),
+        ("environment.txt", ""),
+    ):
         assert text in (provenance / name).read_text()
 
 
 def test_submit_monitor_and_cockpit_need_no_config(
     manifest: str, say: Say, tmp_path: Path
 ) -> None:
-    code, _, err = say(monitor.main, "--manifest", manifest)
-    assert (code, err) == (
-        2,
-        f"error: {manifest}: no session in {tmp_path}/state runs this plan\n"
-        "  autoexp-submit --manifest FILE makes one.\n",
-    )
+    said = f"error: {manifest}: no session in {tmp_path}/state runs this plan\n"
+    said += "  autoexp-submit --manifest FILE makes one.\n"
+    assert say(monitor.main, "--manifest", manifest) == (2, "", said)
     made = Namespace(submit=False, read_only=False, replay=False)
     cockpit = Cockpit(Options(manifest=manifest, state_dir="state"), made)
     handle = cockpit._open_now()

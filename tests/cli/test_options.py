@@ -41,22 +41,14 @@ Patch = pytest.MonkeyPatch
 LOCAL = "++slurm.client.class_name=LocalClient"
 
 
-def options(words: str) -> Options:
-    return parse_options("autoexp-run", "about", words.split())[0]
+MIXED = "optim.lr=1e-3 --config-ref exp +new=1 --json ~old"
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (
-            "optim.lr=1e-3 --config-ref exp +new=1 --json ~old",
-            {
-                "overrides": ("optim.lr=1e-3", "+new=1", "~old"),
-                "config_ref": "exp",
-                "json": True,
-            },
-        ),
-        ("", {"state_dir": "/from/env"}),
+        (MIXED, {"overrides": ("optim.lr=1e-3", "+new=1", "~old")}),
+        (MIXED, {"config_ref": "exp", "json": True, "state_dir": "/from/env"}),
         ("--state-dir /given", {"state_dir": "/given"}),
         ("--approve none", {"approve": set()}),
         ("--approve all", {"approve": {"*"}}),
@@ -68,23 +60,18 @@ def test_options_and_overrides_mean_this_in_any_order(
     monkeypatch: Patch, words: str, expected: dict[str, object]
 ) -> None:
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "/from/env")
-    found = options(words)
+    found = parse_options("autoexp-run", "about", words.split())[0]
     assert {name: getattr(found, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("word", "problem"),
-    [
-        ("plan", "neither an option nor an override"),
-        ("= 3", "neither an option nor an override"),
-        ("two words", "neither an option nor an override"),
-        ("9x=1", "neither an option nor an override"),
-        ("--sesion", "--sesion"),
-        ("--config", "--config"),  # no option is shortened
-    ],
+    "word", ["plan", "= 3", "two words", "9x=1", "--sesion", "--config"]
 )
-def test_what_is_no_option_or_override_is_refused(word: str, problem: str) -> None:
-    with pytest.raises(UsageError, match=problem):
+def test_what_is_no_option_or_override_is_refused_and_no_option_shortened(
+    word: str,
+) -> None:
+    told = word if word.startswith("--") else "neither an option nor an override"
+    with pytest.raises(UsageError, match=told):
         parse_options("autoexp-run", "about", [word])
 
 
@@ -229,11 +216,8 @@ def test_without_a_terminal_it_is_refused_and_nothing_starts(
 ) -> None:
     manifest = str(write_manifest(tmp_path, LARGE))
     code, _, err = say(main, "--manifest", manifest, "--state-dir", str(tmp_path))
-    assert (code, err) == (
-        3,
-        f"error: this submits {ABOVE}\n"
-        "  Add --yes to do it; `slurm.confirm` in the config has the bounds.\n",
-    )
+    how = "Add --yes to do it; `slurm.confirm` in the config has the bounds."
+    assert (code, err) == (3, f"error: this submits {ABOVE}\n  {how}\n")
     assert [one.name for one in tmp_path.iterdir()] == ["manifests"]
 
 
@@ -244,6 +228,9 @@ def test_on_a_terminal_it_is_asked_and_anything_but_a_yes_is_a_no(
         shown = answering(answer)
         confirm(LARGE, Options())
         assert shown.getvalue() == ASKED
+    shown = answering("y\n")
+    confirm(replace(LARGE, jobs=(*LARGE.jobs, sized(3, 0, 1))), Options())
+    assert "; 1 job without a time limit.\n" in shown.getvalue()
     for answer in ("n\n", "\n", "", "yess\n"):
         answering(answer)
         with pytest.raises(NotConfirmed, match="not submitted"):
@@ -267,26 +254,6 @@ def test_what_is_confirmed_done_or_within_the_bounds_is_not_asked(
     assert choose_jobs(FAMILIES, Options(), first_family=True) == ("j2", "j3")
 
 
-def test_jobs_without_a_time_limit_are_told_with_the_rest(answering: Answering) -> None:
-    shown = answering("y\n")
-    confirm(replace(LARGE, jobs=(*LARGE.jobs, sized(3, 0, 1))), Options())
-    assert "; 1 job without a time limit.\n" in shown.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--session", "k7f2", "--first-family"], "new session"),
-        (["--rest"], "needs the session"),
-    ],
-)
-def test_one_family_is_of_a_plan_and_the_rest_of_a_session(
-    words: list[str], problem: str
-) -> None:
-    with pytest.raises(UsageError, match=problem):
-        run.main(words)
-
-
 class Held:
     """A session of which all but the first job is held."""
 
@@ -305,6 +272,12 @@ class Held:
 def test_of_a_family_or_the_rest_its_own_cost_alone_is_confirmed(
     say: Say, monkeypatch: Patch
 ) -> None:
+    for words, problem in (
+        (["--session", "k7f2", "--first-family"], "new session"),
+        (["--rest"], "needs the session"),
+    ):
+        with pytest.raises(UsageError, match=problem):
+            run.main(words)
     with pytest.raises(NotConfirmed, match="240 GPU h"):
         choose_jobs(FAMILIES, Options(), first_family=False)
     assert choose_jobs(FAMILIES, Options(), first_family=True)

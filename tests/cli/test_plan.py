@@ -114,34 +114,17 @@ def test_the_other_plan_may_be_named_in_any_way(plan_here: Say, tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("planned_here")
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        (
-            "k7f3",
-            "{root}/state: --diff k7f3: no manifest, plan, session or config of that "
-            "name\n  did you mean `k7f2`?\n",
-        ),
-        (
-            "exp",
-            "--diff exp: the only plan of exp is this one\n"
-            "  Name a manifest, a plan's id or a session to compare with.\n",
-        ),
-    ],
-)
-def test_where_there_is_no_other_plan_it_says_what_there_is(
-    plan_here: Say, tmp_path: Path, other: str, said: str
-) -> None:
-    Engine(tmp_path / "state", "k7f2", 1.0)
-    code, _, err = plan_here("--diff", other)
-    assert (code, err) == (2, f"error: {said.format(root=tmp_path)}")
-
-
-@pytest.mark.usefixtures("planned_here")
-def test_a_plan_says_what_changed_since_the_last_one(
+def test_where_there_is_no_other_plan_it_says_what_there_is_and_else_what_changed(
     plan_here: Say, tmp_path: Path
 ) -> None:
-    plan_here()
+    Engine(tmp_path / "state", "k7f2", 1.0)
+    none = f"{tmp_path}/state: --diff k7f3: no manifest, plan, session or config of "
+    none += "that name\n  did you mean `k7f2`?\n"
+    alone = "--diff exp: the only plan of exp is this one\n"
+    alone += "  Name a manifest, a plan's id or a session to compare with.\n"
+    for other, said in (("exp", alone), ("k7f3", none)):
+        code, _, err = plan_here("--diff", other)
+        assert (code, err) == (2, f"error: {said}")
     write(tmp_path, "[1e-3, 3e-4]", EXP.replace("seed{seed}", "seed{seed}_{lr}"))
     out = plan_here()[1]
     assert "2 jobs added, 2 renamed\n" in out
@@ -198,11 +181,6 @@ def test_the_newest_plan_before_that_can_be_read_is_told_against(
     assert found is not None
     told = ("* command line added: ui.first_run=x",)
     assert list_first_differences(found.difference)[1:] == told
-
-
-def test_a_plan_is_found_by_the_beginning_of_its_id(tmp_path: Path) -> None:
-    for plan_id in ("abc1", "abd2"):
-        kept(tmp_path, plan_id, 1.0)
-    assert find_manifest(tmp_path, "abc") == tmp_path / "manifests" / "plan_abc1.json"
-    assert find_manifest(tmp_path, "ab") is None
-    assert find_manifest(tmp_path, "") is None
+    # a plan is found by the beginning of its id, where one alone begins so
+    assert find_manifest(tmp_path, "oth") == tmp_path / "manifests/plan_other.json"
+    assert find_manifest(tmp_path, "p") is find_manifest(tmp_path, "") is None

@@ -81,20 +81,14 @@ def test_five_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
     plan_of: PlanOf,
 ) -> None:
     assert plan_of(EXP) == (3, "", SAID)
-
-
-def test_a_plan_with_errors_has_places_and_holes_in_the_json(plan_of: PlanOf) -> None:
-    code, out, _ = plan_of(EXP, "--json")
-    told = json.loads(out)
+    told = json.loads(plan_of(EXP, "--json")[1])
     places = [one["place"] for one in told["errors"]]
-    assert (code, len(places)) == (3, 5)
+    assert len(places) == 5
     assert places[:2] == ["config/exp.yaml:11", "config/exp.yaml:12"]
     hole = {"stage": "unwanted", "filter": "stage != 'unwanted'"}
     hole["where"] = "sweep.groups.0.filter"
-    assert told["holes"] == [
-        {"parameters": {"backend.lr": lr}, **hole} for lr in (1e-4, 2e-4)
-    ]
-    assert told["holes_more"] == 0
+    holes = [{"parameters": {"backend.lr": lr}, **hole} for lr in (1e-4, 2e-4)]
+    assert (told["holes"], told["holes_more"]) == (holes, 0)
 
 
 HEAD = """
@@ -140,42 +134,26 @@ backend: {class_name: Command, command: [train, '${lr}']}
 """
 
 
+UNREADABLE = ("sweep", "exp.yaml:4: did you mean `monitoring`?", "`poll_seconds`?")
+CONDITION = ("`lrr` is not known", "there is no condition `FileExist`")
+ALONE = ("error: the plan has 1 error\n  - x lr: ${nowhere} names",)
+
+
 @pytest.mark.parametrize(
     ("exp", "said"),
     [
-        pytest.param(
-            UNREADABLE_SWEEP,
-            (
-                "sweep",
-                "config/exp.yaml:4: did you mean `monitoring`?",
-                "did you mean `poll_seconds`?",
-            ),
-            id="an unreadable sweep hides no fault of the config",
-        ),
-        pytest.param(
-            A_JOB_MAY_MEND,
-            ("the plan has 1 error\n",),
-            id="nor is anything said of it that a job may mend",
-        ),
-        pytest.param(
+        (UNREADABLE_SWEEP, UNREADABLE),
+        # nor is anything said of it that a job may mend
+        (A_JOB_MAY_MEND, ("the plan has 1 error\n",)),
+        # a filter over the config hides no condition
+        (
             NEEDS_THE_CONFIG,
-            (
-                "the plan has 3 errors",
-                "`lrr` is not known",
-                "there is no condition `FileExist`",
-                "b backend.class_name: ",
-            ),
-            id="a filter over the config hides no condition",
+            ("the plan has 3 errors", "b backend.class_name:", *CONDITION),
         ),
-        pytest.param(
-            DOTTED, ("${nowhere} names no key of the config",), id="a key with a dot"
-        ),
-        pytest.param(
-            FOLLOWS,
-            ("error: the plan has 1 error\n  - x lr: ${nowhere} names",),
-            id="what follows is not told as well",
-        ),
+        (DOTTED, ("${nowhere} names no key of the config",)),
+        (FOLLOWS, ALONE),
     ],
+    ids=["sweep", "mended", "filter", "dotted", "follows"],
 )
 def test_no_fault_hides_another_and_none_is_told_twice(
     exp: str, said: tuple[str, ...], plan_of: PlanOf
@@ -225,11 +203,8 @@ def test_values_that_are_not_what_they_seem_are_told(plan_of: PlanOf) -> None:
     assert told(texts, "warnings")["message"] == (
         "is the text `auto`, and was the number `1e-3` (and for 2 more jobs)"
     )
-    for of_others in (
-        r"\\${sibling.stable.name}",
-        "{{sibling.stable.name}}",
-        r"\\${aux.x}",
-    ):
+    braces = "{{sibling.stable.name}}"
+    for of_others in (r"\\${sibling.stable.name}", braces, r"\\${aux.x}"):
         error = told(LITERALS.replace('note: ""', f'note: "{of_others}"'))
         assert error["where"] == "backend"
         assert "as it is written" in error["message"]
@@ -253,30 +228,21 @@ megatron: {lr: 1e-4, train_iters: 10, save: null, optimizer: adam, bf16: false}
 """
 
 
+KEYS = "m.lrr: 1, slurm.sbatch.tiem: 1, m.train_iters: many"
+CONDITIONS = "start_conditions: [{class_name: FileExists, path: x, pth: y}]"
+BACKEND = "backend.class_name: Megatrn, backend.env: 3"
+
+
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        pytest.param(
-            "m.lrr: 1, slurm.sbatch.tiem: 1, m.train_iters: many",
-            ["m.lrr", "slurm.sbatch.tiem"],
-            id="keys, before any value",
-        ),
-        pytest.param(
-            'm.save: "{nothing}", project.name: a/../b',
-            ["m.save"],
-            id="own reference, before the name",
-        ),
-        pytest.param(
-            "m.train_iters: many, "
-            "start_conditions: [{class_name: FileExists, path: x, pth: y}]",
+        (KEYS, ["m.lrr", "slurm.sbatch.tiem"]),  # before any value
+        ('m.save: "{nothing}", project.name: a/../b', ["m.save"]),  # before the name
+        (
+            f"m.train_iters: many, {CONDITIONS}",
             ["m.train_iters", "start_conditions.0.pth"],
-            id="condition and value",
         ),
-        pytest.param(
-            "backend.class_name: Megatrn, backend.env: 3",
-            ["backend.class_name", "backend.env"],
-            id="backend and environment",
-        ),
+        (BACKEND, ["backend.class_name", "backend.env"]),
     ],
 )
 @pytest.mark.parametrize("of_config", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -92,22 +93,18 @@ def entries(
     return Entries(tmp_path, capfd)
 
 
-@pytest.mark.parametrize("argv", [["--index", "7"], ["--job", "b"]])
-def test_an_entry_is_named_by_index_or_job(entries: Entries, argv: list[str]) -> None:
-    entries.write_two()
-    code, out, err = entries.say(*argv)
-    assert (code, out) == (0, "I am b\n")
-    assert err.startswith(f"b: attempt 1, log {entries.root}/logs/b/slurm-entry-")
-
-
-def test_of_an_array_the_task_is_the_entry(
+def test_an_entry_is_named_by_index_or_job_or_is_the_task_of_an_array(
     entries: Entries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries.write_two()
-    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
-    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "41")
-    monkeypatch.setenv("SLURM_JOB_ID", "43")
-    assert entries.say()[:2] == (0, "")
+    for argv in (["--index", "7"], ["--job", "b", "--force"]):
+        code, out, err = entries.say(*argv)
+        assert (code, out) == (0, "I am b\n")
+        assert f", log {entries.root}/logs/b/slurm-entry-" in err
+    task = {"ARRAY_TASK_ID": "7", "ARRAY_JOB_ID": "41", "JOB_ID": "43"}
+    for name, value in task.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert entries.say("--force")[:2] == (0, "")
     log = entries.root / "logs" / "b" / "slurm-41_7.out"
     assert log.read_text() == "I am b\n"
     assert (log.parent / "current.log").resolve() == log
@@ -139,27 +136,23 @@ def test_an_entry_that_is_not_there_is_told_with_those_that_are(
     assert entries.capfd.readouterr().err.startswith("error: which plan?\n")
 
 
-def test_what_would_run_is_printed_and_nothing_runs(entries: Entries) -> None:
-    entries.write({"a": "touch ran"}, "--mpi=none", env={"X": "a b"})
-    assert entries.say("--index", "0", "--print")[1] == (
-        f"# 0 a\ncd {entries.root}\nenv 'X=a b' srun --mpi=none sh -c 'touch ran'\n"
-    )
-    tree = json.loads(entries.say("--index", "0", "--print", "--json")[1])
-    assert tree["command"] == ["srun", "--mpi=none", "sh", "-c", "touch ran"]
-    assert not (entries.root / "ran").exists()
-
-
-def test_an_entry_s_srun_has_a_shell_around_and_its_exit_status_is_ours(
+def test_an_entry_s_srun_is_printed_has_a_shell_around_and_its_exit_status_is_ours(
     entries: Entries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = entries.root / "srun"
     tool.write_text('#!/bin/sh\nshift\nexec "$@"\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{entries.root}:{os.environ['PATH']}")
-    entries.write({"a": "exit 9"}, "-v")
+    entries.write({"a": "touch ran; exit 9"}, "-v", env={"X": "a b"})
+    words = ["srun", "-v", "sh", "-c", "touch ran; exit 9"]
+    assert entries.say("--index", "0", "--print")[1] == (
+        f"# 0 a\ncd {entries.root}\nenv 'X=a b' {shlex.join(words)}\n"
+    )
+    tree = json.loads(entries.say("--index", "0", "--print", "--json")[1])
+    assert tree["command"] == words
+    assert not (entries.root / "ran").exists()  # so far
     assert entries.say("--index", "0")[0] == 9
-    ran = entries.record("task.json")["command"]
-    assert ran == [*AROUND, "srun", "-v", "sh", "-c", "exit 9"]
+    assert entries.record("task.json")["command"] == [*AROUND, *words]
     assert entries.record("exit.0.json")["exit_code"] == 9
     assert entries.record("begin.0.json")
     assert read_done(entries.root / "out" / "a") is None
@@ -259,8 +252,7 @@ def test_a_condition_is_told_with_what_it_looks_for_unless_the_reason_says_it(
 
 
 def test_a_cancel_condition_that_holds_is_told(entries: Entries) -> None:
-    (entries.root / "stop").touch()
-    stop = FileExists(path=str(entries.root / "stop"))
+    stop = FileExists(path=str(entries.root))
     entries.write({"a": "echo a"}, cancel_conditions=(stop,))
     code, _, err = entries.say("--index", "0")
     assert (code, "its cancel condition holds: " in err) == (3, True)

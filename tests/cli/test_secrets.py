@@ -41,12 +41,9 @@ class Place:
         (self.root / "config" / "x.yaml").write_text(text)
 
     def say(self, command: str, *words: str, umask: int = 0o022) -> str:
-        given = ("-C", "config", "--config-ref", "x", *words)
-        return self.call(command, *given, umask=umask)
-
-    def call(self, command: str, *words: str, umask: int) -> str:
+        given = () if "--manifest" in words else ("-C", "config", "--config-ref", "x")
         done = subprocess.run(
-            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *words],
+            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *given, *words],
             cwd=self.root,
             capture_output=True,
             text=True,
@@ -142,7 +139,7 @@ def test_a_run_without_a_session_follows_share(place: Place) -> None:
     place.say("plan")
     manifest = next(place.root.rglob("manifests/plan_????????????.json"))
     words = ("--manifest", str(manifest), "--index", "0")
-    place.call("run_sweep_entry", *words, umask=0o077)
+    place.say("run_sweep_entry", *words, umask=0o077)
     (word,) = (place.root / "out").rglob("done.json")
     assert mode(word.parent) == mode(word.parent.parent) == "0o2750"
     assert mode(word) == "0o640"

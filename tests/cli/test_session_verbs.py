@@ -86,7 +86,7 @@ def test_words_have_one_answer_and_a_code_and_start_nothing(
     assert not list(place.state_dir.glob("*/heir.log"))
 
 
-def test_a_session_that_lies_elsewhere_is_told_where(
+def test_a_session_elsewhere_is_told_where_and_one_closed_to_us_not_called_unknown(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
@@ -95,11 +95,6 @@ def test_a_session_that_lies_elsewhere_is_told_where(
     note_place(there.state_dir)
     told = place.told("show", "k7f2", code=2)
     assert f"--state-dir {there.state_dir}" in told
-
-
-def test_a_session_that_is_closed_to_us_is_not_called_unknown(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
     path, listdir = place.session("k7f2").path, os.listdir
 
     def refusing(where: str | Path = ".") -> list[str]:  # as for who is not root
@@ -115,6 +110,11 @@ def test_a_session_that_is_closed_to_us_is_not_called_unknown(
 
 SKIPPED = events.JobEnded(
     job="train", state=JobState.SKIPPED, cause=Cause.USER, why=why("skipped_by")
+)
+HOSTILE = events.JobEnded(
+    job="train",
+    state=JobState.CANCELLED,
+    why=why("cancelled_by", by="\x1b[31mred", reason="\x1b]0;title\x07"),
 )
 PAUSED = events.SubmissionPaused(why=why("paused_by", by="cockpit"))
 SILENT = events.WarningRaised(
@@ -146,6 +146,7 @@ JUDGED = events.ConditionJudged(
         ),
         (all_ended(), "--jobs cancelled", "cancelled    train", "skipped      wait"),
         ([RELEASED], "train", "behind it  wait", "cause"),
+        ([HOSTILE], "", "train", "\x1b"),
         (
             [RELEASED, JUDGED],
             "wait",
@@ -178,13 +179,6 @@ def test_show_for_programs_has_stable_keys(place: Place) -> None:
     job = place.json("show", "m2aa", "wait")["job"]
     assert job["start_conditions"][0]["what"] == "train COMPLETED"
     assert (job["runs"], job["state"]) == ([], "WAITING")
-
-
-def test_hostile_names_reach_no_terminal(place: Place) -> None:
-    hostile = why("cancelled_by", by="\x1b[31mred", reason="\x1b]0;title\x07")
-    ended = events.JobEnded(job="train", state=JobState.CANCELLED, why=hostile)
-    place.session("m2aa", events.JobsReleased(jobs=("train",)), ended)
-    assert "\x1b" not in place.told("show", "m2aa")
 
 
 def test_commands_without_an_engine_are_carried_out_here_and_told(place: Place) -> None:
@@ -329,29 +323,24 @@ def test_show_does_not_tell_what_the_journal_has_left_behind(place: Place) -> No
     assert "waits for nodes" not in out
 
 
-@pytest.mark.parametrize("words", ["approve k7f2", "reject k7f2", "waive k7f2 wait 2"])
-def test_a_job_may_not_decide_what_a_person_is_asked(
-    place: Place, monkeypatch: pytest.MonkeyPatch, words: str
+def test_a_job_may_neither_decide_what_a_person_is_asked_nor_bring_approvals(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.session("k7f2", RELEASED)
     attempt = place.state_dir / "k7f2" / "attempts" / "train" / "1"
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", str(attempt))
-    told = place.told(*words.split(), code=3)
-    verb = words.split()[0]
-    assert f"{verb}: this process is a job's (attempt 1 of train" in told
-    assert "Answer from a cockpit or a shell of your own." in told
-
-
-def test_a_job_may_bring_approvals_neither_here_nor_to_an_engine(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.session("k7f2", RELEASED)
+    for words in ("approve k7f2", "reject k7f2", "waive k7f2 wait 2"):
+        told = place.told(*words.split(), code=3)
+        verb = words.split()[0]
+        assert f"{verb}: this process is a job's (attempt 1 of train" in told
+        assert "Answer from a cockpit or a shell of your own." in told
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
-    words = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
-    assert run_guarded(monitor.main, [*words, "--approve", "all"]) == 3
-    assert "--approve: this process is a job's" in place.capsys.readouterr().err
+    session = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
+    assert run_guarded(monitor.main, [*session, "--approve", "all"]) == 3
+    refused = "--approve: this process is a job's"
+    assert refused in place.capsys.readouterr().err
     code, _, err = place.say("restart", "k7f2", "--approve", "all")
-    assert (code != 0, "--approve: this process is a job's" in err) == (True, True)
+    assert (code != 0, refused in err) == (True, True)
 
 
 def noted(number: int, loss: float | str) -> events.Event:

@@ -114,16 +114,6 @@ def test_damage_is_told_with_its_place_and_mended_only_with_a_yes(place: Place) 
     assert SOUND in place.told("check", "k7f2")
 
 
-def test_clean_only_tells_what_would_go_without_a_yes(place: Place) -> None:
-    assert place.told("clean", "--ended", "--yes") == "no session to remove\n"
-    session = place.session("k7f2", *all_ended())
-    told = place.told("clean", "k7f2", code=3)
-    assert f"would remove {session.path}" in told
-    assert f"in {sessions.measure_size(session.path).files} files" in told
-    assert "nothing was removed" in told
-    assert session.has_journal()
-
-
 def as_link(place: Place) -> None:
     session = place.session("k7f2", *all_ended())
     os.rename(session.path, place.root / "elsewhere")
@@ -133,9 +123,8 @@ def as_link(place: Place) -> None:
 def written_into(place: Place) -> None:
     plan = place.plan()
     first = replace(plan.jobs[0], output_dir=str(place.state_dir / "k7f2" / "out"))
-    place.session(
-        "k7f2", *all_ended(), plan=replace(plan, jobs=(first, *plan.jobs[1:]))
-    )
+    plan = replace(plan, jobs=(first, *plan.jobs[1:]))
+    place.session("k7f2", *all_ended(), plan=plan)
 
 
 def damaged(place: Place) -> None:
@@ -148,11 +137,7 @@ def damaged(place: Place) -> None:
 @pytest.mark.parametrize(
     ("make", "code", "said"),
     [
-        (
-            lambda p: p.session("k7f2", *all_ended(), released=False),
-            4,
-            "k7f2 is run by",
-        ),
+        (lambda p: p.session("k7f2", released=False), 4, "k7f2 is run by"),
         (lambda p: held_elsewhere(p.session("k7f2")), 4, "may be run by host cn17"),
         (lambda p: p.session("k7f2", RELEASED, ordered()), 2, "may still run: train"),
         (as_link, 2, "is a link to"),
@@ -169,14 +154,6 @@ def test_what_may_not_go_stays_with_all_that_was_named(
     assert free.has_journal()
     assert (place.state_dir / "k7f2" / "journal.1.jsonl").exists()
     assert "either ids" in place.told("clean", "a2aa", "--ended", "--yes", code=2)
-
-
-def test_a_damaged_session_goes_once_its_run_is_over(place: Place) -> None:
-    damaged(place)
-    exit_record = place.state_dir / "k7f2" / "attempts" / "train" / "1" / "exit.0.json"
-    exit_record.write_text("{}")
-    place.told("clean", "k7f2", "--yes")
-    assert not (place.state_dir / "k7f2").exists()
 
 
 def test_what_ended_or_is_old_or_named_goes_and_the_rest_stays(place: Place) -> None:
@@ -201,23 +178,33 @@ def test_what_ended_or_is_old_or_named_goes_and_the_rest_stays(place: Place) -> 
     assert not any(session.path.exists() for session in (new, other))
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
-)
-def test_an_age_has_a_unit_that_is_known(text: str, seconds: float) -> None:
-    assert parse_age(text) == seconds
+def test_an_age_has_a_unit_that_is_known() -> None:
+    ages = {"30d": 2592000, "12h": 43200, "2w": 1209600}
+    assert {text: parse_age(text) for text in ages} == ages
     for wrong in ("30", "d", "-1d", "1y"):
         with pytest.raises(UsageError, match="is no age"):
             parse_age(wrong)
 
 
-def test_links_are_removed_and_never_followed(place: Place) -> None:
+def test_clean_tells_what_would_go_and_removes_it_with_a_yes_but_follows_no_link(
+    place: Place,
+) -> None:
+    assert place.told("clean", "--ended", "--yes") == "no session to remove\n"
     outside = place.root / "checkpoints"
     outside.mkdir()
     (outside / "step.pt").write_text("weights")
-    session = place.session("k7f2", *all_ended())
+    damaged(place)
+    session = SessionDir(place.state_dir / "k7f2")
+    exit_record = session.get_attempt("train", 1) / "exit.0.json"
+    exit_record.write_text("{}")  # damaged, but its run is over
     (session.path / "link").symlink_to(outside)
+    told = place.told("clean", "k7f2", code=3)
+    assert f"would remove {session.path}" in told
+    assert f"in {sessions.measure_size(session.path).files} files" in told
+    assert "nothing was removed" in told
+    assert session.has_journal()
     place.told("clean", "k7f2", "--yes")
+    assert not session.path.exists()
     assert (outside / "step.pt").read_text() == "weights"
 
 

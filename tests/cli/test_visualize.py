@@ -60,23 +60,20 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize(
-    ("env", "colored"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
-)
 def test_a_terminal_gets_colours_unless_it_has_none(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    env: dict[str, str],
-    colored: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in ({"TERM": "xterm"} | env).items():
-        monkeypatch.setenv(name, value)
     manifest = str(write_manifest(tmp_path, ten_jobs()))
-    with redirect_stdout(Terminal()) as sent:
-        main(["--manifest", manifest, "--width", "80"])
-    assert ("\x1b[1m" in sent.getvalue()) is colored
+    for env, colored in (
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ):
+        with monkeypatch.context() as patch, redirect_stdout(Terminal()) as sent:
+            for name, value in env.items():
+                patch.setenv(name, value)
+            main(["--manifest", manifest, "--width", "80"])
+        assert ("\x1b[1m" in sent.getvalue()) is colored
 
 
 def drawn(made: Plan, width: int, *, color: bool = False) -> str:
@@ -91,20 +88,13 @@ def test_the_shipped_experiment_is_drawn_exactly_so() -> None:
         "chart_80_ascii.txt": to_ascii(narrow),
     }.items():
         assert text == (GOLDEN / golden).read_text(encoding="utf-8").rstrip("\n")
-
-
-def test_a_warning_is_coloured_by_its_mark_alone() -> None:
+    # a warning is coloured by its mark alone
     warned = plan([job("a"), job("b", 1)], warnings=(PlanFinding(message="careful"),))
     assert "\x1b[33m!\x1b[0m  careful" in drawn(warned, 100, color=True)
 
 
-HOSTILE = st.text(
-    st.one_of(
-        st.sampled_from("\x1b[31m\n\t\r\u202e\u200d\u0301日本é─…%\"'<>/\ud800"),
-        st.characters(),
-    ),
-    max_size=90,
-)
+ODD = st.sampled_from("\x1b[31m\n\t\r\u202e\u200d\u0301日本é─…%\"'<>/\ud800")
+HOSTILE = st.text(st.one_of(ODD, st.characters()), max_size=90)
 
 
 @st.composite

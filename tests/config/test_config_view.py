@@ -15,8 +15,7 @@ from omegaconf import OmegaConf
 
 from autoexp_tui.config.config_view import ConfigTree
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
-from autoexp_tui.config.job_template import Template
+from autoexp_tui.config.job_template import Absent, Doubtful, Place, Template, Values
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
