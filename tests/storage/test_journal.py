@@ -97,6 +97,11 @@ def test_two_journals_under_one_lease_and_one_whose_directory_is_gone_are_refuse
     with pytest.raises(EnvironmentFailed, match="The directory is gone"):
         writer.write(message("lost"))
     path.with_name("gone").rename(path)
+    aside = store.part().rename(path / "aside")
+    store.part().touch()  # another file lies in its place
+    with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+        writer.write(message("lost"))
+    aside.rename(store.part())
     assert before + writer.write(message("kept")) == store.records()
 
 
