@@ -83,21 +83,16 @@ def test_a_person_s_kill_before_it_is_not_turned_into_success() -> None:
 
 
 # ---------------------------------------------------------------- files and commands
-def test_a_line_for_each_match_is_added_to_the_file() -> None:
-    append = AppendToFile(path="/notes/{name}.txt", text="{iteration}: {line}")
-    bench = acting(append, script=saving(10, 20))
+def test_a_line_for_each_match_is_added_to_a_file_below_where_the_job_runs() -> None:
+    text = "{iteration}: {line}"
+    appends = [AppendToFile(path=p, text=text) for p in ("/n/{name}.txt", "n.txt")]
+    bench = acting(*appends, script=saving(10, 20), cwd="/project")
     bench.run(20)
-    text = "10: saved 10 to /ckpt/10\n20: saved 20 to /ckpt/20\n"
-    assert bench.world.errands.written == {"/notes/a.txt": text}
-
-
-@pytest.mark.parametrize(("path", "below"), [("n.txt", "/project"), ("/n.txt", "")])
-def test_a_relative_file_stays_below_where_the_job_runs(path: str, below: str) -> None:
-    bench = acting(AppendToFile(path=path, text="x"), cwd="/project")
-    bench.run(10)
-    (ordered,) = bench.ordered(AppendText)
-    assert ordered.below == below
-    assert list(bench.world.errands.written) == [below + "/n.txt"]
+    lines = "10: saved 10 to /ckpt/10\n20: saved 20 to /ckpt/20\n"
+    written = {"/n/a.txt": lines, "/project/n.txt": lines}
+    assert bench.world.errands.written == written
+    below = [ordered.below for ordered in bench.ordered(AppendText)]
+    assert below == ["", "/project"] * 2
 
 
 def test_a_command_gets_the_values_as_words_of_its_own() -> None:
@@ -159,23 +154,19 @@ def test_an_action_in_its_cooldown_fires_when_it_is_over_without_other_news() ->
     assert bench.logged() == ["at 10", "at 30"]
 
 
-def test_a_deferred_action_is_taken_up_by_the_next_engine_with_its_line() -> None:
-    bench = acting(AppendToFile(path="/n", text="{line}", conditions=(READY,)))
+@pytest.mark.parametrize("seconds", [300.0, 6.0])
+def test_an_action_outside_outlives_the_job_that_it_was_put_off_for(
+    seconds: float,
+) -> None:
+    """And the engine; it keeps its line."""
+    notify = Notify(message="{name}: {line}", conditions=(READY,))
+    bench = acting(notify, script=saving(10, seconds=seconds))
     bench.run(20)
+    assert bench.state("a") == ("RUNNING" if seconds > 20 else "COMPLETED")
     bench.start()
     bench.files.append("/ready", b"x")
     bench.run(5)
-    assert bench.world.errands.written == {"/n": "saved 10 to /ckpt/10\n"}
-
-
-def test_an_action_outside_outlives_the_job_that_it_was_put_off_for() -> None:
-    notify = Notify(message="{name} is ready", conditions=(READY,))
-    bench = acting(notify, script=saving(10, seconds=6.0))
-    bench.reach(a="COMPLETED")
-    bench.start()
-    bench.files.append("/ready", b"x")
-    bench.run(5)
-    assert bench.warning().why.arg("text") == "a is ready"
+    assert bench.warning().why.arg("text") == "a: saved 10 to /ckpt/10"
     assert not bench.job("a").deferred
 
 
@@ -188,20 +179,18 @@ def test_an_action_on_the_run_is_dropped_with_the_job(action: Finish) -> None:
     assert not bench.job("a").deferred
 
 
-def test_time_without_an_engine_does_not_count_for_a_deferred_action() -> None:
-    bench = acting(Log(message="x", conditions=(replace(READY, timeout_seconds=40.0),)))
+def test_an_action_is_dropped_when_its_condition_fails_or_its_lived_time_is_over() -> (
+    None
+):
+    waits = (replace(READY, timeout_seconds=40.0),)
+    spent = Log(message="y", conditions=(MaxAttempts(max_attempts=1),))
+    bench = acting(Log(message="x", conditions=waits), spent)
     bench.run(20)
     bench.die(gone_for=100.0)
     bench.run(10)
-    assert bench.dropped() == []
-    bench.run(20)
-    assert bench.dropped() == ["start_timeout"]
-
-
-def test_an_action_whose_condition_fails_is_dropped_with_the_reason() -> None:
-    bench = acting(Log(message="x", conditions=(MaxAttempts(max_attempts=1),)))
-    bench.run(10)
     assert bench.dropped() == ["attempts_spent"]
+    bench.run(20)
+    assert bench.dropped() == ["attempts_spent", "start_timeout"]
 
 
 def test_a_value_of_another_job_is_waited_for() -> None:
@@ -258,24 +247,22 @@ def test_a_restart_without_the_file_that_it_needs_is_dropped(
     assert bench.dropped() == [dropped]
 
 
-def test_a_restart_waits_for_a_file_as_long_as_it_says() -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_restart_waits_for_a_file_as_long_as_it_says_unless_it_is_killed(
+    killed: bool,
+) -> None:
     bench = restarting(WAITED)
     bench.reach(a="RETRYING")
     bench.run(30)
     assert bench.states() == {"a": "RETRYING", "b": "WAITING"}
     bench.start()
-    bench.files.append("/out/a/saved", b"x")
-    bench.reach(b="COMPLETED")
-
-
-def test_a_job_kept_for_a_restart_can_be_killed() -> None:
-    bench = restarting(WAITED)
-    bench.reach(a="RETRYING")
-    bench.kill("a")
-    bench.reach(a="CANCELLED")
+    if killed:
+        bench.kill("a")
+        bench.reach(a="CANCELLED")
     bench.files.append("/out/a/saved", b"x")
     bench.run(20)
-    assert bench.tries("a") == 1
+    assert bench.tries("a") == (1 if killed else 2)
+    assert bench.state("b") == ("SKIPPED" if killed else "COMPLETED")
 
 
 def test_a_log_line_s_restart_waits_for_its_file_while_the_run_lives() -> None:
