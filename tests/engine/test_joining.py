@@ -13,9 +13,10 @@ from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.model.action import Action
+from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan, Resources
-from tests.engine.bench import Bench, killed_at_any_write
+from tests.engine.bench import Bench, killed_at_any_write, require
 from tests.engine.parts import (
     CRASH,
     OK,
@@ -59,9 +60,7 @@ def failure(bench: Bench) -> str:
 
 
 def shown_plan(bench: Bench) -> Plan:
-    found = bench.snapshots[-1].plan
-    assert found is not None
-    return found
+    return require(bench.snapshots[-1].plan)
 
 
 # -------------------------------------------------------------------------- RunAutoexp
@@ -74,6 +73,9 @@ def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None
     assert (spec.index, spec.family, spec.stage) == (1, "f0", "evaluate")
     assert bench.engine.state.order == ("a", "a_eval10")
     assert [one.name for one in shown_plan(bench).jobs] == ["a", "a_eval10"]
+    folded = FoldedSession(bench.world.session.load()).state  # as a viewer does
+    assert folded.jobs == bench.engine.state.jobs
+    assert folded.plan == bench.engine.state.plan
 
 
 def test_a_job_that_joins_may_wait_for_one_of_the_session() -> None:
@@ -86,29 +88,30 @@ def test_a_job_that_joins_may_wait_for_one_of_the_session() -> None:
     assert bench.state("a") == "COMPLETED"
 
 
-def test_a_plan_that_does_not_compose_is_told_and_nothing_else_is_lost() -> None:
-    bench = acting(RunAutoexp(config_ref="broken"), script=saving(10, seconds=10.0))
-    bench.reach(60, a="COMPLETED")
-    assert failure(bench) == "there is no config `broken`"
-    assert list(bench.states()) == ["a"]
-    assert not bench.engine.state.pending
+TAKEN = ("the session has a job of this name", "{checkpoint_iteration}")
 
 
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        (evaluating("project.name=a"), "the session has a job of this name"),
-        (evaluating("project.name=a"), "{checkpoint_iteration}"),
-        (evaluating("project.name=b", "after=nobody"), "names the job nobody"),
-        (NewJob(command=("x",), name="{checkpoint_path}"), "more than one name in a"),
+        (RunAutoexp(config_ref="broken"), ("there is no config `broken`",)),
+        (evaluating("project.name=a"), TAKEN),
+        (evaluating("project.name=b", "after=nobody"), ("names the job nobody",)),
+        (
+            NewJob(command=("x",), name="{checkpoint_path}"),
+            ("more than one name in a",),
+        ),
     ],
 )
-def test_a_name_that_the_session_has_is_refused_with_what_to_do(
-    action: Action, said: str
+def test_a_plan_that_does_not_compose_or_takes_a_name_is_told_and_nothing_is_lost(
+    action: Action, said: tuple[str, ...]
 ) -> None:
-    bench = acting(action)
-    bench.run(20)
-    assert said in failure(bench)
+    bench = acting(action, script=saving(10, seconds=10.0))
+    bench.reach(60, a="COMPLETED")
+    bench.run(5)
+    assert all(words in failure(bench) for words in said)
+    assert list(bench.states()) == ["a"]
+    assert not bench.engine.state.pending
 
 
 def test_a_log_s_words_are_only_text_in_overrides() -> None:
@@ -177,26 +180,22 @@ def test_what_joined_is_killed_and_brought_back_like_any_job() -> None:
     assert (spec.overrides[-1], spec.index, spec.family) == ("lr=2", 1, "f0")
 
 
-def rules_of(bench: Bench, name: str) -> Monitoring:
-    state = bench.engine.state
-    assert state.plan is not None
-    return state.plan.rules_of(state.jobs[name].spec)
-
-
 def test_rules_of_the_session_stay_those_of_its_own_jobs() -> None:
     bench = acting(EVALUATE, Log(message="{iteration}"), script=saving(10, 20))
     bench.run(60)
     assert bench.logged() == ["10", "20"]
-    assert rules_of(bench, "a_eval10") == Monitoring()
-    bench = joined("a_saved", CONVERT)  # new jobs of new jobs are under the same rules
-    assert rules_of(bench, "a_saved").log_events == on_save(CONVERT).log_events
+    state = bench.engine.state
+    assert rules_of(state, state.jobs["a_eval10"].spec) == Monitoring()
+    state = joined("a_saved", CONVERT).engine.state  # new jobs are under the same rules
+    rules = rules_of(state, state.jobs["a_saved"].spec)
+    assert rules.log_events == on_save(CONVERT).log_events
 
 
 # ------------------------------------------------------------------------------ NewJob
 TAKES = Resources(gpus=2, time_limit_seconds=60.0, options={"partition": "p", "q": 1})
 
 
-def test_a_new_job_is_like_the_one_that_triggered_it() -> None:
+def test_a_new_job_is_like_the_one_that_triggered_it_but_what_it_says_counts() -> None:
     like = replace(CONVERT, env={"B": "{iteration}"})
     bench = joined("a_saved", like, env={"A": "1"}, cwd="/project", resources=TAKES)
     spec = bench.job("a_saved").spec
@@ -206,18 +205,9 @@ def test_a_new_job_is_like_the_one_that_triggered_it() -> None:
     assert spec.resources == TAKES
     assert (spec.output_dir, spec.log_dir) == ("/out/a_saved", "/logs/a_saved")
     bench.reach(60, a_saved="COMPLETED")
-
-
-def test_what_a_new_job_says_itself_counts() -> None:
-    own = NewJob(
-        command=("convert",),
-        name="conv{iteration}",
-        stage="convert",
-        cwd="tools",
-        options={"partition": "small"},
-        time_limit_seconds=30.0,
-        gpus=0,
-    )
+    small = {"options": {"partition": "small"}, "time_limit_seconds": 30.0, "gpus": 0}
+    where = {"name": "conv{iteration}", "stage": "convert", "cwd": "tools"}
+    own = replace(CONVERT, **where, **small)  # type: ignore[arg-type]
     spec = joined("conv10", own, cwd="/project", resources=TAKES).job("conv10").spec
     assert (spec.stage, spec.cwd) == ("convert", "/project/tools")
     assert spec.resources == Resources(
@@ -313,13 +303,6 @@ def test_a_job_depends_on_what_joined_while_it_was_being_planned() -> None:
     bench.reach(60, a_saved="COMPLETED")
     assert bench.job("a_saved").spec.depends_on == ("a_eval10",)
     assert bench.warned() == []
-
-
-def test_a_viewer_folds_what_joined() -> None:
-    bench = joined("a_eval10", EVALUATE)
-    folded = FoldedSession(bench.world.session.load()).state
-    assert folded.jobs == bench.engine.state.jobs
-    assert folded.plan == bench.engine.state.plan
 
 
 # --------------------------------------------------------------- killed at any moment
