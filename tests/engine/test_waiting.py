@@ -78,33 +78,6 @@ def test_a_file_that_vanished_before_the_start_is_waited_for_again() -> None:
     assert results(bench) == ["wait", "wait"]
 
 
-# -------------------------------------------------------------------------- clocks
-TIMED_OUT = FileExists(path="/never", timeout_seconds=60.0)
-REFUSED = kinds.Approval(timeout_seconds=60.0, on_timeout="reject")
-REACHED = kinds.TimeReached(after_seconds=60.0)
-
-
-@pytest.mark.parametrize(
-    ("start", "state", "cause"),
-    [
-        (TIMED_OUT, "SKIPPED", "start_timeout"),
-        (REFUSED, "SKIPPED", "approval_refused"),
-        (REACHED, "RUNNING", None),
-    ],
-    ids=["a time-out", "the time to answer", "a span of waiting"],
-)
-def test_time_without_an_engine_does_not_count(
-    start: Condition, state: str, cause: str | None
-) -> None:
-    bench = waiting(start)
-    bench.run(40)
-    bench.die(gone_for=1_000.0)
-    bench.run(15)
-    assert bench.state("j") == "WAITING"
-    bench.reach(10, j=state)
-    assert bench.cause("j") == cause
-
-
 def test_a_condition_that_does_not_block_neither_holds_nor_ends_the_wait() -> None:
     spec = FileExists(path="/never", timeout_seconds=10.0, blocking=False)
     bench = waiting(spec, kinds.TimeReached(after_seconds=30.0))
@@ -153,7 +126,6 @@ def test_one_that_raises_stalls_nobody_and_is_told_once() -> None:
         kinds.LogPattern(log_path="/x", pattern="a(?=b)"),
         kinds.FileContent(path="/x", pattern="a(?=b)", mode="regex"),
     ],
-    ids=lambda refused: type(refused).__name__,
 )
 def test_a_stored_pattern_that_is_refused_waits_and_is_told_once(
     refused: Condition,
