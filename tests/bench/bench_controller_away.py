@@ -12,10 +12,10 @@ from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.slurm.away import cockpit_of, submit, watch
 from tests.slurm.campaign import SlurmCampaign
 from tests.slurm.cluster import Cluster
 from tests.slurm.settings import Settings, why_no_cluster
+from tests.slurm.test_away import cockpit_of, submit, watch
 
 SECONDS = 60.0
 

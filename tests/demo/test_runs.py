@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,24 +44,40 @@ class Outcome:
         return re.findall(r"lm loss: (\S+)", self.out)
 
 
-Run = Callable[..., Outcome]
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The commands, in this process."""
+
+    capsys: pytest.CaptureFixture[str]
+    root: Path
+
+    def __call__(self, *arguments: object) -> Outcome:
+        self.capsys.readouterr()
+        return Outcome(main(list(map(str, arguments))), *self.capsys.readouterr())
+
+    def train(self, *arguments: object) -> Outcome:
+        """Train a small model; arguments are added to the small ones."""
+        return self(*SMALL, *arguments)
+
+    def evaluate(self, *arguments: object) -> tuple[Outcome, Any]:
+        """What an evaluation says and writes."""
+        output = self.root / "deep" / "result.json"
+        outcome = self("evaluate", *arguments, "--output", output)
+        return outcome, json.loads(output.read_text()) if output.exists() else None
+
+    def report(self, *results: Any) -> tuple[Outcome, Any]:
+        """What a report on these results says and writes."""
+        paths = [self.root / f"{index}.json" for index in range(len(results))]
+        for path, content in zip(paths, results, strict=True):
+            path.write_text(json.dumps(content))
+        output = self.root / "report.json"
+        outcome = self("report", "--results", *paths, "--output", output)
+        return outcome, json.loads(output.read_text()) if output.exists() else None
 
 
 @pytest.fixture
-def demo(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process."""
-
-    def run(*arguments: object) -> Outcome:
-        capsys.readouterr()
-        return Outcome(main(list(map(str, arguments))), *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
-def train(demo: Run) -> Run:
-    """Train a small model in this process; arguments are added to the small ones."""
-    return lambda *arguments: demo(*SMALL, *arguments)
+def demo(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Demo:
+    return Demo(capsys, tmp_path)
 
 
 def train_apart(*arguments: object) -> Outcome:
@@ -81,12 +96,20 @@ def assert_same_state(one: Path, other: Path) -> None:
 
 
 def test_a_run_logs_and_saves_at_each_interval_and_is_not_done_again(
-    train: Run, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
-    outcome = train("--save", tmp_path, "--eval-interval", 20)
+    outcome = demo.train("--save", tmp_path, "--eval-interval", 20)
     assert outcome.lines("starting from random weights")
     iterations = re.findall(r"iteration +(\d+)/ +40 ", outcome.out)
     assert iterations == ["10", "20", "30", "40"]
+    number = r"\d\.\d{6}E[+-]\d\d"
+    assert re.fullmatch(
+        r" \[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration       40/      40 \| "
+        rf"lm loss: {number} \| learning rate: 1\.000E-02 \| tokens/s: \d+ \| "
+        r"grad norm: \d+\.\d{3} \| consumed samples: 320 \| "
+        r"elapsed time per iteration \(ms\): \d+\.\d \|",
+        outcome.lines("iteration       40/")[0],
+    ), "the form of Megatron"
     assert len(outcome.losses) == 4  # a training loss is told from a held-out one
     held_out = r"validation loss at iteration (\d+) \| lm loss value: \d"
     assert re.findall(held_out, outcome.out) == ["20", "40"]
@@ -94,28 +117,16 @@ def test_a_run_logs_and_saves_at_each_interval_and_is_not_done_again(
     last = f"successfully saved checkpoint from iteration      40 to {tmp_path / FINAL}"
     assert (len(saved), saved[-1]) == (4, last)
     before = (tmp_path / FINAL / "model.npz").stat().st_mtime_ns
-    again = train("--save", tmp_path)
+    again = demo.train("--save", tmp_path)
     assert again.status == 0
     assert again.lines("training complete at iteration 40")
     assert (tmp_path / FINAL / "model.npz").stat().st_mtime_ns == before
 
 
-def test_a_progress_line_has_the_megatron_form(train: Run) -> None:
-    (line,) = train("--log-interval", 40).lines("iteration  ")
-    number = r"\d\.\d{6}E[+-]\d\d"
-    assert re.fullmatch(
-        r" \[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration       40/      40 \| "
-        rf"lm loss: {number} \| learning rate: 1\.000E-02 \| tokens/s: \d+ \| "
-        r"grad norm: \d+\.\d{3} \| consumed samples: 320 \| "
-        r"elapsed time per iteration \(ms\): \d+\.\d \|",
-        line,
-    )
-
-
 def test_a_run_learns_and_its_last_iteration_is_saved_out_of_turn(
-    train: Run, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
-    outcome = train("--train-iters", 200, "--save", tmp_path, "--save-interval", 0)
+    outcome = demo.train("--train-iters", 200, "--save", tmp_path, "--save-interval", 0)
     values = [float(loss) for loss in outcome.losses]
     assert values[-1] < values[0] - 0.5
     assert [path.name for path in tmp_path.glob("iter_*")] == ["iter_00000200"]
@@ -146,41 +157,41 @@ def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
 
 
 def test_a_loaded_run_decays_and_goes_on_from_its_own_checkpoint_first(
-    train: Run, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
-    train("--save", tmp_path / "stable")
+    demo.train("--save", tmp_path / "stable")
     own = ("--save", tmp_path / "own", "--log-interval", 5)
     load = ("--load", tmp_path / "stable" / "iter_00000030", "--decay-iters", 10)
-    cool = train(*load, *own)
+    cool = demo.train(*load, *own)
     assert cool.lines("successfully loaded")[0].endswith("at iteration 30")
     rates = re.findall(r"iteration +(\d+)/.*learning rate: (\S+)", cool.out)
     assert rates == [("35", "5.000E-03"), ("40", "0.000E+00")]
-    again = train("--load", tmp_path / "stable", *own, "--train-iters", 50)
+    again = demo.train("--load", tmp_path / "stable", *own, "--train-iters", 50)
     loaded = again.lines("successfully loaded")[0]
     assert f"own/{FINAL} at iteration 40" in loaded
     for argument, message in (
         (("--hidden", 16), "hidden=8"),
         (("--train-iters", 30), "beyond --train-iters"),
     ):
-        refused = train("--load", tmp_path / "stable", *argument)
+        refused = demo.train("--load", tmp_path / "stable", *argument)
         assert (refused.status, message in refused.err) == (2, True)
 
 
 def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
-    train: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save = tmp_path / "checkpoints"
-    train("--save", save)
+    demo.train("--save", save)
     monkeypatch.setenv("AUTOEXP_RESUME", "0")
-    again = train("--save", save)
+    again = demo.train("--save", save)
     assert again.lines("starting from random weights")
     assert (tmp_path / "checkpoints.earlier-1" / FINAL / "done.txt").exists()
     assert (save / FINAL / "done.txt").exists()
     monkeypatch.setenv("AUTOEXP_RESUME", "1")
-    assert train("--save", save).lines("successfully loaded checkpoint")
+    assert demo.train("--save", save).lines("successfully loaded checkpoint")
 
 
-def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) -> None:
+def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Demo) -> None:
     size = ("--hidden", 64, "--batch-size", 8, "--train-iters", 600)
     arguments = (*size, "--lr", 0.3, "--clip-grad", 0)
     outcome = demo("train", *arguments, "--log-interval", 10, "--eval-interval", 0)
@@ -191,60 +202,46 @@ def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) ->
     assert outcome.lines("grad norm: nan |")
 
 
-Evaluate = Callable[..., tuple[Outcome, Any]]
-
-
-@pytest.fixture
-def evaluate(demo: Run, tmp_path: Path) -> Evaluate:
-    """What an evaluation says and writes."""
-
-    def run(*arguments: object) -> tuple[Outcome, Any]:
-        output = tmp_path / "deep" / "result.json"
-        outcome = demo("evaluate", *arguments, "--output", output)
-        return outcome, json.loads(output.read_text()) if output.exists() else None
-
-    return run
-
-
 def test_the_record_says_what_was_measured_beside_the_baseline_at_equal_tokens(
-    train: Run, evaluate: Evaluate, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    train("--save", run)
+    demo.train("--save", run)
     early = run / "iter_00000030"
-    refused, nothing = evaluate("--load", run, "--baseline", early)
+    refused, nothing = demo.evaluate("--load", run, "--baseline", early)
     assert (refused.status, "240 tokens" in refused.err, nothing) == (2, True, None)
-    found = evaluate("--load", run, "--name", "one")[1]
+    found = demo.evaluate("--load", run, "--name", "one")[1]
     assert (found["name"], found["lr"], found["baseline"]) == ("one", 0.01, None)
     assert (found["iteration"], found["tokens"]) == (40, 320)
     assert found["bits_per_byte"] == pytest.approx(found["heldout_loss"] / math.log(2))
-    said, found = evaluate("--load", early, "--baseline", run)
+    said, found = demo.evaluate("--load", early, "--baseline", run)
     assert len(said.lines("held-out loss: ")) == len(said.lines("baseline loss: ")) == 1
     assert found["baseline"]["iteration"] == 30
     assert found["baseline"]["heldout_loss"] == found["heldout_loss"]
 
 
 def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
-    demo: Run, evaluate: Evaluate, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
     model = ("--hidden", 64, "--context", 8, "--batch-size", 32, "--lr", 0.005)
     run = ("train", *model, "--train-iters", 2000, "--eval-interval", 0)
     demo(*run, "--save-interval", 1600, "--save", tmp_path / "stable")
     start = ("--load", tmp_path / "stable" / "iter_00001600", "--decay-iters", 400)
     demo(*run, *start, "--save", tmp_path / "cool")
-    found = evaluate("--load", tmp_path / "cool", "--baseline", tmp_path / "stable")[1]
+    baseline = ("--baseline", tmp_path / "stable")
+    found = demo.evaluate("--load", tmp_path / "cool", *baseline)[1]
     assert found["tokens"] == found["baseline"]["tokens"] == 64000
     assert found["heldout_loss"] < found["baseline"]["heldout_loss"] - 0.02
 
 
 def test_the_loss_of_a_diverged_run_is_nan_in_the_log_and_null_in_the_record(
-    train: Run, evaluate: Evaluate, tmp_path: Path
+    demo: Demo, tmp_path: Path
 ) -> None:
-    train("--save", tmp_path)
+    demo.train("--save", tmp_path)
     found = checkpoints.load(tmp_path / FINAL)
     bad = np.full_like(found.parameters, math.nan)
     checkpoints.save(tmp_path, Checkpoint(found.facts, bad, found.mean, found.square))
-    outcome, record = evaluate("--load", tmp_path)
+    outcome, record = demo.evaluate("--load", tmp_path)
     assert outcome.lines("held-out loss: nan")
     assert record["heldout_loss"] is None
 
@@ -273,28 +270,8 @@ def result(
     return {**found, "baseline": {"heldout_loss": before}, **other}
 
 
-Report = Callable[..., tuple[Outcome, Any]]
-
-
-@pytest.fixture
-def report(demo: Run, tmp_path: Path) -> Report:
-    """Write results, report on them, and give back the outcome and the record."""
-
-    def run(*results: Any) -> tuple[Outcome, Any]:
-        paths = [tmp_path / f"{index}.json" for index in range(len(results))]
-        for path, content in zip(paths, results, strict=True):
-            path.write_text(json.dumps(content))
-        output = tmp_path / "report.json"
-        outcome = demo("report", "--results", *paths, "--output", output)
-        return outcome, json.loads(output.read_text()) if output.exists() else None
-
-    return run
-
-
-def test_runs_are_ranked_before_and_after_cooldown(
-    report: Report, tmp_path: Path
-) -> None:
-    outcome, record = report(result(1.6, 1.5), result(1.7, 1.4, lr=0.005))
+def test_runs_are_ranked_before_and_after_cooldown(demo: Demo, tmp_path: Path) -> None:
+    outcome, record = demo.report(result(1.6, 1.5), result(1.7, 1.4, lr=0.005))
     assert [entry["lr"] for entry in record["before"]] == [0.001, 0.005]
     gains = [(entry["lr"], round(entry["gain"], 9)) for entry in record["after"]]
     assert gains == [(0.005, 0.3), (0.001, 0.1)]
@@ -305,9 +282,9 @@ def test_runs_are_ranked_before_and_after_cooldown(
 
 
 def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
-    report: Report,
+    demo: Demo,
 ) -> None:
-    outcome, record = report(
+    outcome, record = demo.report(
         result(None, None, lr=0.3), result(1.6, 1.5, name="a|b\nc")
     )
     assert record["after"][-1] == {
@@ -330,9 +307,9 @@ def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(
-    report: Report, content: Any, message: str
+    demo: Demo, content: Any, message: str
 ) -> None:
-    outcome, record = report(result(1.6, 1.5), content)
+    outcome, record = demo.report(result(1.6, 1.5), content)
     assert (outcome.status, record) == (2, None)
     assert message in outcome.err
     assert outcome.err.count("\n") == 1
@@ -345,35 +322,23 @@ def test_what_cannot_be_compared_is_refused_in_one_line(
         "train --train-iters 0", "train --train-iters 1.5", f"train --seed {'9' * 40}",
         "train --clip-grad -1", "train --crash-at 0", "train --decay-style cosine",
         "train --train-it 5", "evaluate --load x", "report --output x",
-        "report --results x --output .",
-    ],
-)  # fmt: skip
-def test_a_wrong_argument_is_one_line_and_exit_2(
-    demo: Run, capsys: pytest.CaptureFixture[str], words: str
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        demo(*words.split())
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2
-    assert error.count("\n") == 1
-    assert "error: " in error
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "train --load {tmp}/no", "train --save {tmp}/file/below",
-        "train --train-iters 10 --decay-iters 11", "train --min-lr 1",
-        "train --context 2000000", "evaluate --load {tmp}/no --output {tmp}/o.json",
+        "report --results x --output .", "train --load {tmp}/no",
+        "train --save {tmp}/file/below", "train --train-iters 10 --decay-iters 11",
+        "train --min-lr 1", "train --context 2000000",
+        "evaluate --load {tmp}/no --output {tmp}/o.json",
         "report --results {tmp}/no --output {tmp}/o.json",
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_one_line_and_exit_2(
-    demo: Run, tmp_path: Path, words: str
+def test_what_is_wrong_or_cannot_be_done_is_one_line_and_exit_2(
+    demo: Demo, tmp_path: Path, words: str
 ) -> None:
     (tmp_path / "file").touch()
-    outcome = demo(*words.format(tmp=tmp_path).split())
+    try:
+        outcome = demo(*words.format(tmp=tmp_path).split())
+    except SystemExit as stopped:
+        outcome = Outcome(int(str(stopped.code)), *demo.capsys.readouterr())
     assert outcome.status == 2
+    assert "error: " in outcome.err
     assert outcome.err.count("\n") == 1
 
 

@@ -157,10 +157,10 @@ def heavy(world: Noted) -> subprocess.Popen[str]:
     return engine
 
 
-def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
+def test_commands_wait_for_few_short_commits_and_a_kill_ends_jobs_and_session(
     world: Noted,
 ) -> None:
-    heavy(world)
+    engine = heavy(world)
     before = len(world.notes("commit"))
     known = world.give(Pause())
     took = world.seconds_until_known(known)
@@ -170,10 +170,6 @@ def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
     assert sum(used[before : taken + 1]) < 3.0
     assert max(used) < 2.0
     assert took < 3.0 or os.getloadavg()[0] > (os.cpu_count() or 1)
-
-
-def test_killing_such_jobs_ends_them_and_the_session(world: Noted) -> None:
-    engine = heavy(world)
     world.give(Kill(jobs=("slow", "flood", "endless", "waits")))
     world.until(lambda state: all(job.ended for job in state.jobs.values()), 120)
     assert engine.wait(60) == 1

@@ -7,8 +7,10 @@ all daemons run and all nodes are idle.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from typing import Any, Literal
 
 import pytest
 
@@ -24,63 +26,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
-@contextmanager
-def cleared(cluster: Cluster) -> Iterator[Cluster]:
-    yield cluster
-    cluster.clear()
-
-
 @pytest.fixture(scope="session")
-def accounted() -> Iterator[Cluster]:
-    with Cluster() as running:
-        yield running
+def clusters() -> Iterator[Callable[[Settings], Cluster]]:
+    """The one of each kind."""
+    with ExitStack() as stack:
+        yield cache(lambda settings: stack.enter_context(Cluster(settings)))
 
 
-@pytest.fixture(scope="session")
-def bare() -> Iterator[Cluster]:
-    with Cluster(Settings(accounting=False)) as running:
-        yield running
+def one_with(settings: Settings, scope: Literal["function", "module"]) -> Any:
+    @pytest.fixture(scope=scope)
+    def cluster(clusters: Callable[[Settings], Cluster]) -> Iterator[Cluster]:
+        if settings.memory_limits and (reason := why_no_memory_limits()):
+            pytest.skip(reason)
+        made = clusters(settings)
+        yield made
+        made.clear()
+
+    return cluster
 
 
-@pytest.fixture(scope="session")
-def forgets_soon() -> Iterator[Cluster]:
-    with Cluster(Settings(min_job_age_s=5, gpus=0, failing_prolog=True)) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def limited() -> Iterator[Cluster]:
-    if reason := why_no_memory_limits():
-        pytest.skip(reason)
-    # Nodes share the machine's cgroups with those of every other worker.
-    settings = Settings(nodes=2, node_prefix=f"m{os.getpid()}x", memory_limits=True)
-    with Cluster(settings) as running:
-        yield running
-
-
-@pytest.fixture
-def cluster(accounted: Cluster) -> Iterator[Cluster]:
-    """Four nodes, with accounting."""
-    with cleared(accounted):
-        yield accounted
-
-
-@pytest.fixture
-def bare_cluster(bare: Cluster) -> Iterator[Cluster]:
-    """Four nodes, without accounting: an ended job is forgotten with its age."""
-    with cleared(bare):
-        yield bare
-
-
-@pytest.fixture
-def forgetful(forgets_soon: Cluster) -> Iterator[Cluster]:
-    """Forgets ended jobs soon: what is absent is sure after that."""
-    with cleared(forgets_soon):
-        yield forgets_soon
-
-
-@pytest.fixture
-def cgroup_cluster(limited: Cluster) -> Iterator[Cluster]:
-    """Two nodes that enforce the memory of jobs; skips where the machine cannot."""
-    with cleared(limited):
-        yield limited
+cluster = one_with(Settings(), "function")
+cluster_of_all = one_with(Settings(), "module")
+# An ended job is forgotten with its age.
+bare_cluster = one_with(Settings(accounting=False), "function")
+# What is absent is sure soon.
+forgetful = one_with(Settings(min_job_age_s=5, gpus=0, failing_prolog=True), "function")
+LIMITED = Settings(nodes=2, node_prefix=f"m{os.getpid()}x", memory_limits=True)
+"""Nodes share the machine's cgroups with those of every other worker."""
+cgroup_cluster = one_with(LIMITED, "function")

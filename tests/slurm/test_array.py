@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,18 +58,16 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(
-    accounted: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Played]:
+def played(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Played:
     root = tmp_path_factory.mktemp("array")
-    campaign = SlurmCampaign(root, accounted, CLIENT)
+    campaign = SlurmCampaign(root, cluster_of_all, CLIENT)
     released = root / "released"
     campaign.write(*(work(f"point{n:03}", released) for n in range(SIZE)))
     began = time.monotonic()
     with ExitStack() as stack:
         for name in PROGRAMS:
             (root / name).touch()
-            stack.enter_context(accounted.shim(name, counted(root / name)))
+            stack.enter_context(cluster_of_all.shim(name, counted(root / name)))
         run = stack.enter_context(campaign.running())
         meddle(campaign, released)
         run.finish()
@@ -82,8 +79,7 @@ def played(
         ]
         for name in PROGRAMS
     }
-    yield Played(run, calls, time.monotonic() - began)
-    accounted.clear()
+    return Played(run, calls, time.monotonic() - began)
 
 
 def meddle(campaign: SlurmCampaign, released: Path) -> None:

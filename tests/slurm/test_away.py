@@ -1,19 +1,21 @@
 """The controller is away during a run: nothing is lost, and the keys go on.
 
-With AUTOEXP_SLURM_FULL=1 it is away for a minute.
+With AUTOEXP_SLURM_FULL=1 it is away for a minute. A benchmark uses the same scene.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from tests.e2e.campaign import Jobs, wait_until
-from tests.slurm.away import Away, cockpit_of, released, submit, watch
-from tests.slurm.campaign import FULL, SlurmCampaign, end_of
+from tests.e2e.terminal import Terminal
+from tests.slurm.campaign import FULL, SlurmCampaign, Work, end_of
 from tests.slurm.cluster import Cluster
 
 pytestmark = [
@@ -26,6 +28,102 @@ AWAY_SECONDS = 60.0 if FULL else 24.0
 PATIENT_SECONDS = 1.0
 """What a key or a commit may take on a machine that is busy otherwise."""
 ENDS = ("COMPLETED", "FAILED", "CANCELLED", "LOST")
+TIMED = """
+import time
+from autoexp_tui.engine.loop import Engine
+commit = Engine.commit
+def timed(self):
+    began = time.monotonic()
+    commit(self)
+    with open({path!r}, "a") as file:
+        file.write(f"{{began}} {{time.monotonic() - began}}\\n")
+Engine.commit = timed
+from autoexp_tui.cli.tui import entry
+entry()
+"""
+"""The cockpit with its commits timed; the clock is the same in all processes."""
+KEY_SECONDS = 0.2
+"""Between two keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """What was seen meanwhile: jobs at its end; seconds of keys and of commits."""
+
+    jobs: Jobs
+    keys: list[float]
+    commits: list[float]
+
+    def figures(self) -> str:
+        """The worst of each, for people."""
+        return (
+            f"{len(self.commits)} commits, worst {max(self.commits) * 1e3:.0f} ms; "
+            f"{len(self.keys)} keys, worst to paint {max(self.keys) * 1e3:.0f} ms"
+        )
+
+
+def released(campaign: SlurmCampaign) -> Path:
+    """The file whose coming ends the job that lasts."""
+    return campaign.root / "released"
+
+
+def timings(campaign: SlurmCampaign) -> Path:
+    return campaign.root / "commits.txt"
+
+
+def submit(campaign: SlurmCampaign, away_s: float) -> None:
+    """Hands all jobs over, and waits until those that can have begun."""
+    campaign.write(
+        Work("ends", f"sleep {away_s / 4}; exit 0"),
+        Work("fails", f"sleep {away_s / 4}; exit 3"),
+        Work("lasts", f"until [ -e {released(campaign)} ]; do sleep 0.2; done"),
+        Work("killed", "sleep 600"),
+        Work("waits", options={"hold": True}),
+        *(Work(f"filler{n}", "sleep 600") for n in range(6)),
+    )
+    run = campaign.start("--manifest", str(campaign.manifest), command="submit")
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, out + err
+    campaign.wait_for_line("fails")
+
+
+def cockpit_of(campaign: SlurmCampaign) -> Terminal:
+    """A cockpit that owns the campaign's session, whose commits are timed."""
+    code = TIMED.format(path=str(timings(campaign)))
+    where = ["--state-dir", str(campaign.state_dir), "--session", campaign.session()]
+    argv = [sys.executable, "-c", code, *where]
+    return Terminal(argv, cwd=str(campaign.root), env=campaign.env)
+
+
+def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
+    """Ends the controller, works on for `away_s`, and looks."""
+    campaign.cluster.ctld_stop()
+    began = time.monotonic()
+    words = ("kill", campaign.session(), "killed", "waits", "--yes")
+    kill = campaign.start(*words, command="sessions")
+    keys: list[float] = []
+    while time.monotonic() < began + away_s:
+        keys.append(key_to_paint(terminal, "jk"[len(keys) % 2]))
+        terminal.read(KEY_SECONDS)
+    kill.communicate(timeout=60)
+    ended = time.monotonic()
+    lines = [line.split() for line in timings(campaign).read_text().splitlines()]
+    commits = [float(took) for at, took in lines if began <= float(at) <= ended]
+    return Away(jobs=campaign.shown(), keys=keys, commits=commits)
+
+
+def key_to_paint(terminal: Terminal, key: str) -> float:
+    """Seconds until the cursor's mark is on another line of the screen."""
+    before = marked(terminal)
+    began = time.monotonic()
+    terminal.send(key)
+    terminal.until(lambda: marked(terminal) != before, 20.0, f"the paint of {key}")
+    return time.monotonic() - began
+
+
+def marked(terminal: Terminal) -> list[int]:
+    lines = enumerate(terminal.screen.display)
+    return [number for number, line in lines if ">  " in line]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +136,15 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def seen(
-    accounted: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Seen]:
-    campaign = SlurmCampaign(tmp_path_factory.mktemp("away"), accounted)
+def seen(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    campaign = SlurmCampaign(tmp_path_factory.mktemp("away"), cluster_of_all)
     submit(campaign, AWAY_SECONDS)
     with closing(cockpit_of(campaign)) as terminal:
         terminal.wait_for("running")
         away = watch(campaign, terminal, AWAY_SECONDS)
         screen = terminal.text()
         released(campaign).touch()
-        accounted.ctld_start()
+        cluster_of_all.ctld_start()
 
         def all_ended() -> bool:
             terminal.read()
@@ -56,8 +152,7 @@ def seen(
             return all(campaign.state_of(name) in ENDS for name in names)
 
         wait_until(all_ended, "the end of those that end", 90.0)
-    yield Seen(away, screen, campaign.shown())
-    accounted.clear()
+    return Seen(away, screen, campaign.shown())
 
 
 def test_nothing_that_may_be_alive_is_marked_dead_and_an_end_is_known_by_its_record(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.model.specs import Scalar
-from tests.e2e.campaign import result_of, run_command, states_of
+from tests.e2e.campaign import result_of, run_command, states_of, wait_until
 from tests.slurm.campaign import Run, SlurmCampaign, Work
 from tests.slurm.cluster import HANGS, Cluster, fails
 
@@ -34,7 +35,7 @@ def ours(cluster: Cluster, tmp_path: Path) -> Ours:
 
 
 # ------------------------------------------------------------------- whole campaigns
-@pytest.mark.parametrize("kind", ["accounted", "bare"])
+@pytest.mark.parametrize("kind", ["cluster", "bare_cluster"])
 def test_the_default_experiment_completes_with_and_without_accounting(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
@@ -87,20 +88,17 @@ BAD: dict[str, tuple[dict[str, Scalar], str, str]] = {
 
 
 @pytest.fixture(scope="module")
-def mixed(
-    accounted: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Run]:
+def mixed(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """One run with a job for everything that a person may write."""
     root = tmp_path_factory.mktemp("mixed")
     (root / "job.sh").write_text(TEMPLATE)
     client = {"template_path": str(root / "job.sh")}
-    campaign = SlurmCampaign(root, accounted, client)
+    campaign = SlurmCampaign(root, cluster_of_all, client)
     bad = (Work(name, options=options) for name, (options, _, _) in BAD.items())
     campaign.write(*GOOD, *bad)
     (root / "logs").mkdir(exist_ok=True)
     (root / "logs" / "logs").write_text("in the way of a directory")
-    yield campaign.finish(100)
-    accounted.clear()
+    return campaign.finish(100)
 
 
 def test_bad_jobs_fail_with_what_is_wrong_and_the_next_step_and_the_others_complete(
@@ -202,3 +200,40 @@ def test_the_doctor_looks_at_the_cluster_and_waits_for_no_controller_that_hangs(
         done = ours("doctor")
     assert done.returncode == 0
     assert "the controller did not answer within 10 s" in done.stdout
+
+
+# ---------------------------------------------------------------- who may answer
+def test_no_slurm_job_approves_and_a_person_in_salloc_does(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """By the batch step, without its environment, and in a step on its own."""
+    campaign = SlurmCampaign(tmp_path, cluster)
+    # A job finds out the session's id by itself.
+    session = f"$(basename $(dirname $(ls -d {campaign.state_dir}/*/lease)))"
+    command = f"{sys.executable} -m autoexp_tui.cli.sessions approve"
+    approve = f"{command} {session} --state-dir {campaign.state_dir}"
+    bare, asked = "env -i PATH=$PATH", tmp_path / "asked"
+    slurm = "SLURM_CONF=$SLURM_CONF SLURM_JOB_ID=$SLURM_JOB_ID"
+    ways = {
+        "plainly": approve,
+        "bare": f"{bare} setsid -w {approve}",
+        "step": f"{bare} {slurm} srun -n1 {approve}",
+    }
+    wait = f"until ls -d {asked} 2>/dev/null; do sleep 0.2; done; "
+    works = (
+        Work(name, f"{wait} {{ {text}; }} > {tmp_path / name} 2>&1")
+        for name, text in ways.items()
+    )
+    campaign.write(Work("spend", asks="Spend 1000 GPU hours?"), *works)
+    with campaign.running() as run:
+        wait_until(lambda: campaign.events("ApprovalAsked"), "asked")
+        asked.touch()
+        for name in ways:
+            wait_until(partial(campaign.records, name, "exit"), f"the end of {name}")
+            assert "only a person may answer" in (tmp_path / name).read_text(), name
+        assert campaign.events("ApprovalAnswered") == 0
+        person = f"srun -n1 hostname && {approve}"
+        cluster.run("salloc", "-n1", "bash", "-c", person, timeout_s=120)
+        run.finish(90)
+    assert campaign.events("ApprovalAnswered") == 1
+    assert campaign.begun()["spend"] == 1
