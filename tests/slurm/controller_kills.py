@@ -22,12 +22,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.campaign import Jobs, result_of
+from tests.e2e.kills import Score
 from tests.slurm.campaign import SlurmCampaign
 from tests.slurm.cluster import Cluster
 from tests.slurm.settings import Settings
@@ -44,35 +44,9 @@ OVERRIDES = (
 )
 
 
-@dataclass(slots=True)
-class Round:
-    """What came of one run of the experiment."""
-
-    kills: list[float] = field(default_factory=list)
-    """Seconds after the start at which the controller was killed."""
-    seconds: float = 0.0
-    jobs: int = 0
-    held: int = 0
-    """How often a job was seen held because it could not be launched."""
-    further: int = 0
-    """Runs that Slurm started anew, having forgotten that the job ran already."""
-    again: int = 0
-    """Attempts that the engine ordered, Slurm having forgotten the job."""
-    problems: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        kills = ", ".join(f"{at:.0f}" for at in self.kills)
-        problems = "".join(f"\n  {problem}" for problem in self.problems)
-        return (
-            f"{self.jobs} jobs in {self.seconds:.0f} s, controller killed at {kills} s"
-            f", {self.held} held launches seen, {self.further} further runs by Slurm"
-            f", {self.again} further attempts; problems:{problems or ' none'}"
-        )
-
-
-def play(campaign: SlurmCampaign, rng: random.Random) -> Round:
+def play(campaign: SlurmCampaign, rng: random.Random) -> Score:
     """Run the experiment once, and judge it."""
-    found, began, root = Round(), time.monotonic(), campaign.root
+    found, root = Score(), campaign.root
     places = (
         f"project.base_output_dir={root}/out",
         f"slurm.log_dir={root}/logs",
@@ -80,8 +54,7 @@ def play(campaign: SlurmCampaign, rng: random.Random) -> Round:
     )
     words = ("--config-ref", "exp", "--approve", "all", "--json")
     run = campaign.start(*words, *OVERRIDES, *places)
-    what = (campaign.cluster, run, rng, found, began)
-    killer = threading.Thread(target=_kill, args=what)
+    killer = threading.Thread(target=_kill, args=(campaign.cluster, run, rng, found))
     killer.start()
     try:
         out, err = run.communicate(timeout=ROUND_SECONDS)
@@ -90,9 +63,8 @@ def play(campaign: SlurmCampaign, rng: random.Random) -> Round:
         out, err = run.communicate()
         found.problems.append(f"no end within {ROUND_SECONDS:.0f} s")
     killer.join()
-    found.seconds = time.monotonic() - began
     jobs = result_of(out) if out.strip() else {}
-    found.jobs = len(jobs)
+    found.counts["jobs"] = len(jobs)
     if run.returncode != 0:
         found.problems.append(f"exit status {run.returncode}: {err[-3000:]}")
     for name, job in jobs.items():
@@ -103,11 +75,7 @@ def play(campaign: SlurmCampaign, rng: random.Random) -> Round:
 
 
 def _kill(
-    cluster: Cluster,
-    run: subprocess.Popen[str],
-    rng: random.Random,
-    found: Round,
-    began: float,
+    cluster: Cluster, run: subprocess.Popen[str], rng: random.Random, found: Score
 ) -> None:
     """Kill the controller three times, soon after something changed in its queue."""
     for number in range(KILLS):
@@ -118,11 +86,11 @@ def _kill(
                 return
             time.sleep(0.05)
         time.sleep(rng.uniform(0.0, 4.0 if number else 0.3))
-        found.kills.append(time.monotonic() - began)
+        found.counts["kills"] += 1
         cluster.ctld_stop(hard=True)
         time.sleep(rng.uniform(0.5, 5.0))
         cluster.ctld_start()
-        found.held += "launch failed" in _queue(cluster)
+        found.counts["held launches seen"] += "launch failed" in _queue(cluster)
 
 
 def _queue(cluster: Cluster) -> str:
@@ -130,14 +98,14 @@ def _queue(cluster: Cluster) -> str:
     return cluster.run(*words, check=False).stdout
 
 
-def _ran_otherwise(found: Round, root: Path, jobs: Jobs) -> Iterator[str]:
+def _ran_otherwise(found: Score, root: Path, jobs: Jobs) -> Iterator[str]:
     """Jobs that did not end well exactly once, or ran beside themselves."""
     for name in jobs:
         begun = root.glob(f"state/*/attempts/{name}/*/begin.*.json")
         attempts = sorted({path.parent for path in begun}, key=lambda at: int(at.name))
         runs = [run for attempt in attempts for run in _runs(attempt)]
-        found.again += len(attempts) - 1
-        found.further += len(runs) - len(attempts)
+        found.counts["further attempts"] += len(attempts) - 1
+        found.counts["further runs by Slurm"] += len(runs) - len(attempts)
         well = [run for run in runs if run.get("exit_code") == 0]
         if well != runs[-1:]:
             yield f"{name} ended well {len(well)} times, in {len(runs)} runs"

@@ -1,12 +1,10 @@
-"""The throw-away cluster starts again what fails, and leaves nothing behind."""
+"""The throw-away cluster leaves nothing behind."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -14,7 +12,7 @@ import pytest
 
 from tests.e2e.campaign import wait_until
 from tests.slurm.cluster import Cluster
-from tests.slurm.daemons import KEEPER, ClusterError, Daemons, recorded
+from tests.slurm.daemons import KEEPER, ClusterError, recorded
 from tests.slurm.processes import Process, process_of
 from tests.slurm.settings import Settings, why_no_memory_limits
 
@@ -30,40 +28,6 @@ def process_in(file: Path) -> Process:
     process = process_of(int(file.read_text()))
     assert process is not None
     return process
-
-
-def test_a_start_of_accounting_that_fails_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    start, failing = Daemons.start, ["false"]
-
-    def fails_once(
-        daemons: Daemons, name: str, argv: list[str], env: Mapping[str, str]
-    ) -> None:
-        first = name == "slurmdbd" and failing
-        start(daemons, name, [failing.pop()] if first else argv, env)
-
-    monkeypatch.setattr(Daemons, "start", fails_once)
-    with Cluster(Settings(nodes=1, gpus=0)) as cluster:
-        assert cluster.run("sacct", "-X", "-n", check=False).returncode == 0
-    assert not failing
-
-
-def test_a_job_that_ignores_sigterm_is_cleared_at_once(bare_cluster: Cluster) -> None:
-    job = bare_cluster.submit("trap '' TERM; while :; do sleep 1; done")
-    bare_cluster.wait_for_state(job, "RUNNING")
-    bare_cluster.run("scancel", job)
-    began = time.monotonic()
-    bare_cluster.clear()
-    assert time.monotonic() - began < bare_cluster.settings.kill_wait_s - 2
-
-
-def test_the_caller_s_own_settings_of_slurm_are_not_heard(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name in ("SLURM_CONF", "SLURM_JOB_ID", "SBATCH_PARTITION", "SQUEUE_FORMAT"):
-        monkeypatch.setenv(name, "/nowhere")
-    assert "/nowhere" not in Cluster(home=tmp_path).env.values()
 
 
 def test_a_cluster_that_is_down_has_left_nothing(tmp_path: Path) -> None:
