@@ -79,21 +79,15 @@ class Month(Bench):
         ended = {name for name, one in jobs.items() if one.ended}
         executor.copies = [c for c in executor.copies if c.task.job not in ended]
         executor.begun = [b for b in executor.begun if b.task[0] not in ended]
-        for known in (
-            executor._of_task,
-            executor.claims,
-            executor._tokens,
-            executor._last_poll,
-        ):
+        polls, strokes = executor._last_poll, executor.ledger.befallen
+        tasks = (executor._of_task, executor.claims, executor._tokens, polls, strokes)
+        for known in tasks:
             for task in [task for task in known if task[0] in ended]:
                 del known[task]
                 executor._gone.note(task, holds=False, now=0.0)
-        for path in list(self.files.data):
-            if path.split("/")[2] in ended:
-                del self.files.data[path]
-        for path in list(self.files.links):
-            if path.split("/")[2] in ended:
-                del self.files.links[path]
+        for places in (self.files.data, self.files.links, self.files.written):
+            for path in [path for path in places if path.split("/")[2] in ended]:
+                del places[path]
 
 
 def make_plan(jobs: int) -> Plan:

@@ -11,7 +11,7 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.rules import Monitoring
@@ -83,16 +83,8 @@ def campaign(
     log_dir: str = "/scratch/dense300m/logs",
     seed: int = 7,
 ) -> Snapshot:
-    """A session of about `jobs` jobs in the midst of its run.
-
-    Args:
-        jobs: three a family and one report.
-        now: UTC of the snapshot.
-        role: of the handle that shows it.
-        names: put before the job names, round robin: for hostile ones.
-        log_dir: where its logs are said to lie.
-        seed: of everything that varies.
-    """
+    """A session of about `jobs` jobs, three a family and one report, amid its run;
+    `names` are put before the job names, round robin: for hostile ones."""
     maker = _Maker(random.Random(seed), now, names, log_dir)
     families = max(1, (jobs - 1) // 3)
     records: list[JobRecord] = []
@@ -236,29 +228,15 @@ class _Maker:
 
     def report(self, before: Sequence[JobSpec]) -> JobRecord:
         wanted = [spec for spec in before if spec.stage == "evaluate"]
-        approval = condition_kinds.Approval(
-            prompt="Publish the comparison of all runs?"
-        )
+        prompt, since = "Publish the comparison of all runs?", self.now - 300
+        approval = condition_kinds.Approval(prompt=prompt)
         spec = self.spec("report", 0, (approval,), wanted)
-        ask = Ask(
-            digest="d1",
-            prompt=approval.prompt,
-            asked_at=self.now - 300,
-            asked_lived=0.0,
-        )
-        status = ConditionStatus(
-            result=Result.WAIT,
-            why=why("asks_you", prompt=approval.prompt),
-            since=self.now - 300,
-        )
+        ask = Ask(digest="d1", prompt=prompt, asked_at=since, asked_lived=0.0)
+        told = why("asks_you", prompt=prompt)
+        status = ConditionStatus(result=Result.WAIT, why=told, since=since)
         self.lives.append(None)
-        return JobRecord(
-            spec=spec,
-            state=JobState.WAITING,
-            since=self.now - 300,
-            start=(status,),
-            ask=ask,
-        )
+        state = JobState.WAITING
+        return JobRecord(spec=spec, state=state, since=since, start=(status,), ask=ask)
 
     def _told(self, spec: JobSpec, fate: Fate) -> JobRecord:
         ran = self.rng.uniform(0.6, 5.9) * HOUR
@@ -332,13 +310,8 @@ class _Maker:
             )
             return ConditionStatus(result=Result.FAIL, why=told, since=since)
         if isinstance(spec, condition_kinds.FileExists):
-            told = why(
-                "file_missing",
-                path=spec.path,
-                writer=before,
-                newest="iter_7200",
-                age=40,
-            )
+            more: dict[str, Any] = {"newest": "iter_7200", "age": 40}
+            told = why("file_missing", path=spec.path, writer=before, **more)
         else:
             told = why("job_waits", job=before, wanted="COMPLETED", state="RUNNING")
         return ConditionStatus(result=Result.WAIT, why=told, since=since)
@@ -353,16 +326,12 @@ class _Maker:
         step = 31_200 if fate is _OOM else step
         curve = loss_curve(step, self.rng)
         last = self.now - (52 * 60 if fate.stalled else self.rng.uniform(1, 20))
-        running = fate.state is JobState.RUNNING
+        running, told = fate.state is JobState.RUNNING, {"loss": curve.values[-1]}
         return Live(
             step=step,
             total=STEPS,
             rate=2.6 if running and not fate.stalled else None,
-            metrics={
-                "loss": curve.values[-1],
-                "lr": 1e-3,
-                "tokens_per_second": 40020.0,
-            },
+            metrics={**told, "lr": 1e-3, "tokens_per_second": 40020.0},
             curves={"loss": curve, "lr": _schedule(step)},
             trend=curve.values[-8:],
             log_bytes=4_100_000,

@@ -77,11 +77,8 @@ def moved(snapshot: Snapshot, seconds: float, seed: int = 0) -> Snapshot:
         _went_on(record, one, seconds, now, rng)
         for record, one in zip(snapshot.jobs, snapshot.live, strict=True)
     )
-    engine = replace(
-        snapshot.engine,
-        committed_at=now,
-        executor_answered_at=now - (now % 30),
-    )
+    answered = now - (now % 30)
+    engine = replace(snapshot.engine, committed_at=now, executor_answered_at=answered)
     return replace(snapshot, seq=snapshot.seq + 1, t=now, live=live, engine=engine)
 
 

@@ -331,9 +331,7 @@ class Checks:
         elif job.state is JobState.QUEUED:
             attempt = job.attempt
             return attempt is not None and attempt.submitted_at is not None
-        return all(
-            reason is not None and not self._unspoken(reason) for reason in reasons
-        )
+        return all(reason and not self._unspoken(reason) for reason in reasons)
 
     def _unspoken(self, reason: Why) -> str:
         """Why a reason says nothing to a person; empty when it does."""
@@ -374,8 +372,7 @@ class Checks:
         if deposed:
             return  # its order is older than its fall: the claim decides
         if self._credit[token] <= 0:
-            text = f"{token} is sent again and not known to be absent"
-            self._broken.append(text)
+            self._broken.append(f"{token} is sent again and not known to be absent")
         self._credit[token] -= 1
 
     def was_not_taken(self, token: str) -> None:
@@ -423,18 +420,12 @@ def _holds_back(status: ConditionStatus | None) -> bool:
 def _most_attempts(state: SessionState, job: JobRecord) -> int:
     """What the rules that may restart a job allow."""
     rules = rules_of(state, job.spec)
-    limits = [
-        condition.max_attempts
-        for actions in (
-            *(rule.actions for rule in rules.log_events),
-            *(rule.actions for rule in rules.state_events),
-        )
-        for action in actions
-        if isinstance(action, Restart)
-        for condition in action.conditions
-        if isinstance(condition, MaxAttempts)
-    ]
-    return max(limits, default=0)
+    actions = [action for rule in rules.log_events for action in rule.actions]
+    actions += [action for rule in rules.state_events for action in rule.actions]
+    restarts = (action for action in actions if isinstance(action, Restart))
+    conditions = (one for action in restarts for one in action.conditions)
+    limits = (one for one in conditions if isinstance(one, MaxAttempts))
+    return max((one.max_attempts for one in limits), default=0)
 
 
 def _equal(one: SessionState, other: SessionState, first: str, second: str) -> None:

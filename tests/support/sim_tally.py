@@ -60,16 +60,13 @@ CLUSTER: Final = _names(
 """What befalls a made-up Slurm beside its commands."""
 
 
-def memory_faults() -> tuple[str, ...]:
-    """Names of the faults of the executor in memory."""
-    told = ((call, fault) for call, faults in FAULTS.items() for fault in faults)
-    return tuple(f"{call}: {fault.removeprefix(f'{call} ')}" for call, fault in told)
-
-
-def slurm_faults() -> tuple[str, ...]:
-    """Names of the faults of a made-up Slurm."""
-    told = ((program, fault) for program, found in CALLS.items() for fault in found)
-    return (*(f"{program}: {fault.value}" for program, fault in told), *CLUSTER)
+def list_faults(*, slurm: bool) -> tuple[str, ...]:
+    """Names of every fault that may come, those of a made-up Slurm too."""
+    told = [(call, fault) for call, faults in FAULTS.items() for fault in faults]
+    memory = (f"{call}: {fault.removeprefix(f'{call} ')}" for call, fault in told)
+    found = [(program, fault) for program, all_ in CALLS.items() for fault in all_]
+    theirs = (*(f"{program}: {fault.value}" for program, fault in found), *CLUSTER)
+    return (*EVERYWHERE, *PERSON, *RUNS, *memory, *(theirs if slurm else ()))
 
 
 @dataclass(slots=True)

@@ -23,21 +23,13 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tests.support.sim_bugs import BUGS, Bug
 from tests.support.sim_campaign import Campaign
 from tests.support.sim_checks import Violation
 from tests.support.sim_clusters import KINDS, Kind
-from tests.support.sim_tally import (
-    EVERYWHERE,
-    PERSON,
-    RUNS,
-    Tally,
-    memory_faults,
-    report,
-    slurm_faults,
-)
+from tests.support.sim_tally import Tally, list_faults, report
 
 MODULE: Final = "tests.support.simulate"
 """What replays a seed of any kind."""
@@ -94,14 +86,8 @@ def campaign_of(
     kind = case.kind or kind_of(case.seed, kinds)
     bug: Bug | None = BUGS[case.bug]() if case.bug else None
     try:
-        campaign = Campaign(
-            case.seed,
-            kinds[kind],
-            bug=bug,
-            families=case.families,
-            without=case.without,
-            verbose=verbose,
-        )
+        more: Any = {"families": case.families, "without": case.without}
+        campaign = Campaign(case.seed, kinds[kind], bug=bug, verbose=verbose, **more)
         return campaign, campaign.run()
     except Exception as problem:
         raise Violation(
@@ -198,7 +184,8 @@ def _one(case: Case, kinds: Mapping[str, Kind], args: argparse.Namespace) -> int
     if args.digest:
         print(f"journal {campaign.digest()}")
     wall = time.monotonic() - begun
-    print(report(tally, 0, wall, time.process_time() - cpu, _names(kinds)))
+    names = list_faults(slurm="slurm" in kinds)
+    print(report(tally, 0, wall, time.process_time() - cpu, names))
     return 0
 
 
@@ -220,14 +207,8 @@ def _many(
     elif args.bug:
         print(f"{args.bug} was not caught")
     wall = time.monotonic() - begun
-    print(report(total, len(failed), wall, cpu, _names(kinds)))
+    print(report(total, len(failed), wall, cpu, list_faults(slurm="slurm" in kinds)))
     return int(bool(failed))
-
-
-def _names(kinds: Collection[str]) -> tuple[str, ...]:
-    """Every fault that may come."""
-    slurm = slurm_faults() if "slurm" in kinds else ()
-    return (*EVERYWHERE, *PERSON, *RUNS, *memory_faults(), *slurm)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -63,18 +64,9 @@ def week(
     sha: str = SHA,
     plan: Plan | None = None,
 ) -> Week:
-    """The journal of a campaign of about `jobs` jobs.
-
-    Args:
-        jobs: three a family and one report, which asks for approval.
-        seed: of everything that varies.
-        slots: jobs that run at a time.
-        note_seconds: between two records of a run's metrics.
-        begin: UTC of its first record.
-        session: its id.
-        sha: under which the records name the plan.
-        plan: the plan to play; made up when None.
-    """
+    """The journal of about `jobs` jobs, three a family and one report, `slots` of which
+    run at a time; `begin` is UTC, `note_seconds` lie between two records of metrics,
+    and a plan is made up when none is given."""
     wanted = plan or plan_of(planned(jobs, now=begin))
     story = _Story(wanted, random.Random(seed), slots, note_seconds, begin)
     return Week(wanted, tuple(story.told(session, sha)))
@@ -216,17 +208,12 @@ class _Story:
             self.emit(t + 30, events.SubmissionUncertain(token=token, why=lost))
             t += 200
         executor_id = str(48_000 + serial)
-        self.emit(
-            t + 1,
-            events.SubmissionAccepted(
-                token=token, executor_ids=(executor_id,), submitted_at=t + 1
-            ),
-            events.EffectSettled(
-                effect_id=effect,
-                outcome="ok",
-                detail=f"$ sbatch --parsable --job-name={token} job.sh\n{executor_id}",
-            ),
+        said = f"$ sbatch --parsable --job-name={token} job.sh\n{executor_id}"
+        taken = events.SubmissionAccepted(
+            token=token, executor_ids=(executor_id,), submitted_at=t + 1
         )
+        settled = events.EffectSettled(effect_id=effect, outcome="ok", detail=said)
+        self.emit(t + 1, taken, settled)
         queued = self.rng.uniform(10, 900)
         self.at(t + queued, lambda now: self.begins(now, name, number, executor_id))
 
@@ -266,18 +253,15 @@ class _Story:
         step = run.step(t)
         total = run.spec.progress_total
         loss = 2.4 + 6.0 / math.sqrt(1 + step / 60) + self.rng.gauss(0, 0.015)
-        name = run.spec.name
-        self.emit(
-            t,
-            events.MetricsNoted(
-                job=name,
-                attempt=run.number,
-                run=0,
-                step=step,
-                total=total,
-                values={"loss": round(loss, 4), "lr": 1e-3},
-            ),
+        noted = events.MetricsNoted(
+            job=run.spec.name,
+            attempt=run.number,
+            run=0,
+            step=step,
+            total=total,
+            values={"loss": round(loss, 4), "lr": 1e-3},
         )
+        self.emit(t, noted)
         saved = step // (STEPS // 10) * (STEPS // 10)
         if saved > max(run.saved, run.first_step):
             run.saved = saved
@@ -286,22 +270,18 @@ class _Story:
 
     def saves(self, t: float, run: _Run, step: int) -> None:
         name = run.spec.name
-        self.emit(
-            t,
-            events.LogMatched(
-                match_id=f"{name}|{run.number}|{step}",
-                job=name,
-                attempt=run.number,
-                run=0,
-                rule="checkpoint",
-                offset=step * 110,
-                line=f"saved checkpoint {step}",
-                metadata={
-                    "checkpoint_step": str(step),
-                    "checkpoint_path": f"{run.spec.output_dir}/iter_{step}",
-                },
-            ),
+        path = f"{run.spec.output_dir}/iter_{step}"
+        matched = events.LogMatched(
+            match_id=f"{name}|{run.number}|{step}",
+            job=name,
+            attempt=run.number,
+            run=0,
+            rule="checkpoint",
+            offset=step * 110,
+            line=f"saved checkpoint {step}",
+            metadata={"checkpoint_step": str(step), "checkpoint_path": path},
         )
+        self.emit(t, matched)
         if run.spec.stage == "stable" and step >= 48_000:
             for after in self.behind(name):
                 self.passed(t, after)
@@ -320,17 +300,14 @@ class _Story:
 
     def completes(self, t: float, run: _Run) -> None:
         name = run.spec.name
-        self.emit(
-            t,
-            events.AttemptEnded(
-                job=name,
-                attempt=run.number,
-                outcome=Outcome.COMPLETED,
-                exit_code=0,
-                ended_at=min(t, run.ends),
-            ),
-            events.JobEnded(job=name, state=JobState.COMPLETED),
+        ended = events.AttemptEnded(
+            job=name,
+            attempt=run.number,
+            outcome=Outcome.COMPLETED,
+            exit_code=0,
+            ended_at=min(t, run.ends),
         )
+        self.emit(t, ended, events.JobEnded(job=name, state=JobState.COMPLETED))
         for after in self.behind(name):
             if self.all_done(after):
                 self.comes_next(t, after)
@@ -347,13 +324,12 @@ class _Story:
         if spec.stage != "report":
             self.passed(t, name)
         elif self.state.jobs[name].ask is None:
+            prompt, told = "Publish the comparison?", why("asks_you", prompt="Publish?")
             asked = events.ApprovalAsked(
-                job=name, attempt=1, digest="d1", prompt="Publish the comparison?"
+                job=name, attempt=1, digest="d1", prompt=prompt
             )
-            self.emit(
-                t, asked, _judged(name, Result.WAIT, why("asks_you", prompt="Publish?"))
-            )
-            self.at(t + 2 * HOUR, lambda now: self.approves(now, name))
+            self.emit(t, asked, _judged(name, Result.WAIT, told))
+            self.at(t + 2 * HOUR, partial(self.approves, name=name))
 
     def approves(self, t: float, name: str) -> None:
         answer = events.ApprovalAnswered(
@@ -366,11 +342,11 @@ class _Story:
         self, t: float, run: _Run, fault: tuple[float, Cause, int | None, str]
     ) -> None:
         _, cause, code, words = fault
-        name = run.spec.name
+        name, number = run.spec.name, run.number
         reason = why(cause.value, seconds=1800, step=run.step(t), node="nid002117")
         ended = events.AttemptEnded(
             job=name,
-            attempt=run.number,
+            attempt=number,
             outcome=Outcome.FAILED,
             cause=cause,
             exit_code=code,
@@ -381,53 +357,37 @@ class _Story:
         if cause is Cause.STALL:
             self.stalls(t, run, reason)
         again = cause not in (Cause.OUT_OF_MEMORY, Cause.NAN)
-        if again and run.number < _MOST_ATTEMPTS:
+        if again and number < _MOST_ATTEMPTS:
+            told = why("retry", attempt=number + 1, reason=cause.value)
             retry = events.RetryOrdered(
-                job=name,
-                wait_seconds=60.0,
-                from_checkpoint=True,
-                why=why("retry", attempt=run.number + 1, reason=cause.value),
+                job=name, wait_seconds=60.0, from_checkpoint=True, why=told
             )
-            fired = events.ActionFired(
-                job=name, action="crash/0", trigger=f"{name}|{run.number}"
-            )
+            trigger = f"{name}|{number}"
+            fired = events.ActionFired(job=name, action="crash/0", trigger=trigger)
             self.emit(t, ended, fired, retry)
-            self.at(t + 60, lambda now: self.send(now, name))
+            self.at(t + 60, partial(self.send, name=name))
             return
-        self.emit(
-            t,
-            ended,
-            events.JobEnded(job=name, state=JobState.FAILED, cause=cause, why=reason),
-        )
+        over = events.JobEnded(job=name, state=JobState.FAILED, cause=cause, why=reason)
+        self.emit(t, ended, over)
         if cause is Cause.OUT_OF_MEMORY and self.rng.random() < 0.3:
-            self.at(t + 3 * HOUR, lambda now: self.brings_back(now, name))
+            self.at(t + 3 * HOUR, partial(self.brings_back, name=name))
         else:
             self.dooms(t, name)
 
     def stalls(self, t: float, run: _Run, reason: Why) -> None:
-        name, serial = run.spec.name, next(self._tokens)
+        name, effect = run.spec.name, f"e{next(self._tokens):05}"
         warning = f"stall|{name}|{run.number}"
         cancel = effects.CancelTasks(tasks=((name, run.number),))
-        self.emit(
-            t - 60,
-            events.WarningRaised(
-                warning_id=warning, why=reason, job=name, severity="error"
-            ),
+        warned = events.WarningRaised(
+            warning_id=warning, why=reason, job=name, severity="error"
         )
-        self.emit(
-            t - 50,
-            events.EffectOrdered(
-                effect_id=f"e{serial:05}",
-                effect=cancel,
-                why=reason,
-                cause=Cause.STALL,
-            ),
+        ordered = events.EffectOrdered(
+            effect_id=effect, effect=cancel, why=reason, cause=Cause.STALL
         )
-        self.emit(
-            t - 45,
-            events.EffectSettled(effect_id=f"e{serial:05}", outcome="ok"),
-            events.WarningCleared(warning_id=warning),
-        )
+        settled = events.EffectSettled(effect_id=effect, outcome="ok")
+        self.emit(t - 60, warned)
+        self.emit(t - 50, ordered)
+        self.emit(t - 45, settled, events.WarningCleared(warning_id=warning))
 
     def brings_back(self, t: float, name: str) -> None:
         told = why("resubmitted_by", by="cockpit")
@@ -446,12 +406,8 @@ class _Story:
                     self.comes_next(t, after)
             elif job.state is JobState.WAITING and after not in self.ready:
                 told = why("upstream", job=name, state="FAILED")
-                end = events.JobEnded(
-                    job=after,
-                    state=JobState.SKIPPED,
-                    cause=Cause.UPSTREAM,
-                    why=told,
-                )
+                over, cause = JobState.SKIPPED, Cause.UPSTREAM
+                end = events.JobEnded(job=after, state=over, cause=cause, why=told)
                 self.emit(t, _judged(after, Result.FAIL, told), end)
                 self.dooms(t, after)
 
