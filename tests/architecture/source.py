@@ -15,16 +15,8 @@ from typing import Final
 LIBRARIES: Final = ("hydra", "omegaconf", "textual", "rich", "pydantic")
 _PRIVATE_PATH: Final = re.compile(rf"({'|'.join(LIBRARIES)})(\.\w+)*\._\w+(\.\w+)*")
 _DOTTED: Final = re.compile(r"[a-z_]+([.:][A-Za-z_]\w*)+")
-_LAYOUT: Final = frozenset(
-    {
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    }
-)
+_SPACE: Final = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+_LAYOUT: Final = frozenset({*_SPACE, tokenize.COMMENT, tokenize.ENDMARKER})
 
 
 @dataclass(frozen=True)
@@ -36,12 +28,10 @@ class Source:
 
     @cached_property
     def text(self) -> str:
-        """The whole file."""
         return self.path.read_text()
 
     @cached_property
     def tree(self) -> ast.Module:
-        """Its syntax."""
         return ast.parse(self.text)
 
     @cached_property

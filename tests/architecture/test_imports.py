@@ -70,11 +70,7 @@ def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> No
     names = loaded_by("autoexp_tui.cockpit.app")
     slow = {*PLANNING, "pydantic", "numpy", "watchfiles"}
     assert not names & slow
-    assert not names & modules(
-        "engine.loop",
-        "engine.ports",
-        "engine.executor_port",
-    )
+    assert not names & modules("engine.loop", "engine.ports", "engine.executor_port")
 
 
 def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:

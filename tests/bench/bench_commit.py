@@ -30,7 +30,6 @@ def script(at: float) -> RunScript:
 
 
 def measure(jobs: int) -> None:
-    """Print the figures for so many jobs."""
     the_plan = plan(*make_pairs(jobs))
     scripts = {
         spec.name: [[script(30.0 + spec.index % 7)]]
@@ -85,7 +84,6 @@ def measure_waits(jobs: int, minutes: int = 10) -> None:
 
 
 def main() -> None:
-    """Measure at both sizes."""
     for jobs in (1_000, 10_000):
         measure(jobs)
     for jobs in (1_000, 10_000):

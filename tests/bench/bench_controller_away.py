@@ -21,7 +21,6 @@ SECONDS = 60.0
 
 
 def main() -> None:
-    """Measure, with the controller there and away."""
     if reason := why_no_cluster():
         print(f"controller away: not measured: {reason}")
         return

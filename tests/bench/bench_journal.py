@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from tests.bench.measures import measure_cpu, measure_wall
@@ -43,7 +44,6 @@ class Forever(FileLease):
         self.epoch = 1
 
     def is_held(self) -> bool:
-        """Always."""
         return True
 
 
@@ -83,6 +83,11 @@ def with_sqlite(path: Path, records: Sequence[Recorded], size: int) -> None:
     base.close()
 
 
+def append_all(journal: FileJournal, records: Sequence[Recorded], size: int) -> None:
+    for group in groups(records, size):
+        journal.append(group)
+
+
 def compare_appends(directory: Path, records: Sequence[Recorded]) -> None:
     """Appends of one event, and of groups, beside SQLite."""
     for size, count in ((1, 2_000), (GROUP, 20_000), (10 * GROUP, 20_000)):
@@ -91,17 +96,9 @@ def compare_appends(directory: Path, records: Sequence[Recorded]) -> None:
         journal = FileJournal(session, Forever())
         some = records[:count]
 
-        def append(
-            journal: FileJournal = journal,
-            some: Sequence[Recorded] = some,
-            size: int = size,
-        ) -> None:
-            for group in groups(some, size):
-                journal.append(group)
-
-        ours = count / measure_wall(append)
         base = directory / f"base{size}.sqlite"
-        theirs = count / measure_wall(lambda: with_sqlite(base, some, size))  # noqa: B023
+        ours = count / measure_wall(partial(append_all, journal, some, size))
+        theirs = count / measure_wall(partial(with_sqlite, base, some, size))
         print(
             f"append, {size:5} a commit: {ours:9,.0f} events/s"
             f"   SQLite {theirs:9,.0f}   x{ours / theirs:.1f}"

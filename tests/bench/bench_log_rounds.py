@@ -77,7 +77,6 @@ class Session:
     """CPU seconds of each wake-up."""
 
     def run(self, seconds: int) -> None:
-        """Let so many seconds pass."""
         for _ in range(seconds * TENTHS):
             self._write()
             self._live_until(self.bench.clock.monotonic() + 1 / TENTHS)
@@ -137,7 +136,6 @@ def measure(session: Session, growing: int, what: str) -> None:
 
 
 def main(jobs: int = 10_000, growing: int = 1_000, *, profile: bool = False) -> None:
-    """Measure quiet logs, then growing ones."""
     with (
         tempfile.TemporaryDirectory() as root,
         patch.object(World, "log_source", lambda world: LogReader()),

@@ -26,15 +26,18 @@ LOG_SIZE = 1 << 30
 """Of the log that the mebibyte is a part of."""
 ROUNDS = 9
 
-NAIVE_METRICS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"(?:iteration|step|iter)\D{0,3}\s*(\d+)",
-        r"(?:lm )?loss'?[:= ]\s*(\S+)",
-        r"(?:learning rate|lr|learning_rate'?)[:= ]\s*(\S+)",
-        r"tok(?:en)?s?/s[:= ]\s*(\S+)",
-        r"grad[_ ]norm'?[:= ]\s*(\S+)",
-    )
+NAIVE_METRICS = (
+    re.compile(r"(?:iteration|step|iter)\D{0,3}\s*(\d+)"),
+    re.compile(r"(?:lm )?loss'?[:= ]\s*(\S+)"),
+    re.compile(r"(?:learning rate|lr|learning_rate'?)[:= ]\s*(\S+)"),
+    re.compile(r"tok(?:en)?s?/s[:= ]\s*(\S+)"),
+    re.compile(r"grad[_ ]norm'?[:= ]\s*(\S+)"),
+)
+PATTERNS = (
+    r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
+    *("FATAL", "Traceback", "CUDA out of memory", r"NCCL (?:WARN|ERROR)\b"),
+    *("straggler detected", "Segmentation fault", "slurmstepd: error"),
+    *("DUE TO TIME LIMIT", "RuntimeError", "ChildFailedError", "Killed"),
 )
 RULES = tuple(
     LogEvent(
@@ -43,22 +46,7 @@ RULES = tuple(
         pattern_type="regex",
         extract_groups={"iteration": "it"} if "?P<it>" in pattern else {},
     )
-    for number, pattern in enumerate(
-        (
-            r"successfully saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)",
-            "FATAL",
-            "Traceback",
-            "CUDA out of memory",
-            r"NCCL (?:WARN|ERROR)\b",
-            "straggler detected",
-            "Segmentation fault",
-            "slurmstepd: error",
-            "DUE TO TIME LIMIT",
-            "RuntimeError",
-            "ChildFailedError",
-            "Killed",
-        )
-    )
+    for number, pattern in enumerate(PATTERNS)
 )
 CASELESS = tuple(
     LogEvent(name=rule.name, pattern=f"(?i){rule.pattern}", pattern_type="regex")
@@ -145,7 +133,6 @@ def nano(rng: random.Random) -> Callable[[int], str]:
 
 
 def pairs(rng: random.Random) -> Callable[[int], str]:
-    """key=value."""
     return lambda n: f"INFO step={n} loss={rng.random():.5f} lr=1e-3 tokens/s=40021\n"
 
 
@@ -184,7 +171,6 @@ def seconds(*works: Callable[[], object]) -> list[float]:
 
 
 def compare(name: str, data: bytes, rules: tuple[LogEvent, ...]) -> None:
-    """Print one line of the table."""
     scanner = Scanner([compile_rule(rule) for rule in rules])
     regexes = tuple(re.compile(rule.pattern) for rule in rules)
     reader = MetricReader()
@@ -201,7 +187,6 @@ def compare(name: str, data: bytes, rules: tuple[LogEvent, ...]) -> None:
 
 
 def main() -> None:
-    """Print the table."""
     print(
         f"{'12 rules and progress':24}{'naive':>9}{'ours':>9}{'ratio':>9}{'whole':>9}"
     )

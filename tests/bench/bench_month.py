@@ -148,7 +148,6 @@ class Scripts(dict[str, Sequence[Sequence[RunScript]]]):
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Let the month pass."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--days", type=int, default=30)

@@ -128,7 +128,6 @@ def _row(label: str, took: Sequence[Answer]) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=10_000)
     parser.add_argument("--presses", type=int, default=60)

@@ -157,7 +157,6 @@ def _made(place: Path) -> Path:
 
 
 def main() -> None:
-    """Measure, and print the table."""
     made = argparse.ArgumentParser(description=__doc__)
     made.add_argument("--most", type=int, default=SIZES[-1], help="jobs, at most")
     made.add_argument("--snakemake", default=shutil.which("snakemake") or "")

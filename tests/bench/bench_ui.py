@@ -85,21 +85,16 @@ async def bench_inside(jobs: int) -> None:
     app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        screen = app.jobs_screen
-        await timed(
-            f"{jobs:>6} jobs   key to new lines", lambda: screen.jobs.move("down")
-        )
-        await timed(
-            f"{jobs:>6} jobs   page to new lines", lambda: screen.jobs.move("half_down")
-        )
-        to_need = screen.show_need
-        await timed(f"{jobs:>6} jobs   need after need", to_need)
-        changing = changes(snapshot)
-        await timed(
-            f"{jobs:>6} jobs   a snapshot with 500 changes", lambda: take(app, changing)
-        )
-        app.context.model._estimated_at = None
-        await timed(f"{jobs:>6} jobs   estimates", lambda: forecast(app))
+        screen, changing = app.jobs_screen, changes(snapshot)
+        calls: dict[str, Callable[[], object]] = {
+            "key to new lines": lambda: screen.jobs.move("down"),
+            "page to new lines": lambda: screen.jobs.move("half_down"),
+            "need after need": screen.show_need,
+            "a snapshot with 500 changes": lambda: take(app, changing),
+            "estimates": lambda: forecast(app),
+        }
+        for name, call in calls.items():
+            await timed(f"{jobs:>6} jobs   {name}", call)
 
 
 def changes(snapshot: Snapshot) -> list[Snapshot]:
