@@ -43,7 +43,9 @@ def test_a_command_that_cannot_start_or_takes_too_long_has_no_exit_code(
     assert (result.exit_code, said in result.detail) == (None, True)
 
 
-@pytest.mark.parametrize("path", ["../x.txt", "link/x.txt", "file.txt", "/elsewhere/x"])
+@pytest.mark.parametrize(
+    "path", ["../x.txt", "link/x.txt", "file.txt", "/elsewhere/x", "."]
+)
 def test_a_relative_file_stays_below_the_run_s_directory(
     tmp_path: Path, path: str
 ) -> None:

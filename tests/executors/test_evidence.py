@@ -141,9 +141,11 @@ def test_the_processes_of_the_attempt_are_listed(scene: Scene, hung: int) -> Non
 
 
 def test_processes_below_the_command_are_found_though_they_bear_no_mark(
-    hung: int,
+    hung: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert hung in evidence_probe.processes_of("/another", os.getpid())
+    gone = 2**22 - 1  # since the list was made
+    monkeypatch.setattr(os, "listdir", lambda _: [str(gone), str(hung)])
     assert evidence_probe.processes_of("/another", hung) == [hung]
 
 

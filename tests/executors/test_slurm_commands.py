@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,7 +64,9 @@ def test_one_that_does_not_end_is_ended_with_all_it_started(
     tmp_path: Path, program: Program, commands: ClusterCommands
 ) -> None:
     program("squeue", f"echo began; sleep 60 & echo $! > {tmp_path}/pid; wait")
+    began = time.monotonic()
     ran = commands.run(("squeue",), 0.5)
+    assert time.monotonic() - began < 30  # the child holds the pipes
     assert (ran.timed_out, ran.stdout) == (True, "began\n")
     child = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
     assert until(lambda: not child.exists() or child.read_bytes() == b"")  # a zombie

@@ -413,7 +413,7 @@ def remember(memory: TaskMemory, program: str, *words: str) -> TaskMemory:
     )
     for _ in words:
         watch.ask() if program == "squeue" else watch.ask_accounts(0.0)
-    memory.hear(watch.rows, watch.accounts)
+        memory.hear(watch.rows, watch.accounts)
     return memory
 
 

@@ -701,7 +701,7 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
 def test_a_queues_node_is_not_held_for_ever_for_a_record(
     how: str, attempt: Attempt
 ) -> None:
-    patience = 0.3 if how == "patience is over" else PATIENCE
+    patience = 0.3 if how == "patience is over" else 3 * PATIENCE
     process = attempt.begin_held("exit 3", record_patience=patience)
     if how == "removed for good":
         shutil.rmtree(attempt.dir)
