@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import yaml
 
+from tests.config import config_trees
+
 OPTIONS: Final = ("small", "medium", "large")
 GROUPS: Final[Mapping[str, int]] = {
     "model": 70, "optim": 45, "data": 60, "train": 80, "logger": 30, "machine": 40,
@@ -51,19 +53,16 @@ def write_tree(
     root: Path, sweep: Mapping[str, Any] | None = None, name: str = "exp"
 ) -> Path:
     """Write the tree below `root`; the primary config is `name`."""
+    defaults = "\n".join(f"  - {group}: small" for group in GROUPS)
+    files = {name: EXPERIMENT.format(defaults=defaults)}
+    if sweep is not None:
+        files[name] += yaml.safe_dump({"sweep": dict(sweep)}, sort_keys=False)
     for group, count in GROUPS.items():
         for at, option in enumerate(OPTIONS):
-            place = root / group / f"{option}.yaml"
-            place.parent.mkdir(parents=True, exist_ok=True)
-            text = yaml.safe_dump(_option(group, option, at, count), sort_keys=False)
             head = "# @package machine_room\n" if group == "machine" else ""
-            place.write_text(head + text)
-    defaults = "\n".join(f"  - {group}: small" for group in GROUPS)
-    text = EXPERIMENT.format(defaults=defaults)
-    if sweep is not None:
-        text += yaml.safe_dump({"sweep": dict(sweep)}, sort_keys=False)
-    (root / f"{name}.yaml").write_text(text)
-    return root
+            text = yaml.safe_dump(_option(group, option, at, count), sort_keys=False)
+            files[f"{group}__{option}"] = head + text
+    return config_trees.write_tree(root, **files)
 
 
 def _option(group: str, option: str, at: int, count: int) -> dict[str, Any]:

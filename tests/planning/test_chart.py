@@ -175,8 +175,8 @@ def test_a_label_reads_as_the_text_and_holds_nothing_of_mermaids_own(text: str) 
 
 
 def test_rings_apart_are_all_named() -> None:
-    # 1 waits for 3, 3 waits for 2, 2 waits for 1.
-    assert dag.find_rings(4, [(3, 1), (2, 3), (1, 2), (1, 0)]) == [[1, 3, 2]]
+    # 1 waits for 3, 3 waits for 2, 2 waits for 1; 0 waits for the ring's 3.
+    assert dag.find_rings(4, [(3, 1), (2, 3), (1, 2), (3, 0)]) == [[1, 3, 2]]
     apart = [(0, 1), (1, 0), (2, 3), (3, 2), (3, 4)]
     assert dag.find_rings(6, apart) == [[0, 1], [2, 3]]
     assert dag.format_rings("ring", [["a", "b"]]) == "ring: a -> b -> a"
