@@ -119,6 +119,7 @@ def test_other_file_systems_go_on_beside_one_that_hangs(disk: Disk) -> None:
     assert "/hung/1" not in disk.told
     disk.pass_(3_600.0)  # an engine that slept calls nobody silent
     assert disk.silent == {}
+    assert disk.places == [("/fine", True)]  # told once
 
 
 def test_what_does_not_answer_is_silent_and_what_was_found_before_it_told(
