@@ -18,7 +18,7 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.session_verbs import request as session_request
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import CancelTasks
-from autoexp_tui.engine import ports
+from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Checkpoints, Monitoring
@@ -254,7 +254,7 @@ def test_an_engine_elsewhere_may_live(
 def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ports, "make_command_id", lambda: "c1")
+    monkeypatch.setattr(handle, "make_command_id", lambda: "c1")
     cancel = CancelTasks(tasks=(("train", 1),))
     order = events.EffectOrdered(effect_id="y", effect=cancel, cause=Cause.USER)
     running = begun(at=time.time() - 60)
