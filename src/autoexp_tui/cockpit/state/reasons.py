@@ -46,7 +46,7 @@ _SAID_BETTER: Final = frozenset(
 )
 """Causes whose recorded reason says more than their name."""
 _UNSAID: Final = {
-    Look.HELD: "not chosen yet; S releases it",
+    Look.HELD: "not chosen: S submits it",
     Look.PLANNED: "not submitted",
     Look.SENDING: "being sent",
 }
