@@ -45,7 +45,16 @@ def test_what_does_not_fit_is_named(
         trees.compose((override(written),), {}).select("x")
     (problem,) = caught.value.problems
     assert (problem.where, problem.message) == ("x", message)
-    assert "ax.joim" not in written or problem.hint == "did you mean `ax.join`?"
+
+
+def test_a_misspelled_helper_is_answered_with_the_one_that_was_meant(
+    trees: HydraComposer,
+) -> None:
+    with pytest.raises(CannotCompose) as caught:
+        trees.compose((override("ax.joim:a,b"),), {}).select("x")
+    (problem,) = caught.value.problems
+    assert problem.message == "there is no resolver `ax.joim`"
+    assert problem.hint == "did you mean `ax.join`?"
 
 
 def override(written: str) -> str:

@@ -159,6 +159,7 @@ def test_a_slip_names_what_was_meant(key: str, value: object, meant: str) -> Non
 @pytest.mark.parametrize(("key", "value", "said"), [
     ("backend.lr", object(), "write it as text"),
     ("hydra.sweeper.params.lr", "1,2", "is not used"), ("hydra.launcher", 1, "is not"),
+    ("hydra/launcher", "basic", "is not used"),
     ("backend.lr", "1e-3, 3e-3", "is the text `1e-3, 3e-3`, and was the number `1e-3`"),
 ])  # fmt: skip
 def test_what_cannot_be_set_is_an_error(key: str, value: object, said: str) -> None:

@@ -129,11 +129,11 @@ class OverrideWriter:
         self, key: str, value: object, chosen: _Choices, made: Overrides
     ) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
-        if self.selects(key):
-            return key
         if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
             finding, is_error = found
             (made.errors if is_error else made.warnings).append(finding)
+        if self.selects(key):
+            return key
         # A slash is for groups: of one that is not there, composing says so.
         if key[0] in "+~" or "/" in key:
             return key
