@@ -114,4 +114,5 @@ def test_an_idle_session_writes_nothing_and_live_runs_little(
         for _ in range(20):
             if not terminal.read_for(1.0):
                 break
-        assert len(terminal.read_for(2.5)) < 100
+        # The clock's minute may turn in one of them.
+        assert min(len(terminal.read_for(2.5)) for _ in range(2)) < 100
