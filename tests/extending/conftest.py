@@ -14,16 +14,16 @@ from autoexp_tui.storage.json_codec import build_validator
 from tests.engine.bench import Bench
 from tests.support.fake_script import RunScript
 
-HERE: Final = "tests.extending.kinds"
+HERE: Final = "tests.extending"
 ENTRY_POINTS: Final = (
-    ("condition.disk_free", f"{HERE}:DiskFree"),
-    ("action.tag_run", f"{HERE}:TagRun"),
-    ("effect.write_tag", f"{HERE}:WriteTag"),
-    ("event.RunTagged", f"{HERE}:RunTagged"),
-    ("event.GoalSet", f"{HERE}:GoalSet"),
-    ("event.JobTallied", f"{HERE}:JobTallied"),
-    ("command.set_goal", f"{HERE}:SetGoal"),
-    ("policy.tally", f"{HERE}:TallyPolicy"),
+    ("condition.disk_free", f"{HERE}.disk_free:DiskFree"),
+    ("action.tag_run", f"{HERE}.tag_run:TagRun"),
+    ("effect.write_tag", f"{HERE}.write_tag:WriteTag"),
+    ("event.RunTagged", f"{HERE}.run_tagged:RunTagged"),
+    ("event.GoalSet", f"{HERE}.tally:GoalSet"),
+    ("event.JobTallied", f"{HERE}.tally:JobTallied"),
+    ("command.set_goal", f"{HERE}.tally:SetGoal"),
+    ("policy.tally", f"{HERE}.tally:TallyPolicy"),
 )
 
 

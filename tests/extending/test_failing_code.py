@@ -33,7 +33,7 @@ from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
 from tests.extending.conftest import ENTRY_POINTS, bench
-from tests.extending.kinds import SetGoal
+from tests.extending.tally import SetGoal
 from tests.model.builders import job, plan
 
 PROBLEM = "ZeroDivisionError: their bug"
