@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -286,6 +287,28 @@ async def test_what_cannot_be_read_back_is_read_again_only_when_a_key_asks(
         assert len(asked) == 1
         await seat.play("g k")
         await seat.until(lambda: len(asked) == 2)
+
+
+async def test_a_page_read_back_for_an_older_filter_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_answer = threading.Event()
+    async with cockpit(tailed(5)) as seat:
+        seat.handle.journal = RECORDS
+        read = seat.handle.earlier
+
+        def slow(seq: int, count: int) -> object:
+            assert may_answer.wait(20)
+            return read(seq, count)
+
+        monkeypatch.setattr(seat.handle, "earlier", slow)
+        await seat.press("8")
+        pane = seat.widget("events")
+        await seat.until(lambda: pane.reading)
+        await seat.play("slash 'cooldown enter")
+        may_answer.set()
+        await seat.until(lambda: len(pane.history.page.entries) > 5)
+        assert all(map(pane.history.wanted.keeps, pane.history.page.entries))
 
 
 async def test_events_are_kept_by_kind_job_and_words_until_escape() -> None:
