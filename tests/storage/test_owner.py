@@ -13,7 +13,7 @@ import pytest
 
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events.jobs import JobEnded, JobsReleased
-from autoexp_tui.events.submissions import EffectOrdered
+from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.output_dir_lock import (

@@ -15,8 +15,8 @@ import yaml
 
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.events.jobs import JobEnded, JobsReleased
+from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import PlanAdded, SessionStarted
-from autoexp_tui.events.submissions import EffectOrdered
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
 from autoexp_tui.model.event import Event

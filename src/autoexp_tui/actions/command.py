@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from autoexp_tui.model.action import Action
 
@@ -18,10 +18,8 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand(Action):
+class RunCommand(Action, needs_values=True):
     """Run a command, without a shell, once."""
-
-    needs_values: ClassVar[bool] = True
 
     kind: Literal["command"] = "command"
     command: tuple[str, ...]

@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from autoexp_tui.conditions.bindings import Lacking, Later
 from autoexp_tui.model import ids
@@ -22,11 +22,8 @@ _ODD: Final = re.compile(r"[^\w.+=@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAutoexp(Action):
+class RunAutoexp(Action, needs_values=True, makes_jobs=True):
     """Plan a config, and let its jobs join the session."""
-
-    needs_values: ClassVar[bool] = True
-    makes_jobs: ClassVar[bool] = True
 
     kind: Literal["run_autoexp"] = "run_autoexp"
     config_ref: str = ""
@@ -60,11 +57,8 @@ class RunAutoexp(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob(Action):
+class NewJob(Action, needs_values=True, makes_jobs=True):
     """Let one further job join the session; what is not given is the trigger's."""
-
-    needs_values: ClassVar[bool] = True
-    makes_jobs: ClassVar[bool] = True
 
     kind: Literal["new_job"] = "new_job"
     command: tuple[str, ...]

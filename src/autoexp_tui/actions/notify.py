@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.kinds import FieldUse
@@ -39,10 +39,8 @@ class Notify(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToFile(Action):
+class AppendToFile(Action, needs_values=True):
     """Add a line of text to a file, which is made when it is not there."""
-
-    needs_values: ClassVar[bool] = True
 
     kind: Literal["append_to_file"] = "append_to_file"
     path: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from autoexp_tui.conditions.bindings import RefusedValue
 from autoexp_tui.model.action import Action
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart(Action):
+class Restart(Action, restarts=True, is_of_run=True, follows_run=True):
     """Run the job again, as a further attempt."""
-
-    restarts: ClassVar[bool] = True
-    is_of_run: ClassVar[bool] = True
-    follows_run: ClassVar[bool] = True
 
     kind: Literal["restart"] = "restart"
     reason: str = ""
@@ -79,12 +75,8 @@ class Restart(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineCheckpoint(Action):
+class QuarantineCheckpoint(Action, is_of_run=True, follows_run=True, needs_values=True):
     """Move the job's newest checkpoint aside, so that the one before it is used."""
-
-    is_of_run: ClassVar[bool] = True
-    follows_run: ClassVar[bool] = True
-    needs_values: ClassVar[bool] = True
 
     kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
     path: str = ""

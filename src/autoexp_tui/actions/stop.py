@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.states import BEGUN, Cause
@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Action):
+class Cancel(Action, is_of_run=True):
     """End the job."""
-
-    is_of_run: ClassVar[bool] = True
 
     kind: Literal["cancel"] = "cancel"
     reason: str = ""
@@ -35,10 +33,8 @@ class Cancel(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(Action):
+class Finish(Action, is_of_run=True):
     """The job is done: end what runs of it, and count it as completed."""
-
-    is_of_run: ClassVar[bool] = True
 
     kind: Literal["finish"] = "finish"
     reason: str = ""

@@ -34,8 +34,8 @@ from autoexp_tui.cockpit.state.kill_cost import (
 )
 from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import CommandRefused
-from autoexp_tui.events.submissions import EffectOrdered
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -26,10 +26,8 @@ from autoexp_tui.model.states import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(Condition):
+class Approval(Condition, timeout_code="approval_timeout"):
     """A person says yes; bound to what will be done."""
-
-    timeout_code: ClassVar[str] = "approval_timeout"
 
     kind: Literal["approval"] = "approval"
     prompt: str = ""

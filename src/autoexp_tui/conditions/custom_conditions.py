@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -85,10 +85,8 @@ def _make_once(class_path: str, fields: str) -> OwnClass | OwnFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCondition(Condition):
+class OwnCondition(Condition, runs_theirs=True):
     """A class of the user's, made of `fields`: `pkg.mod:Class`."""
-
-    runs_theirs: ClassVar[bool] = True
 
     kind: Literal["own"] = "own"
     class_path: str

@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 from autoexp_tui.model.action import JoinMode
-from autoexp_tui.model.effect import Effect, Recovery, TaskId
+from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.event import list_names
 from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import Cause, Topic
+from autoexp_tui.model.states import Cause
 
 
 class _OfTasks(Effect):
@@ -34,11 +34,8 @@ class _OfTasks(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitTasks(_OfTasks):
+class SubmitTasks(_OfTasks, recovery="probe", topic="submit"):
     """Start the tasks as one submission, found again by `token`."""
-
-    recovery: ClassVar[Recovery] = "probe"
-    topic: ClassVar[Topic] = "submit"
 
     kind: Literal["submit"] = "submit"
     token: str
@@ -49,10 +46,8 @@ class SubmitTasks(_OfTasks):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTasks(_OfTasks):
+class CancelTasks(_OfTasks, topic="cancel"):
     """End the tasks' processes."""
-
-    topic: ClassVar[Topic] = "cancel"
 
     kind: Literal["cancel"] = "cancel"
     tasks: tuple[TaskId, ...]
@@ -62,10 +57,8 @@ class CancelTasks(_OfTasks):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeJob(Effect):
+class ComposeJob(Effect, topic="person"):
     """Plan one job again with further overrides, in the planning process."""
-
-    topic: ClassVar[Topic] = "person"
 
     kind: Literal["compose"] = "compose"
     job: str

@@ -5,19 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from autoexp_tui.effects.outside import (
     Answer,
     Outside,
     OutsideEffect,
-    PoolName,
     Settlement,
     warn_of_failure,
 )
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.done import work_of
-from autoexp_tui.model.effect import Recovery
 from autoexp_tui.model.errors import AutoexpError, format_os_reason
 from autoexp_tui.model.facts import CommandKey, CommandResult
 from autoexp_tui.model.state import SessionState
@@ -27,11 +25,8 @@ NOTIFY_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNotifyCommand(OutsideEffect):
+class RunNotifyCommand(OutsideEffect, recovery="once", pool="command"):
     """Run the user's notification command with a message as its last argument."""
-
-    recovery: ClassVar[Recovery] = "once"
-    pool: ClassVar[PoolName] = "command"
 
     kind: Literal["notify"] = "notify"
     command: tuple[str, ...]
@@ -57,12 +52,10 @@ class RunNotifyCommand(OutsideEffect):
         return call
 
 
-class _Errand(OutsideEffect):
+class _Errand(OutsideEffect, recovery="once", pool="errand"):
     """What a rule of a job has done outside, once; a person is told when it fails."""
 
     __slots__ = ()
-    recovery: ClassVar[Recovery] = "once"
-    pool: ClassVar[PoolName] = "errand"
 
     job: str
 

@@ -7,11 +7,9 @@ and a line there.
 
 from __future__ import annotations
 
-from autoexp_tui.events.conditions import *
 from autoexp_tui.events.jobs import *
 from autoexp_tui.events.rules import *
 from autoexp_tui.events.runs import *
 from autoexp_tui.events.session import *
-from autoexp_tui.events.submissions import *
 from autoexp_tui.model.event import Event as Event
 from autoexp_tui.model.event import Recorded as Recorded

@@ -1,14 +1,16 @@
-"""Events of jobs at rest: released, held, planned anew, tried again, ended."""
+"""Events of jobs at rest: released, held, planned anew, tried again, ended; and of
+their conditions: verdicts, latches, waivers, approvals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
+from autoexp_tui.model.commands import Sender
 from autoexp_tui.model.event import (
     Event,
     Headline,
+    Recorded,
     append_reason,
     explain,
     join_parts,
@@ -16,19 +18,23 @@ from autoexp_tui.model.event import (
     list_names,
     move,
     move_all,
+    pick,
     update,
 )
+from autoexp_tui.model.facts import ApprovalKey, FactKey
 from autoexp_tui.model.outputs import SetAside
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import Retry
-from autoexp_tui.model.states import Cause, JobState, Topic, Why
+from autoexp_tui.model.state import (
+    Ask,
+    ConditionStatus,
+    Latched,
+    Retry,
+    SessionState,
+)
+from autoexp_tui.model.states import Cause, JobState, Result, Why
 from autoexp_tui.model.wording import STATES, format_cause_of_end
 
-if TYPE_CHECKING:
-    from autoexp_tui.model.event import Recorded
-    from autoexp_tui.model.state import SessionState
-
-_NOT_LOOKED: Final[Mapping[str, Any]] = {
+_NOT_LOOKED: Final[dict[str, Any]] = {
     "look_ordered": 0,
     "looked_before": 0,
     "found": {},
@@ -36,30 +42,22 @@ _NOT_LOOKED: Final[Mapping[str, Any]] = {
 _LOOK_REASONS: Final = frozenset({"held_by_files", "files_unseen"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OfJobs(Event):
-    """An event about several jobs' own state."""
+class OfState(Event, topic="state", changes_jobs=True, rejudges=True):
+    """An event about jobs' own state."""
 
-    topic: ClassVar[Topic] = "state"
-    changes_jobs: ClassVar[bool] = True
-    rejudges: ClassVar[bool] = True
-    jobs: tuple[str, ...]
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfJob(Event):
-    """An event about one job's own state."""
-
-    topic: ClassVar[Topic] = "state"
-    changes_jobs: ClassVar[bool] = True
-    rejudges: ClassVar[bool] = True
+class OfJob(OfState):
     job: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsReleased(_OfJobs):
+class JobsReleased(OfState):
     """PLANNED or HELD jobs may run as soon as their conditions pass."""
 
+    jobs: tuple[str, ...]
     ahead: bool = False
     """Before all others that wait for a slot."""
 
@@ -72,12 +70,10 @@ class JobsReleased(_OfJobs):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsHeld(_OfJobs):
+class JobsHeld(OfState, verb="held", about=("jobs", "why")):
     """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
 
-    verb: ClassVar[str] = "held"
-    about: ClassVar[tuple[str, ...]] = ("jobs", "why")
-
+    jobs: tuple[str, ...]
     why: Why | None = None
     """None: they were not chosen."""
 
@@ -86,11 +82,8 @@ class JobsHeld(_OfJobs):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WaitExplained(Event):
+class WaitExplained(Event, topic="condition", verb="waits"):
     """Why a ready job is not sent (a slot, a pause); recorded when the code changes."""
-
-    topic: ClassVar[Topic] = "condition"
-    verb: ClassVar[str] = "waits"
 
     job: str
     why: Why
@@ -100,10 +93,8 @@ class WaitExplained(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobReplanned(OfJob):
+class JobReplanned(OfJob, verb="planned anew"):
     """The job will run differently from now on."""
-
-    verb: ClassVar[str] = "planned anew"
 
     spec: JobSpec
     why: Why
@@ -139,12 +130,8 @@ class FilesSetAside(OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryOrdered(OfJob):
+class RetryOrdered(OfJob, topic="reaction", matters=True, verb="retry ordered"):
     """A reaction ordered a further attempt."""
-
-    topic: ClassVar[Topic] = "reaction"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "retry ordered"
 
     wait_seconds: float | None = None
     """Seconds that an engine has to live until then."""
@@ -180,10 +167,8 @@ class RetryOrdered(OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnded(OfJob):
+class JobEnded(OfJob, matters=True):
     """A job reached an end state."""
-
-    matters: ClassVar[bool] = True
 
     state: JobState
     cause: Cause | None = None
@@ -216,10 +201,8 @@ class JobEnded(OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRevived(OfJob):
+class JobRevived(OfJob, verb="revived"):
     """An ended job waits again."""
-
-    verb: ClassVar[str] = "revived"
 
     from_checkpoint: bool = True
     use_files: bool = False
@@ -250,3 +233,135 @@ class JobRevived(OfJob):
             use_files=self.use_files,
             **_NOT_LOOKED,
         )
+
+
+_RESULTS: Final = {Result.PASS: "holds", Result.WAIT: "waits", Result.FAIL: "failed"}
+_ROLES: Final = {"start": "condition", "cancel": "cancel"}
+"""What a person numbers, by the role; no longer than the verb's place in a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionJudged(Event, topic="condition"):
+    """A condition's verdict changed its code."""
+
+    job: str
+    role: Literal["start", "cancel"]
+    index: int
+    result: Result
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        statuses = list(getattr(state.jobs[self.job], self.role))
+        old = statuses[self.index]
+        statuses[self.index] = ConditionStatus(
+            result=self.result,
+            why=self.why,
+            since=record.t,
+            waived=old.waived if old else "",
+        )
+        update(state, self.job, **{self.role: tuple(statuses)})
+
+    def format_headline(self, now: float) -> Headline:
+        place = f"{_ROLES[self.role]} {self.index + 1}"
+        return Headline(f"{place} {_RESULTS[self.result]}", explain(self.why, now))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionLatched(
+    Event, topic="condition", verb="found for good", about=("path", "line")
+):
+    """A start condition's pattern was found in a log: for this wait it stays found."""
+
+    job: str
+    key: str
+    """Of the search: a digest."""
+    line: str = ""
+    path: str = ""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        latched = Latched(line=self.line, path=self.path)
+        known = state.jobs[self.job].latched
+        update(state, self.job, latched={**known, self.key: latched})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionWaived(Event, topic="condition", rejudges=True):
+    """A person let a start condition count as passed."""
+
+    job: str
+    index: int
+    reason: str
+    sender: Sender | None = None
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        statuses = list(state.jobs[self.job].start)
+        old = statuses[self.index]
+        statuses[self.index] = ConditionStatus(
+            result=old.result if old else Result.WAIT,
+            why=old.why if old else Why("not_looked"),
+            since=record.t,
+            waived=self.reason or "waived",
+        )
+        update(state, self.job, start=tuple(statuses))
+
+    def format_headline(self, now: float) -> Headline:
+        which = f"condition {self.index + 1}"
+        by = f"{which}, by {self.sender}" if self.sender else which
+        return Headline("waived", append_reason(by, self.reason))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAsked(
+    Event, topic="approval", matters=True, verb="asked", about=("prompt",)
+):
+    """Everything else passed; a person has to say yes."""
+
+    job: str
+    attempt: int
+    digest: str
+    """Binds the answer to what will be done."""
+    prompt: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        same = pick(self, "digest", "prompt")
+        ask = Ask(**same, asked_at=record.t, asked_lived=state.lived)
+        update(state, self.job, ask=ask)
+
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
+        return (ApprovalKey(self.job),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswered(Event, topic="approval", rejudges=True):
+    """A person answered, or a policy that was given beforehand."""
+
+    job: str
+    digest: str
+    approved: bool
+    by: str
+    reason: str = ""
+    sender: Sender | None = None
+    """The process that the answer came from; None: of a policy, or not recorded."""
+    policy: str = ""
+    """`--approve all` and the like; empty: a person answered."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        ask = state.jobs[self.job].ask
+        if ask is None or ask.digest != self.digest:
+            return
+        answer = replace(ask, approved=self.approved, by=self.by, reason=self.reason)
+        update(state, self.job, ask=answer)
+
+    def format_headline(self, now: float) -> Headline:
+        verb, who = "approved" if self.approved else "refused", ""
+        if self.policy:
+            who = f"by the policy {self.policy}, not by a person"
+        elif self.sender is not None:
+            checked = "" if self.sender.checked else "; not checked: another host"
+            who = f"by {self.sender} ({self.by}{checked})"
+        elif self.by:
+            who = f"by {self.by}"
+        return Headline(verb, append_reason(who, self.reason))
+
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
+        return (ApprovalKey(self.job),)

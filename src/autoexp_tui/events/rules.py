@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
 from autoexp_tui.model.event import (
     Event,
     Headline,
+    Recorded,
     append_reason,
     join_parts,
     pick,
@@ -17,20 +18,14 @@ from autoexp_tui.model.event import (
 )
 from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
 from autoexp_tui.model.outputs import NotedMetrics
-from autoexp_tui.model.state import Deferred, Mark, Matched, Warned
-from autoexp_tui.model.states import Topic, Why
+from autoexp_tui.model.state import Deferred, Mark, Matched, SessionState, Warned
+from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import count, format_number
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.event import Recorded
-    from autoexp_tui.model.state import SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogMatched(Event):
+class LogMatched(Event, topic="reaction"):
     """A log rule matched; `match_id` makes a second scan harmless."""
-
-    topic: ClassVar[Topic] = "reaction"
 
     match_id: str
     job: str
@@ -67,10 +62,8 @@ class LogMatched(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsNoted(Event):
+class MetricsNoted(Event, topic=""):
     """A job's newest metrics, recorded seldom: the log itself keeps the rest."""
-
-    topic: ClassVar[Topic] = ""
 
     job: str
     attempt: int
@@ -102,12 +95,8 @@ class MetricsNoted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarningRaised(Event):
+class WarningRaised(Event, topic="warning", matters=True, verb="warning"):
     """Something a person should see."""
-
-    topic: ClassVar[Topic] = "warning"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "warning"
 
     warning_id: str
     why: Why
@@ -125,10 +114,8 @@ class WarningRaised(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarningCleared(Event):
+class WarningCleared(Event, topic="warning"):
     """It passed, or was acknowledged."""
-
-    topic: ClassVar[Topic] = "warning"
 
     warning_id: str
     by: str = ""
@@ -141,10 +128,8 @@ class WarningCleared(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitAcknowledged(Event):
+class LimitAcknowledged(Event, topic="warning"):
     """A person knows that the time limit of a run will cut it."""
-
-    topic: ClassVar[Topic] = "warning"
 
     job: str
     attempt: int
@@ -158,11 +143,8 @@ class LimitAcknowledged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceCaptured(Event):
+class EvidenceCaptured(Event, topic="reaction", matters=True):
     """What could be seen of a run that a rule ends was kept."""
-
-    topic: ClassVar[Topic] = "reaction"
-    matters: ClassVar[bool] = True
 
     job: str
     attempt: int
@@ -184,12 +166,8 @@ class EvidenceCaptured(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionFired(Event):
+class ActionFired(Event, topic="reaction", verb="action fired", about=("action",)):
     """A rule's action was carried out for a job."""
-
-    topic: ClassVar[Topic] = "reaction"
-    verb: ClassVar[str] = "action fired"
-    about: ClassVar[tuple[str, ...]] = ("action",)
 
     job: str
     action: str
@@ -209,13 +187,14 @@ class ActionFired(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionDeferred(Event):
+class ActionDeferred(
+    Event,
+    topic="reaction",
+    verb="action deferred",
+    about=("action", "why"),
+    rejudges=True,
+):
     """A rule's action waits for one of its conditions."""
-
-    topic: ClassVar[Topic] = "reaction"
-    verb: ClassVar[str] = "action deferred"
-    about: ClassVar[tuple[str, ...]] = ("action", "why")
-    rejudges: ClassVar[bool] = True
 
     job: str
     action: str
@@ -246,13 +225,14 @@ class ActionDeferred(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionDropped(Event):
+class ActionDropped(
+    Event,
+    topic="reaction",
+    matters=True,
+    verb="action dropped",
+    about=("action", "why"),
+):
     """A rule's action will not be carried out for this trigger."""
-
-    topic: ClassVar[Topic] = "reaction"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "action dropped"
-    about: ClassVar[tuple[str, ...]] = ("action", "why")
 
     job: str
     action: str

@@ -1,30 +1,189 @@
-"""Events of attempts and their runs: they begin, are requeued, end; checkpoints."""
+"""Events of orders to the outside, of submissions, attempts and their runs: what came
+of them, how they begin, are requeued, and end; checkpoints."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from autoexp_tui.events.jobs import OfJob
+from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.event import (
     Event,
     Headline,
+    Recorded,
     append_reason,
     explain,
     join_parts,
+    keep_metrics,
+    list_names,
     move,
     pick,
     update,
     update_attempt,
 )
 from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
-from autoexp_tui.model.state import Matched
-from autoexp_tui.model.states import Cause, JobState, Outcome, Topic, Why
+from autoexp_tui.model.resubmission import is_beginning_anew
+from autoexp_tui.model.state import (
+    Attempt,
+    Matched,
+    PendingEffect,
+    SessionState,
+)
+from autoexp_tui.model.states import UNANSWERED, Cause, JobState, Outcome, Why
 from autoexp_tui.model.wording import CAUSES, STATES
 
-if TYPE_CHECKING:
-    from autoexp_tui.model.event import Recorded
-    from autoexp_tui.model.state import SessionState
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectOrdered(Event, topic="reaction", matters=True):
+    """An order to the outside, synced before it is sent. A submit makes its jobs
+    SUBMITTING and opens their attempts; a cancel marks the attempts as ended by us,
+    with the cause that will judge them."""
+
+    effect_id: str
+    effect: Effect
+    why: Why | None = None
+    cause: Cause | None = None
+    """For cancels: the cause that the attempts' end will have."""
+    finish: bool = False
+    """For cancels: the attempts are done, and will have completed."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        same = pick(self, "effect_id", "effect", "why")
+        pending = PendingEffect(**same, seq=record.seq, ordered_utc=state.utc)
+        state.pending[self.effect_id] = pending
+        token, tasks = self.effect.list_opened_attempts()
+        if tasks:
+            _open_attempts(state, record, token, tasks)
+        marked: dict[str, Any] = {"cancel_cause": self.cause or Cause.USER}
+        if self.finish:
+            marked = {"finished": True}
+        for job, number in self.effect.list_ended_attempts():
+            update_attempt(state, job, number, cancel_why=self.why, **marked)
+        for job, number in self.effect.list_looks_before():
+            update(state, job, look_ordered=number)
+
+
+def _open_attempts(
+    state: SessionState, record: Recorded, token: str, tasks: tuple[TaskId, ...]
+) -> None:
+    state.tokens[token] = tasks
+    for job, number in tasks:
+        old = state.jobs[job]
+        if any(attempt.number == number for attempt in old.attempts):
+            update_attempt(state, job, number, token=token)
+            move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
+            continue
+        anew = is_beginning_anew(old)
+        past: dict[str, Any] = {}  # the words and files of other attempts
+        if anew:
+            past = {"metadata": {}, "noted": None, "found": {}}
+            if old.looked_before == len(old.attempts) + 1:
+                past["aside"] = old.found
+        attempt = Attempt(
+            number=number,
+            anew=anew,
+            token=token,
+            ordered_at=record.t,
+            ordered_why=old.retry.why if old.retry else None,
+            resume=old.retry.from_checkpoint if old.retry else old.resume,
+            fingerprint=old.spec.fingerprint,
+            values=None if old.spec.planned is None else old.spec.parameters,
+        )
+        move(
+            state,
+            record,
+            job,
+            JobState.SUBMITTING,
+            attempts=(*keep_metrics(old), attempt),
+            retry=None,
+            why=None,
+            cause=None,
+            waiting_lived=None,
+            use_files=False,
+            **past,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectSettled(Event, matters=True):
+    """What came of an order."""
+
+    effect_id: str
+    outcome: Literal["ok", "failed", "uncertain"]
+    detail: str = ""
+    """The exact words sent and answered, for the Events mode."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        state.pending.pop(self.effect_id, None)
+
+    def format_headline(self, now: float) -> Headline:
+        first = self.detail.partition("\n")[0]
+        return Headline("effect settled", append_reason(self.outcome, first))
+
+    def is_error(self) -> bool:
+        return self.outcome != "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAccepted(Event, topic="submit"):
+    """The executor took a submission, or it was found there by its token."""
+
+    token: str
+    executor_ids: tuple[str, ...]
+    """One a task, in order."""
+    submitted_at: float
+    adopted: bool = False
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        found: dict[str, Any] = {"submitted_at": self.submitted_at - state.wall_ahead}
+        tasks = state.tokens[self.token]
+        for (job, number), executor_id in zip(tasks, self.executor_ids, strict=True):
+            update_attempt(state, job, number, executor_id=executor_id, **found)
+        _move_submission(state, record, self.token, JobState.QUEUED, None)
+
+    def format_headline(self, now: float) -> Headline:
+        verb = "found accepted" if self.adopted else "accepted"
+        ids = list_names(self.executor_ids)
+        return Headline(verb, join_parts(ids, f"token {self.token}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionUncertain(Event, topic="submit", verb="in doubt"):
+    """The executor's answer was lost: the tasks may live."""
+
+    token: str
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _move_submission(state, record, self.token, JobState.SUBMIT_UNKNOWN, self.why)
+
+    def is_error(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionAbsent(Event, topic="submit"):
+    """Asked by token, the executor answered that it never took the submission."""
+
+    token: str
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _move_submission(state, record, self.token, JobState.SUBMITTING, None)
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline("never arrived", f"token {self.token}")
+
+
+def _move_submission(
+    state: SessionState, record: Recorded, token: str, new: JobState, why: Why | None
+) -> None:
+    """Move the jobs of a submission that has no answer yet."""
+    for job, number in state.tokens[token]:
+        current = state.jobs[job]
+        newest = current.attempt
+        if newest and newest.number == number and current.state in UNANSWERED:
+            move(state, record, job, new, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,50 +219,43 @@ class RunBegan(OfJob):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequeued(OfJob):
+class _RunMoved(OfJob):
+    """The executor did something to a begun run."""
+
+    to: ClassVar[JobState]
+
+    attempt: int
+    run: int
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        move(state, record, self.job, self.to, why=getattr(self, "why", None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequeued(_RunMoved, verb="requeued"):
     """The executor put a begun run back into its queue."""
 
-    verb: ClassVar[str] = "requeued"
-
-    attempt: int
-    run: int
+    to: ClassVar[JobState] = JobState.QUEUED
     why: Why
 
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        move(state, record, self.job, JobState.QUEUED, why=self.why)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSuspended(OfJob):
+class RunSuspended(_RunMoved, verb="suspended"):
     """The executor stopped a run's processes for a while."""
 
-    verb: ClassVar[str] = "suspended"
-
-    attempt: int
-    run: int
-
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        move(state, record, self.job, JobState.SUSPENDED, why=None)
+    to: ClassVar[JobState] = JobState.SUSPENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResumed(OfJob):
+class RunResumed(_RunMoved, verb="goes on"):
     """The executor let a suspended run go on."""
 
-    verb: ClassVar[str] = "goes on"
-
-    attempt: int
-    run: int
-
-    def apply(self, state: SessionState, record: Recorded) -> None:
-        move(state, record, self.job, JobState.RUNNING, why=None)
+    to: ClassVar[JobState] = JobState.RUNNING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogReplaced(Event):
+class LogReplaced(Event, topic="state"):
     """The log of a run that goes on began anew: rotated, truncated, or swapped."""
-
-    topic: ClassVar[Topic] = "state"
 
     job: str
     attempt: int
@@ -163,9 +315,9 @@ class AttemptEnded(OfJob):
         if not self.streak:
             return
         job = state.jobs[self.job]
-        node = next((a.node for a in job.attempts if a.number == self.attempt), "")
-        on_node = [node_key(node)] if node else []
-        for key in (SESSION, format_stage_key(job.spec.stage), *on_node):
+        nodes = {a.node for a in job.attempts if a.number == self.attempt} - {""}
+        stage = format_stage_key(job.spec.stage)
+        for key in (SESSION, stage, *map(node_key, nodes)):
             if self.streak == "quick":
                 state.streaks[key] = state.streaks.get(key, 0) + 1
             else:
@@ -216,10 +368,8 @@ class CheckpointSeen(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointQuarantined(Event):
+class CheckpointQuarantined(Event, matters=True):
     """A job's checkpoint was moved aside."""
-
-    matters: ClassVar[bool] = True
 
     job: str
     checkpoint: Checkpoint
@@ -228,22 +378,19 @@ class CheckpointQuarantined(Event):
     """The newest that is left."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        saved = SavedCheckpoint(checkpoint=self.before) if self.before else None
-        metadata = dict(state.jobs[self.job].metadata)
-        for key in [key for key in metadata if key.startswith("checkpoint")]:
-            value = self._value_instead_of(metadata.pop(key))
-            if value is not None:
-                metadata[key] = value
+        """What a log has said of the checkpoint, it says of the one before it."""
+        moved, before = self.checkpoint, self.before
+        words: dict[str, str | None] = {str(moved.step): None, moved.path: None}
+        if before is not None:
+            step = None if before.step is None else str(before.step)
+            words = {str(moved.step): step, moved.path: before.path}
+        known = state.jobs[self.job].metadata
+        told = {key: known[key] for key in known if key.startswith("checkpoint")}
+        new = {key: words.get(value, value) for key, value in told.items()}
+        every = {**known, **new}.items()
+        metadata = {key: value for key, value in every if value is not None}
+        saved = SavedCheckpoint(checkpoint=before) if before else None
         update(state, self.job, saved=saved, metadata=metadata)
-
-    def _value_instead_of(self, value: str) -> str | None:
-        """A log's word of a checkpoint once that is moved; None: there is no other."""
-        before = self.before
-        if value == self.checkpoint.path:
-            return before.path if before else None
-        if value == str(self.checkpoint.step):
-            return str(before.step) if before and before.step is not None else None
-        return value
 
     def format_headline(self, now: float) -> Headline:
         return Headline(

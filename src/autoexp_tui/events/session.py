@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Literal
 
 from autoexp_tui.model.event import (
     Event,
     Headline,
+    Recorded,
     join_parts,
     list_names,
     pick,
@@ -16,13 +17,9 @@ from autoexp_tui.model.event import (
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import GAPS, JobRecord
-from autoexp_tui.model.states import Topic, Why
+from autoexp_tui.model.state import GAPS, JobRecord, SessionState
+from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import duration, size
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.event import Recorded
-    from autoexp_tui.model.state import SessionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +77,8 @@ class EngineStarted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStopped(Event):
+class EngineStopped(Event, verb="engine stopped", about=("reason",)):
     """An engine gave the session back in an orderly way."""
-
-    verb: ClassVar[str] = "engine stopped"
-    about: ClassVar[tuple[str, ...]] = ("reason",)
 
     reason: str = ""
     on_request: bool = False
@@ -110,10 +104,8 @@ class JournalRotated(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAdded(Event):
+class PlanAdded(Event, topic="state"):
     """Jobs joined the session; the plan lies beside the journal under its sha."""
-
-    topic: ClassVar[Topic] = "state"
 
     sha: str
     job: str = ""
@@ -175,11 +167,9 @@ def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoneFound(Event):
+class DoneFound(Event, topic="state"):
     """Jobs whose work an earlier session has done; they complete when they are let
     run."""
-
-    topic: ClassVar[Topic] = "state"
 
     works: tuple[DoneWork, ...]
 
@@ -197,13 +187,11 @@ class DoneFound(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForeignFilesFound(Event):
+class ForeignFilesFound(
+    Event, topic="state", verb="files of other work", about=("jobs",)
+):
     """In the directories of these jobs lies what other work has left, or what counts
     as such."""
-
-    topic: ClassVar[Topic] = "state"
-    verb: ClassVar[str] = "files of other work"
-    about: ClassVar[tuple[str, ...]] = ("jobs",)
 
     jobs: tuple[str, ...]
 
@@ -213,11 +201,8 @@ class ForeignFilesFound(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionPaused(Event):
+class SubmissionPaused(Event, matters=True, verb="submission paused"):
     """Nothing more is submitted."""
-
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "submission paused"
 
     why: Why
 
@@ -226,11 +211,8 @@ class SubmissionPaused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionResumed(Event):
+class SubmissionResumed(Event, matters=True, verb="submission goes on"):
     """Jobs are submitted again."""
-
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "submission goes on"
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         state.paused = None
@@ -238,13 +220,10 @@ class SubmissionResumed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeExcluded(Event):
+class NodeExcluded(
+    Event, topic="reaction", matters=True, verb="node excluded", about=("node", "why")
+):
     """Nothing more is sent to a node."""
-
-    topic: ClassVar[Topic] = "reaction"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "node excluded"
-    about: ClassVar[tuple[str, ...]] = ("node", "why")
 
     node: str
     why: Why
@@ -255,25 +234,18 @@ class NodeExcluded(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandRefused(Event):
+class CommandRefused(
+    Event, topic="error", matters=True, verb="order refused", about=("jobs", "why")
+):
     """A command was stale or made no sense; nothing happened."""
-
-    topic: ClassVar[Topic] = "error"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "order refused"
-    about: ClassVar[tuple[str, ...]] = ("jobs", "why")
 
     why: Why
     jobs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageLogged(Event):
+class MessageLogged(Event, topic="reaction", verb="message", about=("text",)):
     """A line that a rule or the engine wrote for people."""
-
-    topic: ClassVar[Topic] = "reaction"
-    verb: ClassVar[str] = "message"
-    about: ClassVar[tuple[str, ...]] = ("text",)
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
@@ -284,13 +256,14 @@ class MessageLogged(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineFaulted(Event):
+class EngineFaulted(
+    Event,
+    topic="error",
+    matters=True,
+    verb="engine faulted",
+    about=("where", "problem"),
+):
     """A bug or an outside failure inside the engine; the traceback is in its log."""
-
-    topic: ClassVar[Topic] = "error"
-    matters: ClassVar[bool] = True
-    verb: ClassVar[str] = "engine faulted"
-    about: ClassVar[tuple[str, ...]] = ("where", "problem")
 
     where: str
     problem: str

@@ -11,7 +11,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from autoexp_tui.model.facts import FactKey, JobKey
-from autoexp_tui.model.kinds import KindTable
+from autoexp_tui.model.kinds import KindTable, Marked
 from autoexp_tui.model.state import Move, changed
 from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
@@ -36,7 +36,7 @@ class Headline(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Marked):
     """A fact of a session in the past tense. A class's name is its `type` on disk."""
 
     kinds: ClassVar[KindTable[Event]] = KindTable(
@@ -46,13 +46,11 @@ class Event:
             "JournalRotated DoneFound ForeignFilesFound SubmissionPaused NodeExcluded "
             "SubmissionResumed CommandRefused MessageLogged EngineFaulted",
             "events.jobs": "JobsReleased JobsHeld WaitExplained JobReplanned JobEnded "
-            "FilesSetAside RetryOrdered JobRevived",
-            "events.conditions": "ConditionJudged ConditionLatched ConditionWaived "
-            "ApprovalAsked ApprovalAnswered",
-            "events.submissions": "EffectOrdered EffectSettled SubmissionAccepted "
-            "SubmissionUncertain SubmissionAbsent",
-            "events.runs": "RunBegan RunRequeued RunSuspended RunResumed LogReplaced "
-            "AttemptEnded CheckpointSeen CheckpointQuarantined",
+            "FilesSetAside RetryOrdered JobRevived ConditionJudged ConditionLatched "
+            "ConditionWaived ApprovalAsked ApprovalAnswered",
+            "events.runs": "EffectOrdered EffectSettled SubmissionAccepted RunBegan "
+            "SubmissionUncertain SubmissionAbsent RunRequeued RunSuspended RunResumed "
+            "LogReplaced AttemptEnded CheckpointSeen CheckpointQuarantined",
             "events.rules": "LogMatched MetricsNoted WarningRaised WarningCleared "
             "LimitAcknowledged EvidenceCaptured ActionFired ActionDeferred "
             "ActionDropped",

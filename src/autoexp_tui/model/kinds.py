@@ -150,7 +150,18 @@ def _import_class(home: str) -> Any:
     return getattr(import_module(module), found)
 
 
-class Kind:
+class Marked:
+    """`class JobEnded(Event, matters=True)`: a class says what holds for all of it."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **marks: object) -> None:
+        for name, value in marks.items():
+            getattr(cls, name)  # one that its bases do not declare is a mistake
+            setattr(cls, name, value)
+
+
+class Kind(Marked):
     """A value that is stored with its `kind`; the base class has the table."""
 
     __slots__ = ()
