@@ -93,9 +93,9 @@ def test_a_person_s_keys_replace_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({"run.kil": "x"}, "did you mean 'run.kill'"),
+        ({"run.kil": "x"}, "did you mean `run.kill`"),
         ({"run.kill": "ctrl+nonsense"}, "no key 'ctrl+nonsense'"),
-        ({"run.kill": 7}, "no key 7"),
+        ({"run.kill": {}}, "no key '{}'"),
         ({"rows.mark": "ctrl+z", "nope": "x"}, "ctrl+z must stay free|nope"),
         ({"rows.mark": "K"}, "run.kill's (it acts)"),
         ({"run.kill": "j"}, "move.down's"),

@@ -8,11 +8,14 @@ keys are refused with every finding at once.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from textual.keys import KEY_NAME_REPLACEMENTS
 
 from autoexp_tui.model.errors import UsageError
 
@@ -34,58 +37,23 @@ Pane: TypeAlias = Literal[
     "grid",
     "conditions",
 ]
-Panes: TypeAlias = frozenset[Pane]
-
-_JOBS: Final[Panes] = frozenset({"stages", "jobs", "why", "metrics", "needs", "log"})
-_EVENTS: Final[Panes] = frozenset({"events", "effect"})
-_LOGS: Final[Panes] = frozenset({"log", "evidence"})
-_VERBS: Final[Panes] = _JOBS | {"timeline", "waiting", "grid", "conditions"}
-_LISTS: Final[Panes] = frozenset(
-    {"stages", "jobs", "needs", "events", "timeline", "waiting", "grid"}
-)
-_GRID: Final[Panes] = frozenset({"grid", "conditions"})
-EVERYWHERE: Final[Panes] = _VERBS | _EVENTS | _LOGS
-_PLACES: Final[Mapping[str, Panes]] = MappingProxyType(
+_MAIN: Final = frozenset({"stages", "jobs", "why", "metrics", "needs", "log"})
+_EVENTS: Final = frozenset({"events", "effect"})
+_LOGS: Final = frozenset({"log", "evidence"})
+_GRID: Final = frozenset({"grid", "conditions"})
+_VERBS: Final = _MAIN | _GRID | {"timeline", "waiting"}
+_SETS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
-        "all": EVERYWHERE,
-        "all-stages": EVERYWHERE - {"stages"},
-        "all-log": EVERYWHERE - _LOGS,
-        "all-timeline": EVERYWHERE - {"timeline"},
-        "all-metrics": EVERYWHERE - {"metrics"},
-        "stages": frozenset({"stages"}),
-        "table": frozenset({"jobs"}),
-        "jobs": _JOBS,
-        "jobs-log": _JOBS - _LOGS,
-        "jobs+grid-log": (_JOBS | _GRID) - _LOGS,
-        "lists+metrics": _LISTS | {"metrics"},
-        "timeline": frozenset({"timeline"}),
-        "events": _EVENTS,
-        "log": _LOGS,
-        "metrics": frozenset({"metrics"}),
-        "verbs": _VERBS,
+        "ALL": _VERBS | _EVENTS | _LOGS,
+        "MAIN": _MAIN,
+        "EVENTS": _EVENTS,
+        "LOGS": _LOGS,
+        "GRID": _GRID,
+        "VERBS": _VERBS,
+        "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
     }
 )
-"""The panes that have a command, by the third word of its row."""
-
-_GROUPS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "run": "Act",
-        "look": "Look",
-        "rows": "Look",
-        "move": "Move",
-        "pane": "Move",
-        "mode": "Move",
-        "stages": "Move",
-        "log": "Log",
-        "metrics": "Metrics",
-        "events": "Events",
-        "timeline": "Time-line",
-        "replay": "Replay",
-        "plan": "Cockpit",
-        "app": "Cockpit",
-    }
-)
-"""The help's group of a command, by the first part of its id, in the help's order."""
+"""Panes by the names that the table has for them."""
 
 _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,7 +94,8 @@ class Command:
     help: str
     group: str
     """Its heading in the help."""
-    where: Panes
+    where: frozenset[str]
+    """The panes that have it."""
     action: str
     """Textual's action: the screen's own, the app's or the focused pane's."""
     foot: int = 0
@@ -144,116 +113,149 @@ class Command:
 
 
 _ROWS: Final = """
-move.down  j,down  all  -  -  one line down
-move.up  k,up  all  -  -  one line up
-move.first  g,home  all  -  -  to the first line
-move.last  G,end  all-stages  -  -  to the last line
+[Act]
+run.submit  S  VERBS  4  submit  submit: all, the marked, one family
+run.kill  K  VERBS  2  kill  end jobs, after a question and 5 seconds
+run.resubmit  R  VERBS  1  resubmit  bring back jobs that ended
+run.answer  A  VERBS  1  answer  read an approval, and answer it
+run.skip  X  VERBS  3  skip  skip a waiting job, or waive a condition
+run.pause  P  VERBS  6  pause  pause, or resume, submission
+run.undo  U  VERBS  -  undo  stop a countdown
+[Look]
+rows.need  !  ALL  2  next  the next that needs you
+rows.filter  /  MAIN-LOGS  3  filter  filter: words, lr>1e-3, stage:cooldown
+look.open  enter  LISTS  5  open  open what is under the cursor
+look.back  escape  ALL  -  back  one level back
+look.larger  +  ALL-timeline  7  larger  enlarge the pane
+look.smaller  _  ALL  -  -  shrink the pane again
+rows.mark  space  jobs  8  mark  mark, or unmark, the row
+rows.range  v  jobs  -  -  mark from here to where v is pressed again
+rows.alike  m  MAIN-LOGS  -  -  mark all with the same cause
+rows.group  b  MAIN-LOGS  9  group  fold equal causes into one row
+rows.order  .  MAIN  -  -  needs you first, or plan order
+rows.sort  comma  MAIN  -  -
+    sort by a column, again: reverse, again: plan order; h l: which
+rows.diff  d  MAIN-LOGS  10  diff  compare two marked jobs: overrides, config, script
+rows.config  i  MAIN+GRID-LOGS  10  config
+    how the job is made: overrides, config and who set each key, script
+rows.curves  c  MAIN-LOGS  11  curves  curves of the marked runs
+rows.next_job  ]  MAIN  -  -  the next job, pane kept
+rows.previous_job  [  MAIN  -  -  the job before, pane kept
+look.copy  y  ALL-metrics  -  -  copy what is under the cursor
+[Move]
+move.down  j,down  ALL  -  -  one line down
+move.up  k,up  ALL  -  -  one line up
+move.first  g,home  ALL  -  -  to the first line
+move.last  G,end  ALL-stages  -  -  to the last line
 move.last_stage  end  stages  -  -  to the last stage
-move.half_down  ctrl+d,pagedown  all  -  -  down by half a page
-move.half_up  ctrl+u,pageup  all  -  -  up by half a page
-move.left  h,left  all  -  -  fold; the metric, or sorted column, before
-move.right  l,right  all  -  -  unfold; the next metric, or sorted column
-pane.next  tab  all  -  -  to the next pane
-pane.previous  shift+tab  all  -  -  to the pane before
-pane.stages  1  all  -  stages  go to pane 1, stages
-pane.jobs  2  all  -  jobs  go to pane 2, jobs
-pane.why  3  all  -  why  go to pane 3, why
-pane.metrics  4  all  -  metrics  go to pane 4, metrics
-pane.needs  5  all  -  needs you  go to pane 5, needs you
-mode.events  8  all  -  events  every command and effect, as sent
-mode.timeline  9  all  -  time-line
+move.half_down  ctrl+d,pagedown  ALL  -  -  down by half a page
+move.half_up  ctrl+u,pageup  ALL  -  -  up by half a page
+move.left  h,left  ALL  -  -  fold; the metric, or sorted column, before
+move.right  l,right  ALL  -  -  unfold; the next metric, or sorted column
+pane.next  tab  ALL  -  -  to the next pane
+pane.previous  shift+tab  ALL  -  -  to the pane before
+pane.stages  1  ALL  -  stages  go to pane 1, stages
+pane.jobs  2  ALL  -  jobs  go to pane 2, jobs
+pane.why  3  ALL  -  why  go to pane 3, why
+pane.metrics  4  ALL  -  metrics  go to pane 4, metrics
+pane.needs  5  ALL  -  needs you  go to pane 5, needs you
+mode.events  8  ALL  -  events  every command and effect, as sent
+mode.timeline  9  ALL  -  time-line
     the campaign over time: what ran, waited and failed when
-mode.waiting  w  all-log  -  waiting  all that waits, by reason, the longest wait first
+mode.waiting  w  ALL-LOGS  -  waiting  all that waits, by reason, the longest wait first
 stages.grid  G  stages  4  grid
     swept values by stages, a cell a job; holes name their filter
-pane.log  0  all  6  log  go to pane 0, the log
-rows.need  exclamation_mark  all  2  next  the next that needs you
-rows.filter  slash  jobs-log  3  filter  filter: words, lr>1e-3, stage:cooldown
-look.open  enter  lists+metrics  5  open  open what is under the cursor
-look.back  escape  all  -  back  one level back
-look.larger  plus  all-timeline  7  larger  enlarge the pane
-look.smaller  underscore  all  -  -  shrink the pane again
-timeline.closer  plus  timeline  2  closer  half as long a time; h and l move it
-timeline.wider  minus  timeline  3  wider  twice as long a time
-timeline.whole  f  timeline  4  all  all of the campaign, following the present
-rows.mark  space  table  8  mark  mark, or unmark, the row
-rows.range  v  table  -  -  mark from here to where v is pressed again
-rows.alike  m  jobs-log  -  -  mark all with the same cause
-rows.group  b  jobs-log  9  group  fold equal causes into one row
-rows.order  full_stop  jobs  -  -  needs you first, or plan order
-events.all  full_stop  events  7  all
-    every event, or what was ordered, done, ended and warned of
-events.filter  slash  events  3  filter
-    filter events by words
-events.kind  right_square_bracket  events  4  kind
-    events of the next kind alone: submit, cancel, state ...
-events.kind_before  left_square_bracket  events  -  -  events of the kind before
-events.same_job  f  events  5  this job
-    events of the job under the cursor alone, or of all
-events.job  o  events  6  its job  to the job of the event, in the table
-rows.sort  comma  jobs  -  -
-    sort by a column, again: reverse, again: plan order; h l: which
-rows.diff  d  jobs-log  10  diff  compare two marked jobs: overrides, config, script
-rows.config  i  jobs+grid-log  10  config
-    how the job is made: overrides, config and who set each key, script
-rows.curves  c  jobs-log  11  curves  curves of the marked runs
-rows.next_job  right_square_bracket  jobs  -  -  the next job, pane kept
-rows.previous_job  left_square_bracket  jobs  -  -  the job before, pane kept
-look.copy  y  all-metrics  -  -  copy what is under the cursor
-log.follow  f  log  2  follow  follow the end
-log.search  slash  log  3  search  search, a regular expression
-log.next  n  log  -  next  the next match
-log.previous  N  log  -  -  the match before
-log.error  e  log  4  error  the next line that looks like an error
-log.error_before  E  log  -  -  the error before
-log.wrap  w  log  5  wrap  wrap long lines
-log.time  t  log  -  -  hide, or show, the time at line beginnings
-log.stream  o  log  -  -  where stderr is: with stdout, in this file
-log.attempt_before  less_than_sign  log  -  -  the log of the attempt before
-log.attempt_after  greater_than_sign  log  -  -  the log of the attempt after
-log.save  ctrl+s  log  -  -  save a copy of the log here
+pane.log  0  ALL  6  log  go to pane 0, the log
+[Log]
+log.follow  f  LOGS  2  follow  follow the end
+log.search  /  LOGS  3  search  search, a regular expression
+log.next  n  LOGS  -  next  the next match
+log.previous  N  LOGS  -  -  the match before
+log.error  e  LOGS  4  error  the next line that looks like an error
+log.error_before  E  LOGS  -  -  the error before
+log.wrap  w  LOGS  5  wrap  wrap long lines
+log.time  t  LOGS  -  -  hide, or show, the time at line beginnings
+log.stream  o  LOGS  -  -  where stderr is: with stdout, in this file
+log.attempt_before  <  LOGS  -  -  the log of the attempt before
+log.attempt_after  >  LOGS  -  -  the log of the attempt after
+log.save  ctrl+s  LOGS  -  -  save a copy of the log here
+[Metrics]
 metrics.scale  y  metrics  3  log y  logarithmic or linear
-run.submit  S  verbs  4  submit  submit: all, the marked, one family
-run.kill  K  verbs  2  kill  end jobs, after a question and 5 seconds
-run.resubmit  R  verbs  1  resubmit  bring back jobs that ended
-run.answer  A  verbs  1  answer  read an approval, and answer it
-run.skip  X  verbs  3  skip  skip a waiting job, or waive a condition
-run.pause  P  verbs  6  pause  pause, or resume, submission
-run.undo  U  verbs  -  undo  stop a countdown
-replay.play  space  all  1  play  play, or stand still
-replay.slower  less_than_sign  all  3  slower  half as fast
-replay.faster  greater_than_sign  all  3  faster
-    twice as fast; beyond a million as fast as it goes
-replay.back  left  all  -  -  back by a commit, and stand
-replay.on  right  all  -  -  on by a commit, and stand
-replay.begin  home  all  -  -  to the beginning
-replay.end  end  all  -  -  to the end
-replay.jump  t  all  4  time  go to a time: 14:02, +2h, -1d, 50%
-plan.again  ctrl+r  all  -  plan again
+[Events]
+events.all  .  EVENTS  7  all
+    every event, or what was ordered, done, ended and warned of
+events.filter  /  EVENTS  3  filter  filter events by words
+events.kind  ]  EVENTS  4  kind
+    events of the next kind alone: submit, cancel, state ...
+events.kind_before  [  EVENTS  -  -  events of the kind before
+events.same_job  f  EVENTS  5  this job
+    events of the job under the cursor alone, or of all
+events.job  o  EVENTS  6  its job  to the job of the event, in the table
+[Time-line]
+timeline.closer  +  timeline  2  closer  half as long a time; h and l move it
+timeline.wider  -  timeline  3  wider  twice as long a time
+timeline.whole  f  timeline  4  all  all of the campaign, following the present
+[Replay]
+replay.play  space  ALL  1  play  play, or stand still
+replay.slower  <  ALL  3  slower  half as fast
+replay.faster  >  ALL  3  faster  twice as fast; beyond a million as fast as it goes
+replay.back  left  ALL  -  -  back by a commit, and stand
+replay.on  right  ALL  -  -  on by a commit, and stand
+replay.begin  home  ALL  -  -  to the beginning
+replay.end  end  ALL  -  -  to the end
+replay.jump  t  ALL  4  time  go to a time: 14:02, +2h, -1d, 50%
+[Cockpit]
+plan.again  ctrl+r  ALL  -  plan again
     plan again once the config was saved, while nothing is submitted
-plan.changes  equals_sign  all  -  changes
-    what changed since the last plan of this config
-app.help  question_mark  all  1  keys  this list
-app.palette  ctrl+p,colon  all  -  palette  find a command by its name
-app.redraw  ctrl+l  all  -  -  draw the screen again
-app.leave  q,ctrl+q,ctrl+c  all  1  leave  leave; the engine goes on
+plan.changes  =  ALL  -  changes  what changed since the last plan of this config
+app.help  ?  ALL  1  keys  this list
+app.palette  ctrl+p,:  ALL  -  palette  find a command by its name
+app.redraw  ctrl+l  ALL  -  -  draw the screen again
+app.leave  q,ctrl+q,ctrl+c  ALL  1  leave  leave; the engine goes on
 """
-"""Id, keys, place, place in the footer, label there, help; in the order of help."""
+"""Id, keys, panes, place in the footer, label there, help; in the order of help."""
+
+_SIGNS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        KEY_NAME_REPLACEMENTS.get(name, name): sign
+        for sign in string.punctuation
+        if (name := re.sub("[- ]", "_", unicodedata.name(sign).lower()))
+    }
+)
+"""Signs by Textual's names of their keys."""
+
+
+def display_key(key: str) -> str:
+    """A key as a person reads it."""
+    return "esc" if key == "escape" else _SIGNS.get(key, key)
+
+
+def _read_place(text: str) -> frozenset[str]:
+    """The panes of `MAIN+GRID-LOGS`: names of sets and of panes."""
+    some, _, without = text.partition("-")
+    found = frozenset[str]()
+    for name in some.split("+"):
+        found |= _SETS.get(name, {name})
+    return found - _SETS.get(without, {without})
 
 
 def _read_rows(text: str) -> Iterator[Command]:
     """The commands of a table; an indented line goes on with the one before it."""
+    names, group = {sign: name for name, sign in _SIGNS.items()}, ""
     for row in re.sub(r"\n +", "  ", text.strip()).splitlines():
+        if row.startswith("["):
+            group = row.strip("[]")
+            continue
         name, keys, where, foot, label, description = row.split("  ", 5)
         prefix, _, rest = name.partition(".")
         action = _ACTIONS.get(name) or _ACTIONS.get(prefix)
         yield Command(
             id=name,
-            keys=tuple(keys.split(",")),
+            keys=tuple(names.get(key, key) for key in keys.split(",")),
             label="" if label == "-" else label,
             help=f"replay: {description}" if prefix == "replay" else description,
-            group=_GROUPS[prefix],
-            where=_PLACES[where],
+            group=group,
+            where=_read_place(where),
             action=action.format(rest) if action else name.replace(".", "_"),
             foot=0 if foot == "-" else int(foot),
         )
@@ -264,7 +266,7 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
 )
 """By id, in the order in which help lists them."""
 
-HELP_GROUPS: Final = tuple(dict.fromkeys(_GROUPS.values()))
+HELP_GROUPS: Final = tuple(dict.fromkeys(one.group for one in COMMANDS.values()))
 FORBIDDEN_KEYS: Final = frozenset({"ctrl+a", "ctrl+b", "ctrl+z"})
 """screen's and tmux's prefixes, and the key that would stop the engine."""
 
@@ -285,8 +287,7 @@ class Keymap:
 
     def key(self, command_id: str) -> str:
         """The command's first key as a person reads it: `!`, `ctrl+d`, `K`."""
-        keys = self._keys[command_id]
-        return display_key(keys[0]) if keys else ""
+        return next(map(display_key, self._keys[command_id]), "")
 
     def at(self, pane: Pane, *, replay: bool = False) -> Sequence[Command]:
         """The commands of a pane that a key reaches; a replay's own hide others."""
@@ -312,33 +313,6 @@ def find_move(key: str) -> str:
     return next((one.id.split(".")[1] for one in moves if key in one.keys), "")
 
 
-_SIGNS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "exclamation_mark": "!",
-        "question_mark": "?",
-        "slash": "/",
-        "full_stop": ".",
-        "comma": ",",
-        "colon": ":",
-        "plus": "+",
-        "underscore": "_",
-        "left_square_bracket": "[",
-        "right_square_bracket": "]",
-        "escape": "esc",
-        "minus": "-",
-        "semicolon": ";",
-        "equals_sign": "=",
-        "less_than_sign": "<",
-        "greater_than_sign": ">",
-    }
-)
-
-
-def display_key(key: str) -> str:
-    """A key as a person reads it."""
-    return _SIGNS.get(key, key)
-
-
 def format_keys(keymap: Keymap) -> str:
     """The table for the documentation, in Markdown: id, keys, what it does."""
     lines = ["| id | keys | what it does |", "|---|---|---|"]
@@ -348,26 +322,28 @@ def format_keys(keymap: Keymap) -> str:
     return "\n".join(lines) + "\n"
 
 
-_NAMED: Final = frozenset(
-    {
-        "escape", "enter", "tab", "space", "backspace", "delete", "insert",
-        "home", "end", "pageup", "pagedown", "up", "down", "left", "right",
-        *(f"f{number}" for number in range(1, 13)),
-    }
-)  # fmt: skip
-_MODIFIERS: Final = ("ctrl+", "alt+", "shift+")
+_KEY: Final = re.compile(
+    r"(ctrl\+|alt\+|shift\+)*(?:\w|f1?\d|escape|enter|tab|space|backspace|delete|insert"
+    r"|home|end|pageup|pagedown|up|down|left|right)"
+)
+"""Textual's name of a key that is no sign."""
 
 
-def load_keymap(path: Path) -> Keymap:
-    """The command table with the keys of a TOML file; raises UsageError."""
+def read_toml(path: Path) -> Mapping[str, object]:
+    """What a TOML file of a person's own says; raises UsageError."""
     import tomllib
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(error.strerror or str(error), str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"not TOML: {error}", str(path)) from error
+
+
+def load_keymap(path: Path) -> Keymap:
+    """The command table with the keys of a TOML file; raises UsageError."""
+    content = read_toml(path)
     table = content.get("keys", {})
     if not isinstance(table, dict) or set(content) - {"keys"}:
         raise UsageError("expected one table, [keys]", str(path))
@@ -376,49 +352,29 @@ def load_keymap(path: Path) -> Keymap:
 
 def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
     """The command table with the keys of `{id: key | [keys]}`; raises UsageError."""
-    import difflib
+    from autoexp_tui.text.did_you_mean import did_you_mean  # a first paint needs none
 
+    names = {sign: name for name, sign in _SIGNS.items()}
     own: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
     for name, value in table.items():
         if name not in COMMANDS:
-            near = difflib.get_close_matches(name, COMMANDS, 1)
-            meant = f", did you mean {near[0]!r}?" if near else ""
-            problems.append(f"no command {name!r}{meant}")
+            hint = did_you_mean(name, COMMANDS, "ids")
+            problems.append(f"no command {name!r}; {hint}")
             continue
-        keys = []
-        for entry in value if isinstance(value, list) else [value]:
-            key = _read_key(entry) if isinstance(entry, str) else None
-            if key is None:
-                problems.append(f"{name}: no key {entry!r}")
+        listed = value if isinstance(value, list) else [value]
+        keys = tuple(names.get(str(key), str(key)) for key in listed)
+        own[name] = keys
+        for key in keys:
+            if key not in _SIGNS and not _KEY.fullmatch(key):
+                problems.append(f"{name}: no key {key!r}")
             elif key in FORBIDDEN_KEYS:
                 problems.append(f"{name}: {key} must stay free")
-            else:
-                keys.append(key)
-        own[name] = tuple(keys)
     problems += _find_clashes(own, Keymap(own))
     if problems:
-        raise UsageError(
-            "; ".join(problems), where, "the help (?) lists ids and keys; nothing bound"
-        )
+        hint = "the help (?) lists ids and keys; nothing bound"
+        raise UsageError("; ".join(problems), where, hint)
     return Keymap(own)
-
-
-def _read_key(text: str) -> str | None:
-    """Textual's name of a key; None when there is no such key."""
-    if len(text) == 1 and text.isprintable():
-        from textual.keys import KEY_NAME_REPLACEMENTS
-
-        if text.isalnum():
-            return text
-        name = unicodedata.name(text, text).lower()
-        key = name.replace("-", "_").replace(" ", "_")
-        return KEY_NAME_REPLACEMENTS.get(key, key)
-    base = text
-    while base.startswith(_MODIFIERS):
-        base = base.split("+", 1)[1]
-    named = base in _NAMED or (len(base) == 1 and base.isalnum() and base != text)
-    return text if named or display_key(text) != text else None
 
 
 def has_clash(first: Command, second: Command) -> bool:
@@ -435,9 +391,8 @@ def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterabl
             if len(key) == 1 and key.islower() and (twin := key.upper()) in acting:
                 yield f"{name}: {key} is one slip from {twin} ({acting[twin]})"
         for other in keymap:
-            shared = set(keymap.keys(name)) & set(keymap.keys(other.id))
-            is_told = other.id in own and other.id < name
-            if shared and has_clash(COMMANDS[name], other) and not is_told:
-                names = ", ".join(sorted(display_key(key) for key in shared))
+            shared = set(keys) & set(keymap.keys(other.id))
+            if shared and has_clash(COMMANDS[name], other):
+                names = ", ".join(sorted(map(display_key, shared)))
                 acts = " (it acts)" if other.acts else ""
                 yield f"{name}: {names} is {other.id}'s{acts}"

@@ -6,7 +6,6 @@ colours the ansi theme is taken and only attributes (bold, dim, reverse) remain.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from textual.app import App
 from textual.filter import Monochrome
 from textual.theme import BUILTIN_THEMES, Theme
 
+from autoexp_tui.cockpit.keymap import read_toml
 from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
 
@@ -35,6 +35,8 @@ _COLORS = (
     "surface",
     "panel",
 )
+_TABLES = {"colors": _COLORS, "roles": ROLES, "rows": ROWS}
+"""Of a theme's file, and what each of them has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +74,7 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
         known = sorted(entry.stem for entry in directory.glob("*.toml"))
         hint = f"themes: {', '.join(known)}; or a path to a .toml file"
         raise UsageError(f"no theme {name!r}", "ui.theme", hint)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"not TOML: {error}", str(path)) from error
-    skin = replace(_build_skin(content, str(path)), ascii=ascii_only)
+    skin = replace(_build_skin(read_toml(path), str(path)), ascii=ascii_only)
     if not no_color:
         return skin
     return replace(
@@ -89,45 +85,38 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     )
 
 
-def _build_skin(content: Mapping[str, object], where: str) -> Skin:
-    colors = _find_table(content, "colors", where)
-    roles = _find_table(content, "roles", where)
-    rows = _find_table(content, "rows", where)
-    missing = [key for key in _COLORS if key not in colors]
-    missing += [f"roles.{role}" for role in ROLES if role not in roles]
-    missing += [f"rows.{key}" for key in ROWS if key not in rows]
-    unknown = [f"roles.{key}" for key in roles if key not in ROLES]
-    unknown += [f"colors.{key}" for key in colors if key not in _COLORS]
-    if missing or unknown:
-        found = (("missing", missing), ("unknown", unknown))
-        parts = (f"{word}: {', '.join(keys)}" for word, keys in found if keys)
-        raise UsageError("; ".join(parts), where)
-    ansi = bool(content.get("ansi", False))
+def _build_skin(content: Mapping[str, Any], where: str) -> Skin:
+    problems = []
+    for table, keys in _TABLES.items():
+        given = content.get(table)
+        if not isinstance(given, dict):
+            problems.append(f"no table [{table}]")
+            continue
+        for word, names in (
+            ("missing", [key for key in keys if key not in given]),
+            ("unknown", [key for key in given if key not in keys]),
+        ):
+            problems += [f"{word}: {table}.{name}" for name in names]
+    if problems:
+        raise UsageError("; ".join(problems), where)
+    ansi, colors = bool(content.get("ansi", False)), content["colors"]
     theme = Theme(
         name=f"autoexp-{content.get('name', 'own')}",
         dark=bool(content.get("dark", True)),
         ansi=ansi,
         boost="ansi_default" if ansi else None,
         variables=dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {},
-        **{key: str(value) for key, value in colors.items()},  # type: ignore[arg-type]
+        **{key: str(value) for key, value in colors.items()},
     )
     paper = f"{colors['foreground']} on {colors['background']}"
     base = Style() if ansi else _parse_style(paper, "colors", where)
     styles = {
         role: base + _parse_style(text, f"roles.{role}", where)
-        for role, text in roles.items()
+        for role, text in content["roles"].items()
     }
+    rows = content["rows"]
     cursor, away = (_parse_style(rows[key], f"rows.{key}", where) for key in ROWS)
     return Skin(theme, base, styles, cursor, away)
-
-
-def _find_table(
-    content: Mapping[str, object], key: str, where: str
-) -> Mapping[str, object]:
-    table = content.get(key)
-    if not isinstance(table, dict):
-        raise UsageError(f"no table [{key}]", where)
-    return table
 
 
 def _parse_style(text: object, key: str, where: str) -> Style:
