@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -82,34 +82,21 @@ def outside(value: object, limit: int = 400) -> str:
     return clean(str(value), limit=limit)
 
 
-def fit(text: str, cells: int) -> str:
-    """`text` in exactly `cells` cells: padded, or cut with an ellipsis."""
-    if cells <= 0:
-        return ""
-    if cell_len(text) <= cells:
-        return set_cell_size(text, cells)
-    return set_cell_size(text, cells - 1) + ELLIPSIS
+def shorten(text: str, cells: int, *, middle: bool = False) -> str:
+    """`text` in at most `cells` cells, cut with an ellipsis: at its end, or in its
+    `middle`, where names differ at both ends."""
+    if cells <= 0 or cell_len(text) <= cells:
+        return text if cells > 0 else ""
+    last = (cells - 1) // 2 if middle and cells >= 8 else 0
+    end = set_cell_size(text[::-1], last)[::-1].lstrip()
+    return set_cell_size(text, cells - 1 - last) + ELLIPSIS + end
 
 
-def shorten(text: str, cells: int) -> str:
-    """`text` in at most `cells` cells, cut with an ellipsis, never padded."""
-    return text if cell_len(text) <= cells else fit(text, cells)
-
-
-def fit_right(text: str, cells: int) -> str:
-    """`text` flush right in exactly `cells` cells."""
-    return " " * max(0, cells - cell_len(text)) + shorten(text, cells)
-
-
-def shorten_middle(text: str, cells: int) -> str:
-    """`text` in at most `cells` cells, its middle cut: names differ at both ends."""
-    if cell_len(text) <= cells or cells < 8:
-        return shorten(text, cells)
-    tail = (cells - 1) // 2
-    end = text[-tail:]
-    while cell_len(end) > tail:
-        end = end[1:]
-    return set_cell_size(text, cells - 1 - tail) + ELLIPSIS + end
+def fit(text: str, cells: int, *, right: bool = False, middle: bool = False) -> str:
+    """`text` in exactly `cells` cells: padded, at its left with `right`, or cut."""
+    shown = shorten(text, cells, middle=middle)
+    gap = " " * (cells - cell_len(shown))
+    return gap + shown if right else shown + gap
 
 
 def cut(content: Line, cells: int) -> Line:
@@ -141,12 +128,13 @@ def spread(left: Line, right: Line, cells: int) -> Line:
     return (*pad(left, room), *right) if room > 0 else cut(right, cells)
 
 
-def join(parts: Iterable[Line], gap: str, role: Role = "text") -> Line:
+def join(parts: Iterable[Line | Span], gap: str, role: Role = "text") -> Line:
     """The non-empty parts in a row, `gap` between them."""
     spans: list[Span] = []
     for part in parts:
         if part:
-            spans.extend((Span(gap, role), *part) if spans else part)
+            spans += [Span(gap, role)] if spans else []
+            spans += [part] if isinstance(part, Span) else part
     return tuple(spans)
 
 
@@ -178,6 +166,18 @@ def wrap(content: Line, cells: int, indent: str = "") -> tuple[Line, ...]:
 
 _WORD: Final = re.compile(r" *[^ ]+| +$")
 """A word with the blanks before it."""
+
+
+def render_pairs(
+    pairs: Iterable[tuple[str, Line | str]], indent: str, widest: int
+) -> Iterator[Line]:
+    """A line for each name and value, values in one column; a name of more than
+    `widest` cells stands out of line."""
+    known = list(pairs)
+    cells = min(widest, max((cell_len(name) for name, _ in known), default=0))
+    for name, value in known:
+        head = Span(f"{indent}{name}{' ' * (cells - cell_len(name))}  ", "muted")
+        yield line(head, *([value] if isinstance(value, str) else value))
 
 
 def join_cells(cells: Iterable[tuple[str, Role]]) -> Line:

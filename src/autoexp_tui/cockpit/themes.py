@@ -106,7 +106,7 @@ def _build_skin(content: Mapping[str, Any], where: str) -> Skin:
         ansi=ansi,
         boost="ansi_default" if ansi else None,
         variables=dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {},
-        **{key: str(value) for key, value in colors.items()},
+        **{key: str(value) for key, value in colors.items()},  # type: ignore[arg-type]
     )
     paper = f"{colors['foreground']} on {colors['background']}"
     base = Style() if ansi else _parse_style(paper, "colors", where)

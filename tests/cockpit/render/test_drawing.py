@@ -30,7 +30,7 @@ def test_no_text_is_wider_than_its_cells(
     text: str, content: spans.Line, cells: int
 ) -> None:
     assert cell_len(spans.fit(text, cells)) == cells
-    assert cell_len(spans.shorten_middle(text, cells)) <= cells
+    assert cell_len(spans.shorten(text, cells, middle=True)) <= cells
     assert width(spans.cut(content, cells)) <= cells
     assert width(spans.pad(content, cells)) == cells
     rows = spans.wrap(content, cells + 11, "    ")
@@ -42,7 +42,7 @@ def test_wrapping_loses_no_word_and_a_cut_says_so() -> None:
     rows = spans.wrap(content, 14, "  ")
     assert " ".join(" ".join(plain(row) for row in rows).split()) == plain(content)
     assert spans.fit("abc", 0) == ""
-    assert spans.shorten_middle("漢字漢字漢字", 8) == "漢字…字"
+    assert spans.shorten("漢字漢字漢字", 8, middle=True) == "漢字…字"
     assert plain(spans.cut(line("abcdef"), 4)) == "abc…"
     assert plain(spans.cut(line("short"), 10)) == "short"
     assert spans.outside("a\x1b]52;c;ZXZpbA==\x07b\nc") == "ab c"

@@ -100,6 +100,7 @@ ASKED = looking(Look.ASKS)[0].record.ask
 assert ASKED is not None
 RAN = looking(Look.RUNNING)[0].record.attempts[-1]
 GPUS_REST = GpuView((GpuLoad(0.0, 40_000.0, 81_920.0, 310.2),), SESSION.now, 840.0)
+REST = "Its GPUs have done nothing for 14 min"
 DONE = {
     "attempts": (),
     "done": DoneWork(job="x", session="k7f2", mark="k", fingerprint="f", at=1.0),
@@ -130,7 +131,7 @@ WAIVED = status(Result.FAIL, waived="checked by hand")
         (Look.DOOMED, {"start": (WAIVED,)}, "waived: checked by hand"),
         (Look.RUNNING, PLACED, "(node n7; partition gpu)|on n7 in gpu"),
         (Look.ASKS, ASKED_LATE, f"asks {clock_time(T0 - 60, T0)}: "),
-        (Look.RUNNING, RESTING, "Its GPU has done nothing for 14 min|1 GPU: 0 % busy"),
+        (Look.RUNNING, RESTING, REST),
     ],
 )
 def test_each_look_has_its_facts_and_the_key_of_the_next_step(
@@ -182,48 +183,16 @@ def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> No
     assert "can never start:" not in told
 
 
+@pytest.mark.parametrize("changes", [{"seen_at": 0.0}, {"idle_seconds": 300.0}])
+def test_gpus_at_rest_are_told_of_after_ten_minutes_by_a_fresh_sample(
+    changes: dict[str, Any],
+) -> None:
+    seen = replace(GPUS_REST, **changes)
+    assert "done nothing" not in explain(Look.RUNNING, Live(gpu=seen))
+
+
 @pytest.mark.parametrize("look", [Look.RUNNING, Look.FAILED, Look.WAITING])
 def test_who_may_not_command_is_offered_no_command(look: Look) -> None:
     for acts in (True, False):
         told = explain_job(looking(look)[0], SESSION, WORDS, acts=acts)
         assert bool({"K", "R", "X"} & {span.text for span in told.next}) is acts
-
-
-# -------------------------------------------------------------------------------- GPUs
-NOW = 10_000.0
-
-
-def load(busy: float = 87.4, used: float = 40_000.0) -> GpuLoad:
-    return GpuLoad(busy, used, 81_920.0, 310.2)
-
-
-@pytest.mark.parametrize(
-    ("view", "told"),
-    [
-        (GpuView((load(),), NOW), "1 GPU: 87 % busy, 41.9 GB of 85.9 GB, 310 W"),
-        (
-            GpuView((load(90.0), load(80.0, 50_000.0)), NOW),
-            "2 GPUs: 80 to 90 % busy, 52.4 GB of 85.9 GB, 620 W",
-        ),
-        (GpuView((GpuLoad(busy_percent=5.0),), NOW), "1 GPU: 5 % busy"),
-        (GpuView((GpuLoad(),), NOW), "1 GPU: they do not tell"),
-        (GpuView((GpuLoad(5.0),), NOW - 720), "1 GPU: 5 % busy, 12 min ago"),
-    ],
-)
-def test_what_they_do_and_how_old_that_is(view: GpuView, told: str) -> None:
-    assert why_text.format_gpus(view, NOW) == told
-
-
-@pytest.mark.parametrize(
-    ("age", "idle", "told"),
-    [
-        (0.0, 840.0, "its GPU has done nothing for 14 min"),
-        (0.0, 300.0, ""),
-        (900.0, 840.0, ""),
-    ],
-    ids=["long", "not for long", "an old sample"],
-)
-def test_gpus_that_do_nothing_for_long_are_told_of(
-    age: float, idle: float, told: str
-) -> None:
-    assert why_text.format_idle(GpuView((load(0.0),), NOW - age, idle), NOW) == told

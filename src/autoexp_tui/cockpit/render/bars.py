@@ -184,13 +184,13 @@ def _format_age(seconds: float) -> str:
 
 def render_counts(session: SessionView, cells: int, *, apart: bool = False) -> Line:
     """` 120 jobs   ✓61 done   ▸12 running ...`: every look that is there."""
-    head: Line = (Span(f" {plural(len(session.jobs), 'job')}", "strong"),)
+    head = Span(f" {plural(len(session.jobs), 'job')}", "strong")
     parts = status.render_counts(session.counts, apart=apart)
     for gap in ("   ", "  "):
         if width(join([head, *parts], gap)) <= cells:
             return join([head, *parts], gap)
     tallies = status.render_tallies(session.counts, apart=apart)
-    return cut(join([head, *((one,) for one in tallies)], "  "), cells)
+    return cut(join([head, *tallies], "  "), cells)
 
 
 def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
-from autoexp_tui.cockpit.spans import Line, Role, Span, fit, line, outside
+from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, render_pairs
 from autoexp_tui.cockpit.state.parameters import find_planned, format_value
 from autoexp_tui.model.masking import MaskRules, mask_override, mask_value
 from autoexp_tui.planning.job_details import JobDetails
@@ -19,7 +17,7 @@ from autoexp_tui.text.spelling import duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import Origin
+    from autoexp_tui.planning.job_details import Entry, Origin
 
 _ORIGINS: Final[dict[Origin, Role]] = {
     "changed": "warning",
@@ -74,10 +72,9 @@ def _render_overrides(plan: Plan, job: JobSpec) -> Iterator[Line]:
     if job.planned is not None:  # what the sweep says, whatever it runs with by now
         planned = (one.parameters for one in plan.jobs if one.name == job.name)
         swept = next(planned, {})
-    about = [f"stage {outside(job.stage)}"] if job.stage else []
-    about += [f"family {outside(job.family)}"] if job.family else []
+    about = f"stage {job.stage or '-'}, family {job.family or '-'}, index {job.index}"
     yield (Span(outside(job.name, 2000), "strong"),)
-    yield (Span(", ".join([*about, f"index {job.index}"]), "muted"),)
+    yield (Span(outside(about, 2000), "muted"),)
     yield from _render_title("Swept", "as written in the sweep")
     yield from _render_pairs(
         (key, format_value(mask_value(key, value, mask)))
@@ -121,17 +118,7 @@ def _list_resources(job: JobSpec) -> Iterator[tuple[str, str]]:
 
 def _render_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[Line]:
     shown = [(outside(key), outside(value, _LONG)) for key, value in pairs]
-    for key, (_, value) in zip(_pad_keys(one for one, _ in shown), shown, strict=True):
-        yield line(Span(f"  {key}  ", "muted"), value)
-    if not shown:
-        yield (Span("  nothing", "muted"),)
-
-
-def _pad_keys(keys: Iterable[str]) -> Sequence[str]:
-    """Keys in one column; a longer one than most stands out of line."""
-    known = list(keys)
-    cells = min(_WIDEST_KEY, max(map(cell_len, known), default=0))
-    return [key if cell_len(key) > cells else fit(key, cells) for key in known]
+    yield from render_pairs(shown or [("nothing", "")], "  ", _WIDEST_KEY)
 
 
 def _render_config(details: JobDetails) -> Iterator[Line]:
@@ -142,15 +129,19 @@ def _render_config(details: JobDetails) -> Iterator[Line]:
     origins = ", ".join(f"{counts[one]} {one}" for one in _ORIGINS if counts[one])
     yield (Span(f"{plural(len(details.entries), 'key')}: {origins}", "muted"),)
     yield ()
-    keys = _pad_keys(outside(one.key) for one in details.entries)
-    for one, key in zip(details.entries, keys, strict=True):
-        written = f"  {outside(one.written, _LONG)}" if one.written else ""
-        yield line(
-            Span(f"{key}  ", "muted"),
-            Span(f"{one.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[one.origin]),
-            Span(outside(one.value, _LONG), "strong" if one.origin in _SET else "text"),
-            Span(written, "muted"),
-        )
+    pairs = ((outside(one.key), _render_entry(one)) for one in details.entries)
+    yield from render_pairs(pairs, "", _WIDEST_KEY)
+
+
+def _render_entry(entry: Entry) -> Line:
+    """Who set a key, to what, and how that is written."""
+    role: Role = "strong" if entry.origin in _SET else "text"
+    written = f"  {outside(entry.written, _LONG)}" if entry.written else ""
+    return (
+        Span(f"{entry.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[entry.origin]),
+        Span(outside(entry.value, _LONG), role),
+        Span(written, "muted"),
+    )
 
 
 def _render_texts(lines: Iterable[str]) -> Iterator[Line]:

@@ -14,13 +14,11 @@ from autoexp_tui.cockpit.spans import (
     Span,
     cut,
     fit,
-    fit_right,
     join,
     line,
     outside,
     render_bar,
     shorten,
-    shorten_middle,
     spread,
     width,
 )
@@ -98,12 +96,12 @@ def render_counts(
     """The tallies, indented as far as they fit: the last ones need you, and stay; at
     the right, where it fits, when the stage ends."""
     found = render_tallies(stage.counts, apart=apart)
-    shown = (Span("    "), *join_spans(found))
+    shown = (Span("    "), *join(found, " "))
     if width(shown) > cells:
-        shown = (Span("  "), *join_spans(found))
+        shown = (Span("  "), *join(found, " "))
     while width(shown) > cells and len(found) > 1:
         del found[0]
-        shown = (Span("  … ", "muted"), *join_spans(found))
+        shown = (Span("  … ", "muted"), *join(found, " "))
     if stage.ends_at is not None:
         left = f"+{format_elapsed(stage.ends_at - now)}"
         for ends in (format_estimate(stage.ends_at, now), left):
@@ -118,7 +116,7 @@ def render_compact(
     """The stage in one line: its lines and name, total, bar, tallies."""
     drawn = _find_rails(stage, cells)
     head = f"{fit(stage.name, label_cells - len(drawn))} {stage.total:>4} "
-    tallies = join_spans(render_tallies(stage.counts, apart=apart))
+    tallies = join(render_tallies(stage.counts, apart=apart), " ")
     room = cells - len(drawn) - len(head) - width(tallies) - 1
     bar = (*render_bar(stage.done, max(6, min(20, room))), Span(" ", "track"))
     return cut(line(Span(drawn, "rule"), Span(head, "strong"), *bar, *tallies), cells)
@@ -128,11 +126,6 @@ def render_family(family: FamilyView, cells: int) -> Line:
     """A family: a glyph for each of its stages, and what tells it apart."""
     glyphs = (Span(job.look.glyph, job.look.role) for job in family.jobs)
     return cut(line(Span("      "), *glyphs, Span(f" {family.label}", "muted")), cells)
-
-
-def join_spans(spans: Sequence[Span]) -> Line:
-    """The spans, a blank between two."""
-    return join(((span,) for span in spans), " ")
 
 
 def measure_labels(entries: Sequence[StageView], cells: int, most: int) -> int:
@@ -209,7 +202,7 @@ def render_waiting_job(
     room = max(1, cells - name_cells - len(since) - 9)
     return (
         Span(f"    {job.look.glyph} ", job.look.role),
-        Span(fit(shorten_middle(label, name_cells), name_cells)),
+        Span(fit(label, name_cells, middle=True)),
         Span("  "),
         Span(fit(find_reason(job, session), room), "muted"),
         Span(f" {since}", "muted"),
@@ -249,8 +242,8 @@ def render_session(session: SessionBrief, now: float) -> Line:
         head,
         name,
         Span(f"{fit(engine, 20)} ", role),
-        Span(f"{fit_right(ago, 12)}  ", "muted"),
-        *join_spans(render_tallies(+counts)),
+        Span(f"{fit(ago, 12, right=True)}  ", "muted"),
+        *join(render_tallies(+counts), " "),
     )
 
 

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
 from autoexp_tui.cockpit.render.plan_findings import format_warning
-from autoexp_tui.cockpit.spans import Line, Span, join, line, outside, plain, wrap
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Span,
+    join,
+    line,
+    outside,
+    plain,
+    render_pairs,
+    wrap,
+)
 from autoexp_tui.cockpit.state.causes import build_cause_key
 from autoexp_tui.cockpit.state.forecast import (
     NO_RATES,
     Rates,
-    estimate_end,
     find_cut,
     format_cut,
 )
@@ -37,12 +44,14 @@ from autoexp_tui.cockpit.state.parameters import (
     is_value,
 )
 from autoexp_tui.cockpit.state.reasons import (
+    WAITING,
     describe_cause,
     describe_condition,
     describe_queue,
     explain_why,
     find_common_reason,
     find_reason,
+    find_wait_begin,
 )
 from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.status import (
@@ -60,18 +69,15 @@ from autoexp_tui.text.spelling import (
     clock_time,
     count,
     duration,
-    format_estimate,
     format_metric,
     format_pace,
     format_progress,
     plural,
-    size,
 )
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.masking import MaskRules
-    from autoexp_tui.model.snapshot import GpuView
     from autoexp_tui.model.state import Attempt, ConditionStatus
 
 _INDENT: Final = "   "
@@ -81,19 +87,24 @@ _MARKS: Final = {
     Result.WAIT: Span("◌", "waiting"),
     Result.FAIL: Span("✗", "doomed"),
 }
-_ENDING: Final = {
-    Result.FAIL: "can no longer happen",
-    Result.WAIT: "no",
-}
+_ENDING: Final = {Result.FAIL: "can no longer happen", Result.WAIT: "no"}
 """How near a condition is to end a job: its own sentences are for waits."""
 _MOST_JOBS: Final = 200
-_NAME_LEAST: Final = 10
-_NAME_MOST: Final = 24
+_WIDEST_NAME: Final = 24
 """Cells of the names of facts; a longer one stands out of line."""
 _STALE_SECONDS: Final = 180.0
 """After which a sample of GPUs, of which there is one every half minute, is old."""
-_IDLE_SECONDS: Final = 600.0
-"""For which GPUs do nothing before that is worth a word."""
+_IDLE: Final = 600.0
+"""Seconds for which GPUs do nothing before that is worth a word."""
+_STEPS: Final[Sequence[tuple[str, str, frozenset[Look]]]] = (
+    ("A", "read and answer", frozenset({Look.ASKS})),
+    ("S", "submit", frozenset({Look.PLANNED, Look.HELD})),
+    ("X", "skip or waive", frozenset({*WAITING, Look.PLANNED} - {Look.RETRYING})),
+    ("K", "kill", BEGUN_LOOKS | {Look.QUEUED, Look.RETRYING}),
+    ("0", "its log", BEGUN_LOOKS | ENDED_BADLY | {Look.DONE}),
+    ("m", "mark all alike", ENDED_BADLY),
+)
+"""What to do now: key, words, of jobs that look so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,33 +174,17 @@ def explain_job(
     title = [outside(job.name)]
     if attempt is not None:
         title += [outside(attempt.executor_id), f"attempt {attempt.number}"]
-    warnings = (
-        line(
-            Span(f"{_INDENT}! ", "warning"),
-            Span(explain_why(entry.why, job, session), "warning"),
-            Span(f"  {outside(entry.evidence)}" if entry.evidence else "", "muted"),
-        )
-        for entry in job.warned
-    )
-    facts = list(_list_facts(job, session, words))
-    cells = max(_NAME_LEAST, *(min(cell_len(name), _NAME_MOST) for name, _ in facts))
     lines = (
         _render_verdict(job, session),
         *_render_alike(job, session, words),
         *_render_risks(job, session, usual),
         *_render_conditions(job, session),
-        *warnings,
+        *_render_warnings(job, session),
         *_render_behind([job], session),
         (),
-        *(
-            (
-                Span(f"{_INDENT}{name}{' ' * (cells - cell_len(name))} ", "muted"),
-                Span(text),
-            )
-            for name, text in facts
-        ),
+        *render_pairs(_list_facts(job, session, words), _INDENT, _WIDEST_NAME),
     )
-    shown = "   ".join(part for part in title if part)
+    shown = "   ".join(filter(None, title))
     return WhyText(shown, lines, _render_next([job], acts=acts))
 
 
@@ -241,33 +236,26 @@ def render_job(job: JobView, words: str, indent: str = _INDENT) -> Line:
 
 def _render_verdict(job: JobView, session: SessionView) -> Line:
     """What happened, when, and where."""
-    ask, attempt, now = job.record.ask, job.attempt, session.now
-    since, ran = job.record.since, job.measure_run(now)
-    if job.look is Look.ASKS and ask is not None:
-        since = ask.asked_at
+    attempt, now, since = job.attempt, session.now, find_wait_begin(job)
+    ran = job.measure_run(now) if job.record.ended else None
     when = f" {clock_time(since, now)}" if since else ""
-    after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
-    parts = []
+    after = f" after {duration(ran)}" if ran is not None else ""
+    known: dict[str, object] = {}
     if attempt is not None and job.look in ENDED_BADLY | BEGUN_LOOKS:
-        if attempt.exit_code is not None and job.look in ENDED_BADLY:
-            parts.append(f"exit {attempt.exit_code}")
-        if attempt.signal is not None:
-            parts.append(f"signal {attempt.signal}")
-        if attempt.node:
-            parts.append(f"node {outside(attempt.node)}")
-        if attempt.partition:
-            parts.append(f"partition {outside(attempt.partition)}")
+        known = {"exit": attempt.exit_code, "signal": attempt.signal}
+        known |= {"node": attempt.node, "partition": attempt.partition}
+    where = "; ".join(f"{name} {outside(one)}" for name, one in known.items() if one)
     return line(
         Span(" "),
         render_badge(job.look),
         Span(f"{when}{after}: ", "strong"),
         Span(_describe_verdict(job, session)),
-        Span(f" ({'; '.join(parts)})" if parts else "", "muted"),
+        Span(f" ({where})" if where else "", "muted"),
     )
 
 
 def _describe_verdict(job: JobView, session: SessionView) -> str:
-    now, record = session.now, job.record
+    record = job.record
     if job.look is Look.QUEUED:
         return describe_queue(job, session)
     if record.why is not None:
@@ -278,17 +266,8 @@ def _describe_verdict(job: JobView, session: SessionView) -> str:
         return describe_cause(job) if record.cause else find_reason(job, session)
     known = job.step is not None
     at = f"at {format_progress(job.step, job.total)}" if known else "no step yet"
-    if job.look is not Look.RUNNING:
-        return f"{find_reason(job, session)}, {at}"
-    ahead = estimate_end(job, now)
-    speed = f", {format_pace(job.rate)}" if job.rate else ""
-    end = f", ends {format_estimate(ahead.ends_at, now)}" if ahead.ends_at else ""
-    if ahead.cut_at is not None:
-        end += f"; its time limit comes first, at {clock_time(ahead.cut_at, now)}"
-        cut = find_cut(job, now, NO_RATES)
-        end += f": it {format_cut(cut)}" if cut is not None else ""
-    queue = f"; {outside(job.queue_reason)}" if job.queue_reason else ""
-    return f"{at}{speed}{end}{queue}"
+    speed = format_pace(job.rate) if job.rate and job.look is Look.RUNNING else ""
+    return ", ".join(filter(None, (at, speed, find_reason(job, session))))
 
 
 def _render_alike(
@@ -322,44 +301,37 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
         more = f", {hours}" if hours else ""
         yield (Span(f"{_INDENT}{known}; {verb}: {plural(loss.steps, 'step')}{more}."),)
     cut = find_cut(job, now, usual)
-    if cut is not None and cut.runs:
+    if cut is not None:
         limit = duration(job.record.spec.resources.time_limit_seconds or 0.0)
-        of = f"{format_pace(cut.rate)}, as {plural(cut.runs, 'run')} of its stage"
-        yield (Span(f"{_INDENT}! {format_cut(cut)} ({limit}; {of}).", "warning"),)
+        pace = format_pace(cut.rate)
+        yield (Span(f"{_INDENT}! {format_cut(cut)} ({limit}; {pace}).", "warning"),)
     gpu = job.live.gpu if job.live else None
-    if gpu is not None and job.look in (Look.RUNNING, Look.STALLED):
-        idle = format_idle(gpu, now)
-        yield line(
-            Span(f"{_INDENT}{idle[0].upper()}{idle[1:]}." if idle else "", "warning")
-        )
+    is_fresh = gpu is not None and now - gpu.seen_at <= _STALE_SECONDS
+    if gpu and is_fresh and job.look in BEGUN_LOOKS and gpu.idle_seconds >= _IDLE:
+        idle = f"Its GPUs have done nothing for {duration(gpu.idle_seconds)}."
+        yield (Span(f"{_INDENT}{idle}", "warning"),)
     if ask is not None and ask.approved is None:
         yield line(Span(f"{_INDENT}Asks: ", "asks"), Span(outside(ask.prompt, 2000)))
 
 
 def _render_conditions(job: JobView, session: SessionView) -> Iterator[Line]:
     """Conditions that still count: those to start, those that end the job."""
-    now, spec, cancel = session.now, job.record.spec, job.record.cancel
-    if job.record.ended and job.look is not Look.SKIPPED:
+    now, record, spec = session.now, job.record, job.record.spec
+    if record.ended and job.look is not Look.SKIPPED:
         return
-    waits = not job.record.started or job.look is Look.SKIPPED
+    waits = not record.started or job.look is Look.SKIPPED
     for index, one in enumerate(spec.start_conditions if waits else ()):
-        status = job.status(index)
-        waived = bool(status and status.waived)
-        mark = _MARKS[Result.PASS if waived else status.result] if status else _UNSEEN
-        optional = "" if one.blocking else " (only shown)"
-        since = ""
+        status, mark, since = job.status(index), _UNSEEN, ""
+        if status is not None:
+            mark = _MARKS[Result.PASS if status.waived else status.result]
         if status is not None and status.since:
             span = duration(now - status.since)
             since = f"  since {clock_time(status.since, now)} ({span})"
-        yield line(
-            Span(_INDENT),
-            mark,
-            Span(f" {describe_condition(one, session)}{optional}: "),
-            Span(_describe_status(job, status, session), "muted" if waived else "text"),
-            Span(since, "muted"),
-        )
-    for index, one in enumerate(spec.cancel_conditions):
-        status = cancel[index] if index < len(cancel) else None
+        optional = "" if one.blocking else " (only shown)"
+        told = _describe_status(job, status, session)
+        text = f" {describe_condition(one, session)}{optional}: {told}"
+        yield line(Span(_INDENT), mark, Span(text), Span(since, "muted"))
+    for one, status in zip_longest(spec.cancel_conditions, record.cancel):
         text = _describe_status(job, status, session)
         if status is not None and not status.waived:
             text = _ENDING.get(status.result, text)
@@ -378,6 +350,13 @@ def _describe_status(
     if status.waived:
         return f"waived: {outside(status.waived)}"
     return explain_why(status.why, job, session)
+
+
+def _render_warnings(job: JobView, session: SessionView) -> Iterator[Line]:
+    for entry in job.warned:
+        text = f"{_INDENT}! {explain_why(entry.why, job, session)}"
+        seen = f"  {outside(entry.evidence)}" if entry.evidence else ""
+        yield line(Span(text, "warning"), Span(seen, "muted"))
 
 
 def _render_behind(jobs: Sequence[JobView], session: SessionView) -> Iterator[Line]:
@@ -403,22 +382,11 @@ def _render_next(jobs: Sequence[JobView], *, acts: bool) -> Line:
     steps = {}
     looks = {job.look for job in jobs}
     if any(can_come_back(job.record) for job in jobs):
-        saved = max((find_checkpoint(job) or 0 for job in jobs), default=0)
+        saved = max(find_checkpoint(job) or 0 for job in jobs)
         start = f"from {count(saved)}, " if saved else ""
         start = "from the beginning, " if any(map(has_nan, jobs)) else start
         steps["R"] = f"resubmit ({start}options)"
-    if Look.ASKS in looks:
-        steps["A"] = "read and answer"
-    if looks & {Look.PLANNED, Look.HELD}:
-        steps["S"] = "submit"
-    if looks & {Look.DOOMED, Look.WAITING, Look.ASKS, Look.HELD, Look.PLANNED}:
-        steps["X"] = "skip or waive"
-    if looks & {*BEGUN_LOOKS, Look.QUEUED, Look.RETRYING}:
-        steps["K"] = "kill"
-    if looks & {*BEGUN_LOOKS, Look.DONE, *ENDED_BADLY}:
-        steps["0"] = "its log"
-    if looks & ENDED_BADLY and len(jobs) == 1:
-        steps["m"] = "mark all alike"
+    steps |= {key: text for key, text, where in _STEPS if looks & where}
     parts: list[Line] = [
         (Span(key, "key"), Span(f" {text}"))
         for key, text in steps.items()
@@ -447,8 +415,6 @@ def _list_facts(
         yield outside(key), outside(text)
     for name, value in job.list_metrics().items():
         yield outside(name), format_metric(value)
-    if job.live and job.live.gpu and not record.ended:
-        yield "GPUs", format_gpus(job.live.gpu, session.now)
     for attempt in reversed(record.attempts):
         yield f"attempt {attempt.number}", _describe_attempt(attempt, session.now)
         own = record.values_of(attempt)
@@ -476,50 +442,15 @@ def _format_values(values: Mapping[str, str], mask: MaskRules) -> str:
 
 
 def _describe_attempt(attempt: Attempt, now: float) -> str:
-    parts = [outside(attempt.executor_id) or "not yet taken"]
-    if attempt.began_at is not None:
-        parts.append(f"began {clock_time(attempt.began_at, now)}")
-    if attempt.node:
-        inside = f" in {outside(attempt.partition)}" if attempt.partition else ""
-        parts.append(f"on {outside(attempt.node)}{inside}")
-    if attempt.outcome is not None:
-        cause = f", {CAUSES[attempt.cause]}" if attempt.cause else ""
-        parts.append(f"{attempt.outcome.value.lower()}{cause}")
-    if attempt.ended_at is not None:
-        parts.append(f"ended {clock_time(attempt.ended_at, now)}")
-    if attempt.evidence:
-        parts.append(outside(attempt.evidence))
-    return ", ".join(parts)
-
-
-def format_gpus(gpu: GpuView, now: float) -> str:
-    """`4 GPUs: 81 to 93 % busy, 62 GB of 80 GB, 1240 W`, and how old, when it is; the
-    memory is that of the fullest one."""
-    parts = []
-    if busy := [one.busy_percent for one in gpu.gpus if one.busy_percent is not None]:
-        low, high = round(min(busy)), round(max(busy))
-        parts.append(f"{low} % busy" if low == high else f"{low} to {high} % busy")
-    memory = [
-        (one.used_mib, one.total_mib)
-        for one in gpu.gpus
-        if one.used_mib is not None and one.total_mib
+    began, ended = attempt.began_at, attempt.ended_at
+    inside = f" in {outside(attempt.partition)}" if attempt.partition else ""
+    parts = [
+        outside(attempt.executor_id) or "not yet taken",
+        f"began {clock_time(began, now)}" if began is not None else "",
+        f"on {outside(attempt.node)}{inside}" if attempt.node else "",
+        attempt.outcome.value.lower() if attempt.outcome is not None else "",
+        CAUSES[attempt.cause] if attempt.cause else "",
+        f"ended {clock_time(ended, now)}" if ended is not None else "",
+        outside(attempt.evidence),
     ]
-    if memory:
-        used, total = max(memory, key=lambda pair: pair[0] / pair[1])
-        parts.append(f"{size(used * (1 << 20))} of {size(total * (1 << 20))}")
-    if watts := [one.watts for one in gpu.gpus if one.watts is not None]:
-        parts.append(f"{round(sum(watts))} W")
-    if now - gpu.seen_at > _STALE_SECONDS:
-        parts.append(f"{duration(now - gpu.seen_at)} ago")
-    return f"{plural(len(gpu.gpus), 'GPU')}: {', '.join(parts) or 'they do not tell'}"
-
-
-def format_idle(gpu: GpuView, now: float) -> str:
-    """That the GPUs do nothing, and for how long; empty while they do something.
-
-    A hint, and no more: nothing follows from GPUs that do nothing.
-    """
-    if now - gpu.seen_at > _STALE_SECONDS or gpu.idle_seconds < _IDLE_SECONDS:
-        return ""
-    whose = "its GPU has" if len(gpu.gpus) == 1 else "its GPUs have"
-    return f"{whose} done nothing for {duration(gpu.idle_seconds)}"
+    return ", ".join(filter(None, parts))

@@ -7,8 +7,10 @@ then neither has what comes after it.
 from __future__ import annotations
 
 import heapq
-import statistics
 from collections.abc import Mapping, Sequence
+from graphlib import TopologicalSorter
+from math import inf, isfinite
+from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -31,27 +33,21 @@ class Outlook(NamedTuple):
     """When a running job should end, and whether its time limit lets it."""
 
     ends_at: float | None = None
-    limit_at: float | None = None
-
-    @property
-    def cut_at(self) -> float | None:
-        """The limit, where it comes first."""
-        if self.ends_at is None or self.limit_at is None:
-            return None
-        return self.limit_at if self.ends_at > self.limit_at else None
+    cut_at: float | None = None
+    """The time limit, where that comes first."""
 
 
 def estimate_end(job: JobView, now: float) -> Outlook:
     """What observed step rates say; nothing without total, step and rate. Of a stalled
     job counted from its last step."""
+    if job.step is None or not job.total or not job.rate:
+        return Outlook()
+    stood = measure_stall(job, now) if job.look is Look.STALLED else 0.0
+    ends_at = max(now, now - stood + max(0, job.total - job.step) / job.rate)
     limit = job.record.spec.resources.time_limit_seconds
     began = job.attempt.began_at if job.attempt else None
-    limit_at = began + limit if began is not None and limit else None
-    if job.step is None or not job.total or not job.rate or job.rate <= 0:
-        return Outlook(limit_at=limit_at)
-    stood = measure_stall(job, now) if job.look is Look.STALLED else 0.0
-    ends_at = now - stood + max(0, job.total - job.step) / job.rate
-    return Outlook(max(now, ends_at), limit_at)
+    limit_at = began + limit if began is not None and limit else inf
+    return Outlook(ends_at, limit_at if limit_at < ends_at else None)
 
 
 def measure_stall(job: JobView, now: float) -> float:
@@ -61,7 +57,7 @@ def measure_stall(job: JobView, now: float) -> float:
 
 
 class Ends(NamedTuple):
-    """UTC at which everything, and each stage, should have ended."""
+    """When everything, and each stage, should have ended; UTC."""
 
     session: float | None = None
     stages: Mapping[str, float] = MappingProxyType({})
@@ -69,89 +65,69 @@ class Ends(NamedTuple):
 
 def estimate_ends(session: SessionView) -> Ends:
     """Estimated ends, from a simulated run of what is left on the engine's slots."""
-    if not session.active:
-        return Ends()
     never = (Look.HELD, Look.DOOMED, Look.ASKS)
     left = [
-        job for job in session.jobs if not job.record.ended and job.look not in never
+        one for one in session.jobs if not one.record.ended and one.look not in never
     ]
-    known = _simulate(session, left)
-    ends: dict[str, list[float | None]] = {}
+    if not session.active or not left:
+        return Ends()
+    ends = _simulate(session, left)
+    stages: dict[str, float] = {}
     for job in left:
-        ends.setdefault(job.stage, []).append(known.get(job.name))
-    stages = {stage: found for stage, found in ends.items() if None not in found}
-    return Ends(
-        session=max(known.values(), default=None) if len(known) == len(left) else None,
-        stages={stage: max(filter(None, found)) for stage, found in stages.items()},
-    )
+        stages[job.stage] = max(stages.get(job.stage, 0.0), ends[job.name])
+    known = {stage: end for stage, end in stages.items() if isfinite(end)}
+    return Ends(max(known.values()) if len(known) == len(stages) else None, known)
 
 
 def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, float]:
-    """When each job that is left should end, where that is known: those to be sent are
-    put on the engine's slots one after the other."""
-    from autoexp_tui.planning.dag import sort_topologically  # a first paint needs none
-
-    now, number = session.now, session.snapshot.engine.slots or 0
-    attempts = [job.attempt for job in session.jobs if job.attempt is not None]
-    waits = [
-        max(0.0, one.began_at - one.submitted_at)
-        for one in attempts
-        if one.began_at is not None and one.submitted_at is not None
-    ]
-    # What the executor's queue takes, from taken to begun.
-    wait = statistics.median(waits) if waits else 0.0
-    usual = _measure_durations(session)
-    sent = [job for job in left if job.record.state in ACTIVE]
+    """When each job that is left should end, `inf` where nobody knows: those to be sent
+    are put on the engine's slots one after the other."""
+    now, usual, wait = session.now, _measure_durations(session), _measure_wait(session)
+    jobs = {job.name: job for job in left}
+    slots: list[float] = [now] * (session.snapshot.engine.slots or len(left))
+    """A heap of when each is free again."""
     ends: dict[str, float] = {}
-    for job in sent:
-        end = _estimate_sent(job, usual.get(job.stage), wait, now)
-        if end is not None:
+    for job in left:
+        if job.record.state in ACTIVE:
+            end = _estimate_sent(job, usual.get(job.stage, inf), wait, now)
+            heapq.heappushpop(slots, end if isfinite(end) else now)
             ends[job.name] = end
-    busy = [ends.get(job.name, now) for job in sent]
-    # Beyond the slots some have to end first. A heap of when each is free again.
-    slots = sorted(heapq.nlargest(number, [*busy, *[now] * max(0, number - len(busy))]))
-    places = {job.name: place for place, job in enumerate(left)}
-    before = session.links.upstream
-    edges = [
-        (places[name], at)
-        for job, at in zip(left, places.values(), strict=True)
-        for name in before.get(job.name, ())
-        if name in places
-    ]
-    for at in sort_topologically(len(left), edges):
-        job = left[at]
-        names = [name for name in before.get(job.name, ()) if name in places]
-        known = job.stage in usual and all(name in ends for name in names)
-        if job.record.state in ACTIVE or not known:
+    upstream = session.links.upstream
+    waits = {name: jobs.keys() & upstream.get(name, ()) for name in jobs}
+    for name in TopologicalSorter(waits).static_order():
+        job = jobs[name]
+        if name in ends:
             continue
-        start = max([now, *(ends[name] for name in names)])
-        if (retry := job.record.retry) is not None:
-            start = max(start, session.snapshot.convert_to_t(retry.lived))
-        if slots:
-            start = max(start, heapq.heappop(slots))
-        ends[job.name] = start + wait + usual[job.stage]
-        if number:
-            heapq.heappush(slots, ends[job.name])
+        start = max([slots[0], *(ends[other] for other in waits[name])])
+        if job.record.retry is not None:
+            lived = job.record.retry.lived
+            start = max(start, session.snapshot.convert_to_t(lived))
+        ends[name] = start + wait + usual.get(job.stage, inf)
+        if isfinite(ends[name]):
+            heapq.heapreplace(slots, ends[name])
     return ends
 
 
-def _estimate_sent(
-    job: JobView, usual: float | None, wait: float, now: float
-) -> float | None:
+def _estimate_sent(job: JobView, usual: float, wait: float, now: float) -> float:
     """The end of what the executor has; it begins as that says, else as usual."""
     if job.record.state in BEGUN:
-        ends_at = estimate_end(job, now).ends_at
-        if ends_at is not None or usual is None:
-            return ends_at
-        return now + max(0.0, usual - (job.measure_run(now) or 0.0))
-    if usual is None:
-        return None
-    queue, attempt = job.live.queue if job.live is not None else None, job.attempt
-    begin = queue.expected_at if queue is not None else None
+        rest = max(0.0, usual - (job.measure_run(now) or 0.0))
+        return estimate_end(job, now).ends_at or now + rest
+    begin = job.live.queue.expected_at if job.live and job.live.queue else None
     if begin is None:
-        sent = attempt.submitted_at if attempt is not None else None
+        sent = job.attempt.submitted_at if job.attempt else None
         begin = (now if sent is None else sent) + wait
     return max(now, begin) + usual
+
+
+def _measure_wait(session: SessionView) -> float:
+    """What the executor's queue usually takes, from taken to begun; in seconds."""
+    waits = [
+        max(0.0, one.began_at - one.submitted_at)
+        for job in session.jobs
+        if (one := job.attempt) and one.began_at and one.submitted_at
+    ]
+    return median(waits) if waits else 0.0
 
 
 def _measure_durations(session: SessionView) -> Mapping[str, float]:
@@ -165,7 +141,7 @@ def _measure_durations(session: SessionView) -> Mapping[str, float]:
             end = estimate_end(job, session.now).ends_at
         if began is not None and end is not None:
             seen.setdefault(job.stage, []).append(end - began)
-    return {stage: statistics.median(values) for stage, values in seen.items()}
+    return {stage: median(values) for stage, values in seen.items()}
 
 
 def count_gpu_hours(session: SessionView) -> float:
@@ -180,45 +156,32 @@ def count_gpu_hours(session: SessionView) -> float:
     return sum(seconds) / 3600
 
 
-class StageRate(NamedTuple):
-    """Steps a second of a stage: the median, and of how many runs."""
-
-    rate: float
-    runs: int
-
-
-Rates: TypeAlias = Mapping[str, StageRate]
-"""By stage; a stage of which nothing is known is left out."""
+Rates: TypeAlias = Mapping[str, float]
+"""Usual steps a second, by stage; one of which nothing is known is left out."""
 NO_RATES: Final[Rates] = MappingProxyType({})
-"""Nothing is known."""
 
 
 def measure_rates(session: SessionView) -> Rates:
-    """The usual rate of each stage, of runs that go on, that completed here, or in
+    """The median rate of each stage, of runs that go on, that completed here, or in
     earlier sessions."""
     seen: dict[str, list[float]] = {}
     for job in session.jobs:
-        rate = _measure_rate(job)
-        if rate is not None:
+        if rate := _measure_rate(job):
             seen.setdefault(job.stage, []).append(rate)
-    return {
-        stage: StageRate(statistics.median(found), len(found))
-        for stage, found in seen.items()
-    }
+    return {stage: median(found) for stage, found in seen.items()}
 
 
 def _measure_rate(job: JobView) -> float | None:
     """What a job tells of its stage; a run from a checkpoint did not do all steps."""
-    record, attempt = job.record, job.attempt
-    steps, seconds = job.step, None
+    record = job.record
     if record.state is JobState.RUNNING:
-        return job.rate if job.rate and job.rate > 0 else None
+        return job.rate
+    steps, seconds = job.step, None
     if record.done is not None:
         steps, seconds = record.done.step, record.done.seconds
-    elif record.state is JobState.COMPLETED and len(record.attempts) == 1 and attempt:
-        ended = attempt.ended_at
-        seconds = None if ended is None else measure_run(attempt, ended)
-    return steps / seconds if steps and seconds and seconds > 0 else None
+    elif record.state is JobState.COMPLETED and len(record.attempts) == 1:
+        seconds = job.measure_run(0.0)
+    return steps / seconds if steps and seconds else None
 
 
 class Cut(NamedTuple):
@@ -227,8 +190,6 @@ class Cut(NamedTuple):
     step: int
     total: int
     rate: float
-    runs: int = 0
-    """How many runs of the stage the rate is of; 0: it is the job's own."""
 
 
 Cuts: TypeAlias = Mapping[str, Cut]
@@ -239,21 +200,29 @@ NO_CUTS: Final[Cuts] = MappingProxyType({})
 def find_cut(job: JobView, now: float, known: Rates) -> Cut | None:
     """Where its time limit will cut a job, by its own rate while it runs, else by its
     stage's; None: it will not, or nobody knows."""
-    limit, total = job.record.spec.resources.time_limit_seconds, job.total
-    if not limit or not total or job.record.ended or job.record.done:
+    if job.record.ended or job.record.done:
         return None
     if job.record.state is JobState.RUNNING:
-        ahead, step, rate = estimate_end(job, now), job.step, job.rate
-        if ahead.cut_at is None or not rate or step is None:
-            return None
-        last = int(step + max(0.0, ahead.cut_at - now) * rate)
-        return Cut(min(last, total), total, rate)
-    usual = known.get(job.stage)
-    if usual is None:
-        return None
+        return _reach(job, job.rate, job.step, job.measure_run(now))
     start = find_checkpoint(job) if job.record.resume else None
-    last = int((start or 0) + usual.rate * limit)
-    return Cut(last, total, usual.rate, usual.runs) if last < total else None
+    return _reach(job, known.get(job.stage), start or 0, 0.0)
+
+
+def _reach(
+    job: JobView,
+    rate: float | None,
+    step: int | None,
+    ran: float | None,
+    margin: float = 0.0,
+) -> Cut | None:
+    """How far a job at `step` comes in what is left of its time limit; None: to its
+    end, even if it were not faster than by `margin`."""
+    limit, total = job.record.spec.resources.time_limit_seconds, job.total
+    if not limit or not total or not rate or step is None or ran is None:
+        return None
+    more = max(0.0, limit - ran) * rate
+    short = step + more * (1 + margin) < total
+    return Cut(int(step + more), total, rate) if short else None
 
 
 def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
@@ -267,20 +236,17 @@ def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
     """
     found = {}
     for job in session.jobs:
-        if job.look is not Look.RUNNING:
+        ran, step, attempt = job.measure_run(session.now), job.step, job.attempt
+        if job.look is not Look.RUNNING or not (ran and job.rate and step and attempt):
             continue
-        limit, attempt = job.record.spec.resources.time_limit_seconds, job.attempt
-        rate, step, total = job.rate, job.step, job.total
-        ran = job.measure_run(session.now)
-        if not limit or attempt is None or attempt.limit_seen or ran is None:
+        limit = job.record.spec.resources.time_limit_seconds or 0.0
+        if attempt.limit_seen or ran < limit * _RIPE_SHARE:
             continue
-        if not rate or step is None or not total or ran < limit * _RIPE_SHARE:
-            continue
-        rate = max(rate, step / ran)  # a resumed run's earlier steps speak for it
+        rate = max(job.rate, step / ran)  # a resumed run's earlier steps speak for it
         margin = _SURE_MARGIN / 2 if job.name in before else _SURE_MARGIN
-        left = max(0.0, limit - ran) * rate
-        if step + left * (1 + margin) < total and not _is_restarted(job, session):
-            found[job.name] = Cut(int(step + left), total, rate)
+        cut = _reach(job, rate, step, ran, margin)
+        if cut is not None and not _is_restarted(job, session):
+            found[job.name] = cut
     return found
 
 

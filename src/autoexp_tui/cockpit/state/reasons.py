@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autoexp_tui.cockpit.spans import outside, shorten_middle
+from autoexp_tui.cockpit.spans import outside, shorten
 from autoexp_tui.cockpit.state.forecast import estimate_end, measure_stall
 from autoexp_tui.cockpit.state.status import Look, find_missing_file
 from autoexp_tui.model.resubmission import unmet
@@ -175,7 +175,7 @@ def _name_jobs(
         return other.stage if same or one_of_many else name
 
     args = (
-        (name, shorten_middle(call(value), cells))
+        (name, shorten(call(value), cells, middle=True))
         if name in _NAMES_JOBS and isinstance(value, str)
         else (name, value)
         for name, value in why.args

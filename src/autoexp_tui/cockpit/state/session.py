@@ -103,7 +103,8 @@ class JobView:
     @property
     def rate(self) -> float | None:
         """Steps a second just now; None where none is known."""
-        return self.live.rate if self.live is not None and self.live.rate else None
+        rate = self.live.rate if self.live is not None else None
+        return rate if rate and rate > 0 else None
 
     @property
     def queue_reason(self) -> str:

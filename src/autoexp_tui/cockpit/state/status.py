@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.spans import Line, Role, Span
+from autoexp_tui.cockpit.spans import Role, Span
 from autoexp_tui.model.resubmission import asks, is_doomed
 from autoexp_tui.model.states import JobState
 
@@ -99,10 +99,10 @@ def render_tallies(counts: Mapping[Look, int], *, apart: bool = False) -> list[S
     ]
 
 
-def render_counts(counts: Mapping[Look, int], *, apart: bool = False) -> list[Line]:
+def render_counts(counts: Mapping[Look, int], *, apart: bool = False) -> list[Span]:
     """`✓28 done`, `▸4 running`: every look that is there, with its word."""
     return [
-        (Span(f"{render_tally(one, counts[one], apart=apart).text} {one}", one.role),)
+        Span(f"{render_tally(one, counts[one], apart=apart).text} {one}", one.role)
         for one in Look
         if one in counts
     ]

@@ -16,7 +16,7 @@ from autoexp_tui.cockpit.spans import (
     join,
     line,
     outside,
-    shorten_middle,
+    shorten,
     wrap,
 )
 from autoexp_tui.cockpit.state.event_history import (
@@ -60,7 +60,7 @@ def render_entry(entry: Entry, now: float, cells: int) -> Line:
     content = line(
         Span(f"{mark} ", role),
         Span(f"{when}  ", "muted"),
-        Span(f"{fit(shorten_middle(job, job_cells), job_cells)}  "),
+        Span(f"{fit(job, job_cells, middle=True)}  "),
         Span(f"{fit(outside(what), 18)} ", "text" if role == "muted" else role),
         Span(fit(outside(about), max(1, cells - job_cells - 36)), "muted"),
     )
@@ -145,7 +145,7 @@ class EventsPane(ListPane):
         if wanted.kind:
             parts.append((Span(f"{wanted.kind} ([ ])", "accent"),))
         if wanted.job:
-            name = shorten_middle(outside(wanted.job), 30)
+            name = shorten(outside(wanted.job), 30, middle=True)
             parts.append((Span(f"{name} (f)", "accent"),))
         if wanted.text:
             parts.append((Span(f"/{outside(wanted.text)} (esc)", "accent"),))

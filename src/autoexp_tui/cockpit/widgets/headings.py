@@ -29,7 +29,7 @@ from autoexp_tui.cockpit.spans import (
     join_cells,
     outside,
     plain,
-    shorten_middle,
+    shorten,
 )
 from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.parameters import describe_job
@@ -421,7 +421,7 @@ class TimelinePane(HeadingsPane):
 
     def draw_job(self, job: JobView, cells: int) -> Line:
         words = describe_job(job.record.spec, self.model.words.parameters)
-        name = shorten_middle(words or outside(job.name), self.label_width - 5)
+        name = shorten(words or outside(job.name), self.label_width - 5, middle=True)
         now, window = self.model.session.now, self.find_window()
         strip = build_job_strip(job.record, self._find_begin(), now, window)
         return (

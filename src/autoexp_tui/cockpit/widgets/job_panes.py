@@ -18,11 +18,10 @@ from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     fit,
-    fit_right,
     join,
     outside,
     render_sparkline,
-    shorten_middle,
+    shorten,
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
@@ -138,7 +137,7 @@ def _build_result_column(session: SessionView) -> Column:
     if not all(name.endswith("loss") for name in names):
         title = names.pop().upper() if len(names) == 1 else "RESULT"
     cells = max(6, min(cell_len(title), 10))
-    title = shorten_middle(title, cells)
+    title = shorten(title, cells, middle=True)
     return Column(kind="loss", title=title, cells=cells, right=True)
 
 
@@ -166,12 +165,11 @@ def render_row(
 ) -> Line:
     """The line of a job, or of several folded into one, gutter left out."""
     cells = (_format_cell(one, _build_cell(jobs, one, session)) for one in columns)
-    return join(((one,) for one in cells), " ")
+    return join(cells, " ")
 
 
 def _format_cell(column: Column, content: Span) -> Span:
-    aligned = fit_right if column.right else fit
-    return Span(aligned(content.text, column.cells), content.role)
+    return Span(fit(content.text, column.cells, right=column.right), content.role)
 
 
 def _count_values(jobs: Sequence[JobView], column: Column) -> str:
@@ -205,11 +203,12 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
                     return Span(text, look.role)
             return look
         case "stage":
-            return Span(shorten_middle(outside(job.stage), cells))
+            return Span(shorten(outside(job.stage), cells, middle=True))
         case _ if number > 1:
             return Span("", "muted")
         case "parameter":
-            return Span(shorten_middle(find_value(job.record.spec, column.key), cells))
+            value = find_value(job.record.spec, column.key)
+            return Span(shorten(value, cells, middle=True))
         case "progress":
             spell = format_percent if column.title == "DONE" else format_progress
             return _mute_dash(spell(job.step, job.total))
@@ -225,7 +224,7 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             return Span(format_elapsed(job.measure_run(session.now)), "muted")
         case "id":
             text = outside(job.attempt.executor_id) if job.attempt else ""
-            return Span(shorten_middle(text or "-", cells), "muted")
+            return Span(shorten(text or "-", cells, middle=True), "muted")
 
 
 def _mute_dash(text: str) -> Span:
@@ -347,7 +346,7 @@ class JobsPane(ListPane):
         if len(self.keys) > self.rows_in_body > 0:
             last = min(self.top + self.rows_in_body, len(self.keys))
             parts.append(Span(f"rows {self.top + 1}-{last}", "muted"))
-        return join(((part,) for part in parts), "   ")
+        return join(parts, "   ")
 
     def on_resize(self) -> None:
         self._choose_columns()

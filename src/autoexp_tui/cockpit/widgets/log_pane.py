@@ -23,7 +23,7 @@ from autoexp_tui.cockpit.logfile import (
     compile_search,
     open_regular,
 )
-from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten_middle, wrap
+from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten, wrap
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
@@ -402,7 +402,7 @@ class LogPane(Pane):
             self.post_message(self.Notice(f"not saved: {reason}", bad=True))
         else:
             room = max(20, self.screen.size.width - 20)
-            where = shorten_middle(outside(target, 4000), room)
+            where = shorten(outside(target, 4000), room, middle=True)
             self.post_message(self.Notice(f"saved {spell_size(copied)} as {where}"))
 
     def build_title(self) -> Line:
@@ -412,7 +412,9 @@ class LogPane(Pane):
         parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
         if self.job:
             room = max(12, min(40, self.cells - len(name) - _TITLE_REST))
-            parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
+            parts.insert(
+                0, (Span(shorten(outside(self.job), room, middle=True), "text"),)
+            )
         if not self._is_missing:
             parts.append((Span(spell_size(self.file_size), "muted"),))
         if len(self.sources) > 1:

@@ -19,7 +19,7 @@ from autoexp_tui.cockpit.spans import (
     Role,
     Span,
     cut,
-    fit_right,
+    fit,
     join_cells,
     line,
     outside,
@@ -102,7 +102,7 @@ def render_plot(
         if row % max(1, (height - 1) // 4) == 0 or row == height - 1:
             value = ranges.y1 - (ranges.y1 - ranges.y0) * row / max(1, height - 1)
             label = format_metric(10**value if log else value)
-        axis = (Span(fit_right(label, _MARGIN - 1), "muted"), Span(" │", "rule"))
+        axis = (Span(fit(label, _MARGIN - 1, right=True), "muted"), Span(" │", "rule"))
         lines.append((*axis, *join_cells(canvas.list_cells(row))))
     left, right = count(ranges.x0), f"{count(ranges.x1)} steps"
     gap = " " * max(1, width - cell_len(left) - cell_len(right))
@@ -181,7 +181,7 @@ def render_legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
         more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
         parts = line(
             Span(f" {LETTERS[place % 26]} ", _find_role(place)),
-            Span(f"{fit_right(newest, 8)}  "),
+            Span(f"{fit(newest, 8, right=True)}  "),
             Span(f"not finite at {gaps[-1]}{more}  " if gaps else "", "failed"),
             Span(shorten(one.label, max(1, cells - 14)), "muted"),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
     WhyText,
@@ -13,7 +12,7 @@ from autoexp_tui.cockpit.render.why import (
     explain_jobs,
     explain_plan,
 )
-from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
+from autoexp_tui.cockpit.spans import Line, Span, join, shorten
 from autoexp_tui.cockpit.state.status import Look, render_tallies
 from autoexp_tui.cockpit.terminal import is_multiplexer
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
@@ -127,7 +126,7 @@ class WhyPane(TextPane):
         hint = f"   +{plural(more, 'line')}, enter"
         room = self.size.width - len(self.heading) - len(hint) - 10
         return (
-            Span(shorten_middle(self._text.title, max(8, room)), "muted"),
+            Span(shorten(self._text.title, max(8, room), middle=True), "muted"),
             Span(hint, "accent"),
         )
 
@@ -164,13 +163,13 @@ class AnswerPane(WhyPane):
 
     def build_title(self) -> Line:
         room = max(8, self.size.width - len(self.heading) - 8)
-        return (Span(shorten_middle(self._text.title, room), "muted"),)
+        return (Span(shorten(self._text.title, room, middle=True), "muted"),)
 
 
 def describe_stage(stage: StageView, now: float) -> WhyText:
     """A stage in a few lines: its counts, when it should end, what it waits for."""
     number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
-    lines: list[Line] = [(*number, *join_spans(render_tallies(stage.counts)))]
+    lines: list[Line] = [(*number, *join(render_tallies(stage.counts), " "))]
     if stage.ends_at is not None:
         lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
     if stage.is_waiting:
