@@ -10,29 +10,24 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
 from typing import Self
 
 from tests.slurm.daemons import (
-    KEEPER,
+    PREFIX,
     ClusterError,
     Daemons,
     answers,
-    recorded,
+    kill_marked,
+    remove_leftovers,
     reserve_ports,
-)
-from tests.slurm.processes import (
-    descendants_of,
-    kill_all,
-    kill_steps,
-    remove_cgroups,
-    steps_of,
 )
 from tests.slurm.settings import (
     SEARCH_PATH,
@@ -47,8 +42,6 @@ from tests.slurm.settings import (
 
 START_SECONDS = 180.0
 """For a daemon to answer: beside a load of 20 it takes many times as long as alone."""
-_LONGEST_HOME = 60
-"""Characters; a Unix socket's path, a step's in the spool included, ends at 107."""
 _FOLDERS = ("etc", "log", "pid", "state", "munge", "dev", "shims")
 _CALLER_S_OWN = re.compile(
     r"S(LURM|BATCH|QUEUE|CANCEL|ACCT|INFO|RUN|ALLOC|CONTROL|PRIO)"
@@ -79,11 +72,15 @@ def counted(calls: Path) -> str:
 class Cluster:
     """One cluster in one directory, which is short, its own, and removed at the end."""
 
-    def __init__(self, settings: Settings | None = None, home: Path | None = None):
+    def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        self.home = home or Path(tempfile.mkdtemp(prefix="autoexp-slurm-", dir="/tmp"))
+        # Short: a Unix socket's path, a step's in the spool included, ends at 107.
+        name = f"{PREFIX}{os.getpid()}-"
+        self.home = Path(tempfile.mkdtemp(prefix=name, dir="/tmp"))
         self._daemons = Daemons(self.home)
         self._port = 0
+        self._token: socket.socket | None = None
+        """Keeps other clusters off its ports."""
 
     def __enter__(self) -> Self:
         """Starts it; one that fails on a machine that can have it is tried again."""
@@ -107,12 +104,11 @@ class Cluster:
             (self.home / folder).mkdir(parents=True)
         # The munge daemon wants a way to its socket that everybody may go.
         self.home.chmod(0o755)
+        remove_leftovers()
         address = host_address() or ""
-        self._port, token = reserve_ports(address, self.settings.ports)
         try:
-            with token:
-                write_files(self.settings, self.home, self._port)
-                self._daemons.open(self._cgroups, token)
+            self._port, self._token = reserve_ports(address, self.settings.ports)
+            write_files(self.settings, self.home, self._port)
             self._start_all()
         except BaseException:
             self.down()
@@ -120,8 +116,10 @@ class Cluster:
 
     def down(self) -> None:
         """Ends everything that was started here, jobs included, and nothing else."""
-        self._daemons.close()
-        remove_cgroups(self._cgroups)
+        self._daemons.end_all()
+        if self._token is not None:
+            self._token.close()
+        self._remove_cgroups()
         shutil.rmtree(self.home, ignore_errors=True)
 
     def clear(self) -> None:
@@ -232,11 +230,12 @@ class Cluster:
     def node_stop(self, name: str) -> None:
         """Kills a node's daemon and its steps: the whole node is gone."""
         self._daemons.stop(f"slurmd.{name}", hard=True)
-        kill_steps(self.home / "spool" / name)
+        kill_marked(self.home, f"SLURMD_NODENAME={name}\0")
 
     def node_start(self, name: str) -> None:
         (self.home / "spool" / name).mkdir(parents=True, exist_ok=True)
-        self._start(f"slurmd.{name}", "slurmd", "-D", "-N", name)
+        argv = ("slurmd", "-D", "-N", name)
+        self._start(f"slurmd.{name}", *argv, SLURMD_NODENAME=name)
 
     def ctld_stop(self, *, hard: bool = False) -> None:
         """Ends the controller: told to, so that it saves its state, or killed."""
@@ -268,12 +267,6 @@ class Cluster:
                 return
 
     def _why_not(self) -> str | None:
-        if len(str(self.home)) > _LONGEST_HOME:
-            return f"{self.home} is too long for the sockets in it"
-        if self._daemons.is_alive(KEEPER):
-            return f"a cluster runs in {self.home} already"
-        if self.home.exists() and any(self.home.iterdir()):
-            return f"{self.home} holds files that are no cluster's"
         if reason := why_no_cluster(accounting=self.settings.accounting):
             return reason
         return why_no_memory_limits() if self.settings.memory_limits else None
@@ -286,7 +279,7 @@ class Cluster:
             self._start_database()
             self.dbd_start()
         self.ctld_start()
-        self._until("idle nodes", self._all_idle, needs=list(recorded(self.home)))
+        self._until("idle nodes", self._all_idle, needs=self._daemons.names)
 
     def _start_munge(self) -> None:
         place = self.home / "munge"
@@ -310,10 +303,10 @@ class Cluster:
         self._start("mariadbd", "mariadbd", options)
         self._until_answers("mariadbd", ("127.0.0.1", self._port + 2))
 
-    def _start(self, name: str, *argv: str) -> None:
+    def _start(self, name: str, *argv: str, **more: str) -> None:
         conf = str(self.home / "etc" / "slurm.conf")
         env = {"PATH": SEARCH_PATH, "SLURM_CONF": conf, "LC_ALL": "C", "TZ": "UTC"}
-        self._daemons.start(name, list(argv), env)
+        self._daemons.start(name, list(argv), env | more)
 
     def _until(
         self,
@@ -327,11 +320,13 @@ class Cluster:
     def _until_answers(self, name: str, address: Path | tuple[str, int]) -> None:
         self._until(name, lambda: answers(address), needs=[name])
 
-    @property
-    def _cgroups(self) -> tuple[str, ...]:
-        """Names that Slurm gives to the cgroups of our nodes; without limits, none."""
-        names = self.settings.node_names if self.settings.memory_limits else ()
-        return tuple(f"slurm_{name}" for name in names)
+    def _remove_cgroups(self) -> None:
+        """Slurm makes one for each of our nodes where memory is limited."""
+        for name in self.settings.node_names if self.settings.memory_limits else ():
+            for top in Path("/sys/fs/cgroup").glob(f"*/slurm_{name}"):
+                for folder, _, _ in os.walk(top, topdown=False):
+                    with suppress(OSError):
+                        os.rmdir(folder)
 
     def _node_states(self) -> dict[str, str]:
         shown = self.run("sinfo", "-h", "-N", "-p", "main", "-o", "%N %t", check=False)
@@ -363,5 +358,4 @@ class Cluster:
         self.run(*mine, check=False)
         if "COMPLETING" in states:
             # What runs in steps would else be waited for as by `KillWait`.
-            for name in self.settings.node_names:
-                kill_all(descendants_of(*steps_of(self.home / "spool" / name)))
+            kill_marked(self.home, "SLURM_JOB_ID=")
