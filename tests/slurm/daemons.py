@@ -41,8 +41,8 @@ class Daemons:
         """Kill every process, jobs included; who forks meanwhile is met again."""
         while kill_marked(self._home):
             time.sleep(0.01)
-            for daemon in self._started.values():
-                daemon.poll()
+        for daemon in self._started.values():
+            daemon.wait()
         self._started.clear()
 
     def start(self, name: str, argv: list[str], env: Mapping[str, str]) -> None:
