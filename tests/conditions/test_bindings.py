@@ -15,8 +15,8 @@ from autoexp_tui.actions.notify import AppendToFile, Notify
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import (
     Binder,
+    Lacking,
     Lookup,
-    RefusedValue,
     bind,
     list_own_fields,
     split_reference,
@@ -61,6 +61,7 @@ def say(value: str | None) -> Lookup:
     return lambda job, key: value
 
 
+UP_X: Final = Lacking("up", "x")
 OWN: Final = {"name": "me", "output_dir": "/o/me", "attempt": "2"}
 EIGHT: Final = "{runtime.up.checkpoint_iteration}"
 
@@ -75,7 +76,7 @@ def bound(spec: S, find: Lookup = lookup, own: Mapping[str, str] | None = None) 
 def refused(spec: Condition | Action, find: Lookup = lookup) -> list[str]:
     """Keys whose values may not stand where a spec asks for them."""
     lacking = bind(spec, find, JOBS, OWN)[1]
-    return [one.key for one in lacking if isinstance(one, RefusedValue)]
+    return [one.key for one in lacking if one.problem]
 
 
 def in_shell(value: str) -> RunCommand:
@@ -95,7 +96,7 @@ def inside(value: str) -> Composite:
     (inside(EIGHT), inside("8000")),
     (JobStateIs(jobs=(f"a_{EIGHT}", "b"), state="FAILED"),
      JobStateIs(jobs=("a_8000", "b"), state="FAILED")),
-    (FileExists(path="/{runtime.up.x}/{runtime.me.y}"), (("up", "x"), ("me", "y"))),
+    (FileExists(path="/{runtime.up.x}/{runtime.me.y}"), (UP_X, Lacking("me", "y"))),
     (FileExists(path="{runtime.lr1.5.path}"), FileExists(path="/o/iter_8000")),
     (FileExists(path="/{runtime.lr1.5.path}"), FileExists(path="//o/iter_8000")),
     (FileExists(path="{runtime.up.again}"), FileExists(path=EIGHT)),  # once
@@ -130,7 +131,7 @@ def test_patterns_and_what_is_no_reference_stay(spec: Condition) -> None:
     (AppendToFile(path="notes/{k}.txt", text="x"), "run-7",
      AppendToFile(path="notes/run-7.txt", text="x")),
     (in_shell("{v}"), "a; b", in_shell("a; b")),  # its mapping has no hash
-    (Restart(reason="{what}"), None, (("me", "what"),)),
+    (Restart(reason="{what}"), None, (Lacking("me", "what"),)),
     (Notify(message="{{name}} {name}"), None, Notify(message="{name} me")),
 ])  # fmt: skip
 def test_an_action_may_name_its_job_s_own_fields_and_metadata(
@@ -141,7 +142,7 @@ def test_an_action_may_name_its_job_s_own_fields_and_metadata(
 
 def test_a_reference_is_found_however_the_same_spec_was_bound_before() -> None:
     spec = FileExists(path="/o/{runtime.up.late}")
-    assert bound(spec, say(None)) == (("up", "late"),)
+    assert bound(spec, say(None)) == (Lacking("up", "late"),)
     assert bound(spec, say("now")) == FileExists(path="/o/now")
 
 

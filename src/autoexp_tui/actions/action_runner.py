@@ -1,14 +1,10 @@
-"""How one action is judged, carried out, put off or dropped.
-
-All its conditions must pass. One that FAILs drops the action, one that WAITs puts it
-off: the event keeps what triggered it, so the same engine or the next one looks again
-whenever a fact that it reads changes, or its time comes.
-
-What rules do when an attempt ends, a log line matches, or a job changes its state.
+"""What rules do when an attempt ends, a log line matches, or a job changes its state.
 
 Decided in the same step as the end itself: afterwards a job is RETRYING or ended for
-good, and no dependant ever sees the moment in between. How a single action is carried
-out is in `action_runner`.
+good, and no dependant ever sees the moment in between. All conditions of an action must
+pass. One that FAILs drops it, one that WAITs puts it off: the event keeps what
+triggered it, so the same engine or the next one looks again whenever a fact that it
+reads changes, or its time comes.
 """
 
 from __future__ import annotations
@@ -20,12 +16,11 @@ from typing import Final
 
 from autoexp_tui.actions.firing import Firing
 from autoexp_tui.actions.orders import drop, end_job, raise_warning
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, list_own_fields
+from autoexp_tui.conditions.bindings import Lacking
 from autoexp_tui.conditions.kinds import has_attempt_limit
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.action import Action, Armed
+from autoexp_tui.model.action import Armed
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
@@ -46,14 +41,15 @@ MOST_JOINS: Final = 100
 """How often an action of a job lets others join, where no MaxAttempts says it."""
 _WARNED: Final = frozenset({"value_refused", "joins_spent"})
 """Reasons not to act that a person should see."""
-_BY_TIME = frozenset({"cooling_down", "time_until"})
+_BY_TIME: Final = frozenset({"cooling_down", "time_until"})
+_BAD: Final = frozenset({Outcome.FAILED, Outcome.LOST})
 
 
 @dataclass(slots=True)
 class Judged:
     """What all conditions of an action say together."""
 
-    verdict: Verdict
+    verdict: Verdict = field(default_factory=lambda: Verdict(Result.PASS, why("ok")))
     keys: set[FactKey] = field(default_factory=set)
     """What was read: when one of them changes, the action is looked at again."""
     wakes: list[float] = field(default_factory=list)
@@ -67,47 +63,36 @@ class Judged:
         return max(self.wakes, default=None)
 
 
-def check_action(
-    context: DecisionContext,
-    armed: Armed,
-    job: JobRecord,
-    since_lived: float | None = None,
-) -> Judged:
+def _check_action(firing: Firing, since_lived: float) -> Judged:
     """All conditions of an action together, then whether its fields have values.
-    `since_lived`: when it was put off; time-outs of its conditions count from then
-    on."""
-    judged = Judged(Verdict(Result.PASS, why("ok")))
+    `since_lived`: time-outs of its conditions count from then on."""
+    context, armed, judged = firing.context, firing.armed, Judged()
     made = None  # how often an action that makes jobs did; else the job's own count
     if armed.action.makes_jobs:
-        line = tuple(context.state.list_origins(job))
+        line = tuple(context.state.list_origins(firing.job))
         made = sum(one.firings.get(armed.key, 0) for one in line)
         if endless := _explain_endless(armed, line):
             return Judged(Verdict(Result.FAIL, endless))
+    name = firing.job.name
     ctx = EvalContext(
-        job=job.name, waiting_lived=since_lived, action=armed.key, attempts=made
+        job=name, waiting_lived=since_lived, action=armed.key, attempts=made
     )
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
-        bound, missing = bind(
-            spec,
-            context.read_metadata,
-            context.state.jobs,
-            list_own_fields(job.spec, len(job.attempts)),
-        )
+        bound, lacking = firing.bind(spec)
         if bound is None:
-            return _wait_for_values(context, judged, missing)
-        judged.keys |= needs(bound, job.name, armed.key)
+            return _wait_for_values(context, judged, lacking)
+        judged.keys |= needs(bound, name, armed.key)
         verdict = evaluate(bound, context, context.now, ctx)
         if verdict.result is Result.FAIL:
             return Judged(verdict, judged.keys)
         if verdict.result is Result.WAIT:
             at = find_wake(bound, context, context.now, ctx)
             judged.wakes += [] if at is None else [at]
+            judged.verdict = verdict if not judged.codes else judged.verdict
             judged.codes.add(verdict.why.code)
-            if judged.verdict.result is Result.PASS:
-                judged.verdict = verdict
-    if judged.verdict.result is Result.PASS and armed.action.needs_values:
-        _, missing = armed.action.bind(Firing(context, armed, job))
-        return _wait_for_values(context, judged, missing) if missing else judged
+    if armed.action.needs_values and not judged.codes:
+        _, lacking = armed.action.bind(firing)
+        return _wait_for_values(context, judged, lacking) if lacking else judged
     return judged
 
 
@@ -130,95 +115,84 @@ def _wait_for_values(
 ) -> Judged:
     """Values are missing: they are waited for, while they may still come. One that may
     not stand where it is asked for stands there never."""
-    for one in lacking:
-        if isinstance(one, RefusedValue):
-            reason = why("value_refused", job=one.job, key=one.key, problem=one.problem)
-            return Judged(Verdict(Result.FAIL, reason), judged.keys)
-    judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
-    name, key = lacking[0][:2]
-    source = context.state.jobs.get(name)
-    if source is not None and source.ended:
-        reason = why("value_never_came", job=name, key=key, state=source.state.value)
-        return Judged(Verdict(Result.FAIL, reason), judged.keys)
-    reason = why("no_metadata", job=name, key=key)
-    return Judged(Verdict(Result.WAIT, reason), judged.keys, judged.wakes)
+    refused = next((one for one in lacking if one.problem), None)
+    if refused is None:
+        judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
+    first = refused or lacking[0]
+    result, reason = Result.FAIL if refused else Result.WAIT, first.explain()
+    source = context.state.jobs.get(first.job)
+    if not refused and source is not None and source.ended:
+        result, state = Result.FAIL, source.state.value
+        reason = why("value_never_came", job=first.job, key=first.key, state=state)
+    return Judged(Verdict(result, reason), judged.keys, judged.wakes)
 
 
-def run_action(
+def _run_action(
     context: DecisionContext,
     armed: Armed,
     name: str,
-    ended: events.AttemptEnded | None,
+    ended: events.AttemptEnded | None = None,
     since_lived: float | None = None,
 ) -> Judged:
     """Fire an action, put it off, or drop it, as its conditions say; `ended`: the end
     of an attempt that triggered it; `since_lived`: when it was put off."""
     job = context.job(name)
-    retried = job.state is JobState.RETRYING and job.retry and not job.retry.held
-    if armed.action.restarts and retried:
+    firing, retry = Firing(context, armed, job, ended), job.retry
+    retried = job.state is JobState.RETRYING
+    if armed.action.restarts and retried and retry and not retry.held:
         # Of the restarts after one end the first counts. A further one is not judged:
         # put off, it would come back later and end the run that the first has ordered.
-        second = why("restarted_already")
-        drop(context, name, armed.key, armed.trigger, second)
-        return Judged(Verdict(Result.FAIL, second))
-    since = context.now.lived if since_lived is None else since_lived
-    judged = check_action(context, armed, job, since)
-    over = ended is not None or job.state is JobState.RETRYING
-    by_time_alone = bool(judged.codes) and judged.codes <= _BY_TIME
-    restart = armed.action.restarts and over and by_time_alone
-    match judged.verdict.result:
-        case Result.PASS:
-            _execute(Firing(context, armed, job, ended))
-        case Result.FAIL:
-            drop(context, name, armed.key, armed.trigger, judged.verdict.why)
-            if judged.verdict.why.code in _WARNED:
-                _warn_of_drop(context, armed, name, judged.verdict.why)
-        case Result.WAIT if restart and judged.ready_at:
-            wait_seconds = judged.ready_at - context.now.lived
-            _execute(Firing(context, armed, job, ended, wait_seconds))
-        case Result.WAIT:
-            firing = Firing(context, armed, job)
-            firing.put_off(judged.verdict.why, judged.ready_at)
+        firing.drop("restarted_already")
+        return Judged()
+    judged = _check_action(
+        firing, context.now.lived if since_lived is None else since_lived
+    )
+    reason, ready_at = judged.verdict.why, judged.ready_at
+    over = armed.action.restarts and (ended is not None or retried)
+    if judged.verdict.result is Result.FAIL:
+        drop(context, name, armed.key, armed.trigger, reason)
+        if reason.code in _WARNED:
+            _warn_of_drop(firing, reason)
+    elif judged.verdict.result is Result.PASS:
+        _execute(firing)
+    elif over and ready_at and judged.codes and judged.codes <= _BY_TIME:
+        wait_seconds = ready_at - context.now.lived
+        _execute(Firing(context, armed, job, ended, wait_seconds))
+    else:
+        firing.put_off(reason, ready_at)
     return judged
 
 
-def _warn_of_drop(
-    context: DecisionContext, armed: Armed, job: str, reason: Why
-) -> None:
+def _warn_of_drop(firing: Firing, reason: Why) -> None:
     """A rule that a log's text has stopped needs a person: it may be meant so."""
+    armed, job = firing.armed, firing.job.name
     warning_id = "v" + ids.digest(job, armed.key, reason.arg("key"))
-    raise_warning(context, warning_id, reason, job, evidence=armed.line)
+    raise_warning(firing.context, warning_id, reason, job, evidence=armed.line)
 
 
 def _execute(firing: Firing) -> None:
     """Carry an action out; one of somebody else's that raises is dropped."""
     armed, name = firing.armed, firing.job.name
+    action = armed.action
     try:
-        action: Action | None = armed.action
-        if armed.action.needs_values:
-            action, _ = armed.action.bind(firing)
-        assert action is not None, "its values were there when it was judged"
-        if action.execute(firing):
-            fired = events.ActionFired(
-                job=name, action=armed.key, trigger=armed.trigger
-            )
+        bound = action.bind(firing)[0] if action.needs_values else action
+        assert bound is not None, "its values were there when it was judged"
+        if bound.execute(firing):
+            key, trigger = armed.key, armed.trigger
+            fired = events.ActionFired(job=name, action=key, trigger=trigger)
             firing.context.draft.emit(fired)
     except Exception as error:  # somebody else's code may raise anything
-        if is_ours(type(armed.action)):
+        if is_ours(type(action)):
             raise
-        reason = why(
-            "action_failed",
-            kind=armed.action.kind,
-            what=armed.rule,
-            problem=tell_error(error),
-        )
-        drop(firing.context, name, armed.key, armed.trigger, reason)
-        _warn_of_drop(firing.context, armed, name, reason)
+        problem = tell_error(error)
+        what = why("action_failed", kind=action.kind, what=armed.rule, problem=problem)
+        drop(firing.context, name, armed.key, armed.trigger, what)
+        _warn_of_drop(firing, what)
 
 
 def check_deferred(context: DecisionContext, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
-    seen = Judged(Verdict(Result.PASS, why("ok")))
+    seen = Judged()
     for key, waiting in list(context.job(name).deferred.items()):
         if context.job(name).deferred.get(key) is not waiting:
             continue  # one before it has settled it
@@ -226,7 +200,7 @@ def check_deferred(context: DecisionContext, name: str) -> Judged:
         if armed is None:
             drop(context, name, key, waiting.trigger, why("rule_is_gone"))
         elif armed.action.can_fire_late(context.job(name)):
-            judged = run_action(context, armed, name, None, waiting.since_lived)
+            judged = _run_action(context, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
     job = context.job(name)
@@ -235,31 +209,26 @@ def check_deferred(context: DecisionContext, name: str) -> Judged:
     return seen
 
 
-def hold_for_restart(
-    context: DecisionContext, name: str, ended: events.AttemptEnded
-) -> bool:
+def _hold_for_restart(context: DecisionContext, ended: events.AttemptEnded) -> bool:
     """Keep a job whose attempt has ended, while it is not decided if it runs again. A
     condition that nobody could look at yet, or that has a time-out, is waited for; what
     is known not to hold, and may take for ever, ends the job now."""
-    bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
-    for key, waiting in context.list_restarts(name):
-        armed = context.find_action(name, key, waiting)
-        meant = bad or waiting.trigger == f"attempt {ended.attempt}"
-        if armed is None or not meant or not _is_undecided(waiting):
-            continue
-        restart = armed.action
-        assert isinstance(restart, Restart)
-        context.draft.emit(
-            events.RetryOrdered(
-                job=name,
-                wait_seconds=0.0,
-                from_checkpoint=restart.from_checkpoint,
-                use_files=restart.followers == "use",
-                why=waiting.why,
-                held=True,
+    for key, waiting in context.list_restarts(ended.job):
+        meant = ended.outcome in _BAD or waiting.trigger == f"attempt {ended.attempt}"
+        armed = context.find_action(ended.job, key, waiting)
+        if armed is not None and meant and _is_undecided(waiting):
+            restart = armed.action
+            context.draft.emit(
+                events.RetryOrdered(
+                    job=ended.job,
+                    wait_seconds=0.0,
+                    from_checkpoint=getattr(restart, "from_checkpoint", True),
+                    use_files=getattr(restart, "followers", "wait") == "use",
+                    why=waiting.why,
+                    held=True,
+                )
             )
-        )
-        return True
+            return True
     return False
 
 
@@ -291,6 +260,7 @@ CLASS_OF: dict[Cause, StateClass] = {
     Cause.STALL: "stall",
 }
 """Which state class a cause belongs to; causes that are absent trigger none."""
+
 MOST_RERUNS: Final = 3
 """Failures of nodes of a job after which only a rule or a person has it run again."""
 
@@ -308,11 +278,9 @@ def handle_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
             end_job(context, job, JobState.COMPLETED, None, reason)
         return
     for armed in _list_armed_by_end(context, before, ended):
-        run_action(context, armed, ended.job, ended)
+        _run_action(context, armed, ended.job, ended)
     job = context.job(ended.job)
-    if job.state is JobState.RETRYING or job.ended:
-        return
-    if hold_for_restart(context, ended.job, ended):
+    if job.state is JobState.RETRYING or job.ended or _hold_for_restart(context, ended):
         return
     failures = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
     if ended.rerun and failures <= MOST_RERUNS:  # in the place of an executor's rerun
@@ -322,8 +290,7 @@ def handle_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
         )
         context.draft.emit(retry)
         return
-    state = JobState(ended.outcome.value)
-    end_job(context, job, state, ended.cause, ended.why)
+    end_job(context, job, JobState(ended.outcome.value), ended.cause, ended.why)
     if context.state.moves:
         context.state.moves.pop()  # rules over it were carried out just now
 
@@ -334,8 +301,7 @@ def _list_armed_by_end(
     """What a log line ordered for after the run while that was alive, void when it
     completed or was cancelled; then the rules over the end."""
     trigger = f"attempt {ended.attempt}"
-    bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
-    for key, put_off in before.deferred.items() if bad else ():
+    for key, put_off in before.deferred.items() if ended.outcome in _BAD else ():
         if key not in context.job(before.name).deferred:
             continue  # one before it has settled it
         waiting = context.find_action(before.name, key, put_off)
@@ -343,8 +309,12 @@ def _list_armed_by_end(
             yield waiting
     for rule in context.rules_of(before.name).state_events:
         if _is_rule_over_end(rule, before, ended):
-            for index, action in enumerate(rule.actions):
-                yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
+            yield from _arm(rule, trigger, ended.evidence)
+
+
+def _arm(rule: LogEvent | StateEvent, trigger: str, line: str = "") -> Iterator[Armed]:
+    for index, action in enumerate(rule.actions):
+        yield Armed(f"{rule.name}/{index}", action, trigger, line)
 
 
 def _is_rule_over_end(
@@ -371,10 +341,9 @@ def log_matched(
     if known is not None and known[0] == matched.match_id:
         return
     context.draft.emit(matched)
-    for index, action in enumerate(rule.actions):
-        armed = Armed(f"{rule.name}/{index}", action, matched.match_id, matched.line)
+    for armed in _arm(rule, matched.match_id, matched.line):
         if not context.job(matched.job).ended:
-            run_action(context, armed, matched.job, None)
+            _run_action(context, armed, matched.job)
 
 
 def handle_moves(context: DecisionContext) -> None:
@@ -386,13 +355,10 @@ def handle_moves(context: DecisionContext) -> None:
 def _handle_move(context: DecisionContext, move: Move) -> None:
     trigger = f"{move.old.value} to {move.new.value} ({move.seq})"
     for rule in context.rules_of(move.job).state_events:
-        stage = context.job(move.job).spec.stage
         old, new = rule.transition or ("", "")
+        job = context.job(move.job)
         if new != move.new.value or old not in (None, move.old.value):
             continue
-        for index, action in enumerate(
-            rule.actions if is_for_stage(rule, stage) else ()
-        ):
-            armed = Armed(f"{rule.name}/{index}", action, trigger)
-            if not (context.job(move.job).ended and action.is_of_run):
-                run_action(context, armed, move.job, None)
+        for armed in _arm(rule, trigger) if is_for_stage(rule, job.spec.stage) else ():
+            if not (context.job(move.job).ended and armed.action.is_of_run):
+                _run_action(context, armed, move.job)

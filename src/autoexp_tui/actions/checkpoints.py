@@ -102,10 +102,10 @@ def _move(
         before=found.before,
         strikes=strikes,
     )
-    blamed = why("quarantine", path=path, attempts=plural(strikes, "attempt"))
-    emit_order(
-        context, order, blamed if strikes else why("quarantine_asked", path=path)
-    )
+    reason = why("quarantine_asked", path=path)
+    if strikes:
+        reason = why("quarantine", path=path, attempts=plural(strikes, "attempt"))
+    emit_order(context, order, reason)
 
 
 def handle_move(context: DecisionContext, move: MoveCheckpoint, problem: str) -> None:
@@ -114,14 +114,10 @@ def handle_move(context: DecisionContext, move: MoveCheckpoint, problem: str) ->
     if problem:
         _warn(context, move.job, path, problem)
         return
-    context.draft.emit(
-        events.CheckpointQuarantined(
-            job=move.job,
-            checkpoint=move.checkpoint,
-            moved_to=move.target,
-            before=before,
-        )
+    moved = events.CheckpointQuarantined(
+        job=move.job, checkpoint=move.checkpoint, moved_to=move.target, before=before
     )
+    context.draft.emit(moved)
     reason = why(
         "quarantined",
         path=path,

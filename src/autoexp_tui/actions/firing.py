@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from autoexp_tui.actions.orders import (
     cancel_attempts,
@@ -26,7 +25,7 @@ from autoexp_tui.conditions.bindings import (
     list_own_fields,
 )
 from autoexp_tui.conditions.log_values import is_plain
-from autoexp_tui.effects.effects import AddJob, ComposeJob
+from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.effects.errands import RunNotifyCommand
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -36,9 +35,10 @@ from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    from autoexp_tui.actions.restart import Restart
 
-_LINE: Final = "line"
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Firing:
     def own(self) -> dict[str, str]:
         """What bare names mean, metadata apart."""
         fields = list_own_fields(self.job.spec, len(self.job.attempts))
-        return fields | {_LINE: self.armed.line}
+        return fields | {"line": self.armed.line}
 
     def bind(
         self, spec: S, lookup: Lookup | None = None
@@ -89,17 +89,6 @@ class Firing:
         plan = self.context.state.plan
         return self.job.spec.cwd or (plan.cwd if plan else "")
 
-    def find_free_name(self, wanted: str) -> str:
-        """`wanted`, or the first of `wanted_2`, `wanted_3` ... that no job has."""
-        state = self.context.state
-        ordered = {
-            pending.effect.spec.name
-            for pending in state.pending.values()
-            if isinstance(pending.effect, AddJob)
-        }
-        names = (wanted if at == 1 else f"{wanted}_{at}" for at in count(1))
-        return next(n for n in names if n not in state.jobs and n not in ordered)
-
     def log(self, text: str, level: Literal["info", "warning", "error"]) -> None:
         """Write a line to the session's events."""
         self.context.draft.emit(
@@ -108,13 +97,11 @@ class Firing:
 
     def notify(self, message: str) -> None:
         """Raise a warning, and run the user's notification command if there is one."""
-        armed = self.armed
+        armed, job, reason = self.armed, self.job.name, why("notice", text=message)
+        name = "n" + ids.digest(job, armed.key, armed.trigger)
         self.context.draft.emit(
             events.WarningRaised(
-                warning_id="n" + ids.digest(self.job.name, armed.key, armed.trigger),
-                why=why("notice", text=message),
-                job=self.job.name,
-                evidence=armed.line,
+                warning_id=name, why=reason, job=job, evidence=armed.line
             )
         )
         if command := self.context.rules_of(self.job.name).notify_command:
@@ -159,19 +146,14 @@ class Firing:
             )
         )
 
-    def request_retry(
-        self,
-        reason: str,
-        overrides: tuple[str, ...],
-        log_values: tuple[str, ...],
-        *,
-        from_checkpoint: bool,
-        use_files: bool,
-    ) -> None:
-        """Order a further attempt, perhaps with other overrides. Of the restarts after
-        one end the first counts."""
+    def request_retry(self, restart: Restart, overrides: tuple[str, ...]) -> None:
+        """Order a further attempt, perhaps with other overrides: those of the restart,
+        with their values. Of the restarts after one end the first counts."""
         context, job, armed = self.context, self.job, self.armed
-        message = self.format_text(reason)
+        message, use_files = (
+            self.format_text(restart.reason),
+            restart.followers == "use",
+        )
         again = why(
             "retry",
             reason=message or armed.rule,
@@ -183,8 +165,8 @@ class Firing:
             effect = ComposeJob(
                 job=job.name,
                 overrides=(*job.spec.overrides, *overrides),
-                from_checkpoint=from_checkpoint,
-                log_values=log_values,
+                from_checkpoint=restart.from_checkpoint,
+                log_values=self.find_unsafe_values(restart.overrides),
                 use_files=use_files,
             )
             emit_order(context, effect, again)
@@ -192,7 +174,7 @@ class Firing:
             events.RetryOrdered(
                 job=job.name,
                 wait_seconds=self.wait_seconds,
-                from_checkpoint=from_checkpoint,
+                from_checkpoint=restart.from_checkpoint,
                 use_files=use_files,
                 why=again,
             )
@@ -204,11 +186,12 @@ class Firing:
 
     def exclude_node(self) -> None:
         """Let the job not run again where its last attempt ran."""
-        node = self.job.attempt.node if self.job.attempt else ""
-        if node:
-            old = self.job.spec
-            spec = replace(old, resources=old.resources.exclude((node,)))
-            reason = why("other_resources")
-            self.context.draft.emit(
-                events.JobReplanned(job=self.job.name, spec=spec, why=reason)
+        job = self.job
+        if job.attempt and job.attempt.node:
+            resources = job.spec.resources.exclude((job.attempt.node,))
+            spec, reason = (
+                replace(job.spec, resources=resources),
+                why("other_resources"),
             )
+            changed = events.JobReplanned(job=job.name, spec=spec, why=reason)
+            self.context.draft.emit(changed)

@@ -6,6 +6,7 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from autoexp_tui.conditions.bindings import Lacking, Later
@@ -98,16 +99,16 @@ class NewJob(Action, needs_values=True, makes_jobs=True):
         from autoexp_tui.effects.effects import AddJob
 
         spec = self._build_spec(firing)
-        effect = AddJob(
-            job=firing.job.name, action=firing.armed.key, spec=spec, mode=self.mode
-        )
-        firing.order(effect)
+        name, key = firing.job.name, firing.armed.key
+        firing.order(AddJob(job=name, action=key, spec=spec, mode=self.mode))
         return True
 
     def _build_spec(self, firing: Firing) -> JobSpec:
         """The job that the action, every value put in, stands for."""
         like, rule = firing.job.spec, firing.armed.rule
-        name = self.name or firing.find_free_name(f"{like.name}_{_ODD.sub('_', rule)}")
+        name = self.name or _find_free_name(
+            firing, f"{like.name}_{_ODD.sub('_', rule)}"
+        )
         asked, limit, gpus = like.resources, self.time_limit_seconds, self.gpus
         resources = Resources(
             time_limit_seconds=asked.time_limit_seconds if limit is None else limit,
@@ -148,6 +149,15 @@ def _bind_conditions(
         made += [] if found is None else [found]
         missing += lacking
     return tuple(made), tuple(missing)
+
+
+def _find_free_name(firing: Firing, wanted: str) -> str:
+    """`wanted`, or the first of `wanted_2`, `wanted_3` ... that no job has."""
+    state = firing.context.state
+    specs = (getattr(one.effect, "spec", None) for one in state.pending.values())
+    taken = {spec.name for spec in specs if spec is not None} | state.jobs.keys()
+    names = (wanted if at == 1 else f"{wanted}_{at}" for at in count(1))
+    return next(name for name in names if name not in taken)
 
 
 def _find_place_beside(directory: str, name: str, new: str) -> str:

@@ -28,14 +28,12 @@ def emit_order(
 ) -> None:
     """Journal an order to the outside."""
     draft = context.draft
-    ordered = events.EffectOrdered(
-        effect_id=ids.build_effect_id(context.state.session, draft.next_event_id(), 0),
-        effect=effect,
-        why=reason,
-        cause=cause,
-        finish=finish,
+    order_id = ids.build_effect_id(context.state.session, draft.next_event_id(), 0)
+    draft.emit(
+        events.EffectOrdered(
+            effect_id=order_id, effect=effect, why=reason, cause=cause, finish=finish
+        )
     )
-    draft.emit(ordered)
 
 
 def cancel_attempts(
@@ -63,50 +61,41 @@ def request_end(
     """End a job's live run because a rule says so; False when that is under way. A run
     that hangs is ended once what can be seen of it has been kept, or after the time for
     that. `name` says for people what it is evidence of."""
-    seconds = context.rules_of(job.name).evidence_seconds
-    captured = any(
-        isinstance(one.effect, CaptureEvidence)
-        and (one.effect.job, one.effect.attempt) == (job.name, len(job.attempts))
-        and one.effect.ends is not None
-        for one in context.state.pending.values()
-    )
-    if captured or not _can_cancel(job):
+    if not _can_cancel(job) or _is_ending(context, job):
         return False
-    if cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN:
-        _request_evidence(context, job, reason, name, seconds, ends=cause)
-        return True
-    cancel_attempts(context, (job,), reason, cause)
-    if cause is Cause.NAN and seconds > 0:
-        _request_evidence(context, job, reason, name, seconds)
+    seconds, attempt = context.rules_of(job.name).evidence_seconds, job.attempts[-1]
+    looks = cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN
+    if not looks:
+        cancel_attempts(context, (job,), reason, cause)
+    if looks or (cause is Cause.NAN and seconds > 0):
+        capture = CaptureEvidence(
+            job=job.name,
+            attempt=attempt.number,
+            run=attempt.run,
+            name=name,
+            number=len(attempt.captures) + 1,
+            log_only=not looks,
+            ends=cause if looks else None,
+            seconds=seconds,
+        )
+        emit_order(context, capture, reason)
     return True
-
-
-def _request_evidence(
-    context: DecisionContext,
-    job: JobRecord,
-    reason: Why,
-    name: str,
-    seconds: float,
-    *,
-    ends: Cause | None = None,
-) -> None:
-    attempt = job.attempts[-1]
-    effect = CaptureEvidence(
-        job=job.name,
-        attempt=attempt.number,
-        run=attempt.run,
-        name=name,
-        number=len(attempt.captures) + 1,
-        log_only=ends is None,
-        ends=ends,
-        seconds=seconds,
-    )
-    emit_order(context, effect, reason)
 
 
 def _can_cancel(job: JobRecord) -> bool:
     attempt = job.attempt
     return not (attempt is None or attempt.outcome or attempt.is_told_to_end)
+
+
+def _is_ending(context: DecisionContext, job: JobRecord) -> bool:
+    """Whether its run is looked at before it is ended."""
+    looks = (one.effect for one in context.state.pending.values())
+    return any(
+        isinstance(look, CaptureEvidence)
+        and look.ends is not None
+        and (look.job, look.attempt) == (job.name, len(job.attempts))
+        for look in looks
+    )
 
 
 def end_look(
@@ -173,16 +162,11 @@ def raise_warning(
     evidence: str = "",
 ) -> None:
     """Warn, unless that warning stands already."""
+    warned = events.WarningRaised(
+        warning_id=warning_id, why=reason, job=job, severity=severity, evidence=evidence
+    )
     if warning_id not in context.state.warnings:
-        context.draft.emit(
-            events.WarningRaised(
-                warning_id=warning_id,
-                why=reason,
-                job=job,
-                severity=severity,
-                evidence=evidence,
-            )
-        )
+        context.draft.emit(warned)
 
 
 def clear_warning(context: DecisionContext, warning_id: str, by: str = "") -> None:

@@ -6,7 +6,6 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from autoexp_tui.conditions.bindings import RefusedValue
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.states import BEGUN, Cause, JobState, why
 
@@ -54,18 +53,12 @@ class Restart(Action, restarts=True, is_of_run=True, follows_run=True):
         if bound is None:
             lacking = ", ".join(
                 f"{one.key}: {one.problem}"
-                if isinstance(one, RefusedValue)
+                if one.problem
                 else f"no value for {one.key} yet"
                 for one in missing
             )
             firing.log(f"restarted without its overrides: {lacking}", "warning")
-        firing.request_retry(
-            self.reason,
-            () if bound is None else bound.overrides,
-            firing.find_unsafe_values(self.overrides),
-            from_checkpoint=self.from_checkpoint,
-            use_files=self.followers == "use",
-        )
+        firing.request_retry(self, () if bound is None else bound.overrides)
         return True
 
     def can_fire_late(self, job: JobRecord) -> bool:

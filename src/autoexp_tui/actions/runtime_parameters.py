@@ -12,7 +12,6 @@ from autoexp_tui.actions.orders import emit_order, explain_wait
 from autoexp_tui.conditions.bindings import (
     Binder,
     Lookup,
-    RefusedValue,
     list_runtime_sources,
 )
 from autoexp_tui.conditions.log_values import is_plain
@@ -42,22 +41,15 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
     binder = Binder(lookup, context.state.jobs, None)
     bound = (*spec.overrides, *map(binder.override, texts))
     if binder.lacking:
-        first = binder.lacking[0]
-        reason = why("no_metadata", job=first.job, key=first.key)
-        if isinstance(first, RefusedValue):
-            problem = first.problem
-            reason = why("value_refused", job=first.job, key=first.key, problem=problem)
-        explain_wait(context, job, reason)
+        explain_wait(context, job, binder.lacking[0].explain())
         return False
     asked = list_runtime_sources(texts, context.state.jobs)
-    values = [lookup(one.job, one.key) for one in asked]
+    values = [lookup(*one) for one in asked]
     effect = ComposeJob(
         job=job.name,
         overrides=bound,
         sources=sources,
-        log_values=tuple(
-            one for one in values if one is not None and not is_plain(one)
-        ),
+        log_values=tuple(one for one in values if one and not is_plain(one)),
     )
     emit_order(context, effect, why("runtime_values"))
     explain_wait(context, job, why("runtime_values"))
@@ -75,7 +67,7 @@ def is_composing(context: DecisionContext, name: str) -> bool:
 def _sources(context: DecisionContext, spec: JobSpec) -> Iterator[TaskId]:
     """The attempts whose metadata the parameters would hold now."""
     asked = list_runtime_sources(spec.runtime_overrides, context.state.jobs)
-    for name in dict.fromkeys(one.job for one in asked):
+    for name in dict.fromkeys(job for job, _ in asked):
         record = context.state.jobs.get(name)
         yield name, len(record.attempts) if record else 0
 

@@ -38,7 +38,7 @@ from autoexp_tui.cli.diagnostics import (
 )
 from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
 from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
-from autoexp_tui.conditions.bindings import RefusedValue, bind
+from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import build_task_fields
@@ -288,7 +288,7 @@ def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
             reason = sentence(verdict.why, now, keys=False)
             if verdict.why.code in _ASKS:
                 reason += " (a session asks; --force goes on as if approved)"
-        elif refused := [one for one in missing if isinstance(one, RefusedValue)]:
+        elif refused := [one for one in missing if one.problem]:
             one = refused[0]
             reason = f"{one.key} of {one.job}: {one.problem}"
         what = describe(condition)

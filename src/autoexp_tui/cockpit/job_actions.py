@@ -32,7 +32,7 @@ from autoexp_tui.cockpit.state.kill_cost import (
     list_checkpoint_places,
     select_killable,
 )
-from autoexp_tui.conditions.approval import Approval
+from autoexp_tui.conditions.jobs import Approval
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import CommandRefused

@@ -15,10 +15,9 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache, partial
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.conditions.log_values import (
     Refused,
@@ -29,6 +28,7 @@ from autoexp_tui.conditions.log_values import (
 )
 from autoexp_tui.model.kinds import FieldUse, Kind
 from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.states import Why, why
 from autoexp_tui.text.spelling import format_float
 
 S = TypeVar("S")
@@ -36,17 +36,16 @@ S = TypeVar("S")
 Lookup: TypeAlias = Callable[[str, str], str | None]
 """(job, key) -> the job's metadata, None when there is none yet."""
 
-_RUNTIME: Final = re.compile(r"\{runtime\.([^{}\s]+)\.([^{}.\s][^{}\s]*)\}")
+_RUNTIME: Final = re.compile(r"\{runtime\.(?P<path>[^{}\s]+\.[^{}.\s][^{}\s]*)\}")
 _BARE: Final = re.compile(
-    r"(?P<open>\{\{)|(?P<close>\}\})|\{runtime\.(?P<path>[^{}\s]+)\}"
+    r"(?P<brace>\{\{|\}\})|\{runtime\.(?P<path>[^{}\s]+)\}"
     r"|\{(?P<bare>[A-Za-z_][\w.\-/]*)\}"
 )
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+./:-]*")
 """What neither a shell nor Hydra's override grammar reads as more than text."""
 _FIXED: Final = frozenset(
     {"kind", "pattern", "mode", "check_mode", "op", "state", "cause", "level"}
-    | {"class_path"}
-    | {"description", "on_timeout"}
+    | {"class_path", "description", "on_timeout"}
 )
 _QUOTABLE: Final = re.compile(r"""[^'"\\${}\x00-\x1f\x7f]*""")
 """What Hydra reads as text, and as nothing more, between quotes."""
@@ -56,22 +55,20 @@ _LINE: Final = "line"
 """The log line that triggered an action: beside its own fields, and from a log."""
 
 
-class MissingKey(NamedTuple):
-    """A metadata value that a spec needs and no log has shown yet."""
+class Lacking(NamedTuple):
+    """A value that a spec needs and that no log has shown yet, or that may not stand
+    where it is asked for."""
 
     job: str
     key: str
+    problem: str = ""
+    """Why it may not; empty: there is none."""
 
-
-class RefusedValue(NamedTuple):
-    """A value that a spec needs, and that may not stand where it asks for it."""
-
-    job: str
-    key: str
-    problem: str
-
-
-Lacking: TypeAlias = MissingKey | RefusedValue
+    def explain(self) -> Why:
+        if self.problem:
+            args = self._asdict()
+            return why("value_refused", **args)
+        return why("no_metadata", job=self.job, key=self.key)
 
 
 def bind(
@@ -86,18 +83,9 @@ def bind(
     the job that the spec is for (`list_own_fields`); given for actions, where bare
     names are bound too and `{{`, `}}` are braces. Where anything lacks: no spec.
     """
-    with suppress(TypeError):  # it may hold something that cannot be hashed
-        if not _has_brace(spec):
-            return spec, ()
     binder = Binder(lookup, jobs, own)
     bound = binder.spec(spec)
     return (None if binder.lacking else bound), tuple(binder.lacking)
-
-
-@lru_cache(maxsize=4096)
-def _has_brace(spec: object) -> bool:
-    """Most specs have no reference, and each is bound again at every look."""
-    return any("{" in text for text in list_texts(spec))
 
 
 def list_texts(value: object) -> Iterator[str]:
@@ -115,22 +103,18 @@ def list_texts(value: object) -> Iterator[str]:
 
 def list_runtime_sources(
     texts: Iterable[str], jobs: Container[str]
-) -> tuple[MissingKey, ...]:
+) -> tuple[tuple[str, str], ...]:
     """The metadata that `{runtime.JOB.KEY}` in texts names, each once."""
-    found = (match[0][9:-1] for text in texts for match in _RUNTIME.finditer(text))
+    found = (match["path"] for text in texts for match in _RUNTIME.finditer(text))
     return tuple(dict.fromkeys(split_reference(path, jobs) for path in found))
 
 
 def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
-    """What a bare name in an action may mean, metadata apart.
-
-    The job's name (also as project.name), stage, index, family, output_dir, log_dir,
-    log_path_current, attempt (the present one's number) and its parameters as written.
-    """
-    parameters = {
-        key.lstrip("+"): _format_value(v) for key, v in spec.parameters.items()
-    }
-    return parameters | {
+    """What a bare name in an action may mean, metadata apart: what the job is called
+    and where it is, the present attempt's number, its parameters as written."""
+    values = ((key.lstrip("+"), value) for key, value in spec.parameters.items())
+    return {
+        **{k: format_float(v) if isinstance(v, float) else str(v) for k, v in values},
         "name": spec.name,
         "project.name": spec.name,
         "stage": spec.stage,
@@ -143,22 +127,16 @@ def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
     }
 
 
-def _format_value(value: object) -> str:
-    return format_float(value) if isinstance(value, float) else str(value)
-
-
-def split_reference(path: str, jobs: Container[str]) -> MissingKey:
-    """`JOB.KEY`, where both may hold dots: the longest known job wins.
-
-    When no part is a known job, everything before the last dot counts as the job.
-    """
+def split_reference(path: str, jobs: Container[str]) -> tuple[str, str]:
+    """`JOB.KEY`, where both may hold dots: the longest known job wins; when no part is
+    one, everything before the last dot counts as the job."""
     parts = path.split(".")
     for cut in range(len(parts) - 1, 0, -1):
         job = ".".join(parts[:cut])
         if job in jobs:
-            return MissingKey(job, ".".join(parts[cut:]))
+            return job, ".".join(parts[cut:])
     job, _, key = path.rpartition(".")
-    return MissingKey(job, key)
+    return job, key
 
 
 class Later(str):
@@ -170,26 +148,27 @@ class Later(str):
 class _Found(NamedTuple):
     """Where a value was looked for, and the value."""
 
-    source: MissingKey
+    job: str
+    key: str
     value: str | None
     outside: bool
     """Whether it was read from a log."""
 
 
-_Literal: TypeAlias = Callable[[_Found, str, "re.Match[str]"], str]
+_Match: TypeAlias = "re.Match[str]"
+_Literal: TypeAlias = Callable[[_Found, str, _Match], str]
 """A value as it may stand for a reference; raises `Refused`."""
 
 
 class Binder:
-    """One pass over one spec; collects what is missing and what is refused. `own`: as
-    of `bind`."""
+    """One pass over one spec; collects what is lacking. `own`: as of `bind`."""
 
     def __init__(
         self, lookup: Lookup, jobs: Container[str], own: Mapping[str, str] | None
     ) -> None:
         self._lookup = lookup
         self._jobs = jobs
-        self._own = own
+        self._own = own or {}
         self._pattern = _RUNTIME if own is None else _BARE
         self.lacking: list[Lacking] = []
 
@@ -198,14 +177,15 @@ class Binder:
         if not is_dataclass(spec) or isinstance(spec, type):
             return spec
         changes = {}
-        for item in fields(spec):
-            old = getattr(spec, item.name)
-            new = old if item.name in _FIXED else self._value(old, spec, item.name)
+        for name in (one.name for one in fields(spec) if one.name not in _FIXED):
+            old = getattr(spec, name)
+            new = self._value(old, spec, name)
             if new is not old:
-                changes[item.name] = new
+                changes[name] = new
         return replace(spec, **changes) if changes else spec
 
-    def _value(self, value: object, spec: object, name: str) -> object:
+    def _value(self, value: Any, spec: object, name: str) -> object:
+        """A field's value, or a part of it; itself where nothing is bound."""
         if isinstance(value, str):
             if "{" not in value:
                 return value
@@ -217,20 +197,20 @@ class Binder:
             bound = {key: self._value(part, spec, name) for key, part in value.items()}
             return value if all(bound[key] is value[key] for key in value) else bound
         if isinstance(value, tuple) and name == "command":
-            return self.command(value)
+            return self._command(value)
         if isinstance(value, tuple | list):
             new = [self._value(part, spec, name) for part in value]
             same = all(one is two for one, two in zip(new, value, strict=True))
             return value if same else type(value)(new)
         return self.spec(value)
 
-    def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
+    def _command(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """A command, whose words no value from a log can make more than words."""
 
-        def literal(at: int, found: _Found, value: str, match: re.Match[str]) -> str:
+        def literal(at: int, found: _Found, value: str, match: _Match) -> str:
             never = explain_never(words, at, *match.span())
             if not found.outside:
-                return _plain_only(value) if never else check_no_nul(value)
+                return _check_plain(value) if never else check_no_nul(value)
             if never:
                 raise Refused(f"no value from a log may stand {never}")
             return check_command_value(words, at, value)
@@ -241,25 +221,24 @@ class Binder:
 
     def text(self, text: str, literal: _Literal | None = None) -> str:
         """`text` with its references replaced, each value through `literal`."""
-        return self._pattern.sub(lambda match: self._replacement(match, literal), text)
+        return self._pattern.sub(lambda match: self._replace(match, literal), text)
 
     def override(self, text: str) -> str:
         """A Hydra override with its references replaced by values that are only text.
-
         A value that the grammar would read as more is put between quotes, as long as
-        the override is written so that it can be; otherwise it is refused.
-        """
+        the override is written so that it can be; otherwise it is refused."""
         head, separator, body = text.partition("=")
+        plain = _LITERALS["plain"]
         if not separator:
-            return self.text(text, _LITERALS["plain"])
-        key = self.text(head, _LITERALS["plain"])
+            return self.text(text, plain)
+        key = self.text(head, plain)
         marks = _STRUCTURE.findall(_BARE.sub("", body))
         ends = {body[:1], body[-1:], *marks}
         if marks and not (len(marks) == 2 and ends in ({"'"}, {'"'})):
-            return f"{key}={self.text(body, _LITERALS['plain'])}"
+            return f"{key}={self.text(body, plain)}"
         odd: list[str] = []
 
-        def quotable(_found: _Found, value: str, _match: re.Match[str]) -> str:
+        def quotable(_found: _Found, value: str, _match: _Match) -> str:
             odd.extend([] if _PLAIN.fullmatch(value) else [value])
             if not _QUOTABLE.fullmatch(value):
                 raise Refused(f"{value!r} cannot be put between quotes")
@@ -268,45 +247,39 @@ class Binder:
         bound = self.text(body, quotable)
         return f"{key}={bound}" if marks or not odd else f"{key}='{bound}'"
 
-    def _replacement(self, match: re.Match[str], literal: _Literal | None) -> str:
-        if self._own is not None and (match["open"] or match["close"]):
-            return match[0][0]
-        found = self.find(match)
+    def _replace(self, match: _Match, literal: _Literal | None) -> str:
+        if brace := match.groupdict().get("brace"):
+            return brace[0]
+        found = self._find(match)
         if found.value is None:
-            self.lacking.append(found.source)
+            self.lacking.append(Lacking(found.job, found.key))
             return match[0]
-        if isinstance(found.value, Later):
+        if isinstance(found.value, Later) or literal is None:
             return found.value
         try:
-            return literal(found, found.value, match) if literal else found.value
+            return literal(found, found.value, match)
         except Refused as refused:
-            self.lacking.append(RefusedValue(*found.source, str(refused)))
+            self.lacking.append(Lacking(found.job, found.key, str(refused)))
             return match[0]
 
     def list_outside_values(self, texts: Iterable[str]) -> tuple[str, ...]:
         """The values from logs that texts of an action ask for, where known."""
-        found = (
-            self.find(match)
-            for text in texts
-            for match in _BARE.finditer(text)
-            if not (match["open"] or match["close"])
-        )
+        matches = (match for text in texts for match in _BARE.finditer(text))
+        found = [self._find(match) for match in matches if not match["brace"]]
         return tuple(x.value for x in found if x.outside and x.value is not None)
 
-    def find(self, match: re.Match[str]) -> _Found:
+    def _find(self, match: _Match) -> _Found:
         """What a reference stands for."""
-        path = match[0][9:-1] if self._own is None else match["path"]
-        if path:
-            source = split_reference(path, self._jobs)
+        if path := match["path"]:
+            job, key = split_reference(path, self._jobs)
         else:
-            own, bare = self._own or {}, match["bare"]
-            source = MissingKey(own.get("name", ""), bare)
-            if bare in own:
-                return _Found(source, own[bare], outside=bare == _LINE)
-        return _Found(source, self._lookup(source.job, source.key), outside=True)
+            job, key = self._own.get("name", ""), match["bare"]
+            if key in self._own:
+                return _Found(job, key, self._own[key], outside=key == _LINE)
+        return _Found(job, key, self._lookup(job, key), outside=True)
 
 
-def _plain_only(value: str) -> str:
+def _check_plain(value: str) -> str:
     if not _PLAIN.fullmatch(value):
         raise Refused(f"{value!r} would be read as more than text")
     return value
@@ -318,6 +291,6 @@ _LITERALS: Final[Mapping[FieldUse, _Literal]] = {
     "name": lambda found, value, match: (
         check_one_name(value) if found.outside else check_no_nul(value)
     ),
-    "plain": lambda found, value, match: _plain_only(value),
+    "plain": lambda found, value, match: _check_plain(value),
 }
 """How a value is made safe for a field that is no command and no override."""

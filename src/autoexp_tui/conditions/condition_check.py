@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from types import MappingProxyType
 from typing import Final
 
-from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
+from autoexp_tui.conditions.bindings import Lacking, bind
 from autoexp_tui.conditions.files import is_found
 from autoexp_tui.conditions.kinds import LogPattern, MetadataIs
 from autoexp_tui.events import events
@@ -40,15 +40,13 @@ from autoexp_tui.model.facts import (
 )
 from autoexp_tui.model.resubmission import has_old_logs, list_files_aside
 from autoexp_tui.model.rules import is_for_stage
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.state import JobRecord, Latched
 from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
 
 _NOTHING: Final[Mapping[FactKey, Fact]] = MappingProxyType({})
 _NOT_KNOWN: Final = ((-1, 0),)
 """Of no file: what was found before is not what is looked for from now on."""
-_NO_VALUE: Final = "\0"
-"""No text compares as less than this: the stand-in for a missing value never passes."""
 
 
 class Look:
@@ -75,9 +73,8 @@ class Look:
         read, lived = needs(bound, self.job.name), self.context.now.lived
         over: dict[FactKey, Fact] = {}
         for key in read if self.job.latched else ():  # found once, looked for no more
-            name = name_latch(key) if isinstance(key, LogKey) else ""
-            if latch := self.job.latched.get(name):
-                over[key] = Fact(LogFound(1, 1, latch.line, latch.path), lived)
+            if isinstance(key, LogKey) and (found := self._find_latched(key)):
+                over[key] = Fact(LogFound(1, 1, found.line, found.path), lived)
         self.keys |= read - over.keys()
         if assume_approved:
             yes = ApprovalFact(approved=True, by="")
@@ -107,13 +104,11 @@ class Look:
         if isinstance(bound, LogPattern):
             return Verdict(Result.WAIT, doubts[bound.key])
         now = self.context.now
-        return self._evaluate(
-            bound,
-            {
-                key: Fact(None, now.lived, sentence(reason, now.t))
-                for key, reason in doubts.items()
-            },
-        )
+        over: dict[FactKey, Fact] = {
+            key: Fact(None, now.lived, sentence(reason, now.t))
+            for key, reason in doubts.items()
+        }
+        return self._evaluate(bound, over)
 
     def latch(self) -> None:
         """Keep what was found in logs: the wait goes on, and they may go."""
@@ -122,22 +117,20 @@ class Look:
             if bound is None:
                 continue
             old = self._find_old(bound)
-            for part in _list_log_patterns(bound):
-                key, found = part.key, self._find_in_log(part.key)
+            for key in (part.key for part in _list_log_patterns(bound)):
+                found = self._find_in_log(key)
                 if found is None or key in old:
                     continue
                 if key not in self._cancels:
                     self.keys.discard(key)
-                name = name_latch(key)
-                if name not in self.context.job(self.job.name).latched:
+                if not self._find_latched(key):
+                    name, said = self.job.name, {"line": found.line, "path": found.path}
                     self.context.draft.emit(
-                        events.ConditionLatched(
-                            job=self.job.name,
-                            key=name,
-                            line=found.line,
-                            path=found.path,
-                        )
+                        events.ConditionLatched(job=name, key=_name_latch(key), **said)
                     )
+
+    def _find_latched(self, key: LogKey) -> Latched | None:
+        return self.context.job(self.job.name).latched.get(_name_latch(key))
 
     def _evaluate(
         self, bound: Condition, over: Mapping[FactKey, Fact] = _NOTHING
@@ -180,29 +173,19 @@ class Look:
         return self.context.read_metadata(job, key)
 
     def _wait_for_value(self, spec: Condition, missing: Lacking) -> Verdict:
-        """A value that a reference needs is waited for like any other.
-
-        So is another value, where this one may not stand.
-        """
-        if isinstance(missing, RefusedValue):
-            job, key, problem = missing
-            return Verdict(
-                Result.WAIT, why("value_refused", job=job, key=key, problem=problem)
-            )
+        """A value that a reference needs is waited for like any other; so is another
+        value, where this one may not stand."""
+        if missing.problem:
+            return Verdict(Result.WAIT, missing.explain())
         stand_in = MetadataIs(
             job=missing.job,
             key=missing.key,
-            op="<",
-            value=_NO_VALUE,
+            op="known",
             timeout_seconds=spec.timeout_seconds,
             description=spec.description,
         )
         self.keys |= needs(stand_in, self.job.name)
-        verdict = self._evaluate(stand_in)
-        if verdict.why.code != "metadata_is_not":
-            return verdict
-        reason = why("no_metadata", job=missing.job, key=missing.key)
-        return Verdict(Result.WAIT, reason)
+        return self._evaluate(stand_in)
 
     def _find_old(self, bound: Condition) -> Mapping[FactKey, Why]:
         """Finds in logs that were there before this session's first run of the job."""
@@ -232,11 +215,9 @@ def _list_log_patterns(spec: Condition) -> list[LogPattern]:
 
 
 def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
-    """A sibling's log judges us only when that sibling's own fate is settled.
-
-    Between runs its current.log is an old run's; and while a restart may still follow,
-    what killed this run need not concern the dependants.
-    """
+    """A sibling's log judges us only when that sibling's own fate is settled: between
+    runs its current.log is an old run's; and while a restart may still follow, what
+    killed this run need not concern the dependants."""
     writer = context.state.jobs.get(spec.writer)
     if writer is None or writer.ended:
         return None
@@ -251,7 +232,7 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
     return why("log_may_restart", job=writer.name) if can_restart else None
 
 
-def name_latch(key: LogKey) -> str:
+def _name_latch(key: LogKey) -> str:
     """The name of a search, in `JobRecord.latched`."""
     parts = (key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
     return ids.digest(*parts, *((key.skip,) if key.skip else ()))

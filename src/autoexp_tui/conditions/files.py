@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from autoexp_tui.conditions.bindings import list_runtime_sources, list_texts
 from autoexp_tui.model.condition import (
@@ -25,7 +25,6 @@ from autoexp_tui.model.condition import (
     walk,
 )
 from autoexp_tui.model.facts import (
-    Fact,
     FactKey,
     Facts,
     FileStat,
@@ -80,6 +79,12 @@ class FileCondition(Condition):
         is_glob = field in ("path", "log_path") and getattr(self, "glob", False)
         return "glob" if is_glob else "text"
 
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        """What is looked for, and the last two parts of the path."""
+        tail = "/".join(self.path_to_watch.rstrip("/").split("/")[-2:])
+        pattern = getattr(self, "pattern", "")
+        return f"{pattern} in {tail}" if pattern else tail
+
     def list_sources(self) -> Iterator[str]:
         writer = f", written by {self.writer}" if self.writer else ""
         yield f"{self.path_to_watch}{writer}"
@@ -99,22 +104,22 @@ class FileCondition(Condition):
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
         writer = find_ended_job(facts, self.writer)
-        if writer is None:
-            return
-        ends = find_grace_end(writer, ctx)
-        looked = _is_after_grace(facts.get(self.key), writer, ctx)
-        yield now.lived + _LOOK_SECONDS if now.lived >= ends and not looked else ends
+        if writer is not None and self._find_gone_writer(facts, now, ctx) is None:
+            ends = find_grace_end(writer, ctx)
+            yield ends if now.lived < ends else now.lived + _LOOK_SECONDS
 
-    def find_gone_writer(
+    def _find_gone_writer(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> JobFact | None:
-        """The writer, when it ended for good and a look after the grace is known."""
-        writer = find_ended_job(facts, self.writer)
-        if writer is None or now.lived < find_grace_end(writer, ctx):
+        """The writer, when it ended for good and a look begun after its grace is known:
+        older ones prove nothing."""
+        writer, seen = find_ended_job(facts, self.writer), facts.get(self.key)
+        if writer is None or seen is None:
             return None
-        return writer if _is_after_grace(facts.get(self.key), writer, ctx) else None
+        is_after = min(now.lived, seen.observed_at) >= find_grace_end(writer, ctx)
+        return writer if is_after else None
 
-    def _judge_wait(
+    def judge_wait(
         self,
         waits: Verdict,
         facts: Facts,
@@ -125,15 +130,11 @@ class FileCondition(Condition):
     ) -> Verdict:
         """FAIL when what is waited for can never come: looked for after its writer's
         end; else the wait, or the one for a writer that nobody asked to run."""
-        writer, path = self.find_gone_writer(facts, now, ctx), self.path_to_watch
+        writer, path = self._find_gone_writer(facts, now, ctx), self.path_to_watch
         if writer is None:
             return held_back(facts, self.writer, path) or waits
-        return say_fail(code, path=path, writer=self.writer, **more, **end_of(writer))
-
-
-def _is_after_grace(fact: Fact | None, writer: JobFact, ctx: EvalContext) -> bool:
-    """Whether a look began after the writer's grace: older looks prove nothing."""
-    return fact is not None and fact.observed_at >= find_grace_end(writer, ctx)
+        args = {"path": path, "writer": self.writer, **more}
+        return say_fail(code, **args, **end_of(writer))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,30 +157,21 @@ class _OfFile(FileCondition):
         self, files: Sequence[FileIdentity | None], facts: Facts, ctx: EvalContext
     ) -> Mapping[FileIdentity, SetAside] | Verdict:
         """Those of files that earlier attempts left; WAIT: that is not known yet."""
-        if not self.writer or not self.fresh or self.writer == ctx.job:
+        if not self.fresh or self.writer in ("", ctx.job):
             return {}
         writer = job_fact(facts, self.writer)
         if isinstance(writer, Verdict):
             return {}
         if writer.aside is None:
             return say_wait("files_unsure", path=self.path, writer=self.writer)
-        return {
-            file: one
-            for file in files
-            if file is not None
-            and (one := writer.aside.get(file.path)) is not None
-            and one.file == file
-        }
+        aside = {one.file: one for one in writer.aside.values()}
+        return {file: aside[file] for file in files if file in aside}
 
-    def _evaluate_only_old(
-        self,
-        old: Mapping[FileIdentity, SetAside],
-        facts: Facts,
-        now: Moment,
-        ctx: EvalContext,
+    def _judge_old(
+        self, old: Iterable[SetAside], facts: Facts, now: Moment, ctx: EvalContext
     ) -> Verdict:
         """WAIT for the writer's own file; FAIL, which asks a person, once it ended."""
-        newest = max(old.values(), key=lambda one: one.file.mtime_ns)
+        newest = max(old, key=lambda one: one.file.mtime_ns)
         attempt = (f"attempt {newest.attempt}", newest.values)  # `attempt 1, lr=1e-4`
         whose = ", ".join(filter(None, attempt))
         args = {
@@ -187,7 +179,7 @@ class _OfFile(FileCondition):
             "writer": self.writer,
             "whose": whose if newest.attempt else "an earlier session",
         }
-        writer = self.find_gone_writer(facts, now, ctx)
+        writer = self._find_gone_writer(facts, now, ctx)
         if writer is None:
             return say_wait("waits_for_new_file", **args)
         return say_fail("file_of_earlier", **args, **end_of(writer))
@@ -202,37 +194,33 @@ class FileExists(_OfFile):
     min_size: int = 0
     """Bytes."""
 
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return _end_of(self.path)
-
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        fact = facts.get(self.key)
-        files: tuple[FileIdentity | None, ...]
-        if self.glob:
-            found = read_fact(fact, Matches, self.path)
-            if isinstance(found, Verdict):
-                return found
+        kind: type[object] = Matches if self.glob else FileStat
+        found = read_fact(facts.get(self.key), kind, self.path)
+        files: Sequence[FileIdentity | None]
+        if isinstance(found, Verdict):
+            return found
+        if isinstance(found, Matches):
             there, size, files = bool(found.paths), found.largest, found.files
         else:
-            stat = read_fact(fact, FileStat, self.path)
-            if isinstance(stat, Verdict):
-                return stat
-            there, size, files = stat.exists, stat.size, (stat.file,)
-        old = self._find_old(files, facts, ctx) if there else ()
+            assert isinstance(found, FileStat)
+            there, size, files = found.exists, found.size, (found.file,)
+        old = self._find_old(files, facts, ctx) if there else {}
         if isinstance(old, Verdict):
             return old
         if old:
             new = [file for file in files if file is not None and file not in old]
             there, size = bool(new), max((file.size for file in new), default=0)
+        args: dict[str, Any] = {"path": self.path, "size": size}
         if there and size >= self.min_size:
-            return say_pass("file_there", path=self.path, size=size)
+            return say_pass("file_there", **args)
         if old and not there:
-            return self._evaluate_only_old(old, facts, now, ctx)
-        args = {"path": self.path, "writer": self.writer}
-        waits = say_wait("file_missing", **args)
+            return self._judge_old(old.values(), facts, now, ctx)
+        waits = say_wait("file_missing", path=self.path, writer=self.writer)
         if there:
-            waits = say_wait("file_small", **args, size=size, min_size=self.min_size)
-        return self._judge_wait(waits, facts, now, ctx)
+            args |= {"writer": self.writer, "min_size": self.min_size}
+            waits = say_wait("file_small", **args)
+        return self.judge_wait(waits, facts, now, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,9 +236,6 @@ class FileContent(_OfFile):
         """The look at the file's text."""
         return TextKey(self.path, self.pattern if self.mode == "regex" else "")
 
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return f"{self.pattern} in {_end_of(self.path)}"
-
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if self.mode == "regex" and (problem := _refuse_pattern(self.pattern)):
             return problem
@@ -261,14 +246,15 @@ class FileContent(_OfFile):
         if isinstance(old, Verdict):
             return old
         if old:
-            return self._evaluate_only_old(old, facts, now, ctx)
-        by_text = self.mode == "contains" and self.pattern in (file.text or "")
-        if file.text is not None and (file.holds or by_text):
+            return self._judge_old(old.values(), facts, now, ctx)
+        args = {"path": self.path, "writer": self.writer}
+        if file.text is None:
+            waits = say_wait("file_missing", **args)
+        elif file.holds or (self.mode == "contains" and self.pattern in file.text):
             return say_pass("text_there", path=self.path, pattern=self.pattern)
-        code = "file_missing" if file.text is None else "text_missing"
-        pattern = "" if file.text is None else self.pattern
-        waits = say_wait(code, path=self.path, writer=self.writer, pattern=pattern)
-        return self._judge_wait(waits, facts, now, ctx)
+        else:
+            waits = say_wait("text_missing", **args, pattern=self.pattern)
+        return self.judge_wait(waits, facts, now, ctx)
 
 
 def _refuse_pattern(pattern: str) -> Verdict | None:
@@ -298,21 +284,12 @@ class LogPattern(FileCondition):
     @property
     def key(self) -> LogKey:
         """The search in the log."""
-        return LogKey(
-            self.log_path,
-            self.pattern,
-            self.glob,
-            self.check_mode,
-            self.tail_bytes,
-            self.skip,
-        )
+        where = (self.log_path, self.pattern, self.glob, self.check_mode)
+        return LogKey(*where, self.tail_bytes, self.skip)
 
     @property
     def path_to_watch(self) -> str:
         return self.log_path
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return f"{self.pattern} in {_end_of(self.log_path)}"
 
     def name_object(self) -> str:
         return f"{self.pattern!r} in {self.log_path}"
@@ -329,14 +306,13 @@ class LogPattern(FileCondition):
         if is_found(self.key, found):
             path = found.path or self.log_path
             return say_pass("log_matched", line=found.line, path=path)
-        args = {"path": self.log_path, "pattern": self.pattern}
-        several = {"matched": found.matched, "files": found.files} if self.glob else {}
-        waits = say_wait("log_no_match", **args, **several)
-        if found.files == 0:
-            waits = say_wait("log_no_files", **args)
-        return self._judge_wait(
-            waits, facts, now, ctx, "doomed_log", pattern=self.pattern
-        )
+        several = {"matched": found.matched, "files": found.files}
+        args: dict[str, Any] = several if self.glob and found.files else {}
+        code = "log_no_match" if found.files else "log_no_files"
+        sought = {"path": self.log_path, "pattern": self.pattern}
+        waits = say_wait(code, **sought, **args)
+        more = {"pattern": self.pattern}
+        return self.judge_wait(waits, facts, now, ctx, "doomed_log", **more)
 
 
 def is_found(key: LogKey, found: LogFound) -> bool:
@@ -349,9 +325,11 @@ def list_awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
         for part in walk(condition):
-            if not isinstance(part, FileCondition) or not getattr(part, "fresh", True):
-                continue
-            if part.writer not in ("", spec.name):
+            if (
+                isinstance(part, FileCondition)
+                and part.writer not in ("", spec.name)
+                and getattr(part, "fresh", True)
+            ):
                 yield part
 
 
@@ -362,11 +340,6 @@ def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileConditio
         for part in list_awaited_by(spec):
             found.setdefault(part.writer, []).append(part)
     return found
-
-
-def _end_of(path: str) -> str:
-    """The last two parts of a path."""
-    return "/".join(path.rstrip("/").split("/")[-2:])
 
 
 class Places:

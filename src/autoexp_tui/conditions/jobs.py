@@ -1,10 +1,12 @@
-"""Of a job's state, its attempts, and time."""
+"""Of a job's state, its attempts and time; of a command, and of a person's yes."""
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -19,7 +21,10 @@ from autoexp_tui.model.condition import (
     say_wait,
 )
 from autoexp_tui.model.facts import (
-    Fact,
+    ApprovalFact,
+    ApprovalKey,
+    CommandKey,
+    CommandResult,
     FactKey,
     Facts,
     FiredKey,
@@ -51,7 +56,7 @@ class JobStateIs(Condition):
     """One of ours, or a raw one of Slurm's that means FAILED with that cause."""
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        yield from (JobKey(name) for name in self.jobs)
+        yield from map(JobKey, self.jobs)
 
     def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{name_jobs(self.jobs)} {self.state}"
@@ -63,43 +68,36 @@ class JobStateIs(Condition):
         yield from self.jobs
 
     def name_object(self) -> str:
-        return f"{', '.join(self.jobs)} {self.state}"
+        return self.name_subject(", ".join)
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         wanted = self.state.strip().upper()
         if wanted not in RAW_CAUSES and wanted not in JobState.__members__:
             return say_wait("bad_condition", problem=f"{self.state!r} is no state")
-        verdicts = [_evaluate_job(name, wanted, facts) for name in self.jobs]
-        more = max(0, len(self.jobs) - 1)
         holds = say_pass("all_hold", count=0)
         if self.jobs:
-            args = {"job": self.jobs[0], "state": wanted, "more": more or None}
-            holds = say_pass("job_ok", **args)
-        return all_of(verdicts, holds)
+            more = len(self.jobs) - 1 or None
+            holds = say_pass("job_ok", job=self.jobs[0], state=wanted, more=more)
+        return all_of((_judge_job(name, wanted, facts) for name in self.jobs), holds)
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return self.state.strip().upper() not in _PASSING_STATES
 
 
-def _evaluate_job(name: str, wanted: str, facts: Facts) -> Verdict:
+def _judge_job(name: str, wanted: str, facts: Facts) -> Verdict:
     job = job_fact(facts, name)
     if isinstance(job, Verdict):
         return job
-    args: dict[str, str | float | None] = {
-        "job": name,
-        "state": job.state,
-        "cause": job.cause,
-        "wanted": wanted,
-    }
+    args: dict[str, Any] = {"job": name, "state": job.state, "cause": job.cause}
     holds = job.state == wanted
     if wanted in RAW_CAUSES:
         holds = job.state in _FAILED and job.cause is RAW_CAUSES[wanted]
     elif wanted == JobState.FAILED:  # a LOST job is over, and did not complete
         holds = job.state in _FAILED
     if holds:
-        return say_pass("job_ok", **args)
+        return say_pass("job_ok", **args, wanted=wanted)
     if job.state in TERMINAL:
-        return say_fail("upstream", **args, step=job.step)
+        return say_fail("upstream", **args, wanted=wanted, step=job.step)
     waits = say_wait("job_waits", job=name, wanted=wanted)
     return held_back(facts, name, f"{name} to be {wanted}") or waits
 
@@ -149,26 +147,20 @@ class TimeReached(Condition):
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if self.after_seconds is not None and ctx.waiting_lived is None:
             return say_wait("time_unset", seconds=self.after_seconds)
-        at = self.find_end(now, ctx)
+        at = next(self.list_moments(facts, now, ctx), None)
         if at is None or now.lived >= at:
-            return say_pass(
-                "time_reached", at=None if at is None else now.convert_to_t(at)
-            )
+            told = None if at is None else now.convert_to_t(at)
+            return say_pass("time_reached", at=told)
         return say_wait("time_until", at=now.convert_to_t(at))
-
-    def find_end(self, now: Moment, ctx: EvalContext) -> float | None:
-        """When (lived) both of the moments that it names are reached."""
-        moments = [] if self.at is None else [now.convert_to_lived(self.at)]
-        if self.after_seconds is not None and ctx.waiting_lived is not None:
-            moments.append(ctx.waiting_lived + self.after_seconds)
-        return max(moments, default=None)
 
     def list_moments(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
-        at = self.find_end(now, ctx)
-        if at is not None:
-            yield at
+        """When both of the moments that it names are reached."""
+        moments = [] if self.at is None else [now.convert_to_lived(self.at)]
+        if self.after_seconds is not None and ctx.waiting_lived is not None:
+            moments.append(ctx.waiting_lived + self.after_seconds)
+        yield from sorted(moments)[-1:]
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return True
@@ -192,21 +184,95 @@ class Cooldown(Condition):
         if fact is None or fact.error:
             unknown = read_fact(fact, float, f"the last time of {ctx.action}")
             return unknown if isinstance(unknown, Verdict) else say_pass("cooled_down")
-        until = self._ends_at(fact)
-        if until is None or now.lived >= until:
-            return say_pass("cooled_down")
-        return say_wait("cooling_down", until=now.convert_to_t(until))
-
-    def _ends_at(self, fact: Fact | None) -> float | None:
-        """When (lived) it is over; None when the action never fired."""
-        fired = fact.value if fact is not None else None
-        return (
-            fired + self.cooldown_seconds if isinstance(fired, (int, float)) else None
-        )
+        for until in self.list_moments(facts, now, ctx):
+            if now.lived < until:
+                return say_wait("cooling_down", until=now.convert_to_t(until))
+        return say_pass("cooled_down")
 
     def list_moments(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
-        at = self._ends_at(facts.get(FiredKey(ctx.job, ctx.action)))
-        if at is not None:
-            yield at
+        """When it is over, if the action ever fired."""
+        fact = facts.get(FiredKey(ctx.job, ctx.action))
+        if fact is not None and isinstance(fact.value, int | float):
+            yield fact.value + self.cooldown_seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandPasses(Condition):
+    """A command, run without a shell, exits 0."""
+
+    kind: Literal["command"] = "command"
+    command: tuple[str, ...]
+    timeout: float = 30.0
+    """Seconds for one run."""
+
+    @property
+    def key(self) -> CommandKey:
+        """The run that answers it."""
+        return CommandKey(self.command, self.timeout)
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield self.key
+
+    def name_object(self) -> str:
+        return " ".join(self.command)
+
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        name = posixpath.basename(self.command[0]) if self.command else "command"
+        return f"{name} exits 0"
+
+    def list_sources(self) -> Iterator[str]:
+        yield f"$ {shlex.join(self.command)}"
+
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        words = " ".join(self.command)
+        done = read_fact(facts.get(self.key), CommandResult, words)
+        if isinstance(done, Verdict):
+            return done
+        if done.exit_code == 0:
+            return say_pass("command_ok", command=words)
+        code = "command_error" if done.exit_code is None else "command_failed"
+        return say_wait(code, command=words, exit=done.exit_code, detail=done.detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval(Condition, timeout_code="approval_timeout"):
+    """A person says yes; bound to what will be done."""
+
+    kind: Literal["approval"] = "approval"
+    prompt: str = ""
+    show_files: tuple[str, ...] = ()
+    """Files whose text is shown with the prompt, when they exist."""
+    on_timeout: Literal["hold", "reject"] = "hold"
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield ApprovalKey(job)
+
+    def name_object(self) -> str:
+        return "an approval"
+
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        return "your approval"
+
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        fact = facts.get(ApprovalKey(ctx.job))
+        if fact is None or (fact.value is None and not fact.error):
+            return say_wait("asks_later", prompt=self.prompt)
+        answer = read_fact(fact, ApprovalFact, f"approval of {ctx.job}")
+        if isinstance(answer, Verdict):
+            return answer
+        if answer.approved is None:
+            return say_wait("asks_you", prompt=self.prompt)
+        if answer.approved:
+            return say_pass("approved", by=answer.by, reason=answer.reason)
+        return say_fail("refused", by=answer.by, reason=answer.reason)
+
+    def find_deadline(self, ctx: EvalContext) -> float | None:
+        if self.on_timeout == "hold":
+            return None
+        asked = ctx.waiting_lived if ctx.asked_lived is None else ctx.asked_lived
+        return Condition.find_deadline(self, replace(ctx, waiting_lived=asked))
+
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        return True

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
-from autoexp_tui.conditions.approval import Approval as Approval
-from autoexp_tui.conditions.command import CommandPasses as CommandPasses
 from autoexp_tui.conditions.custom_conditions import OwnCondition as OwnCondition
 from autoexp_tui.conditions.files import FileContent as FileContent
 from autoexp_tui.conditions.files import FileExists as FileExists
 from autoexp_tui.conditions.files import LogPattern as LogPattern
+from autoexp_tui.conditions.jobs import Approval as Approval
+from autoexp_tui.conditions.jobs import CommandPasses as CommandPasses
 from autoexp_tui.conditions.jobs import Cooldown as Cooldown
 from autoexp_tui.conditions.jobs import JobStateIs as JobStateIs
 from autoexp_tui.conditions.jobs import MaxAttempts as MaxAttempts
@@ -74,9 +74,8 @@ class Composite(Condition):
         verdicts = [evaluate(part, facts, now, ctx) for part in parts]
         if self.mode == "all":
             named = [describe(part) for part in parts[:_NAMED]]
-            if more := len(parts) - len(named):
-                named.append(f"{more} more")
-            what = ", ".join(named) or None
+            more = [f"{len(parts) - _NAMED} more"] if len(parts) > _NAMED else []
+            what = ", ".join(named + more)
             return all_of(verdicts, say_pass("all_hold", count=len(parts), what=what))
         if passing := first(verdicts, Result.PASS):
             return passing
@@ -135,12 +134,8 @@ class Not(Condition):
 
 def has_attempt_limit(conditions: Iterable[Condition]) -> bool:
     """Whether one of the conditions, all of which must pass, counts attempts."""
-    return any(
-        isinstance(one, MaxAttempts)
-        or (
-            isinstance(one, Composite)
-            and one.mode == "all"
-            and has_attempt_limit(one.conditions)
-        )
-        for one in conditions
-    )
+    for one in conditions:
+        parts = one.list_parts() if getattr(one, "mode", "") == "all" else ()
+        if isinstance(one, MaxAttempts) or has_attempt_limit(parts):
+            return True
+    return False

@@ -6,7 +6,6 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from autoexp_tui.model.condition import (
@@ -25,7 +24,6 @@ from autoexp_tui.model.condition import (
 from autoexp_tui.model.facts import (
     FactKey,
     Facts,
-    JobFact,
     JobKey,
     MetadataKey,
     MetricFact,
@@ -44,16 +42,14 @@ _NUMBER: Final = re.compile(
 )
 _INTEGER: Final = re.compile(r"[-+]?\d{1,300}", re.ASCII)
 
-_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
-    {
-        "==": operator.eq,
-        "!=": operator.ne,
-        "<": operator.lt,
-        "<=": operator.le,
-        ">": operator.gt,
-        ">=": operator.ge,
-    }
-)
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def compare(left: Scalar, op: Op, right: Scalar) -> bool:
@@ -100,29 +96,33 @@ class _OfValue(Condition):
         if self.job and self.job != job:
             yield JobKey(self.job)
 
-    def _find_ended_owner(self, facts: Facts, ctx: EvalContext) -> JobFact | None:
-        """Another job, whose value it is, once it ended for good."""
-        owner = self.job or ctx.job
-        return find_ended_job(facts, owner) if owner != ctx.job else None
-
     def list_moments(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
-        job = self._find_ended_owner(facts, ctx)
-        if job is not None:
-            yield find_grace_end(job, ctx)
+        owner = find_ended_job(facts, self._find_other(ctx))
+        if owner is not None:
+            yield find_grace_end(owner, ctx)
 
-    def _judge_wait(
-        self, waits: Verdict, key: str, facts: Facts, now: Moment, ctx: EvalContext
+    def _find_other(self, ctx: EvalContext) -> str:
+        """Whose value it is, when that is not the job that asks."""
+        return self.job if self.job != ctx.job else ""
+
+    def judge_wait(
+        self,
+        waits: Verdict,
+        facts: Facts,
+        now: Moment,
+        ctx: EvalContext,
+        held: str | None = "upstream_held",
     ) -> Verdict:
-        """FAIL when another job, whose value it is, ended for good without it.
-
-        A job ends once its log is read to the end, so there is nothing left to look at.
-        """
-        job = self._find_ended_owner(facts, ctx)
-        if job is None or now.lived < find_grace_end(job, ctx):
-            return waits
-        return say_fail("doomed_value", job=self.job, key=key, **end_of(job))
+        """FAIL when another job, whose value it is, ended for good without it: a job
+        ends once its log is read to the end, so there is nothing left to look at.
+        `held`: the reason to wait for one that nobody asked to run."""
+        name, other = self.name_wanted()[0], self._find_other(ctx)
+        owner = find_ended_job(facts, other)
+        if owner is not None and now.lived >= find_grace_end(owner, ctx):
+            return say_fail("doomed_value", job=self.job, key=name, **end_of(owner))
+        return (held and held_back(facts, other, name, held)) or waits
 
     def list_awaited_jobs(self) -> Iterator[str]:
         yield self.job
@@ -164,20 +164,19 @@ class MetadataIs(_OfValue):
         job = self.job or ctx.job
         fact = facts.get(self.value_key(ctx.job))
         if fact is not None and fact.error:
-            return say_wait(
-                "look_failed", error=fact.error, what=f"{self.key} of {job}"
-            )
+            what = f"{self.key} of {job}"
+            return say_wait("look_failed", error=fact.error, what=what)
         value = fact.value if fact is not None else None
+        args: dict[str, Any] = {"job": job, "key": self.key}
         if not isinstance(value, str):
-            waits = say_wait("no_metadata", job=job, key=self.key)
+            waits = say_wait("no_metadata", **args)
         elif self.op == "known" or compare(value, self.op, self.value):
-            return say_pass("metadata_ok", job=job, key=self.key, value=value)
+            return say_pass("metadata_ok", **args, value=value)
         else:
             wanted = "" if self.value is None else str(self.value)
-            args = {"job": job, "key": self.key, "value": value, "wanted": wanted}
-            waits = say_wait("metadata_is_not", **args, op=self.op)
-        held = held_back(facts, job if job != ctx.job else "", self.key)
-        return self._judge_wait(held or waits, self.key, facts, now, ctx)
+            args |= {"value": value, "wanted": wanted, "op": self.op}
+            waits = say_wait("metadata_is_not", **args)
+        return self.judge_wait(waits, facts, now, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,31 +196,20 @@ class MetricIs(_OfValue):
         return self.name, f"{self.op} {self.value:g}"
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        job = self.job or ctx.job
+        args: dict[str, Any] = {"job": self.job or ctx.job, "name": self.name}
         fact = facts.get(self.value_key(ctx.job))
         if fact is None or (fact.value is None and not fact.error):
-            waits = say_wait("no_metric", job=job, name=self.name)
-            other = job if job != ctx.job else ""
-            held = held_back(facts, other, self.name, code="metric_held")
-            return self._judge_wait(held or waits, self.name, facts, now, ctx)
-        metric = read_fact(fact, MetricFact, f"{self.name} of {job}")
+            waits = say_wait("no_metric", **args)
+            return self.judge_wait(waits, facts, now, ctx, "metric_held")
+        metric = read_fact(fact, MetricFact, "{name} of {job}".format(**args))
         if isinstance(metric, Verdict):
             return metric
-        args: dict[str, str | float | None] = {
-            "job": job,
-            "name": self.name,
-            "value": metric.value,
-            "step": metric.step,
-            "op": self.op,
-            "wanted": self.value,
-        }
-        if metric.step >= self.after_step and compare(
-            metric.value, self.op, self.value
-        ):
+        args |= {"value": metric.value, "step": metric.step}
+        args |= {"op": self.op, "wanted": self.value}
+        if metric.step < self.after_step:
+            waits = say_wait("metric_early", **args, after_step=self.after_step)
+        elif compare(metric.value, self.op, self.value):
             return say_pass("metric_ok", **args)
-        early = metric.step < self.after_step
-        after = self.after_step if early else None
-        waits = say_wait(
-            "metric_early" if early else "metric_is_not", **args, after_step=after
-        )
-        return self._judge_wait(waits, self.name, facts, now, ctx)
+        else:
+            waits = say_wait("metric_is_not", **args)
+        return self.judge_wait(waits, facts, now, ctx, None)

@@ -19,13 +19,7 @@ from hydra.errors import OverrideParseException
 from autoexp_tui.actions.command import RunCommand
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.bindings import (
-    Lacking,
-    MissingKey,
-    RefusedValue,
-    bind,
-    list_own_fields,
-)
+from autoexp_tui.conditions.bindings import Lacking, bind, list_own_fields
 from autoexp_tui.conditions.log_values import (
     USE_ARGUMENT,
     explain_never,
@@ -100,7 +94,7 @@ class ActionChecks:
         own = dict.fromkeys([*fields, _LINE], _PLACEHOLDER)
         _, lacking = bind(action, look_up, self._jobs, own)
         self._refuse_values(lacking, where, job)
-        for one in sorted({one for one in lacking if isinstance(one, MissingKey)}):
+        for one in sorted({one for one in lacking if not one.problem}):
             hint = did_you_mean(one.key, sorted(self._extracted | fields), "names")
             message = (
                 f"{{{one.key}}} is told by nothing: no log event extracts `{one.key}`"
@@ -113,7 +107,7 @@ class ActionChecks:
         return {key for job in self._jobs.values() for key in list_own_fields(job, 1)}
 
     def _refuse_values(self, lacking: Iterable[Lacking], where: str, job: str) -> None:
-        for one in sorted({one for one in lacking if isinstance(one, RefusedValue)}):
+        for one in sorted({one for one in lacking if one.problem}):
             message = f"{{{one.key}}}: {one.problem}"
             hint = USE_ARGUMENT.replace("key", one.key)
             self.errors.append(Problem(message, where, job, hint))

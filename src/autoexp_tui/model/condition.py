@@ -10,17 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_
 from typing import ClassVar, Final, Self, TypeAlias, TypeVar
 
-from autoexp_tui.model.facts import (
-    Fact,
-    FactKey,
-    Facts,
-    JobFact,
-    JobKey,
-    Moment,
-)
+from autoexp_tui.model.facts import Fact, FactKey, Facts, JobFact, JobKey, Moment
 from autoexp_tui.model.kinds import Kind, KindTable, is_ours, tell_error
 from autoexp_tui.model.states import TERMINAL, JobState, Result, Verdict, Why
 from autoexp_tui.model.wording import short
@@ -33,12 +27,10 @@ NameJobs: TypeAlias = Callable[[Sequence[str]], str]
 
 _ARG_LIMIT: Final = 1000
 
-
 UNTIMED: Final = frozenset(
     {"not_looked", "look_failed", "no_answer", "bad_condition", "files_unsure"}
 )
 """Codes of a WAIT that no timeout ends: nobody knows what there is."""
-
 
 UNKNOWN: Final = UNTIMED | {"own_failed", "no_metric", "metric_held"}
 """Codes of a WAIT that says nothing about the world; `Not` passes them on."""
@@ -70,9 +62,8 @@ class Condition(Kind):
             "log_pattern:LogPattern",
             "conditions.values": "metadata:MetadataIs metric:MetricIs",
             "conditions.jobs": "job_state:JobStateIs max_attempts:MaxAttempts "
-            "time:TimeReached cooldown:Cooldown",
-            "conditions.approval": "approval:Approval",
-            "conditions.command": "command:CommandPasses",
+            "time:TimeReached cooldown:Cooldown command:CommandPasses "
+            "approval:Approval",
             "conditions.custom_conditions": "own:OwnCondition",
             "conditions.kinds": "composite:Composite not:Not",
         },
@@ -147,21 +138,6 @@ def walk(spec: Condition) -> Iterator[Condition]:
         yield from walk(part)
 
 
-def _list_parts(spec: Condition) -> tuple[Condition, ...]:
-    nothing: tuple[Condition, ...] = ()
-    return _ask(spec, lambda one: (*one.list_parts(),), nothing)
-
-
-def _ask(spec: Condition, question: Callable[[Condition], T], silence: T) -> T:
-    """What somebody else's code raises is `silence`; a bug of ours is raised."""
-    try:
-        return question(spec)
-    except Exception:
-        if is_ours(type(spec)) and not spec.runs_theirs:
-            raise
-        return silence
-
-
 def change_parts(
     spec: Condition, change: Callable[[Condition], Condition]
 ) -> Condition:
@@ -173,43 +149,59 @@ def change_parts(
     return spec if all(map(is_, new, old)) else spec.replace_parts(new)
 
 
+def _list_parts(spec: Condition) -> tuple[Condition, ...]:
+    return _ask(spec, lambda one: (*one.list_parts(),), lambda _: ())
+
+
+def _ask(
+    spec: Condition,
+    question: Callable[[Condition], T],
+    excuse: Callable[[Exception], T],
+) -> T:
+    """The answer; `excuse` for what somebody else's code raises. A bug of ours is
+    raised."""
+    try:
+        return question(spec)
+    except Exception as error:
+        if is_ours(type(spec)) and not spec.runs_theirs:
+            raise
+        return excuse(error)
+
+
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
-    nothing: frozenset[FactKey] = frozenset()
-    return nothing.union(
-        *(
-            _ask(part, lambda one: frozenset(one.keys(job, action)), nothing)
-            for part in walk(spec)
-        )
-    )
+    found: set[FactKey] = set()
+    for part in walk(spec):
+        found |= _ask(part, lambda one: {*one.keys(job, action)}, lambda _: set())
+    return frozenset(found)
 
 
 def describe(spec: Condition) -> str:
     """What a condition waits for, in a few words; its own description if it has one."""
-    return spec.description or _ask(spec, lambda one: one.name_object(), spec.kind)
+    return spec.description or _ask(
+        spec, lambda one: one.name_object(), lambda _: spec.kind
+    )
 
 
 def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
     return spec.description or _ask(
-        spec, lambda one: one.name_subject(name_jobs), spec.kind
+        spec, lambda one: one.name_subject(name_jobs), lambda _: spec.kind
     )
 
 
 def is_final(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-    return _ask(spec, lambda one: one.is_final(facts, now, ctx), silence=False)
+    return _ask(spec, lambda one: one.is_final(facts, now, ctx), lambda _: False)
 
 
 def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-    """What `spec` says, given `facts`, at `now`. Never raises.
-
-    WAIT becomes FAIL once its time-out has passed, unless the facts are unknown. A kind
-    of somebody else's that raises cannot say; a bug of ours is raised."""
-    try:
-        return _judge(spec, facts, now, ctx)
-    except Exception as error:  # somebody else's code may raise anything
-        if is_ours(type(spec)) and not spec.runs_theirs:
-            raise
-        what = getattr(spec, "class_path", spec.kind)
-        return say_wait("own_failed", what=what, problem=tell_error(error))
+    """What `spec` says, given `facts`, at `now`. Never raises: one of somebody else's
+    that raises cannot say. WAIT becomes FAIL once its time-out has passed, unless the
+    facts are unknown."""
+    what = getattr(spec, "class_path", spec.kind)
+    return _ask(
+        spec,
+        lambda one: _judge(one, facts, now, ctx),
+        lambda error: say_wait("own_failed", what=what, problem=tell_error(error)),
+    )
 
 
 def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
@@ -223,12 +215,8 @@ def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verd
     if why.code in _TELLING:
         detail = why.arg("detail") or why.arg("problem")
         seen = f"{short(why)}: {detail}" if detail else short(why)
-    return say_fail(
-        spec.timeout_code,
-        seconds=spec.timeout_seconds,
-        what=describe(spec),
-        seen=seen,
-    )
+    args = {"seconds": spec.timeout_seconds, "what": describe(spec), "seen": seen}
+    return say_fail(spec.timeout_code, **args)
 
 
 _TELLING: Final = frozenset(
@@ -247,53 +235,41 @@ def find_wake(
     never, while nobody sets the wall clock."""
     found: list[float | None] = []
     for part in walk(spec):
-        found.append(_ask(part, lambda one: one.find_deadline(ctx), None))
-        found += _ask(part, lambda one: [*one.list_moments(facts, now, ctx)], [])
+        found.append(_ask(part, lambda one: one.find_deadline(ctx), lambda _: None))
+        found += _ask(
+            part, lambda one: [*one.list_moments(facts, now, ctx)], lambda _: []
+        )
     return min((at for at in found if at is not None and at > now.lived), default=None)
 
 
-def _why(code: str, **args: str | float | None) -> Why:
-    """A reason as a journal can hold it, without the arguments that are not known."""
+def say(result: Result, code: str, **args: str | float | None) -> Verdict:
+    """A verdict with a reason as a journal can hold it; arguments that are None or
+    empty are left out."""
     known: list[tuple[str, str | float]] = []
     for name, value in args.items():
         if isinstance(value, str):
             known += [(name, clean(value, limit=_ARG_LIMIT))] if value else []
         elif value is not None:
             known.append((name, value if math.isfinite(value) else str(value)))
-    return Why(code, tuple(known))
+    return Verdict(result, Why(code, tuple(known)))
 
 
-def said(verdict: Verdict) -> Verdict:
-    """A verdict of a user's class with a reason that a journal can hold."""
-    return Verdict(verdict.result, _why(verdict.why.code, **dict(verdict.why.args)))
-
-
-def say_pass(code: str, **args: str | float | None) -> Verdict:
-    """PASS, with its reason; arguments that are None or empty are left out."""
-    return Verdict(Result.PASS, _why(code, **args))
-
-
-def say_wait(code: str, **args: str | float | None) -> Verdict:
-    return Verdict(Result.WAIT, _why(code, **args))
-
-
-def say_fail(code: str, **args: str | float | None) -> Verdict:
-    return Verdict(Result.FAIL, _why(code, **args))
+say_pass: Final = partial(say, Result.PASS)
+say_wait: Final = partial(say, Result.WAIT)
+say_fail: Final = partial(say, Result.FAIL)
 
 
 def read_fact(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
     if fact is None:
         return say_wait("not_looked", what=what)
-    if fact.silence is not None:
-        silence = fact.silence
-        return say_wait(
-            "no_answer", place=silence.place, since=silence.since, what=what
-        )
+    if silence := fact.silence:
+        place, since = silence.place, silence.since
+        return say_wait("no_answer", place=place, since=since, what=what)
     if fact.error:
         return say_wait("look_failed", error=fact.error, what=what)
-    if not isinstance(fact.value, kind):
-        return say_wait("look_failed", error="the answer is of another kind", what=what)
-    return fact.value
+    if isinstance(fact.value, kind):
+        return fact.value
+    return say_wait("look_failed", error="the answer is of another kind", what=what)
 
 
 def job_fact(facts: Facts, name: str) -> JobFact | Verdict:

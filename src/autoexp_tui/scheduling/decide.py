@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from autoexp_tui.actions.action_runner import check_deferred, handle_moves
 from autoexp_tui.actions.orders import cancel_attempts, end_job, raise_warning
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
-from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
+from autoexp_tui.conditions.jobs import Approval
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
