@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from autoexp_tui.actions.orders import (
     cancel_attempts,
@@ -34,9 +34,6 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
-
-if TYPE_CHECKING:
-    from autoexp_tui.actions.restart import Restart
 
 S = TypeVar("S")
 
@@ -146,9 +143,9 @@ class Firing:
             )
         )
 
-    def request_retry(self, restart: Restart, overrides: tuple[str, ...]) -> None:
-        """Order a further attempt, perhaps with other overrides: those of the restart,
-        with their values. Of the restarts after one end the first counts."""
+    def request_retry(self, restart: Any, overrides: tuple[str, ...]) -> None:
+        """Order a further attempt, as a `Restart` says: `overrides` are its own, with
+        their values. Of the restarts after one end the first counts."""
         context, job, armed = self.context, self.job, self.armed
         message, use_files = (
             self.format_text(restart.reason),
