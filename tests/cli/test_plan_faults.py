@@ -50,8 +50,7 @@ stabel (and for 1 more job)
 unwanted (and for 1 more job)
     config/exp.yaml:14: it was removed by the filter `stage != 'unwanted'` at \
 sweep.groups.0.filter
-  - job 10 (stage=hen) backend.load: references go in a ring: job 10 (stage=hen) \
--> job 11 (stage=egg) -> job 10 (stage=hen)
+  - job 10 (stage=hen) backend.load: references go in a ring: hen -> egg -> hen
     config/exp.yaml:18: one of these references has to go; a value written twice will do
 """
 Said = tuple[int, str, str]
@@ -102,8 +101,7 @@ defaults: [{backend: train}, _self_]
 project: {name: "{stage}", base_output_dir: out}
 monitorng: {poll_seconds: 30}
 monitoring: {pol_seconds: 30}
-slurm: {sbatch: {time: "${hours}:00:00", partitoin: x}, max_parallel: many}
-hours: ???
+slurm: {sbatch: {time: "1:00:00", partitoin: x}, max_parallel: many}
 sweep:
   type: product
   params: {slurm.max_parallel: 3}

@@ -314,7 +314,7 @@ def _answer_config(planning: _Planning) -> PlanningAnswer:
         try:
             return PlanningAnswer(config=base.to_dict())
         except CannotCompose:
-            found = resolve_where_possible(base, as_written=True)
+            found = resolve_where_possible(base)
             return PlanningAnswer(config=found)
     taken: dict[int, Mapping[str, object]] = {}
     outcome = planning.build(lambda index, view, found: taken.update({index: found}))

@@ -7,7 +7,8 @@ known beforehand, and a ring shows itself by coming back to a job that is put as
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
@@ -26,16 +27,15 @@ from autoexp_tui.model.specs import (
     PlanFinding,
     Share,
 )
-from autoexp_tui.planning.dag import format_rings
 from autoexp_tui.planning.job_builder import JobBuilder
 from autoexp_tui.planning.job_config import (
     CLOSED,
     FAULTS,
     Draft,
+    JobFinisher,
     Needs,
     Record,
     Refused,
-    RuleSets,
     check_without_jobs,
     list_problems,
 )
@@ -48,13 +48,12 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.references import DroppedJob, Identity, World
 from autoexp_tui.planning.validate import (
     fold_problems,
+    format_ring,
     validate_execution_plan,
 )
 from autoexp_tui.sweep.expand import Expansion, expand, list_holes
 from autoexp_tui.sweep.families import Families, UnusableJob, find_origins, label_point
 from autoexp_tui.sweep.points import (
-    NOTES,
-    STAGE,
     DeferredFilter,
     Origins,
     SweepPoint,
@@ -75,11 +74,10 @@ class Resolution:
         composer: Composer,
         parser: SpecParser,
         *,
-        metadata_keys: Collection[str],
         session: Monitoring,
         record: Record | None = None,
     ) -> None:
-        """See `JobBuilder`; `metadata_keys`: what log rules extract."""
+        """`session`: what the config says without any point."""
         self.families = Families(expansion.points, expansion.removed)
         self.drafts: dict[int, Draft] = {}
         self.dropped: dict[int, DeferredFilter] = {}
@@ -87,28 +85,25 @@ class Resolution:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
-        self._rings: dict[tuple[str, ...], list[list[str]]] = {}
-        """What reads the second job of a ring, and the stages of it -> such rings."""
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
-        self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
-        world = World(self.families, metadata_keys, self._find_job, self.warnings)
-        self._builder = JobBuilder(world, composer, parser, session, record)
+        world = World(
+            self.families,
+            {key for event in session.log_events for key in event.extract_groups},
+            self._find_job,
+            self.warnings,
+            base_is_a_key=composer.base().has("base"),
+        )
+        self.finisher = JobFinisher(parser, session, self.warnings)
+        self._builder = JobBuilder(world, composer, parser, self.finisher, record)
 
     def resolve(self) -> Sequence[Draft]:
         """Make every job; those without faults, in order of index."""
         for at in range(len(self.families.points)):
             self._ensure(at)
-        for draft, view in self._postponed:
-            self._finish(draft, view)
-        for (key, *_), rings in self._rings.items():
-            message = format_rings("references go in a ring", rings)
-            hint = "one of these references has to go; a value written twice will do"
-            if len(rings[0]) == 1:
-                message = "refers to itself"
-                hint = "`{all.STAGE...}` of its own stage means this job too"
-            where, job = key or "sweep", rings[0][0]
-            self.problems.append(Problem(message, where, job, hint))
+        for at, draft in sorted(self.drafts.items()):
+            if draft.job is None and at not in self._failed:
+                self._finish(draft, self._find_view(draft))
         return [self.drafts[at] for at in sorted(self.drafts)]
 
     def _find_job(self, at: int) -> tuple[Identity, Callable[[], ConfigView]]:
@@ -147,14 +142,23 @@ class Resolution:
                     aside.append(needs.at)
                     continue
                 ring = aside[aside.index(needs.at) :]
-                points = [self.families.points[one] for one in ring]
-                names = list(map(label_point, points))
-                stages = (p.stage or n for p, n in zip(points, names, strict=True))
-                self._rings.setdefault((keys[ring[0]], *stages), []).append(names)
-                self._failed.update(ring)
+                self._refuse_ring(ring, keys[ring[0]])
                 del aside[-len(ring) :]
             else:
                 aside.pop()
+
+    def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
+        """`key`: what reads the second job of the ring."""
+        self._failed.update(ring)
+        points = [self.families.points[one] for one in ring]
+        names = [point.stage or label_point(point) for point in points]
+        message = format_ring("references go in a ring", names)
+        hint = "one of these references has to go; a value written twice will do"
+        if len(ring) == 1:
+            message = "refers to itself"
+            hint = "`{all.STAGE...}` of its own stage means this job too"
+        job = label_point(points[0])
+        self.problems.append(Problem(message, key or "sweep", job, hint))
 
     def _make(self, at: int) -> None:
         if len(self._failed) >= _MOST_FAILED:
@@ -164,30 +168,26 @@ class Resolution:
         except DroppedJob as dropped:
             self.dropped[at] = dropped.mark
             self.problems += dropped.faults
-            return
         except (Refused, UnusableJob) as error:
-            self._add_failed(at, error)
-            return
-        self.drafts[at] = draft
-        self.problems += draft.faults
-        self._hold(at, view)
-        try:
-            self._finish(draft, view)
-        except Needs:  # its conditions name jobs that come later
-            self._postponed.append((draft, view))
+            self._add_failed(at, error, label_point(self.families.points[at]))
+        else:
+            self.drafts[at] = draft
+            self.problems += draft.problems
+            self._hold(at, view)
+            with suppress(Needs):  # its conditions name jobs that come later
+                self._finish(draft, view)
 
     def _finish(self, draft: Draft, view: ConfigView) -> None:
         try:
             self._builder.finish(draft, view)
         except (Refused, UnusableJob) as error:
-            self._add_failed(draft.at, error)
+            self._add_failed(draft.at, error, draft.identity.name)
 
-    def _add_failed(self, at: int, error: Refused | UnusableJob) -> None:
+    def _add_failed(self, at: int, error: Refused | UnusableJob, job: str) -> None:
         """Keep what is wrong with a job; of one that needs another, that tells it."""
         self._failed.add(at)
-        label = label_point(self.families.points[at])
         found = error.problems if isinstance(error, Refused) else ()
-        self.problems += (replace(one, job=one.job or label) for one in found)
+        self.problems += (replace(one, job=one.job or job) for one in found)
 
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
@@ -261,23 +261,20 @@ def build_plan_outcome(
     source = config or PlanSource()
     base = composer.base()
     sweep = source.sweep if source.sweep is not None else composer.sweep()
-    common = _Common(base, parser)
+    closed, errors = _read_closed(base)
+    session, executor = Monitoring(), ExecutorSpec()
+    try:
+        session, executor = parser.monitoring(closed), parser.executor(closed)
+    except FAULTS as error:
+        errors += list_problems(error, "")
     try:
         expansion = expand(sweep)
     except SweepRefused as refused:
-        besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
-        return PlanOutcome(None, fold_problems([*refused.problems, *besides]))
-    events = common.monitoring.log_events
-    resolution = Resolution(
-        expansion,
-        composer,
-        parser,
-        metadata_keys={key for event in events for key in event.extract_groups},
-        session=common.monitoring,
-        record=record,
-    )
+        errors += (*refused.problems, *check_without_jobs(base, parser, sweep))
+        return PlanOutcome(None, fold_problems(errors))
+    resolution = Resolution(expansion, composer, parser, session=session, record=record)
     drafts = resolution.resolve()
-    errors = [*common.problems, *resolution.problems]
+    errors += resolution.problems
     hint = "write at least one entry, or leave it out"
     message = "is an empty list, so that the product around it makes no job"
     emptied = [
@@ -289,17 +286,21 @@ def build_plan_outcome(
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
-        known = {(one.where, one.message) for one in errors}
-        besides = [
-            one
-            for one in check_without_jobs(base, parser, sweep)
-            if (one.where, one.message) not in known
-        ]
-        problems = (*fold_problems(errors), *fold_problems(besides))
+        besides = check_without_jobs(base, parser, sweep)
+        told = {(one.where, one.message) for one in errors}
+        errors += (one for one in besides if (one.where, one.message) not in told)
+        problems = fold_problems(errors)
     else:
-        edges = _find_edges(drafts, resolution.drafts, source.known)
-        plan = _build_plan(source, base, common, drafts, edges)
-        plan = replace(plan, holes=holes, holes_more=more)
+        jobs, edges = _link_jobs(drafts, resolution.drafts, source.known)
+        plan = replace(
+            _build_plan(source, base, closed, jobs),
+            edges=edges,
+            monitoring=session,
+            rule_sets=resolution.finisher.rule_sets,
+            executor=executor,
+            holes=holes,
+            holes_more=more,
+        )
         names = [name for name, *_ in source.known]
         found = validate_execution_plan(plan, known=names, empty=expansion.empty)
         problems, warnings = found.errors, (*warnings, *found.warnings)
@@ -319,23 +320,17 @@ def build_plan_outcome(
     return PlanOutcome(plan, problems, warnings, expansion.points, holes, more, origins)
 
 
-class _Common:
-    def __init__(self, base: ConfigView, parser: SpecParser) -> None:
-        self.problems: list[Problem] = []
-        self.config: dict[str, object] = {}
-        self.monitoring = Monitoring()
-        self.executor = ExecutorSpec()
-        for key in CLOSED:
-            try:
-                if (found := base.select(key) if base.has(key) else None) is not None:
-                    self.config[key] = found
-            except FAULTS as error:
-                self.problems += list_problems(error, key)
+def _read_closed(base: ConfigView) -> tuple[dict[str, object], list[Problem]]:
+    """The sections that are checked, as the config has them without any point."""
+    found: dict[str, object] = {}
+    problems: list[Problem] = []
+    for key in CLOSED:
         try:
-            self.monitoring = parser.monitoring(self.config)
-            self.executor = parser.executor(self.config)
+            if base.has(key) and (section := base.select(key)) is not None:
+                found[key] = section
         except FAULTS as error:
-            self.problems += list_problems(error, "")
+            problems += list_problems(error, key)
+    return found, problems
 
 
 def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
@@ -354,17 +349,11 @@ def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
 def _build_plan(
     source: PlanSource,
     base: ConfigView,
-    common: _Common,
-    drafts: Sequence[Draft],
-    edges: Sequence[Edge],
+    closed: Mapping[str, object],
+    jobs: tuple[JobSpec, ...],
 ) -> Plan:
-    rules = RuleSets(common.monitoring)
-    behind: dict[str, dict[str, None]] = {}
-    for edge in edges:
-        behind.setdefault(edge.after, {})[edge.before] = None
-    jobs = tuple(_build_job(one, behind, rules) for one in drafts)
     prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
-    monitoring, ui = (common.config.get(key) for key in ("monitoring", "ui"))
+    monitoring, ui = (closed.get(key) for key in ("monitoring", "ui"))
     configured = isinstance(monitoring, Mapping) and monitoring.get("state_dir")
     base_output_dir = select_or_none(base, "project.base_output_dir")
     shared = select_or_none(base, "project.share")  # group, or {group: read | write}
@@ -386,68 +375,40 @@ def _build_plan(
         share="group_write" if group == "write" else share,
         mask=build_mask(mask, (job.parameters for job in jobs)),
         jobs=jobs,
-        edges=tuple(edges),
-        monitoring=common.monitoring,
-        rule_sets=rules.sets,
-        executor=common.executor,
         ui=dict(ui) if isinstance(ui, Mapping) else {},
         environment=source.environment,
     )
 
 
-def _find_edges(
+def _link_jobs(
     drafts: Sequence[Draft], made: Mapping[int, Draft], known: Sequence[KnownJob]
-) -> Sequence[Edge]:
+) -> tuple[tuple[JobSpec, ...], tuple[Edge, ...]]:
     """Who waits for, or reads, whom; each condition on a file is told its writer."""
     who = (draft.identity for draft in drafts)
     whose = Places([*((i.name, i.output_dir, i.log_dir) for i in who), *known])
     index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
     index |= {draft.identity.name: draft.point.index for draft in drafts}
-    found: list[Edge] = []
-    for draft in drafts:
-        draft.start = tuple(map(whose.with_writers, draft.start))
-        draft.cancel = tuple(map(whose.with_writers, draft.cancel))
-        name = draft.identity.name
-        waits = {one for c in draft.start for one in whose.list_awaited(c)}
+    jobs: list[JobSpec] = []
+    edges: list[Edge] = []
+    for draft, job in ((one, one.job) for one in drafts if one.job is not None):
+        start = tuple(map(whose.with_writers, job.start_conditions))
+        cancel = tuple(map(whose.with_writers, job.cancel_conditions))
+        waits = {one for c in start for one in whose.list_awaited(c)}
         waits |= {made[at].identity.name for at in draft.waits}
         reads = {made[at].identity.name for at in draft.reads}
         modes: Mapping[Literal["waits", "reads"], set[str]]
         modes = {"waits": waits, "reads": reads}
-        for mode, others in modes.items():
-            befores = (others & index.keys()) - {name}
-            found += (
-                Edge(before=before, after=name, mode=mode)
-                for before in sorted(befores, key=index.__getitem__)
+        own = [
+            Edge(before=before, after=job.name, mode=mode)
+            for mode, others in modes.items()
+            for before in sorted(others & index.keys(), key=index.__getitem__)
+            if before != job.name
+        ]
+        edges += own
+        behind = tuple(dict.fromkeys(edge.before for edge in own))
+        jobs.append(
+            replace(
+                job, start_conditions=start, cancel_conditions=cancel, depends_on=behind
             )
-    return found
-
-
-def _build_job(
-    draft: Draft, behind: Mapping[str, Mapping[str, None]], rules: RuleSets
-) -> JobSpec:
-    """`behind`: a job -> those that it waits for or reads."""
-    identity, point = draft.identity, draft.point
-    notes = point.parameters.get(NOTES)
-    notes = notes if isinstance(notes, Mapping) else {}
-    return JobSpec(
-        name=identity.name,
-        index=identity.index,
-        stage=identity.stage,
-        family=identity.family,
-        parameters=point.parameters,
-        overrides=draft.overrides,
-        runtime_overrides=draft.runtime_overrides,
-        command=draft.launch.command,
-        env=draft.launch.env,
-        cwd=draft.launch.cwd,
-        output_dir=identity.output_dir,
-        log_dir=identity.log_dir,
-        fingerprint=draft.fingerprint,
-        start_conditions=draft.start,
-        cancel_conditions=draft.cancel,
-        depends_on=tuple(behind.get(identity.name, ())),
-        resources=draft.resources,
-        progress_total=draft.progress_total,
-        rules=rules.add(draft.monitoring),
-        notes={str(key): value for key, value in notes.items() if key != STAGE},
-    )
+        )
+    return tuple(jobs), tuple(edges)

@@ -1,7 +1,4 @@
-"""Order and rings: of jobs that wait for one another, and of the stages of a plan.
-
-Jobs are positions here, so that it is the same for those without a name yet.
-"""
+"""The order of jobs that wait for one another, and of the stages of a plan."""
 
 from __future__ import annotations
 
@@ -11,12 +8,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.text.spelling import plural
 
 UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
-_MOST_NAMED: Final = 12
-"""Members of a ring of which each is named."""
 
 
 def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
@@ -36,44 +30,6 @@ def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence
             if not missing[follower]:
                 heapq.heappush(ready, follower)
     return order
-
-
-def find_rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[int]]:
-    """Rings that share no position, each in waiting order from its lowest position."""
-    pairs = set(edges)
-    left = set(range(count)) - set(sort_topologically(count, pairs))
-    waits_for = {
-        follower: before
-        for before, follower in sorted(pairs, reverse=True)
-        if before in left and follower in left
-    }
-    found: list[list[int]] = []
-    seen: set[int] = set()
-    for start in sorted(waits_for):
-        path: dict[int, None] = {}
-        at = start
-        while at not in seen:
-            seen.add(at)
-            path[at] = None
-            at = waits_for[at]
-        if at in path:
-            ring = list(path)
-            ring = ring[ring.index(at) :]
-            lowest = ring.index(min(ring))
-            found.append([*ring[lowest:], *ring[:lowest]])
-    return sorted(found)
-
-
-def format_rings(what: str, rings: Sequence[Sequence[str]]) -> str:
-    """`what: a -> b -> a (and 2 more rings of these stages)`: rings that are alike."""
-    names, others = rings[0], len(rings) - 1
-    shown = [*names, names[0]]
-    if len(names) > _MOST_NAMED:
-        half = _MOST_NAMED // 2
-        between = f"({len(names) - 2 * half:,} more)"
-        shown = [*names[:half], between, *names[-half:], names[0]]
-    more = f" (and {plural(others, 'more ring')} of these stages)" if others else ""
-    return f"{what}: {' -> '.join(shown)}{more}"
 
 
 def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 The order is fixed: parameters (other jobs are known) -> overrides -> the composed
 config -> the name (the config is known) -> what reads the name -> filters that need
 the config -> conditions -> the command. Every fault of a step is gathered; a step that
-has faults ends the making. Which job comes first is `resolve`.
+has faults ends the making. Which job comes first is `build`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.job_config import (
     DIRECTORIES,
     FAULTS,
@@ -39,28 +40,27 @@ from autoexp_tui.planning.job_config import (
 from autoexp_tui.planning.override_checks import OverrideWriter, is_number
 from autoexp_tui.planning.overrides import (
     escape_dollars,
-    format_override,
     strip_quotes,
 )
-from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
+from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import (
     ATTRIBUTES,
-    KNOWN_EARLY,
+    MOUNT,
     DroppedJob,
     Identity,
     NotAReference,
-    Runtime,
-    Values,
+    Substitution,
     World,
     is_reading_others,
 )
-from autoexp_tui.planning.substitution import MOUNT, Substitution
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
 from autoexp_tui.sweep.filters import is_kept_by, list_names
 from autoexp_tui.sweep.points import (
     MOST_OF_A_FILTER,
     NOT_OVERRIDES,
+    NOTES,
+    STAGE,
     DeferredFilter,
     SweepPoint,
     find_fault_of_name,
@@ -77,32 +77,14 @@ _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
-_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
+_OF_A_NAME: Final = (frozenset(ATTRIBUTES) | {NAME}) - {STAGE, "index", "family"}
 """What a job knows of itself only once it is named."""
 _MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 """A start condition for all jobs of a config, where other programs have it."""
 
 
-@dataclass(slots=True)
-class _Parts:
-    values: dict[str, object] = field(default_factory=dict)
-    """With other jobs' values in them; what reads the job itself is `${...}`."""
-    unfinished: dict[str, tuple[object, Sequence[str]]] = field(default_factory=dict)
-    """Parameters that read the job itself: as written, and what they read of it."""
-    mounted: dict[str, object] = field(default_factory=dict)
-    """Reference to another job -> its value."""
-    runtimes: list[Runtime] = field(default_factory=list)
-    """The metadata that the values hold."""
-    is_usable: bool = True
-    """No job that the values read has faults of its own."""
-    problems: list[Problem] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-    """Parameter -> override."""
-
-    def mount(self, text: str, value: object) -> str:
-        """Keep a value of another job; the `${...}` that reads it."""
-        self.mounted.setdefault(text, value)
-        return f"${{{MOUNT}.r{list(self.mounted).index(text)}}}"
+class _NotNamed(Exception):
+    """A parameter reads the job's name, which is not known yet."""
 
 
 class JobBuilder:
@@ -113,18 +95,17 @@ class JobBuilder:
         world: World,
         composer: Composer,
         parser: SpecParser,
-        session: Monitoring,
+        finisher: JobFinisher,
         record: Record | None = None,
     ) -> None:
-        """`session`: what the config says without any point."""
         self._world = world
         self._composer = composer
         self._parser = parser
-        self._finisher = JobFinisher(parser, session, world.warnings, record)
+        self._finisher = finisher
+        self._record = record
         points = (point.parameters for point in world.families.points)
         self._writer = OverrideWriter(composer, points)
         self._base = composer.base()
-        self._base_is_a_key = self._base.has("base")
 
     @cached_property
     def _names_in_filters(self) -> Collection[str]:
@@ -133,34 +114,47 @@ class JobBuilder:
 
     def build(self, at: int) -> tuple[Draft, ConfigView]:
         """The job composed and named; Refused, UnusableJob, DroppedJob or Needs."""
-        point, parts = self._world.families.points[at], _Parts()
-        label = label_point(point)
-        marks = self._find_undecided(at)
-        values = Values(self._world, at)
-        before = Substitution(values, parts.mount, self._base_is_a_key, parts.runtimes)
-        self._substitute(point, parts, before)
-        mounted = {
-            f"++{MOUNT}.r{n}": escape_dollars(v)
-            for n, v in enumerate(parts.mounted.values())
+        point = self._world.families.points[at]
+        label, family = label_point(point), self._world.families.family(at)
+        draft = Draft(
+            at,
+            point,
+            Identity(name=label, stage=point.stage, index=point.index, family=family),
+            build_mounts(point.stage, point.index, family, self._base),
+        )
+        marks = self._find_undecided(draft)
+        mounted: dict[str, object] = {}
+
+        def mount(text: str, value: object) -> str:
+            mounted.setdefault(text, value)
+            return f"${{{MOUNT}.r{list(mounted).index(text)}}}"
+
+        source = Substitution(self._world, at, mount, read=draft.reads)
+        values, is_usable = self._substitute(draft, source)
+        mounts = {
+            f"++{MOUNT}.r{n}": escape_dollars(value)
+            for n, value in enumerate(mounted.values())
         }
-        made = self._writer.write(mounted | parts.values)
-        parts.problems += (replace(error, job=label) for error in made.errors)
+        made = self._writer.write(mounts | values)
         keys = dict(self._writer.flatten(point.parameters))
-        warnings = (*list_ineffective(keys), *made.warnings)
-        self._world.warnings += (replace(warning, job=label) for warning in warnings)
-        if parts.problems:
-            raise Refused(tuple(parts.problems))
-        if not parts.is_usable:
+        for warning in (*list_ineffective(keys), *made.warnings):
+            self._world.warnings.append(replace(warning, job=label))
+        if draft.problems or made.errors:
+            raise Refused((*draft.problems, *made.errors))
+        if not is_usable:
             raise UnusableJob
-        parts.texts = dict(made.texts)
-        late = self._take_late(parts) if parts.runtimes else []
-        draft, view = self._compose(at, parts)
-        draft.reads = values.read
-        self._settle(draft, view, parts, before)
-        draft.overrides = tuple(parts.texts.values())
-        if parts.runtimes:
-            texts = (text for text in (*late, *draft.overrides) if "{runtime." in text)
-            draft.runtime_overrides = tuple(dict.fromkeys(map(strip_quotes, texts)))
+        draft.texts = made.texts
+        late = self._take_late(draft) if source.runtimes else []
+        draft.runtimes = tuple(dict.fromkeys(source.runtimes))
+        draft.composed = tuple(draft.texts.values())
+        try:
+            view = self._composer.compose(draft.composed, draft.mounts)
+        except FAULTS as error:
+            raise Refused(list_problems(error, "")) from None
+        self._settle(draft, view, source)
+        if source.runtimes:
+            found = (t for t in (*late, *draft.texts.values()) if "{runtime." in t)
+            draft.runtime_overrides = tuple(dict.fromkeys(map(strip_quotes, found)))
         self._filter(draft, view, marks)
         return draft, view
 
@@ -172,161 +166,136 @@ class JobBuilder:
         return view
 
     def _substitute(
-        self, point: SweepPoint, parts: _Parts, before: Substitution
-    ) -> None:
-        """Put other jobs' values into the parameters; `aux` as dotted keys."""
-        label = label_point(point)
+        self, draft: Draft, source: Substitution
+    ) -> tuple[dict[str, object], bool]:
+        """Parameters with other jobs' values in them; whether those can be used."""
+        values: dict[str, object] = {}
+        is_usable = True
         covered = {"index"} if self._base.has("family") else {"index", "family"}
-        for key in point.parameters:
+        for key, value in self._writer.flatten(_list_parameters(draft.point)):
             if plain_key(key) in covered:  # a mount would hide it
                 hint = "give the parameter another name"
                 message = "is what the plan gives each job, and no parameter"
-                parts.problems.append(Problem(message, key, label, hint))
-        for key, value in self._writer.flatten(_list_parameters(point)):
-            late = plain_key(key) == NAME or find_section(key) == "monitoring"
+                draft.problems.append(Problem(message, key, hint=hint))
+            # Braces in rules are read when a rule fires.
+            is_late = plain_key(key) == NAME or find_section(key) == "monitoring"
+            source.is_unfinished = False
             try:
-                # Braces in rules are read when a rule fires.
-                before.own.clear()
-                found = value if late else before.value(value)
-                if self._writer.selects(key) and (
-                    before.own or "{runtime." in repr(found)
-                ):
+                values[key] = value if is_late else source.value(value)
+                is_early = source.is_unfinished or "{runtime." in repr(values[key])
+                if self._writer.selects(key) and is_early:
                     raise NotAReference(_CHOSEN_EARLY)
-                parts.values[key] = found
-                if before.own:
-                    parts.unfinished[key] = value, tuple(before.own)
+                if source.is_unfinished:
+                    draft.unfinished[key] = value
             except FAULTS as error:
-                parts.problems += list_problems(error, key, label)
+                values.pop(key, None)
+                draft.problems += list_problems(error, key)
             except UnusableJob:
-                parts.is_usable = False
+                is_usable = False
             except Needs as needs:
                 needs.key = key
                 raise
+        return values, is_usable
 
-    def _take_late(self, parts: _Parts) -> Sequence[str]:
+    def _take_late(self, draft: Draft) -> Sequence[str]:
         """Take out numbers that only metadata will tell: the config's own stand in."""
         late = []
-        for key, text in list(parts.texts.items()):
+        for key, text in list(draft.texts.items()):
             plain = plain_key(key)
             is_late = "{runtime." in text and self._base.has(plain)
             if is_late and is_number(self._base.raw(plain)):
-                parts.unfinished.pop(key, None)
-                late.append(parts.texts.pop(key))
+                draft.unfinished.pop(key, None)
+                late.append(draft.texts.pop(key))
         return late
 
-    def _settle(
-        self, draft: Draft, view: ConfigView, parts: _Parts, after: Substitution
-    ) -> None:
+    def _settle(self, draft: Draft, view: ConfigView, source: Substitution) -> None:
         """Finish the parameters that read the job itself, the name in the middle.
 
         Each comes after those that it reads; what reads the name, after the name.
         """
-        waiting, problems = dict(parts.unfinished), list[Problem]()
+        waiting, problems = dict(draft.unfinished), list[Problem]()
 
-        def list_behind(accessor: str) -> list[str]:
-            return [
-                key
-                for key in waiting
-                if f"{(plain := plain_key(key))}.".startswith(f"{accessor}.")
-                or plain.endswith(f".{accessor}")
-                or accessor.startswith(f"{plain}.")
-            ]
+        def finish(key: str) -> None:
+            if key not in waiting:  # another one that reads it has had it done
+                return
+            written, path = waiting.pop(key), plain_key(key)
+            try:
+                found = source.value(written)
+                draft.put(view, path, view.interpolate(found, path))
+                draft.set_text(key, found)
+            except FAULTS as error:
+                problems.extend(list_problems(error, key))
+            except _NotNamed:
+                waiting[key] = written
+                raise
 
-        def is_late(key: str, seen: Collection[str] = ()) -> bool:
-            return key not in seen and any(
-                accessor in _LATE
-                or any(is_late(one, {*seen, key}) for one in list_behind(accessor))
-                for accessor in waiting[key][1]
-            )
+        def prepare(accessor: str) -> None:
+            if accessor in _OF_A_NAME and not draft.identity.output_dir:
+                raise _NotNamed
+            for key in list(waiting):
+                plain = plain_key(key)
+                if (
+                    f"{plain}.".startswith(f"{accessor}.")
+                    or plain.endswith(f".{accessor}")
+                    or accessor.startswith(f"{plain}.")
+                ):
+                    finish(key)
 
-        def finish(keys: Iterable[str]) -> None:
-            for key in keys:
-                if key not in waiting:  # another one that reads it has had it done
-                    continue
-                written, _ = waiting.pop(key)
-                path, head = plain_key(key), parts.texts[key].partition("=")[0]
-                try:
-                    found = after.value(written)
-                    draft.put(view, path, view.interpolate(found, path))
-                    parts.texts[key] = format_override(head, found)
-                except FAULTS as error:
-                    problems.extend(list_problems(error, key, draft.identity.name))
-
-        def finish_all(keys: Iterable[str]) -> None:
-            after.values.own = draft.identity, view
-            finish(keys)
+        def finish_all() -> None:
+            source.own = draft.identity, view
+            for key in list(waiting):
+                with suppress(_NotNamed):
+                    finish(key)
             if problems:
                 raise Refused(tuple(problems))
 
-        after.values.prepare = lambda accessor: finish(list_behind(accessor))
-        finish_all([key for key in waiting if not is_late(key)])
+        source.prepare = prepare
+        finish_all()
         self._name(draft, view)
-        finish_all(parts.unfinished)
-        for key in parts.texts:
+        finish_all()
+        for key in draft.texts:
             if plain_key(key) == NAME:
-                head = parts.texts[key].partition("=")[0]
-                value = escape_dollars(draft.identity.name)
-                parts.texts[key] = format_override(head, value)
-
-    def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
-        point = self._world.families.points[at]
-        label, family = label_point(point), self._world.families.family(point.index)
-        mounts = build_mounts(point.stage, point.index, family, self._base)
-        texts = tuple(parts.texts.values())
-        nobody = Identity(
-            name=label, stage=point.stage, index=point.index, family=family
-        )
-        runtimes = tuple(dict.fromkeys(parts.runtimes))
-        draft = Draft(at, point, nobody, texts, mounts, runtimes=runtimes)
-        try:
-            return draft, self._composer.compose(texts, mounts)
-        except FAULTS as error:
-            raise Refused(list_problems(error, "", label)) from None
+                draft.set_text(key, escape_dollars(draft.identity.name))
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
-        label = draft.identity.name
+        raw = view.raw(NAME) if view.has(NAME) else None
+        if raw is None or isinstance(raw, Mapping | list):
+            shown = f"is {shorten_text(repr(raw))}, not a text"
+            message = "is not set" if raw is None else shown
+            hint = 'project: {name: "lr{lr}_{stage}"}'
+            raise Refused((Problem(message, NAME, hint=hint),))
         try:
-            raw = view.raw(NAME) if view.has(NAME) else None
-            if raw is None or isinstance(raw, Mapping | list):
-                shown = f"is {shorten_text(repr(raw))}, not a text"
-                message = "is not set" if raw is None else shown
-                hint = 'project: {name: "lr{lr}_{stage}"}'
-                raise CannotCompose((Problem(message, NAME, hint=hint),))
             after = self._read_after(draft, view, "n", draft.reads)
             name = (
                 after.format_name(raw) if isinstance(raw, str) else format_in_name(raw)
             )
-            places = [
-                view.select(key) if view.has(key) else None for key in DIRECTORIES
-            ]
+            base, logs, scripts = (
+                str(view.select(key) or "") if view.has(key) else ""
+                for key in DIRECTORIES
+            )
         except FAULTS as error:
-            raise Refused(list_problems(error, NAME, label)) from None
+            raise Refused(list_problems(error, NAME)) from None
         except Needs as needs:
             needs.key = NAME
             raise
         if fault := find_fault_of_name(name):
-            message = f"{shorten_text(repr(name))}: {fault}"
-            raise Refused((Problem(message, NAME, label),))
+            raise Refused((Problem(f"{shorten_text(repr(name))}: {fault}", NAME),))
         draft.put(view, NAME, name)
-        base, logs, scripts = ("" if one is None else str(one) for one in places)
         base = base or "outputs"
-        logs, scripts = (
-            logs or join_path(base, "logs"),
-            scripts or join_path(base, "scripts"),
-        )
         draft.identity = replace(
             draft.identity,
             name=name,
             output_dir=join_path(base, name),
-            log_dir=join_path(logs, name),
-            script_path=join_path(scripts, f"{name}.sbatch"),
+            log_dir=join_path(logs or join_path(base, "logs"), name),
+            script_path=join_path(
+                scripts or join_path(base, "scripts"), f"{name}.sbatch"
+            ),
         )
 
     def _read_after(
         self, draft: Draft, view: ConfigView, mount_prefix: str, read: set[int]
     ) -> Substitution:
         """`read` is told which jobs are asked."""
-        values = Values(self._world, draft.at, (draft.identity, view), read)
         held = itertools.count()
 
         def mount(_: str, value: object) -> str:
@@ -334,46 +303,39 @@ class JobBuilder:
             draft.put(view, path, value)
             return f"${{{path}}}"
 
-        return Substitution(values, mount, self._base_is_a_key, view=view)
+        own = draft.identity, view
+        return Substitution(self._world, draft.at, mount, own, is_final=True, read=read)
 
-    def _find_undecided(self, at: int) -> Sequence[DeferredFilter]:
+    def _find_undecided(self, draft: Draft) -> Sequence[DeferredFilter]:
         """The filters that need what other jobs, or the job's name, put into it.
 
         The others are decided without those (DroppedJob: one says no), so that a family
         can be dropped whose jobs refer to each other.
         """
-        point = self._world.families.points[at]
-        if not point.deferred or not is_reading_others(_list_parameters(point)):
-            return point.deferred
-        try:
-            view = self._compose_alone(at, point)
-        except FAULTS:
-            return point.deferred
+        marks = draft.point.deferred
+        if not marks or not is_reading_others(_list_parameters(draft.point)):
+            return marks
+        source = Substitution(self._world, draft.at, _refuse_mount)
         undecided = []
-        for mark in point.deferred:
+        try:
+            known = {  # what is not known yet, is missing
+                key: _MISSING if is_reading_others(value) else source.value(value)
+                for key, value in self._writer.flatten(_list_parameters(draft.point))
+                if plain_key(key) != NAME
+            }
+            made = self._writer.write({**known, f"++{NAME}": _MISSING})
+            view = self._composer.compose(tuple(made.texts.values()), draft.mounts)
+        except FAULTS:
+            return marks
+        for mark in marks:
             try:
-                is_kept = self._holds(mark, point, view)
+                is_kept = self._holds(mark, draft.point, view)
             except (ExpressionError, *FAULTS):
                 undecided.append(mark)
                 continue
             if not is_kept:
                 raise DroppedJob(mark)
         return undecided
-
-    def _compose_alone(self, at: int, point: SweepPoint) -> ConfigView:
-        """The config without what is not known yet: that is missing in it."""
-        before = Substitution(
-            Values(self._world, at), _refuse_mount, self._base_is_a_key
-        )
-        known = {
-            key: _MISSING if is_reading_others(value) else before.value(value)
-            for key, value in self._writer.flatten(_list_parameters(point))
-            if plain_key(key) != NAME
-        }
-        texts = self._writer.write({**known, f"++{NAME}": _MISSING}).texts
-        family = self._world.families.family(point.index)
-        mounts = build_mounts(point.stage, point.index, family, self._base)
-        return self._composer.compose(tuple(texts.values()), mounts)
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
         return is_kept_by(
@@ -387,62 +349,73 @@ class JobBuilder:
         for mark in marks:
             try:
                 if not self._holds(mark, draft.point, view):
-                    raise DroppedJob(mark, draft.faults)
+                    raise DroppedJob(mark, draft.problems)
             except (ExpressionError, *FAULTS) as error:
-                text, name = (
-                    shorten_text(mark.text, MOST_OF_A_FILTER),
-                    draft.identity.name,
-                )
-                draft.faults += (
-                    Problem(f"`{text}`: {one.message}", mark.where, name, one.hint)
+                text = shorten_text(mark.text, MOST_OF_A_FILTER)
+                draft.problems += (
+                    Problem(
+                        f"`{text}`: {one.message}",
+                        mark.where,
+                        draft.identity.name,
+                        one.hint,
+                    )
                     for one in list_problems(error, mark.where)
                 )
 
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve all, and make the command; raises Refused, UnusableJob or Needs."""
-        reader = self._add_conditions(draft, view)
-        problems = [replace(one, job=draft.identity.name) for one in reader.problems]
-        try:
-            self._finisher.finish(draft, view)
-        except Refused as refused:
-            raise Refused((*refused.problems, *problems)) from None
-        if problems:
-            raise Refused(tuple(problems))
-        if reader.unusable is not None:
-            raise reader.unusable
-
-    def _add_conditions(self, draft: Draft, view: ConfigView) -> ConditionReader:
-        """Read the conditions; the reader tells what is wrong with them."""
-        parameters = draft.point.parameters
-        waits: set[int] = set()
-        reads: set[int] = set()
-        reader = ConditionReader(
-            self._parser, self._read_after(draft, view, "s", waits)
-        )
-        draft.start = reader.read_list(parameters, "start_conditions")
-        commands = {COMMAND_KEY: find_parameter(parameters, COMMAND_KEY)}
-        if commands[COMMAND_KEY] is not None:
-            draft.start += reader.read_command(commands[COMMAND_KEY], COMMAND_KEY)
-        asked = {(c.job, c.key) for c in draft.start if isinstance(c, MetadataIs)}
-        draft.start += tuple(
+        identity, parameters = draft.identity, draft.point.parameters
+        after = self._read_after(draft, view, "s", draft.waits)
+        reader = _ConditionReader(self._parser, after)
+        start = [*reader.read_list(parameters, "start_conditions")]
+        asked = {(one.job, one.key) for one in start if isinstance(one, MetadataIs)}
+        commands = {
+            COMMAND_KEY: find_parameter(parameters, COMMAND_KEY),
+            _MONITORING_COMMAND: (
+                view.has(_MONITORING_COMMAND) and view.raw(_MONITORING_COMMAND)
+            ),
+        }
+        for where, command in commands.items():
+            if command:
+                start += reader.read_command(command, where)
+                hint = "write it as a CommandCondition in start_conditions"
+                deprecated = Problem("is deprecated", where, identity.name, hint)
+                self._world.warnings.append(deprecated)
+        start += (
             MetadataIs(job=one.job, key=one.key, op="known")
             for one in draft.runtimes
             if (one.job, one.key) not in asked
         )
-        if view.has(_MONITORING_COMMAND) and (command := view.raw(_MONITORING_COMMAND)):
-            commands[_MONITORING_COMMAND] = command
-            draft.start += reader.read_command(command, _MONITORING_COMMAND)
-        hint = "write it as a CommandCondition in start_conditions"
-        self._world.warnings += (
-            Problem("is deprecated", where, draft.identity.name, hint)
-            for where, command in commands.items()
-            if command is not None
+        reader.after = self._read_after(draft, view, "c", draft.reads)
+        cancel = tuple(reader.read_list(parameters, "cancel_conditions"))
+        notes = parameters.get(NOTES)
+        notes = notes if isinstance(notes, Mapping) else {}
+        job = JobSpec(
+            name=identity.name,
+            index=identity.index,
+            stage=identity.stage,
+            family=identity.family,
+            parameters=parameters,
+            overrides=tuple(draft.texts.values()),
+            runtime_overrides=draft.runtime_overrides,
+            command=(),
+            output_dir=identity.output_dir,
+            log_dir=identity.log_dir,
+            start_conditions=tuple(start),
+            cancel_conditions=cancel,
+            notes={str(key): value for key, value in notes.items() if key != STAGE},
         )
-        reader.after = self._read_after(draft, view, "c", reads)
-        draft.cancel = reader.read_list(parameters, "cancel_conditions")
-        draft.waits |= waits
-        draft.reads |= reads
-        return reader
+        try:
+            config = view.to_dict()
+            draft.job = self._finisher.finish(job, view, config)
+        except FAULTS as error:
+            raise Refused((*list_problems(error, ""), *reader.problems)) from None
+        if reader.problems:
+            raise Refused(tuple(reader.problems))
+        if reader.unusable is not None:
+            raise reader.unusable
+        if self._record is not None:
+            self._record(draft.point.index, view, config)
 
 
 def _refuse_mount(_: str, value: object) -> str:
@@ -464,11 +437,11 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
     return aux | others
 
 
-_BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
+_BASE_KEY: Final = re.compile(r"(?:base|parent)\.(.+)")
 
 
-class ConditionReader:
-    """Reads the conditions of one job; findings go to `problems`."""
+class _ConditionReader:
+    """Reads the conditions of one job."""
 
     def __init__(self, parser: SpecParser, after: Substitution) -> None:
         self.after = after
@@ -477,54 +450,46 @@ class ConditionReader:
         self.unusable: UnusableJob | None = None
         """A job that they name has faults of its own, which are told there."""
 
-    def _note(self, message: str, where: str, hint: str) -> tuple[Condition, ...]:
-        self.problems.append(Problem(message, where, hint=hint))
-        return ()
-
     def read_list(
         self, parameters: Mapping[str, object], where: str
-    ) -> tuple[Condition, ...]:
+    ) -> Iterator[Condition]:
         """The conditions of one list; those with findings are left out."""
         raw = find_parameter(parameters, where) or ()
         if isinstance(raw, list | tuple):
-            each = (self._read(item, f"{where}.{at}") for at, item in enumerate(raw))
-            return tuple(condition for found in each for condition in found)
-        if isinstance(raw, Mapping):
-            hint = "write `- ` before its class_name: conditions are a list"
-            return self._note("is a mapping, not a list", where, hint)
-        hint = "conditions are a list: `- class_name: FileExistsCondition`"
-        return self._note(f"is {shorten_text(repr(raw))}, not a list", where, hint)
+            for at, item in enumerate(raw):
+                yield from self._read(item, f"{where}.{at}")
+        else:
+            hint = "conditions are a list: `- class_name: FileExistsCondition`"
+            message = f"is {shorten_text(repr(raw))}, not a list"
+            self.problems.append(Problem(message, where, hint=hint))
 
-    def read_command(self, raw: object, where: str) -> tuple[Condition, ...]:
+    def read_command(self, raw: object, where: str) -> Iterator[Condition]:
         """The condition that a `start_condition_cmd` stands for."""
         try:
             words = shlex.split(raw) if isinstance(raw, str) else raw
         except ValueError as error:
-            hint = "close the quote, or write the command as a list"
-            return self._note(f"{shorten_text(repr(raw))}: {error}", where, hint)
-        return self._read({"class_name": "CommandCondition", "command": words}, where)
+            message = f"{shorten_text(repr(raw))}: {error}"
+            self.problems.append(Problem(message, where))
+        else:
+            fields = {"class_name": "CommandCondition", "command": words}
+            yield from self._read(fields, where)
 
-    def _read(self, raw: object, where: str) -> tuple[Condition, ...]:
-        if not isinstance(raw, Mapping):
-            hint = "class_name: FileExistsCondition, and its fields"
-            shown = "null" if raw is None else shorten_text(repr(raw))
-            return self._note(f"is {shown}, not a mapping", where, hint)
+    def _read(self, raw: object, where: str) -> Iterator[Condition]:
         try:
-            return (self._parser.condition(self._resolve(raw), where),)
+            fields = self._resolve(raw) if isinstance(raw, Mapping) else raw
+            yield self._parser.condition(fields, where)
         except FAULTS as error:
             self.problems += list_problems(error, where)
         except UnusableJob as unusable:
             self.unusable = unusable
-        return ()
 
     def _resolve(self, raw: Mapping[str, object]) -> dict[str, object]:
         fields = dict(raw)
         name = str(raw.get("class_name", "")).removesuffix("Condition")
         if name == "Metadata" and isinstance(key := raw.get("key"), str):
+            key = _BASE_KEY.sub(r"{base.metadata.\1}", key) if "{" not in key else key
             if (runtime := self.after.find_runtime(key)) is not None:
                 fields |= {"job": runtime.job, "key": runtime.key}
-            elif base := _BASE_KEY.fullmatch(key):
-                fields |= {"job": self.after.values.base_name(), "key": base["key"]}
         for key, value in fields.items():
             if key == "condition" and isinstance(value, Mapping):
                 fields[key] = self._resolve(value)

@@ -26,18 +26,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
-from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.overrides import escape_dollars
+from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.planning.overrides import escape_dollars, format_override
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,
-    Launch,
     SpecParser,
     SpecRefused,
 )
@@ -136,11 +134,13 @@ class Draft:
     at: int
     point: SweepPoint
     identity: Identity
+    mounts: Mapping[str, object]
+    texts: dict[str, str] = field(default_factory=dict)
+    """Parameter -> override, as a person would write it."""
+    unfinished: dict[str, object] = field(default_factory=dict)
+    """Parameters that read the job itself, as written."""
     composed: tuple[str, ...] = ()
     """The overrides as they were composed."""
-    mounts: Mapping[str, object] = field(default_factory=dict)
-    overrides: tuple[str, ...] = ()
-    """As a person would write them; equal to what was composed and put."""
     runtimes: Sequence[Runtime] = ()
     """The metadata of other jobs that its parameters hold."""
     runtime_overrides: tuple[str, ...] = ()
@@ -150,21 +150,18 @@ class Draft:
     reads: set[int] = field(default_factory=set)
     waits: set[int] = field(default_factory=set)
     """Jobs that start conditions name."""
-    start: tuple[Condition, ...] = ()
-    cancel: tuple[Condition, ...] = ()
-    launch: Launch = field(default_factory=lambda: Launch(command=()))
-    resources: Resources = field(default_factory=Resources)
-    progress_total: int | None = None
-    monitoring: Monitoring = field(default_factory=Monitoring)
-    """The rules by which the job is watched."""
-    fingerprint: str = ""
-    faults: list[Problem] = field(default_factory=list)
-    """What is wrong with filters that needed its config; they were passed over."""
+    job: JobSpec | None = None
+    """All but who comes before it, once it is finished."""
+    problems: list[Problem] = field(default_factory=list)
 
     def put(self, view: ConfigView, path: str, value: object) -> None:
         """Write a literal into the config, now and whenever it is composed again."""
         self.puts[path] = escape_dollars(value)
         view.put(path, self.puts[path])
+
+    def set_text(self, key: str, value: object) -> None:
+        """Give the override of a parameter another value."""
+        self.texts[key] = format_override(self.texts[key].partition("=")[0], value)
 
 
 def list_problems(error: Exception, where: str, job: str = "") -> tuple[Problem, ...]:
@@ -250,34 +247,6 @@ def list_ineffective(keys: Iterable[str]) -> Iterator[Problem]:
             yield Problem(f"has no effect in a sweep: {why}", key, hint=hint)
 
 
-def apply_session(rules: Monitoring, session: Monitoring) -> Monitoring:
-    """A job's rules, with what is the session's as the session has it."""
-    return replace(
-        rules,
-        poll_seconds=session.poll_seconds,
-        storm=session.storm,
-        lock_stale_seconds=session.lock_stale_seconds,
-    )
-
-
-class RuleSets:
-    """The sets of rules that jobs have of their own, each kept once."""
-
-    def __init__(self, common: Monitoring) -> None:
-        self._names: dict[int, str] = {}
-        self._common = common
-        self.sets: dict[str, Monitoring] = {}
-
-    def add(self, rules: Monitoring) -> str:
-        """Keep a set; gives its name, empty for the plan's own."""
-        if id(rules) not in self._names:
-            name = "" if rules == self._common else digest(repr(rules))
-            self._names[id(rules)] = name
-            if name:
-                self.sets.setdefault(name, rules)
-        return self._names[id(rules)]
-
-
 def read_last_step(view: ConfigView, path: str) -> int | None:
     """The whole number at a config path; None when there is none."""
     value = view.select(path) if path and view.has(path) else None
@@ -287,11 +256,8 @@ def read_last_step(view: ConfigView, path: str) -> int | None:
     return int(str(value)) if whole else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Settled:
-    closed: Mapping[str, object]
-    monitoring: Monitoring
-    resources: Resources
+_Settled: TypeAlias = tuple[Mapping[str, object], str, Resources]
+"""The closed sections, the name of the rules that they make, what the job asks for."""
 
 
 @dataclass(slots=True)
@@ -302,66 +268,68 @@ class JobFinisher:
     session: Monitoring
     """What the config says without any point."""
     warnings: list[Problem]
-    record: Record | None = None
+    rule_sets: dict[str, Monitoring] = field(default_factory=dict)
+    """The sets of rules that jobs have of their own, each kept once."""
     _checked: deque[_Settled] = field(default_factory=lambda: deque(maxlen=16))
 
-    def finish(self, draft: Draft, view: ConfigView) -> None:
-        """Resolve all, make the command of it; raises Refused with all findings."""
-        name = draft.identity.name
+    def finish(
+        self, job: JobSpec, view: ConfigView, config: Mapping[str, object]
+    ) -> JobSpec:
+        """The job with what its resolved config says of it; SpecRefused: all faults."""
         problems: list[Problem] = []
         try:
-            config = view.to_dict()
+            _, rules, resources = self._settle(config)
         except FAULTS as error:
-            raise Refused(list_problems(error, "", name)) from None
+            problems += list_problems(error, "")
         try:
-            settled = self._settle(config)
+            launch = self.parser.launch(config)
         except FAULTS as error:
-            problems += list_problems(error, "", name)
-        try:
-            draft.launch = self.parser.launch(config)
-        except FAULTS as error:
-            problems += list_problems(error, "", name)
+            problems += list_problems(error, "")
         if problems:
-            raise Refused(tuple(problems))
-        draft.resources = settled.resources
-        draft.monitoring = settled.monitoring
-        paths = list_own_paths(config)
-        draft.fingerprint = hash_job(config, draft.launch.command, paths)
-        draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
-        self.warnings += (replace(one, job=name) for one in draft.launch.warnings)
-        if self.record is not None:
-            self.record(draft.point.index, view, config)
+            raise SpecRefused(tuple(problems))
+        self.warnings += (replace(one, job=job.name) for one in launch.warnings)
+        total = self.rule_sets.get(rules, self.session).progress.total
+        return replace(
+            job,
+            command=launch.command,
+            env=launch.env,
+            cwd=launch.cwd,
+            resources=resources,
+            rules=rules,
+            progress_total=read_last_step(view, total),
+            fingerprint=hash_job(config, launch.command, list_own_paths(config)),
+        )
 
     def _settle(self, config: Mapping[str, object]) -> _Settled:
         """The closed sections, checked once for each content that they have."""
         closed = {key: config.get(key) for key in CLOSED}
         for settled in self._checked:
-            if settled.closed == closed:
+            if settled[0] == closed:
                 return settled
         if problems := self.parser.check(config):
-            raise CannotCompose(tuple(problems))
-        settled = _Settled(
-            closed,
-            apply_session(self.parser.monitoring(config), self.session),
-            self.parser.resources(config),
+            raise SpecRefused(tuple(problems))
+        rules = replace(
+            self.parser.monitoring(config),  # but what is the session's
+            poll_seconds=self.session.poll_seconds,
+            storm=self.session.storm,
+            lock_stale_seconds=self.session.lock_stale_seconds,
         )
-        self._checked.append(settled)
-        return settled
+        name = "" if rules == self.session else digest(repr(rules))
+        if name:
+            self.rule_sets.setdefault(name, rules)
+        self._checked.append((closed, name, self.parser.resources(config)))
+        return self._checked[-1]
 
 
-def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, object]:
-    """The config with all values that can be had.
-
-    `as_written`: whether the others stay as they are written; else they are None, as
-    if they were left out.
-    """
+def resolve_where_possible(view: ConfigView) -> dict[str, object]:
+    """The config with all values that can be had, the others as they are written."""
 
     def resolve(path: str, written: object) -> object:
         with suppress(CannotCompose, KeyError):  # no path leads to a key with a dot
             return view.select(path)
         if isinstance(written, Mapping):
             return {key: resolve(f"{path}.{key}", one) for key, one in written.items()}
-        return written if as_written else None
+        return written
 
     return {key: resolve(key, written) for key, written in view.written_dict().items()}
 
@@ -369,28 +337,18 @@ def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, o
 def check_without_jobs(
     base: ConfigView, parser: SpecParser, sweep: Mapping[str, object] | None
 ) -> Sequence[Problem]:
-    """The findings about `base` that hold for every job, whatever the sweep means.
-
-    Told is what no job could mend: not at keys that the sweep names (nor above or below
-    them), nor at values that do not resolve, for a job may bring what they need.
-    """
+    """The findings about a config that resolves which no key of its sweep may mend."""
     try:
-        found = parser.check(resolve_where_possible(base, as_written=False))
+        found = parser.check(base.to_dict())
     except FAULTS:
         return ()
-    mended = set(_list_keys(sweep))
-    for path in base.leaf_paths() if found else ():
-        try:
-            base.select(path)
-        except (CannotCompose, KeyError):
-            mended.add(path)
+    keys = {f"{key}." for key in _list_keys(sweep)}
     return [
         problem
         for problem in found
         if not any(
-            f"{problem.where}.".startswith(f"{key}.")
-            or f"{key}.".startswith(f"{problem.where}.")
-            for key in mended
+            f"{problem.where}.".startswith(key) or key.startswith(f"{problem.where}.")
+            for key in keys
         )
     ]
 

@@ -109,7 +109,7 @@ class Launch:
 class SpecParser(Protocol):
     """Turns plain mappings into core specs; every method may raise SpecRefused."""
 
-    def condition(self, value: Mapping[str, object], where: str) -> Condition:
+    def condition(self, value: object, where: str) -> Condition:
         """A condition from `{class_name: ..., ...}`."""
 
     def action(self, value: Mapping[str, object], where: str) -> Action:

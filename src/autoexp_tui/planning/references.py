@@ -1,8 +1,16 @@
-"""What references stand for: attributes, config keys and metadata of jobs.
+"""What references stand for, and how they are put into the values of a job.
 
-`Values` answers for one job, by asking a `World` for the others; the world may raise
-to have another job resolved first. A value is typed; how it is put into a text (and
-escaped, so that it is read as it is) is `substitution`.
+Twice for each job. *Before* composing, in its parameters: other jobs are known, its
+own config is not, so what reads the job itself is a `${...}` for the time being.
+*After* composing those parameters are read once more, and conditions are resolved as
+a whole, `${...}` included. A `World` answers for other jobs, and may raise to have one
+made first.
+
+What is substituted is a literal: its `${` is escaped, so that no value of one job is
+ever read as an expression by another. A value that is one reference keeps its type;
+inside a text it is spelled as in names; a reference to all jobs of a stage makes a
+list of texts. Inside `${...}` a value is mounted under `_refs` and named from there,
+typed, instead of being written into the expression.
 """
 
 from __future__ import annotations
@@ -12,10 +20,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import groupby
-from typing import Final, TypeAlias, TypeVar
+from itertools import chain, groupby, pairwise
+from typing import Any, Final, TypeAlias, TypeVar
 
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.sweep.families import Families, SiblingNotFound
 from autoexp_tui.sweep.filters import find_interpolation_end, is_escaped
@@ -27,14 +36,17 @@ from autoexp_tui.sweep.points import (
     shorten_text,
 )
 from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.plain_tree import flatten
 
 _INSIDE: Final = re.compile(r"[A-Za-z_][\w\-./=+\[\], @:%~]*")
-_OURS_WITHIN: Final = re.compile(
-    r"\{(?=(?:sibling|all)[.\[]|(?:base|parent|aux|runtime)\.|[A-Za-z_][\w.]*\})"
+_WITHIN: Final = (
+    r"(?<!\$)\{(?=(?:sibling|all)[.\[]|(?:base|parent|aux|runtime)\.|[A-Za-z_][\w.]*\})"
 )
-_BASE: Final = re.compile(r"\$\{((?:base|parent)\.[\w.\-]+)\}")
-_DOUBLED: Final = re.compile(r"\{\{\s*(sibling|all|base|parent|runtime|aux)[.\[]")
-_ESCAPED: Final = re.compile(r"\$\{\s*(sibling|base|parent|aux)[.\[]")
+_OURS_WITHIN: Final = re.compile(_WITHIN)
+_OURS_OR_BASE: Final = re.compile(rf"{_WITHIN}|\$\{{((?:base|parent)\.[\w.\-]+)\}}")
+_FOREIGN: Final = re.compile(
+    r"(?:\{\{|\$\{)\s*(sibling|all|base|parent|runtime|aux)[.\[]"
+)
 """References as other programs write them; here they would be plain text."""
 _MOST_NESTED: Final = 8
 _HINT: Final = "write {{ and }} for braces that are meant literally"
@@ -68,95 +80,84 @@ _Piece = TypeVar("_Piece", Part, str | Reference)
 @lru_cache(maxsize=4096)
 def parse_template(text: str, *, base_is_a_key: bool = False) -> tuple[Part, ...]:
     """The pieces of `text` (`base_is_a_key`: `${base.x}` too); raises NotAReference."""
-    return tuple(_join_literals(_Reader(text, ours=not base_is_a_key).read()))
-
-
-class _Reader:
-    def __init__(self, text: str, *, ours: bool) -> None:
-        self._text = text
-        self._ours = ours
-        self._at = 0
-
-    def read(self) -> Iterator[Part]:
-        """The pieces of the whole text."""
-        while (at := self._at) < len(self._text):
-            if self._text.startswith(("{{", "}}"), at):
-                if doubled := _DOUBLED.match(self._text, at):
-                    raise NotAReference(
-                        f"`{{{{{doubled[1]}...}}}}` is text, and would reach the "
-                        f"command as it stands; write one brace: {{{doubled[1]}...}}"
-                    )
-                self._at += 2
-                yield self._text[at]
-            elif self._text.startswith("${", at):
-                yield self._read_interpolation()
-            elif self._text[at] == "{":
-                yield self._read_reference(0)
+    within = _OURS_WITHIN if base_is_a_key else _OURS_OR_BASE
+    pieces: list[Part] = []
+    at = 0
+    while at < len(text):
+        piece: Part = text[at]
+        end = at + 1
+        if text.startswith(("{{", "}}"), at):
+            _refuse_foreign(text, at)
+            end = at + 2
+        elif text.startswith("${", at):
+            end = find_interpolation_end(text, at)
+            if end >= 0 and not is_escaped(text, at):
+                piece = _read_interpolation(text, at, end, within)
             else:
-                yield self._read_char()
-
-    def _read_char(self) -> str:
-        self._at += 1
-        return self._text[self._at - 1]
-
-    def _read_interpolation(self) -> Part:
-        text, start = self._text, self._at
-        end = find_interpolation_end(text, start)
-        if end < 0 or is_escaped(text, start):
-            if escaped := _ESCAPED.match(text, start):
-                head = escaped[1]
-                meant = "${aux...}" if head == "aux" else f"{{{head}...}}"
-                raise NotAReference(
-                    f"`\\${{{head}...}}` is text, and would reach the command as it "
-                    f"stands; write {meant}"
-                )
-            self._at = end if end > 0 else start + 2
-            return text[start : self._at]
-        base = _BASE.match(text, start)
-        if base and base.end() == end and self._ours:
-            self._at = end
-            return Reference((base[1],), base[0])
-        return Interpolation(tuple(_join_literals(self._read_within(end))))
-
-    def _read_within(self, end: int) -> Iterator[str | Reference]:
-        while (at := self._at) < end:
-            base = _BASE.match(self._text, at) if self._ours else None
-            if base:
-                self._at = base.end()
-                yield Reference((base[1],), base[0])
-            elif self._text[at - 1 : at] != "$" and _OURS_WITHIN.match(self._text, at):
-                yield self._read_reference(0)
-            else:
-                yield self._read_char()
-
-    def _read_reference(self, depth: int) -> Reference:
-        text, start = self._text, self._at
-        parts: list[str | Reference] = []
-        self._at += 1
-        while self._at < len(text) and text[self._at] != "}":
-            if text[self._at] != "{":
-                parts.append(self._read_char())
-                continue
-            if text[self._at - 1] == "$" or depth >= _MOST_NESTED:
-                raise NotAReference(_refuse_text(text[start:]))
-            parts.append(self._read_reference(depth + 1))
-        if self._at >= len(text):
-            shown = shorten_text(text[start:])
-            raise NotAReference(f"`{shown}` does not close; {_HINT}")
-        self._at += 1
-        whole = text[start : self._at]
-        filled = "".join(part if isinstance(part, str) else "x" for part in parts)
-        if not _INSIDE.fullmatch(filled):
-            raise NotAReference(_refuse_text(whole))
-        return Reference(tuple(_join_literals(parts)), whole)
+                _refuse_foreign(text, at)
+                end = end if end > 0 else at + 2
+                piece = text[at:end]
+        elif piece == "{":
+            piece, end = _read_reference(text, at)
+        pieces.append(piece)
+        at = end
+    return _join_literals(pieces)
 
 
-def _join_literals(parts: Iterable[_Piece]) -> Iterator[_Piece]:
-    for is_text, group in groupby(parts, lambda part: isinstance(part, str)):
-        if is_text:
-            yield "".join(map(str, group))
+def _refuse_foreign(text: str, at: int) -> None:
+    if found := _FOREIGN.match(text, at):
+        shown = f"\\${{{found[1]}...}}" if text[at] == "$" else f"{{{{{found[1]}...}}}}"
+        raise NotAReference(
+            f"`{shown}` is text, and would reach the command as it stands; "
+            f"write {{{found[1]}...}}"
+        )
+
+
+def _read_interpolation(
+    text: str, at: int, end: int, within: re.Pattern[str]
+) -> Interpolation | Reference:
+    pieces: list[str | Reference] = []
+    while found := within.search(text, at, end):
+        pieces.append(text[at : found.start()])
+        if text[found.start()] == "$":
+            piece, at = Reference((found[1],), found[0]), found.end()
         else:
-            yield from group
+            piece, at = _read_reference(text, found.start())
+        pieces.append(piece)
+    match _join_literals([*pieces, text[at:end]]):
+        case (Reference() as base,):
+            return base
+        case parts:
+            return Interpolation(parts)
+
+
+def _read_reference(text: str, start: int, depth: int = 0) -> tuple[Reference, int]:
+    parts: list[str | Reference] = []
+    at = start + 1
+    while at < len(text) and text[at] != "}":
+        piece: str | Reference = text[at]
+        end = at + 1
+        if piece == "{":
+            if text[at - 1] == "$" or depth >= _MOST_NESTED:
+                raise NotAReference(_refuse_text(text[start:]))
+            piece, end = _read_reference(text, at, depth + 1)
+        parts.append(piece)
+        at = end
+    if at >= len(text):
+        raise NotAReference(f"`{shorten_text(text[start:])}` does not close; {_HINT}")
+    whole = text[start : at + 1]
+    filled = "".join(part if isinstance(part, str) else "x" for part in parts)
+    if not _INSIDE.fullmatch(filled):
+        raise NotAReference(_refuse_text(whole))
+    return Reference(_join_literals(parts), whole), at + 1
+
+
+def _join_literals(parts: Iterable[_Piece]) -> tuple[_Piece, ...]:
+    joined: list[Any] = []
+    for is_text, group in groupby(filter(None, parts), lambda p: isinstance(p, str)):
+        found = list(group)
+        joined += ["".join(map(str, found))] if is_text else found
+    return tuple(joined)
 
 
 def _refuse_text(text: str) -> str:
@@ -202,13 +203,31 @@ def split_pattern(
     return pattern, accessor
 
 
+def list_references(value: object) -> Iterator[Reference]:
+    """Every reference in a value, nested ones apart; unreadable texts have none."""
+    if isinstance(value, str):
+        with suppress(NotAReference):
+            for part in parse_template(value) if "{" in value else ():
+                inner = part.parts if isinstance(part, Interpolation) else (part,)
+                yield from (one for one in inner if isinstance(one, Reference))
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from list_references(item)
+
+
+def is_reading_others(value: object) -> bool:
+    """Whether a value refers to other jobs, or may."""
+    return any(
+        len(one.parts) != 1 or parse_address(str(one.parts[0]))[0] != "own"
+        for one in list_references(value)
+    )
+
+
 ATTRIBUTES: Final = (
     *("name", "output_dir", "log_dir", "log_path", "log_path_current"),
     *("script_path", "stage", "index", "family"),
 )
 """What every job has, before its config and its metadata are asked."""
-KNOWN_EARLY: Final = frozenset({"stage", "index", "family", *STAGE_KEYS})
-"""Attributes that are known before anything is composed."""
 
 
 class UnknownKey(ValueError):
@@ -224,14 +243,9 @@ class DroppedJob(Exception):
 
     def __init__(self, mark: DeferredFilter, faults: Sequence[Problem] = ()) -> None:
         """`faults`: what is wrong with filters that had their turn before."""
-        super().__init__(mark.text)
+        super().__init__(f"removed by the filter `{mark.text}` at {mark.where}")
         self.mark = mark
         self.faults = faults
-
-    @property
-    def by(self) -> str:
-        """The filter and its place."""
-        return f"`{self.mark.text}` at {self.mark.where}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +314,8 @@ class World:
     """Names of the job at a position, and its config; may raise to have it made first,
     or DroppedJob when the plan does not have it."""
     warnings: list[Problem]
+    base_is_a_key: bool = False
+    """The config has a `base` of its own, which `${base.x}` reads."""
     _values: dict[tuple[int, str], object] = field(default_factory=dict)
 
     def read(self, at: int, accessor: str) -> object:
@@ -309,160 +325,6 @@ class World:
             found = read_accessor(identity, view, self.metadata_keys, accessor)
             self._values[at, accessor] = found
         return self._values[at, accessor]
-
-
-@dataclass(slots=True)
-class Values:
-    """Answers the references of one job, and notes which jobs they read."""
-
-    world: World
-    at: int
-    own: tuple[Identity, ConfigView] | None = None
-    """The job itself, once it is composed."""
-    read: set[int] = field(default_factory=set)
-    """Positions of the other jobs that were asked."""
-    prepare: Callable[[str], None] | None = None
-    """Asked to finish, in a job being made, what one thing of it is made of."""
-
-    def of(self, reference: Reference, *, early: bool = False) -> object:
-        """Its value, Runtime, Several or Own; raises what `job_config.FAULTS` lists.
-
-        `early`: as before the job itself is composed.
-        """
-        inside = (
-            part if isinstance(part, str) else self._resolve_nested(part)
-            for part in reference.parts
-        )
-        match parse_address("".join(inside)):
-            case "own", rest:
-                return self._resolve_own(rest, early=early)
-            case "runtime", rest:
-                return self._resolve_runtime(rest)
-            case "all", rest:
-                return self._resolve_all(rest)
-            case "base", rest:
-                return self._read_base(rest)
-            case _, rest:
-                pattern, accessor = self._split(rest)
-        at = self.world.families.find(pattern, self.at)
-        return self._read_named(pattern, at, accessor)
-
-    def _resolve_nested(self, reference: Reference) -> str:
-        value = self.of(reference, early=self.prepare is not None)
-        if isinstance(value, Own):
-            value = self._read_written(value.accessor)
-        if isinstance(value, Several | Runtime):
-            raise NotAReference(
-                f"`{reference.text}` inside another reference gives no one value"
-            )
-        return format_in_name(value)
-
-    def _read_written(self, accessor: str) -> object:
-        """A value that is written in the point, without `${...}` or references."""
-        found: object = None
-        for key, value in self.world.families.points[self.at].parameters.items():
-            plain = plain_key(key)
-            if plain == accessor:
-                found = value
-                break
-            if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
-                found = value.get(accessor[len(plain) + 1 :])
-                break
-        if found is None or (isinstance(found, str) and "{" in found):
-            raise NotAReference(
-                f"{{{accessor}}} inside another reference: only values that are "
-                "written in the same point can stand there"
-            )
-        return found
-
-    def base_name(self) -> str:
-        """The name of the job that `base` means; raises SiblingNotFound."""
-        return str(self._read_base("name"))
-
-    def _read_base(self, accessor: str) -> object:
-        at = self.world.families.base(self.at, self._list_referred)
-        return self._read_named("base", at, accessor)
-
-    def _list_referred(self) -> Iterable[int]:
-        point = self.world.families.points[self.at]
-        for reference in list_references(point.parameters):
-            match reference.parts:
-                case (str(inside),) if parse_address(inside)[0] == "sibling":
-                    with suppress(SiblingNotFound, NotAReference):
-                        pattern, _ = self._split(parse_address(inside)[1])
-                        yield self.world.families.find(pattern, self.at)
-
-    def _split(self, rest: str) -> tuple[str, str]:
-        families = self.world.families
-        return split_pattern(rest, families.stages, families.knows)
-
-    def _read_named(self, pattern: str, at: int, accessor: str) -> object:
-        try:
-            return self._read_other(at, accessor)
-        except DroppedJob as dropped:
-            message = f"No sibling found matching pattern: {pattern}"
-            hint = f"it was removed by the filter {dropped.by}"
-            raise SiblingNotFound(message, hint) from None
-
-    def _read_other(self, at: int, accessor: str) -> object:
-        value = self.world.read(at, accessor)
-        self.read.add(at)
-        return value
-
-    def _resolve_all(self, rest: str) -> Several:
-        pattern, accessor = self._split(rest)
-        values: list[object] = []
-        dropped: list[DroppedJob] = []
-        for at in self.world.families.all_of(pattern):
-            try:
-                values.append(self._read_other(at, accessor))
-            except DroppedJob as gone:
-                dropped.append(gone)
-        if values:
-            return Several(tuple(values))
-        filters = list(dict.fromkeys(one.by for one in dropped))
-        removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
-        noun = "filter" if len(filters) == 1 else "filters"
-        raise SiblingNotFound(
-            f"No job found matching pattern: {pattern}",
-            f"{removed} removed by the {noun} {' and '.join(filters)}",
-        )
-
-    def _resolve_runtime(self, rest: str) -> Runtime:
-        """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
-        names = {self.world.find_job(at)[0].name for at in self.read}
-        if self.own is not None:
-            names.add(self.own[0].name)
-        known = [name for name in names if rest.startswith(f"{name}.")]
-        if known:
-            name = max(known, key=len)
-            return Runtime(name, rest[len(name) + 1 :])
-        job, _, key = rest.rpartition(".")
-        if not job:
-            raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
-        return Runtime(job, key)
-
-    def _resolve_own(self, accessor: str, *, early: bool) -> object:
-        families = self.world.families
-        if accessor == "index":
-            return families.points[self.at].index
-        if accessor == "family":
-            return families.family(self.at)
-        if accessor in STAGE_KEYS:
-            return families.points[self.at].stage
-        if self.own is None or early:
-            return Own(accessor)
-        if self.prepare is not None:
-            self.prepare(accessor)
-        identity, view = self.own
-        keys = self.world.metadata_keys
-        found = read_accessor(identity, lambda: view, keys, accessor, whose="the job")
-        if self.prepare is not None and isinstance(found, Runtime):
-            raise NotAReference(
-                f"`{{{accessor}}}` is known only while the job runs; "
-                "conditions and actions can use it, parameters cannot"
-            )
-        return found
 
 
 def read_accessor(
@@ -516,23 +378,310 @@ def _list_extracted(view: ConfigView) -> Iterator[str]:
         yield from groups if isinstance(groups, Mapping) else ()
 
 
-def list_references(value: object) -> Iterator[Reference]:
-    """Every reference in a value, nested ones apart; unreadable texts have none."""
+MOUNT: Final = "_refs"
+"""Where values lie that an `${...}` of the job's config reads from other jobs."""
+
+
+class _Value(str):
+    """The text of a substituted value, told apart from what was written."""
+
+    __slots__ = ()
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value has no braces anywhere, and so needs no reading."""
     if isinstance(value, str):
-        with suppress(NotAReference):
-            for part in parse_template(value) if "{" in value else ():
-                inner = part.parts if isinstance(part, Interpolation) else (part,)
-                yield from (one for one in inner if isinstance(one, Reference))
-    elif isinstance(value, Mapping | list | tuple):
-        for item in value.values() if isinstance(value, Mapping) else value:
-            yield from list_references(item)
+        return "{" not in value and "}}" not in value
+    if isinstance(value, Mapping):
+        return all(is_plain(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return all(is_plain(item) for item in value)
+    return True
 
 
-def is_reading_others(value: object) -> bool:
-    """Whether a value refers to other jobs, or may."""
-    return any(
-        len(reference.parts) != 1
-        or not isinstance(reference.parts[0], str)
-        or parse_address(reference.parts[0])[0] != "own"
-        for reference in list_references(value)
-    )
+def _join_row(pieces: Sequence[str]) -> str:
+    """A text, escaped where two pieces would make a `${` or hide one."""
+    apart = list(pieces)
+    for at, (piece, after) in enumerate(pairwise(pieces)):
+        if isinstance(piece, _Value) and after.startswith("${"):
+            tail = len(piece) - len(piece.rstrip("\\"))
+            apart[at] = piece + "\\" * tail
+        elif isinstance(after, _Value) and after.startswith("{") and piece[-1:] == "$":
+            apart[at] = piece[:-1] + "\\$"
+    return "".join(apart)
+
+
+def _format_literal(value: object) -> str:
+    if isinstance(value, Runtime):
+        return value.text
+    return _Value(escape_dollars(format_in_name(value)))
+
+
+def _spell_own(own: Own) -> str:
+    return f"${{{'project.name' if own.accessor == 'name' else own.accessor}}}"
+
+
+@dataclass(slots=True)
+class Substitution:
+    """Puts values for the references of one job, and notes which jobs they read."""
+
+    world: World
+    at: int
+    mount: Callable[[str, object], str]
+    """Keeps a reference's value in the job's config; gives the `${...}` that reads
+    it."""
+    own: tuple[Identity, ConfigView] | None = None
+    """The job itself, once it is composed."""
+    is_final: bool = False
+    """Whether `${...}` is resolved, in its config."""
+    read: set[int] = field(default_factory=set)
+    """Positions of the other jobs that were asked."""
+    prepare: Callable[[str], None] | None = None
+    """Asked to finish, in a job being made, what one thing of it is made of."""
+    runtimes: list[Runtime] = field(default_factory=list)
+    """The metadata that was met: it stays in the values, as `{runtime.JOB.KEY}`."""
+    is_unfinished: bool = False
+    """Something of the job itself was met, before its config is known."""
+
+    def value(self, value: object) -> object:
+        """`value` with the references in it replaced; raises as `find` does."""
+        if is_plain(value):
+            return value
+        found = self._replace(value)
+        return list(found.values) if isinstance(found, Several) else found
+
+    def _replace(self, value: object) -> object:
+        """`value` replaced; a text in it that became several joins the list around."""
+        if isinstance(value, str):
+            return value if is_plain(value) else self._replace_text(value)
+        if isinstance(value, Mapping):
+            return {key: self.value(item) for key, item in value.items()}
+        if not isinstance(value, list | tuple):
+            return value
+        row: list[object] = []
+        for found in map(self._replace, value):
+            row += found.values if isinstance(found, Several) else (found,)
+        return row
+
+    def _replace_text(self, text: str) -> object:
+        parts = self._parse(text)
+        match parts:
+            case (Reference() as only,):
+                return self._finish_value(self._read(only))
+        row = [
+            part if isinstance(part, str) else self._resolve_piece(part)
+            for part in parts
+        ]
+        sizes = {len(piece.values) for piece in row if isinstance(piece, Several)}
+        if len(sizes) > 1:
+            raise NotAReference(
+                "two references to stages of different size in one text"
+            )
+        texts = [
+            self._finish_text(
+                _join_row(
+                    [
+                        _format_literal(piece.values[at])
+                        if isinstance(piece, Several)
+                        else piece
+                        for piece in row
+                    ]
+                )
+            )
+            for at in range(max(sizes, default=1))
+        ]
+        return Several(tuple(texts)) if sizes else texts[0]
+
+    def _parse(self, text: str) -> tuple[Part, ...]:
+        return parse_template(text, base_is_a_key=self.world.base_is_a_key)
+
+    def _finish_value(self, value: object) -> object:
+        """The value of a reference that is a whole text."""
+        match value:
+            case Several():
+                return Several(tuple(map(self._finish_value, value.values)))
+            case Runtime():
+                return value.text
+            case Own():
+                return self._place(value)
+        return value if self.is_final else escape_dollars(value)
+
+    def _finish_text(self, text: str) -> object:
+        if self.is_final and self.own is not None and "${" in text:
+            return self.own[1].interpolate(text)
+        return text
+
+    def _read(self, reference: Reference, *, early: bool = False) -> object:
+        value = self.find(reference, early=early)
+        late = value.values if isinstance(value, Several) else (value,)
+        self.runtimes += (item for item in late if isinstance(item, Runtime))
+        return value
+
+    def _place(self, own: Own) -> str:
+        self.is_unfinished = True
+        return _spell_own(own)
+
+    def _resolve_piece(self, part: Reference | Interpolation) -> str | Several:
+        if isinstance(part, Interpolation):
+            return self._mount_references(part)
+        value = self._read(part)
+        if isinstance(value, Several):
+            return value
+        return self._place(value) if isinstance(value, Own) else _format_literal(value)
+
+    def _mount_references(self, part: Interpolation) -> str:
+        return "".join(
+            piece if isinstance(piece, str) else self._mount_value(piece)
+            for piece in part.parts
+        )
+
+    def _mount_value(self, reference: Reference) -> str:
+        value = self.find(reference, early=not self.is_final)
+        late = value.values if isinstance(value, Several) else (value,)
+        is_late = any(isinstance(one, Runtime) for one in late)
+        if isinstance(value, Own):
+            is_late = value.accessor in ATTRIBUTES and value.accessor != "name"
+            if not is_late:
+                return _spell_own(value)
+        if is_late:
+            raise NotAReference(
+                f"`{reference.text}` inside ${{...}} is not known yet; write it beside "
+                "the ${...}, or set it as a parameter of its own, and read that"
+            )
+        mounted = list(late) if isinstance(value, Several) else value
+        return self.mount(reference.text, mounted)
+
+    def format_name(self, text: str) -> str:
+        """A text with everything in it spelled as in names."""
+        pieces: list[object] = []
+        for part in self._parse(text):
+            if isinstance(part, Interpolation):
+                pieces.append(self._finish_text(self._mount_references(part)))
+            elif isinstance(part, str):
+                pieces.append(self._finish_text(part))
+            else:
+                pieces.append(self._find_one(part, "for a name"))
+        return "".join(map(format_in_name, pieces))
+
+    def find_runtime(self, text: str) -> Runtime | None:
+        """The metadata that a whole text stands for; None when it does not."""
+        match () if is_plain(text) else self._parse(text):
+            case (Reference() as only,):
+                value = self.find(only)
+                return value if isinstance(value, Runtime) else None
+        return None
+
+    def find(self, reference: Reference, *, early: bool = False) -> object:
+        """Its value, Runtime, Several or Own; raises what `job_config.FAULTS` lists.
+
+        `early`: as before the job itself is composed.
+        """
+        inside = (
+            part if isinstance(part, str) else self._resolve_nested(part)
+            for part in reference.parts
+        )
+        families = self.world.families
+        match parse_address("".join(inside)):
+            case "own", rest:
+                return self._find_own(rest, early=early)
+            case "runtime", rest:
+                return self._name_runtime(rest)
+            case "base", accessor:
+                pattern = "base"
+                at = families.base(self.at, self._list_referred)
+            case kind, rest:
+                pattern, accessor = self._split(rest)
+                if kind == "all":
+                    return self._find_all(pattern, accessor)
+                at = families.find(pattern, self.at)
+        try:
+            return self._read_other(at, accessor)
+        except DroppedJob as dropped:
+            message = f"No sibling found matching pattern: {pattern}"
+            raise SiblingNotFound(message, f"it was {dropped}") from None
+
+    def _find_one(
+        self, reference: Reference, where: str, *, early: bool = False
+    ) -> object:
+        value = self.find(reference, early=early)
+        if isinstance(value, Several | Runtime):
+            raise NotAReference(f"`{reference.text}` gives no one value {where}")
+        return value
+
+    def _resolve_nested(self, reference: Reference) -> str:
+        early = self.prepare is not None
+        value = self._find_one(reference, "inside another reference", early=early)
+        if isinstance(value, Own):  # a value that is written in the point will do
+            parameters = self.world.families.points[self.at].parameters.items()
+            leaves = (flatten(plain_key(key), one) for key, one in parameters)
+            value = dict(chain.from_iterable(leaves)).get(value.accessor)
+            if value is None or (isinstance(value, str) and "{" in value):
+                raise NotAReference(
+                    f"{reference.text} inside another reference: only values that are "
+                    "written in the same point can stand there"
+                )
+        return format_in_name(value)
+
+    def _list_referred(self) -> Iterator[int]:
+        """The siblings that the job names."""
+        point = self.world.families.points[self.at]
+        for reference in list_references(point.parameters):
+            match reference.parts:
+                case (str(inside),) if parse_address(inside)[0] == "sibling":
+                    with suppress(SiblingNotFound, NotAReference):
+                        pattern, _ = self._split(parse_address(inside)[1])
+                        yield self.world.families.find(pattern, self.at)
+
+    def _split(self, rest: str) -> tuple[str, str]:
+        families = self.world.families
+        return split_pattern(rest, families.stages, families.knows)
+
+    def _read_other(self, at: int, accessor: str) -> object:
+        value = self.world.read(at, accessor)
+        self.read.add(at)
+        return value
+
+    def _find_all(self, pattern: str, accessor: str) -> Several:
+        values: list[object] = []
+        dropped: dict[str, None] = {}
+        for at in self.world.families.all_of(pattern):
+            try:
+                values.append(self._read_other(at, accessor))
+            except DroppedJob as gone:
+                dropped[str(gone)] = None
+        if not values:
+            message = f"No job found matching pattern: {pattern}"
+            raise SiblingNotFound(message, ", or ".join(dropped))
+        return Several(tuple(values))
+
+    def _name_runtime(self, rest: str) -> Runtime:
+        """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
+        names = {self.world.find_job(at)[0].name for at in self.read}
+        names |= {self.own[0].name} if self.own is not None else set()
+        known = [name for name in names if rest.startswith(f"{name}.")]
+        job = max(known, key=len, default=rest.rpartition(".")[0])
+        if not job:
+            raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
+        return Runtime(job, rest[len(job) + 1 :])
+
+    def _find_own(self, accessor: str, *, early: bool) -> object:
+        families = self.world.families
+        if accessor == "index":
+            return families.points[self.at].index
+        if accessor == "family":
+            return families.family(self.at)
+        if accessor in STAGE_KEYS:
+            return families.points[self.at].stage
+        if self.own is None or early:
+            return Own(accessor)
+        if self.prepare is not None:
+            self.prepare(accessor)
+        identity, view = self.own
+        keys = self.world.metadata_keys
+        found = read_accessor(identity, lambda: view, keys, accessor, whose="the job")
+        if self.prepare is not None and isinstance(found, Runtime):
+            raise NotAReference(
+                f"`{{{accessor}}}` is known only while the job runs; "
+                "conditions and actions can use it, parameters cannot"
+            )
+        return found

@@ -14,18 +14,14 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_config import (
-    apply_session,
+    JobFinisher,
     build_mounts,
-    hash_job,
-    list_own_paths,
-    read_last_step,
 )
 from autoexp_tui.planning.overrides import escape_dollars, read_override_key
 from autoexp_tui.planning.ports import (
     Composer,
     ConfigView,
     SpecParser,
-    SpecRefused,
     select_or_none,
 )
 from autoexp_tui.sweep.points import plain_key
@@ -108,22 +104,11 @@ def _make(
         view.put("project.base_output_dir", plan.base_output_dir)
     if view.has("slurm.log_dir"):
         view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
-    config = view.to_dict()
-    if problems := tuple(parser.check(config)):
-        raise SpecRefused(problems)
-    launch = parser.launch(config)
-    rules = apply_session(parser.monitoring(config), plan.monitoring)
-    spec = replace(
-        job,
-        overrides=(*job.overrides, *further),
-        command=launch.command,
-        env=launch.env,
-        cwd=launch.cwd,
-        resources=parser.resources(config),
-        progress_total=read_last_step(view, rules.progress.total),
-        fingerprint=hash_job(config, launch.command, list_own_paths(config)),
-    )
-    return spec, rules, view
+    finisher = JobFinisher(parser, plan.monitoring, [])
+    spec = replace(job, overrides=(*job.overrides, *further))
+    spec = finisher.finish(spec, view, view.to_dict())
+    rules = finisher.rule_sets.get(spec.rules, plan.monitoring)
+    return replace(spec, rules=job.rules), rules, view
 
 
 def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:

@@ -11,12 +11,12 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning import estimate
-from autoexp_tui.planning.dag import find_rings, format_rings
 from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.points import (
     MOST_OF_A_FILTER,
@@ -32,6 +32,7 @@ from autoexp_tui.text.spelling import plural
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""
 _MOST_FILTERS: Final = 3
+_MOST_IN_A_RING: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def validate_execution_plan(
         *_check_names(plan.jobs),
         *find_shared_directories(plan.jobs),
         *overlaps,
-        *_check_rings(plan.jobs, plan.edges),
+        *_check_ring(plan),
         *linted_errors,
     ]
     warnings = [
@@ -132,22 +133,29 @@ def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
         yield Problem(message, where="project.name", job=name, hint=hint)
 
 
-def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Problem]:
-    """Rings of waits; of the same stages in many families, the first and how many."""
-    place = {job.name: at for at, job in enumerate(jobs)}
-    waits = [
-        (place[edge.before], place[edge.after])
-        for edge in edges
-        if edge.mode == "waits" and edge.before in place and edge.after in place
-    ]
-    alike: dict[tuple[str, ...], list[list[str]]] = {}
-    for ring in find_rings(len(jobs), waits):
-        stages = tuple(jobs[at].stage or jobs[at].name for at in ring)
-        alike.setdefault(stages, []).append([jobs[at].name for at in ring])
-    for rings in alike.values():
-        message = format_rings("jobs wait for each other in a ring", rings)
+def format_ring(what: str, names: Sequence[str]) -> str:
+    """`what: a -> b -> a`; of a long ring, both ends."""
+    half = _MOST_IN_A_RING // 2
+    more = [f"({len(names) - 2 * half:,} more)"]
+    if len(names) > _MOST_IN_A_RING:
+        names = [*names[:half], *more, *names[-half:]]
+    return f"{what}: {' -> '.join([*names, names[0]])}"
+
+
+def _check_ring(plan: Plan) -> Iterator[Problem]:
+    """The first ring of waits."""
+    names = {job.name for job in plan.jobs}
+    waits = TopologicalSorter[str]()
+    for edge in plan.edges:
+        if edge.mode == "waits" and {edge.before, edge.after} <= names:
+            waits.add(edge.after, edge.before)
+    try:
+        waits.prepare()
+    except CycleError as error:
+        first, *ring = reversed(error.args[1])
+        message = format_ring("jobs wait for each other in a ring", [first, *ring[:-1]])
         hint = "one of these conditions has to go: nothing could ever start"
-        yield Problem(message, where="start_conditions", job=rings[0][0], hint=hint)
+        yield Problem(message, where="start_conditions", job=first, hint=hint)
 
 
 def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
