@@ -6,8 +6,8 @@ except where the stage is chosen. Points made by hand have no coordinates; for t
 the keys that both share must be equal.
 
 A pattern (`stable`, `[lr=1e-3]`, `index=0`) is a row of conditions, all of which must
-hold. Points are looked up by stage, by place and by value: in a sweep of thousands
-nobody goes through all of them for each reference.
+hold. Points are looked up by what they choose: in a sweep of thousands nobody goes
+through all of them for each reference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
-    Hashable,
     Iterable,
     Mapping,
     Sequence,
@@ -50,8 +49,6 @@ _Row: TypeAlias = dict[tuple[object, ...], list[int]]
 """What points choose by some names -> the points."""
 
 INDEX = "index"
-_MOST_SHAPES: Final = 64
-"""Ways to points that are told apart; of more, all points are looked at."""
 _MOST_DIGITS = 9
 """Of an index; a longer one is no job's."""
 
@@ -109,11 +106,6 @@ class Pattern:
         )
 
 
-def build_stage_pattern(stage: str) -> Pattern:
-    """The pattern of a stage."""
-    return Pattern(stage, ((STAGE, stage),))
-
-
 def parse_pattern(text: str) -> Pattern:
     """The pattern that `text` writes; ValueError: it writes none."""
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -129,87 +121,6 @@ def parse_pattern(text: str) -> Pattern:
         if key == INDEX and not (value.isdecimal() and len(value) <= _MOST_DIGITS):
             raise ValueError("an index is a whole number: 0 is the first job's")
     return Pattern(text, tuple(pairs))
-
-
-class Lookup:
-    """The points of one sweep, by what references may ask of them."""
-
-    def __init__(self, points: Sequence[SweepPoint]) -> None:
-        self._points = points
-        self.by_stage: dict[str, list[int]] = {}
-        for at, point in enumerate(points):
-            self.by_stage.setdefault(point.stage, []).append(at)
-        self._fitting: dict[Pattern, Sequence[int]] = {}
-        self._by_value: dict[str, dict[str, list[int]]] = {}
-        self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
-
-    def fitting(self, wanted: Pattern) -> Sequence[int]:
-        """The positions of all points that fit; an index is not looked at."""
-        if wanted not in self._fitting:
-            rows = [
-                self.by_stage.get(text, ())
-                if key == STAGE
-                else self._find_with(key, wanted.words[key])
-                for key, text in wanted.wanted
-                if key != INDEX
-            ]
-            found = min(rows, key=len) if rows else range(len(self._points))
-            if len(wanted.wanted) > 1 or wanted.stage is None:
-                found = [at for at in found if wanted.fits(self._points[at])]
-            self._fitting[wanted] = found
-        return self._fitting[wanted]
-
-    def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
-        if key not in self._by_value:
-            values = self._by_value[key] = {}
-            for at, point in enumerate(self._points):
-                for name, value in point.parameters.items():
-                    if plain_key(name) == key:
-                        values.setdefault(format_word(value), []).append(at)
-        rows = (self._by_value[key].get(one, ()) for one in words)
-        return sorted(set(chain.from_iterable(rows)))
-
-    @cached_property
-    def _shapes(self) -> Set[tuple[str, ...]]:
-        """The axes on the way to points."""
-        return {tuple(c.axis.address for c in p.coordinates) for p in self._points}
-
-    def beside(self, wanted: Pattern, current: int) -> Sequence[int]:
-        """Points that fit and choose the same, axes with keys of `wanted` apart."""
-        if len(self._shapes) > _MOST_SHAPES:
-            return self.fitting(wanted)
-        mine = self._list_choices(current, wanted.keys)
-        rows = self._rows.setdefault((wanted, tuple(mine)), {})
-        for at in () if rows else self.fitting(wanted):
-            theirs = self._list_choices(at, wanted.keys)
-            shared = tuple(name for name in theirs if name in mine)
-            here = tuple(theirs[name] for name in shared)
-            rows.setdefault(shared, {}).setdefault(here, []).append(at)
-        found = (
-            row.get(tuple(mine[name] for name in shared), ())
-            for shared, row in rows.items()
-        )
-        return sorted(chain.from_iterable(found))
-
-    def _list_choices(self, at: int, keys: frozenset[str]) -> Mapping[str, object]:
-        """Parameter, or address -> what is chosen once; axes with `keys` apart."""
-        coordinates = self._points[at].coordinates
-        often = Counter(c.axis.label or c.axis.address for c in coordinates)
-        return {
-            name: _make_hashable(c.value) if c.axis.label else c.position
-            for c in coordinates
-            if often[name := c.axis.label or c.axis.address] == 1
-            and not keys & c.axis.carries
-        }
-
-
-def _make_hashable(value: object) -> Hashable:
-    """The same for equal values; for all that cannot be looked up, too."""
-    try:
-        hash(value)
-    except TypeError:
-        return "..."
-    return value
 
 
 def find_family_key(point: SweepPoint) -> object:
@@ -278,8 +189,6 @@ def count_differences(point: SweepPoint, other: SweepPoint) -> int:
 
 
 _MOST_SHOWN: Final = 6
-_FEW: Final = 16
-"""Points that are compared one by one without a thought."""
 _MOST_EXPLAINED: Final = 20
 """References that find nothing for which it is looked why: it takes all points each."""
 _MOST_COMPARED: Final = 500_000
@@ -313,7 +222,7 @@ def find_sibling(
 
 
 class Families:
-    """The points of one sweep, indexed by stage and family."""
+    """The points of one sweep, by what references may ask of them."""
 
     def __init__(
         self,
@@ -324,17 +233,21 @@ class Families:
         self.points = points
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
+        self._fitting: dict[Pattern, Sequence[int]] = {}
+        self._by_value: dict[str, dict[str, list[int]]] = {}
+        self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
         self._hints: dict[str, str] = {}
-        self._explained = 0
+        self._explained = self._compared_in_vain = 0
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
         self._names = [order[key] for key in keys]
-        self._lookup = Lookup(points)
-        self._compared_in_vain = 0
-        self._by_place: dict[tuple[str, str], list[int]] = {}
-        for stage, positions in self._lookup.by_stage.items():
-            for at in positions:
-                self._by_place.setdefault((stage, self._names[at]), []).append(at)
+        self._by_stage: dict[str, list[int]] = {}
+        for at, point in enumerate(points):
+            self._by_stage.setdefault(point.stage, []).append(at)
+        numbers = {point.index: at for at, point in enumerate(points)}
+        if len(numbers) < len(points):  # those made by hand may all have the index 0
+            numbers = dict(enumerate(range(len(points))))
+        self._by_index: Mapping[int, int] = numbers
 
     def family(self, at: int) -> str:
         """The name of the family of the point at a position: `f0`, `f1` ..."""
@@ -343,7 +256,81 @@ class Families:
     @cached_property
     def stages(self) -> Set[str]:
         """All stages, in order of first appearance."""
-        return {stage: 0 for stage in self._lookup.by_stage if stage}.keys()
+        return {stage: 0 for stage in self._by_stage if stage}.keys()
+
+    @cached_property
+    def _known_keys(self) -> Sequence[str]:
+        shapes = {tuple(point.parameters) for point in self.points}
+        return sorted({plain_key(key) for shape in shapes for key in shape})
+
+    def _parse_pattern(self, text: str) -> Pattern:
+        if text not in self._patterns:
+            try:
+                self._patterns[text] = parse_pattern(text).bound(self._known_keys)
+            except ValueError as error:
+                raise SiblingNotFound(_format_nothing(text), str(error)) from None
+        return self._patterns[text]
+
+    def _list_fitting(self, wanted: Pattern) -> Sequence[int]:
+        """The positions of all points that are what is wanted, in order."""
+        if wanted.index is not None:
+            at = self._by_index.get(wanted.index)
+            return [at] if at is not None and wanted.fits(self.points[at]) else []
+        if wanted not in self._fitting:
+            rows = [
+                self._by_stage.get(text, ())
+                if key == STAGE
+                else self._find_with(key, wanted.words[key])
+                for key, text in wanted.wanted
+            ]
+            found = min(rows, key=len)
+            if len(rows) > 1:
+                found = [at for at in found if wanted.fits(self.points[at])]
+            self._fitting[wanted] = found
+        return self._fitting[wanted]
+
+    def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
+        if key not in self._by_value:
+            values = self._by_value[key] = {}
+            for at, point in enumerate(self.points):
+                for name, value in point.parameters.items():
+                    if plain_key(name) == key:
+                        values.setdefault(format_word(value), []).append(at)
+        rows = (self._by_value[key].get(one, ()) for one in words)
+        return sorted(set(chain.from_iterable(rows)))
+
+    def _list_beside(self, wanted: Pattern, current: int) -> Sequence[int]:
+        """Points that fit and choose the same, axes with keys of `wanted` apart."""
+        mine = self._list_choices(current, wanted.keys)
+        rows = self._rows.setdefault((wanted, tuple(mine)), {})
+        for at in () if rows else self._list_fitting(wanted):
+            theirs = self._list_choices(at, wanted.keys)
+            shared = tuple(name for name in theirs if name in mine)
+            here = tuple(theirs[name] for name in shared)
+            rows.setdefault(shared, {}).setdefault(here, []).append(at)
+        found = (
+            row.get(tuple(mine[name] for name in shared), ())
+            for shared, row in rows.items()
+        )
+        return sorted(chain.from_iterable(found))
+
+    def _list_choices(self, at: int, keys: frozenset[str]) -> Mapping[str, object]:
+        """Parameter, or address -> what is chosen once; axes with `keys` apart."""
+        coordinates = self.points[at].coordinates
+        often = Counter(c.axis.label or c.axis.address for c in coordinates)
+        return {
+            name: format_word(c.value) if c.axis.label else c.position
+            for c in coordinates
+            if often[name := c.axis.label or c.axis.address] == 1
+            and not keys & c.axis.carries
+        }
+
+    def knows(self, pattern: str) -> bool:
+        """Whether some point fits a pattern."""
+        try:
+            return bool(self._list_fitting(self._parse_pattern(pattern)))
+        except SiblingNotFound:
+            return False
 
     def all_of(self, pattern: str) -> Sequence[int]:
         """The positions of all points that fit, in order; SiblingNotFound: of none."""
@@ -355,45 +342,14 @@ class Families:
         hint = _explain_removal(gone) if gone else hint
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
-    @cached_property
-    def _by_index(self) -> Mapping[int, int]:
-        """Index -> position; points made by hand may all have the index 0."""
-        numbers = {point.index: at for at, point in enumerate(self.points)}
-        every = range(len(self.points))
-        return numbers if len(numbers) == len(every) else {at: at for at in every}
-
-    def _list_fitting(self, wanted: Pattern) -> Sequence[int]:
-        if wanted.index is None:
-            return self._lookup.fitting(wanted)
-        at = self._by_index.get(wanted.index)
-        return [at] if at is not None and wanted.fits(self.points[at]) else []
-
-    def knows(self, pattern: str) -> bool:
-        """Whether some point fits a pattern."""
-        try:
-            return bool(self._list_fitting(self._parse_pattern(pattern)))
-        except SiblingNotFound:
-            return False
-
     def find(self, pattern: str, current: int) -> int:
         """The position of the sibling that `pattern` names; SiblingNotFound."""
         wanted = self._parse_pattern(pattern)
+        found: Sequence[int]
         if wanted.index is not None:
-            found = self._list_fitting(wanted)
-            hint = f"{self._label(current)} is that job itself"
-            if not found:
-                hint = f"indices go from 0 to {max(self._by_index, default=0)}"
-            if not found or found[0] == current:
-                raise SiblingNotFound(_format_nothing(wanted.text), hint)
-            return found[0]
-        place = (wanted.stage or "", self._names[current])
-        near = self._by_place.get(place, ()) if wanted.stage is not None else ()
-        found = self._compare(wanted, current, near)
-        if not found:
-            fitting = self._lookup.fitting(wanted)
-            if len(fitting) > _FEW:
-                fitting = self._lookup.beside(wanted, current)
-            found = self._compare(wanted, current, fitting)
+            found = [at for at in self._list_fitting(wanted) if at != current]
+        else:
+            found = self._compare(wanted, current, self._list_beside(wanted, current))
         if not found:
             raise self._build_none(wanted, current)
         if len(found) > 1:
@@ -412,7 +368,10 @@ class Families:
             return point.base
         *before, last = point.coordinates or (None,)
         if before and last and last.axis.address == "derived_jobs" and last.position:
-            gone = self._removed_at.get(repr((*before, Coordinate(last.axis, 0))))
+            place = repr((*before, Coordinate(last.axis, 0)))
+            gone = next(
+                (o for o in self._removed if repr(o.coordinates) == place), None
+            )
             message = f"the base of {self._label(current)} is not in the sweep"
             hint = _explain_removal(gone) if gone else "a filter removed it"
             raise SiblingNotFound(message, hint)
@@ -429,42 +388,21 @@ class Families:
             f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
 
-    @cached_property
-    def _removed_at(self) -> Mapping[str, RemovedPoint]:
-        """A place in the sweep -> the point that a filter took there."""
-        return {repr(one.coordinates): one for one in reversed(self._removed)}
-
-    def _parse_pattern(self, text: str) -> Pattern:
-        if text not in self._patterns:
-            try:
-                self._patterns[text] = parse_pattern(text).bound(self._known_keys)
-            except ValueError as error:
-                raise SiblingNotFound(_format_nothing(text), str(error)) from None
-        return self._patterns[text]
-
-    @cached_property
-    def _known_keys(self) -> Sequence[str]:
-        shapes = {tuple(point.parameters) for point in self.points}
-        return sorted({plain_key(key) for shape in shapes for key in shape})
-
     def _compare(
         self, wanted: Pattern, current: int, candidates: Sequence[int]
     ) -> Sequence[int]:
         """The siblings that differ least; raises when too many were compared."""
-        if len(candidates) > _FEW and self._compared_in_vain > _MOST_COMPARED:
+        if self._compared_in_vain > _MOST_COMPARED:
             message = f"is not looked for: too many jobs find no one {wanted.text}"
             raise SiblingNotFound(message, "mend the references of those first")
         point, keys, words = self.points[current], wanted.keys, wanted.words
         fitting = [
-            at
+            (count_differences(point, self.points[at]), at)
             for at in candidates
-            if at != current
-            and wanted.fits(self.points[at])
-            and is_sibling(point, self.points[at], keys, words)
+            if at != current and is_sibling(point, self.points[at], keys, words)
         ]
-        differing = [count_differences(point, self.points[at]) for at in fitting]
-        least = min(differing, default=0)
-        found = [at for at, n in zip(fitting, differing, strict=True) if n == least]
+        least = min(fitting, default=(0, 0))[0]
+        found = [at for number, at in fitting if number == least]
         self._compared_in_vain += len(candidates) if len(found) != 1 else 0
         return found
 
@@ -478,19 +416,19 @@ class Families:
 
     def _explain_none(self, wanted: Pattern, current: int) -> str:
         point, keys, words = self.points[current], wanted.keys, wanted.words
+        if list(self._list_fitting(wanted)) == [current]:
+            return "it is that job itself: its own values need no `sibling`, as {name}"
+        if wanted.index is not None:
+            return f"indices go from 0 to {max(self._by_index, default=0)}"
         for removed in self._removed:
             if wanted.fits(removed) and is_sibling(point, removed, keys, words):
                 return _explain_removal(removed)
-        if list(self._lookup.fitting(wanted)) == [current]:
-            return "it is that job itself: its own values need no `sibling`, as {name}"
-        if wanted.stage is None:
-            word = next(iter(wanted.keys - {INDEX}))
-            if word not in self._known_keys:
-                return did_you_mean(word, self._known_keys, "keys")
-            return f"no job beside it has that {word}"
-        if wanted.stage in self._lookup.by_stage:
-            return "jobs of that stage lie in other families"
-        return did_you_mean(wanted.stage, self.stages, "stages")
+        unknown = sorted(keys - {STAGE, *self._known_keys})
+        if unknown:
+            return did_you_mean(unknown[0], self._known_keys, "keys")
+        if wanted.stage is not None and wanted.stage not in self.stages:
+            return did_you_mean(wanted.stage, self.stages, "stages")
+        return "no job that fits lies beside it"
 
     def _build_several(
         self, wanted: Pattern, current: int, found: Sequence[int]
