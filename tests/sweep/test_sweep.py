@@ -66,18 +66,6 @@ def test_the_later_group_says_the_stage(said: Sweep) -> None:
     assert stages({"configs": [{"stage": "x", "_meta": {"stage": "x"}}]}) == ["x"]
 
 
-def test_what_is_empty_is_told_with_its_place() -> None:
-    found = expand({"type": "zip", "params": {"lr": [], "steps": 3}})
-    assert found.empty == ("sweep.params.lr",)
-    alone: Sweep = {"configs": []}
-    crossed = {"groups": [{"params": {"a": [1]}}, {"groups": [{"configs": []}]}]}
-    both = {"groups": [{"params": {"a": [1], "b": []}}]}
-    rest = {"configs": [{"a": 1}]}
-    found = expand({"type": "list", "groups": [alone, crossed, both, rest]})
-    branches = "groups.1.groups.1.groups.0.configs", "groups.2.groups.0.params.b"
-    assert found.empty == tuple(f"sweep.{branch}" for branch in branches)
-
-
 STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
 
 
@@ -100,12 +88,10 @@ MILLIARD = "makes 1,000,000,000 points; the bound is 1,000,000"
     ({"groups": [{"params": THOUSANDS}, {"configs": []}]}, MILLIARD),
     ({"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]}, MILLIARD),
     ({"params": {f"k{at}": list(range(10)) for at in range(5000)}},
-     "makes about 10^5000 points; the bound is 1,000,000"),
+     "makes more than 10^30 points; the bound is 1,000,000"),
     ({"params": WIDE, "derived_jobs": [{"name": f"d{at}"} for at in range(1000)]},
      "makes 900,900,000 points; the bound is 1,000,000"),
-    ({"params": WIDE, "defaults": {f"d{at}": at for at in range(1000)}},
-     "makes 900,000 points of up to 1,002 values"),
-], ids=["empty", "filtered", "digits", "derived", "wide"])  # fmt: skip
+], ids=["empty", "filtered", "digits", "derived"])  # fmt: skip
 def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     begun = time.process_time()
     assert f"sweep: {said}" in refusal(sweep)

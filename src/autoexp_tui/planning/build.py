@@ -275,14 +275,7 @@ def build_plan_outcome(
     resolution = Resolution(expansion, composer, parser, session=session, record=record)
     drafts = resolution.resolve()
     errors += resolution.problems
-    hint = "write at least one entry, or leave it out"
-    message = "is an empty list, so that the product around it makes no job"
-    emptied = [
-        Problem(message, where, hint=hint)
-        for where in expansion.empty
-        if expansion.points
-    ]
-    warnings = fold_problems([*emptied, *resolution.warnings])
+    warnings = fold_problems(resolution.warnings)
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
@@ -302,7 +295,7 @@ def build_plan_outcome(
             holes_more=more,
         )
         names = [name for name, *_ in source.known]
-        found = validate_execution_plan(plan, known=names, empty=expansion.empty)
+        found = validate_execution_plan(plan, known=names)
         problems, warnings = found.errors, (*warnings, *found.warnings)
         findings = (
             PlanFinding(message=p.message, where=p.where, job=p.job, hint=p.hint)

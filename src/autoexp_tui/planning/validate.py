@@ -27,7 +27,7 @@ from autoexp_tui.sweep.points import (
     plain_key,
     shorten_text,
 )
-from autoexp_tui.text.spelling import plural
+from autoexp_tui.text.spelling import join_some, plural
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""
@@ -44,17 +44,16 @@ class ValidationResult:
 
 
 def validate_execution_plan(
-    plan: Plan, *, known: Iterable[str] = (), empty: Sequence[str] = ()
+    plan: Plan, *, known: Iterable[str] = ()
 ) -> ValidationResult:
     """Everything that is wrong, or odd, about a plan.
 
-    `known`: jobs of the session that it is to join, which conditions may name;
-    `empty`: places of the empty lists for which the sweep makes no point.
+    `known`: jobs of the session that it is to join, which conditions may name.
     """
     linted_errors, linted_warnings = lint_plan(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
-        *_check_any_jobs(plan, empty),
+        *_check_any_jobs(plan),
         *_check_names(plan.jobs),
         *find_shared_directories(plan.jobs),
         *overlaps,
@@ -87,26 +86,17 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(folded)
 
 
-def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
+def _check_any_jobs(plan: Plan) -> Iterator[Problem]:
     if plan.jobs:
         return
-    hint = "look at the points with `autoexp-plan --points`, and at the filters"
-    if empty and not plan.holes:
-        names = " and ".join(f"`{where}`" for where in empty)
-        noun = "is an empty list" if len(empty) == 1 else "are empty lists"
-        hint = f"{names} {noun}: write at least one entry, or leave it out"
-    elif plan.holes:
-        filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
-        few = [
-            f"`{shorten_text(text, MOST_OF_A_FILTER)}` at {where}"
-            for text, where in filters[:_MOST_FILTERS]
-        ]
-        more = len(filters) - len(few)
-        names = " and ".join(few) + (f" and {more} more" if more else "")
-        noun = "filter" if len(filters) == 1 else "filters"
-        count = len(plan.holes) + plan.holes_more
-        took = "the only combination" if count == 1 else f"all {count:,} combinations"
-        hint = f"{took} went by the {noun} {names}"
+    hint = "look at the points with `autoexp-plan --points`, and for empty lists"
+    if plan.holes:
+        places = dict.fromkeys(
+            f"`{shorten_text(one.filter, MOST_OF_A_FILTER)}` at {one.where}"
+            for one in plan.holes
+        )
+        count = plural(len(plan.holes) + plan.holes_more, "combination")
+        hint = f"{count} went by filters: {join_some(list(places), _MOST_FILTERS)}"
     yield Problem("makes no job", where="sweep", hint=hint)
 
 

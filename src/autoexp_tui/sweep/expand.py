@@ -35,18 +35,16 @@ from autoexp_tui.sweep.points import (
     find_stage,
     format_in_name,
     format_word,
-    list_stages_named,
     plain_key,
     shorten_text,
 )
 from autoexp_tui.sweep.schema import (
-    Configs,
-    Groups,
+    Choices,
     Node,
     Parameters,
     Params,
+    Product,
     Sweep,
-    find_empty_lists,
     join_sets,
     list_sets,
     list_words_by_key,
@@ -65,9 +63,6 @@ class Expansion:
     removed: tuple[RemovedPoint, ...] = ()
     forgotten: int = 0
     """How many more were removed than are remembered."""
-    empty: tuple[str, ...] = ()
-    """Places of the empty lists for which the sweep, or a part of it, makes no point,
-    filters or not."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -107,7 +102,6 @@ def _expand(read: Sweep) -> Expansion:
         ),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
-        empty=tuple(find_empty_lists(read.root, whole=not read.root.count)),
     )
 
 
@@ -132,10 +126,16 @@ class _Expander:
         match node.body:
             case Params():
                 made = _expand_params(node.body, _join(address, "params"))
-            case Configs():
-                made = self._expand_configs(node.body, _join(address, "configs"), below)
-            case Groups():
-                made = self._expand_groups(node.body, _join(address, "groups"), below)
+            case Choices():
+                place = _join(address, node.body.name)
+                made = self._expand_choices(node.body, place, below)
+            case Product(parts=nodes):
+                place = _join(address, "groups")
+                parts = [
+                    self.expand_node(one, _join(place, str(at)), below)
+                    for at, one in enumerate(nodes)
+                ]
+                made = list(map(self._join, itertools.product(*parts)))
         if not node.defaults and not self._accumulated:
             return made
         return [
@@ -146,39 +146,21 @@ class _Expander:
             for one in made
         ]
 
-    def _expand_configs(
-        self, body: Configs, address: str, above: Parameters
+    def _expand_choices(
+        self, body: Choices, address: str, above: Parameters
     ) -> Sequence[SweepPoint]:
         made: list[SweepPoint] = []
-        choices = _build_choices(address, body.entries)
-        for at, (entry, choice) in enumerate(zip(body.entries, choices, strict=True)):
-            if isinstance(entry, Node):
-                inner = self.expand_node(entry, _join(address, str(at)), above)
-                made += [_add_choice(choice, fragment) for fragment in inner]
+        choices = _build_choices(address, body.parts)
+        for at, (part, choice) in enumerate(zip(body.parts, choices, strict=True)):
+            inner: Sequence[SweepPoint] = ()
+            if isinstance(part, Node):
+                inner = self.expand_node(part, _join(address, str(at)), above)
             else:
-                made.append(SweepPoint(-1, entry, (choice,)))
-        return made
-
-    def _expand_groups(
-        self, body: Groups, address: str, above: Parameters
-    ) -> Sequence[SweepPoint]:
-        if not body.nodes:
-            return [SweepPoint(-1)]
-        parts = [
-            self.expand_node(node, _join(address, str(at)), above)
-            for at, node in enumerate(body.nodes)
-        ]
-        if body.crossed:
-            if len(parts) == 1 and not self._accumulated:
-                return parts[0]
-            return list(map(self._join, itertools.product(*parts)))
-        return [
-            _add_choice(choice, fragment)
-            for choice, part in zip(
-                _build_choices(address, body.nodes), parts, strict=True
+                inner = [SweepPoint(-1, part)]
+            made += (
+                replace(one, coordinates=(choice, *one.coordinates)) for one in inner
             )
-            for fragment in part
-        ]
+        return made
 
     def _join(self, row: Sequence[SweepPoint]) -> SweepPoint:
         return SweepPoint(
@@ -287,10 +269,6 @@ def _build_choices(
     ]
 
 
-def _add_choice(choice: Coordinate, fragment: SweepPoint) -> SweepPoint:
-    return replace(fragment, coordinates=(choice, *fragment.coordinates))
-
-
 def _join(address: str, part: str) -> str:
     return f"{address}.{part}" if address else part
 
@@ -303,7 +281,7 @@ def _merge(
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
-        if merged and list_stages_named(row):  # a later row says the stage anew
+        if merged and find_stage(row):  # a later row says the stage anew
             for key in [key for key in merged if plain_key(key) == STAGE]:
                 del merged[key]
             notes = _to_mapping(merged.get(NOTES))

@@ -35,8 +35,10 @@ NOT_OVERRIDES: Final = frozenset(
 """Keys of a point that are ours, and no override of the config."""
 
 
+_MOST_NAMES: Final = 40
 A_KEY: Final = (
-    "a key is names of letters, digits, _ and - joined by dots: backend.args.lr"
+    f"a key is up to {_MOST_NAMES} names of letters, digits, _ and - joined by dots: "
+    "backend.args.lr"
 )
 """What a person may write as a key."""
 _WORD: Final = r"[A-Za-z_$][\w$-]*"
@@ -165,18 +167,6 @@ def find_stage(parameters: Mapping[str, object]) -> str:
     return "" if found is None else str(found)
 
 
-def list_stages_named(parameters: Mapping[str, object]) -> dict[str, str]:
-    """Each way in which parameters say the stage -> what it says."""
-    found = {
-        key: str(value)
-        for key, value in parameters.items()
-        if value is not None and plain_key(key) == STAGE
-    }
-    notes = parameters.get(NOTES)
-    named = notes.get(STAGE) if isinstance(notes, Mapping) else None
-    return found if named is None else {**found, f"{NOTES}.{STAGE}": str(named)}
-
-
 def format_word(value: object) -> str:
     """A value as patterns are compared with it: numbers that are equal are one word."""
     if isinstance(value, bool) or value is None:
@@ -214,7 +204,8 @@ def plain_key(key: str) -> str:
 
 def is_key(text: str) -> bool:
     """Whether Hydra can set `text`, written with or without `+`, `++` and `~`."""
-    return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
+    bare = re.sub(r"^(?:\+{1,2}|~)", "", text)
+    return text.count(".") < _MOST_NAMES and _KEY.fullmatch(bare) is not None
 
 
 OURS: Final = frozenset({".autoexp", "provenance"})

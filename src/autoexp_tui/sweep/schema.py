@@ -7,12 +7,11 @@ rest is looked at too. `grids` and `derived_jobs` are sugar, and end here.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expression import ExpressionError
@@ -28,7 +27,6 @@ from autoexp_tui.sweep.points import (
     find_stage,
     format_word,
     is_key,
-    list_stages_named,
     plain_key,
     shorten_text,
 )
@@ -48,21 +46,22 @@ class Params:
 
 
 @dataclass(frozen=True)
-class Configs:
-    """One point for each entry; an entry may be a node."""
+class Choices:
+    """One after another: nodes, and entries that are one point each."""
 
-    entries: tuple[Parameters | Node, ...]
+    name: str
+    """`configs` or `groups`, as it is written."""
+    parts: tuple[Parameters | Node, ...]
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Several nodes, crossed or one after another; none make one point."""
+class Product:
+    """Nodes that are crossed; none make one point."""
 
-    nodes: tuple[Node, ...]
-    crossed: bool
+    parts: tuple[Node, ...] = ()
 
 
-Body: TypeAlias = Params | Configs | Groups
+Body: TypeAlias = Params | Choices | Product
 
 
 @dataclass(frozen=True)
@@ -83,49 +82,40 @@ class Node:
             case Params(values=values, paired=paired):
                 lengths = list(map(len, values.values()))
                 return max(lengths, default=1) if paired else math.prod(lengths)
-            case Configs(entries=entries):
-                return sum(e.count if isinstance(e, Node) else 1 for e in entries)
-            case Groups(nodes=nodes, crossed=crossed):
-                counts = [node.count for node in nodes]
-                return math.prod(counts) if crossed or not counts else sum(counts)
-
-    @property
-    def nodes(self) -> Sequence[Node]:
-        """Those right below it."""
-        match self.body:
-            case Configs(entries=parts) | Groups(nodes=parts):
-                return [part for part in parts if isinstance(part, Node)]
-        return ()
+            case Choices(parts=parts):
+                return sum(p.count if isinstance(p, Node) else 1 for p in parts)
+            case Product(parts=nodes):
+                return math.prod(node.count for node in nodes)
 
     @cached_property
     def most(self) -> int:
         """The most points that are made at once on the way."""
-        return max([self.count, *(node.most for node in self.nodes)])
+        parts = () if isinstance(self.body, Params) else self.body.parts
+        return max([self.count, *(p.most for p in parts if isinstance(p, Node))])
 
     @cached_property
     def sets(self) -> Sets:
         """What its points set."""
-        match self.body:
-            case Params(values=values):
-                own = Sets(list_words_by_key(values.items()))
-                several = [one for one in values.items() if len(one[1]) > 1]
-                varied = frozenset(list_words_by_key(several))
-                labels = frozenset(values)
-            case Configs(entries=parts) | Groups(nodes=parts):
-                each = [list_sets(part) for part in parts]
-                own = join_sets(each)
-                varied, labels = frozenset(own.words), own.labels
-                is_crossed = isinstance(self.body, Groups) and self.body.crossed
-                if is_crossed or len(parts) < 2:
-                    varied = frozenset().union(*(one.varied for one in each))
-                if is_crossed:
-                    labels = frozenset().union(*(one.labels for one in each))
-        words = join_sets([own, list_sets(self.defaults)]).words
-        return Sets(words, varied, labels)
+        if isinstance(self.body, Params):
+            values = self.body.values
+            words: Mapping[str, frozenset[str]]
+            words = list_words_by_key(values.items())
+            several = {key: tried for key, tried in values.items() if len(tried) > 1}
+            varied = frozenset(list_words_by_key(several.items()))
+            labels = frozenset(values)
+        else:
+            each = [list_sets(part) for part in self.body.parts]
+            words, _, labels = join_sets(each)
+            varied = frozenset(words)
+            if isinstance(self.body, Product):
+                labels = frozenset().union(*(one.labels for one in each))
+            if isinstance(self.body, Product) or len(each) < 2:
+                varied = frozenset().union(*(one.varied for one in each))
+        below = Sets(words), list_sets(self.defaults)
+        return Sets(join_sets(below).words, varied, labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Sets:
+class Sets(NamedTuple):
     """What the points of a node, or one entry, set."""
 
     words: Mapping[str, frozenset[str]]
@@ -170,35 +160,10 @@ def list_words_by_key(
     return {key: frozenset(words) for key, words in found.items()}
 
 
-def find_empty_lists(node: Node, *, whole: bool = True) -> Iterator[str]:
-    """The places of empty lists under a node: `sweep.groups.0.params.lr`.
-
-    Not `whole`: those that take the rest of a product with them; an empty `configs`
-    that stands alone, or in a list, takes nothing.
-    """
-    match node.body:
-        case Params(values=values):
-            yield from (
-                f"{node.where}.params.{key}" for key in values if not values[key]
-            )
-        case Configs(entries=()) if whole:
-            yield f"{node.where}.configs"
-        case Groups(nodes=nodes, crossed=True) if not node.count:
-            whole = whole or any(one.count for one in nodes)
-    for part in node.nodes:
-        yield from find_empty_lists(part, whole=whole)
-
-
 MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
-_VALUES_A_POINT: Final = 20
-"""On average, of as many points as there may be."""
-_MOST_DIGITS: Final = 33
-"""Digits of a count that are written out."""
-_MOST_NAMES: Final = 40
-"""Of a dotted key."""
-_MOST_STAGES_SHOWN: Final = 4
-"""Of a config that says several."""
+_COUNTED: Final = 10**30
+"""Above it the digits of a count are not written out."""
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
 _ROOT_KEYS: Final = _NODE_KEYS | {
     *("grids", "derived_jobs", "base_values"),
@@ -216,6 +181,7 @@ _TYPES: Final = {
     "params": ("product", "zip"),
     "configs": ("list", "product"),
     "groups": ("product", "list"),
+    "grids": ("list", "product"),
 }
 """What `type` may say of each body; the first when it says nothing."""
 
@@ -250,13 +216,17 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     """The sweep that `raw` (a mapping, or None) describes; raises SweepRefused."""
     reader = _Reader()
     found = {} if raw is None else reader.read_mapping(raw, where)
-    reader.check_keys(found, _ROOT_KEYS, where)
     place = f"{where}.list_composition"
     keys = reader.read_list(found.get("list_composition"), place)
+    bound = found.get("max_points", MAX_POINTS)
+    if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
+        message = f"is {shorten_text(repr(bound))}, not a number of points"
+        reader.note(f"{where}.max_points", message, "a whole number above 0")
+        bound = MAX_POINTS
     sweep = Sweep(
-        reader.read_root(found, where),
+        reader.read_node(found, where, is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
-        reader.read_bound(found.get("max_points"), f"{where}.max_points"),
+        bound,
         reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
     derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
@@ -266,24 +236,13 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         reader.note(place, f"names `{key}`, which no point sets", hint)
     # Points are counted, with those made on the way, before the first is made.
     if (most := max(sweep.count, sweep.root.most)) > sweep.max_points:
-        message = (
-            f"makes {_format_count(most)} points; the bound is {sweep.max_points:,}"
-        )
+        count = f"{most:,}" if most < _COUNTED else "more than 10^30"
+        message = f"makes {count} points; the bound is {sweep.max_points:,}"
         hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
-        reader.note(where, message, hint)
-    elif sweep.count * len(known) > _VALUES_A_POINT * max(sweep.max_points, MAX_POINTS):
-        message = f"makes {sweep.count:,} points of up to {len(known):,} values"
-        hint = "what all points share belongs into the config, not the sweep"
         reader.note(where, message, hint)
     if reader.problems:
         raise SweepRefused(tuple(reader.problems))
     return sweep
-
-
-def _format_count(number: int) -> str:
-    """A number; of one that nobody would read, the size."""
-    digits = int(number.bit_length() * math.log10(2)) + 1
-    return f"{number:,}" if digits <= _MOST_DIGITS else f"about 10^{digits - 1}"
 
 
 class _Reader:
@@ -293,42 +252,6 @@ class _Reader:
     def note(self, where: str, message: str, hint: str = "") -> None:
         """Keep a finding."""
         self.problems.append(Problem(message, where=where, hint=hint))
-
-    def read_root(self, found: Parameters, where: str) -> Node:
-        """The root node; `base_values` are defaults, too."""
-        defaults = {
-            **self.read_parameters(found.get("base_values"), f"{where}.base_values"),
-            **self.read_parameters(found.get("defaults"), f"{where}.defaults"),
-        }
-        kept = self.read_filter(found.get("filter"), f"{where}.filter")
-        bodies = [key for key in (*BODIES, "grids") if key in found]
-        if len(bodies) > 1:
-            hint = "nest them: groups: [{params: ...}, {configs: ...}]"
-            self.note(where, f"has {' and '.join(bodies)} side by side", hint)
-        body: Body = Groups((), crossed=True)
-        if bodies[:1] == ["grids"]:
-            nodes = []
-            for at, raw in enumerate(self.read_list(found["grids"], f"{where}.grids")):
-                place = f"{where}.grids.{at}"
-                values = self._read_values(raw, place)
-                held = {key: one[0] for key, one in values.items() if len(one) == 1}
-                tried = {key: one for key, one in values.items() if len(one) != 1}
-                nodes.append(Node(place, Params(tried, paired=False), held))
-            body = Groups(tuple(nodes), crossed=False)
-        elif bodies:
-            body = self._read_body(found, bodies[0], where)
-        return Node(where, body, defaults, kept)
-
-    def read_bound(self, raw: object, where: str) -> int:
-        """The most points that there may be."""
-        if raw is None:
-            return MAX_POINTS
-        if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
-            message = f"is {shorten_text(repr(raw))}, not a number of points"
-            hint = "a whole number above 0; leave it out for 1,000,000"
-            self.note(where, message, hint)
-            return MAX_POINTS
-        return raw
 
     def read_derived(self, raw: object, where: str) -> tuple[DerivedJob, ...]:
         """The derived jobs; no two of one name."""
@@ -342,7 +265,7 @@ class _Reader:
 
     def _read_derived_job(self, raw: object, where: str) -> DerivedJob:
         found = self.read_mapping(raw, where)
-        self.check_keys(found, _DERIVED_KEYS, where)
+        self._check_keys(found, _DERIVED_KEYS, where)
         name = found.get("name")
         if not isinstance(name, str) or not name:
             self.note(where, "has no name", "name: cooldown")
@@ -353,67 +276,69 @@ class _Reader:
             message = f"is {shorten_text(repr(for_each))}, not true or false"
             self.note(f"{where}.for_each_base_job", message, hint)
         key = "parameter_overrides"
-        given = dict(self.read_parameters(found.get(key), f"{where}.{key}"))
-        if aux := self.read_parameters(found.get("aux"), f"{where}.aux"):
+        given = dict(self._read_parameters(found.get(key), f"{where}.{key}"))
+        if aux := self._read_parameters(found.get("aux"), f"{where}.aux"):
             below = given.get("aux")
             given["aux"] = {**aux, **(below if isinstance(below, Mapping) else {})}
         given |= {key: found[key] for key in _CONDITION_KEYS if key in found}
-        if not list_stages_named(given):
+        if not find_stage(given):
             given = {STAGE: name, **given}
         return DerivedJob(name, given, for_each is not False)
 
-    def _read_node(self, raw: object, where: str) -> Node:
+    def read_node(self, raw: object, where: str, *, is_root: bool = False) -> Node:
+        """A node; `base_values` of the root are defaults, too."""
         found = self.read_mapping(raw, where)
-        self.check_keys(found, _NODE_KEYS, where)
-        bodies = [key for key in BODIES if key in found]
-        if len(bodies) != 1:
-            given = f"{' and '.join(bodies)} for a body" if bodies else "no body"
-            hint = "a node takes one of params, configs, groups"
-            self.note(where, f"has {given}", hint)
-            return Node(where, Groups((), crossed=True))
-        return Node(
-            where,
-            self._read_body(found, bodies[0], where),
-            self.read_parameters(found.get("defaults"), f"{where}.defaults"),
-            self.read_filter(found.get("filter"), f"{where}.filter"),
-        )
+        self._check_keys(found, _ROOT_KEYS if is_root else _NODE_KEYS, where)
+        bodies = [key for key in _TYPES if key in found and (is_root or key in BODIES)]
+        body: Body = Product()
+        if len(bodies) == 1:
+            body = self._read_body(found, bodies[0], where)
+        elif bodies or not is_root:
+            hint = "a node takes one of params, configs, groups; groups nest others"
+            self.note(where, f"has {' and '.join(bodies) or 'no body'}", hint)
+        defaults: dict[str, object] = {}
+        for key in ("base_values", "defaults") if is_root else ("defaults",):
+            defaults |= self._read_parameters(found.get(key), f"{where}.{key}")
+        kept = self._read_filter(found.get("filter"), f"{where}.filter")
+        return Node(where, body, defaults, kept)
 
     def _read_body(self, found: Parameters, key: str, where: str) -> Body:
-        kind = self._read_type(found, key, where)
+        kind = found.get("type", _TYPES[key][0])
+        if kind not in _TYPES[key]:
+            hint = did_you_mean(str(kind), _TYPES[key], "types")
+            self.note(f"{where}.type", f"{kind!r} does not go with {key}", hint)
         inner, raw = f"{where}.{key}", found[key]
         if key == "params":
             values = self._read_values(raw, inner)
             if kind != "zip":
                 return Params(values, paired=False)
             return Params(self._pair_values(values, raw, inner), paired=True)
-        each = [
-            (one, f"{inner}.{at}") for at, one in enumerate(self.read_list(raw, inner))
-        ]
+        read = {
+            "configs": self._read_entry,
+            "groups": self.read_node,
+            "grids": self._read_grid,
+        }[key]
+        raws = enumerate(self.read_list(raw, inner))
+        parts = tuple(read(one, f"{inner}.{at}") for at, one in raws)
         if key == "configs":
-            return Configs(tuple(self._read_entry(*one) for one in each))
-        nodes = (self._read_node(*one) for one in each)
-        return Groups(tuple(nodes), crossed=kind == "product")
+            return Choices(key, parts)
+        nodes = tuple(part for part in parts if isinstance(part, Node))
+        is_list = (kind == "list" or key == "grids") and nodes
+        return Choices("groups", nodes) if is_list else Product(nodes)
 
-    def _read_type(self, found: Parameters, key: str, where: str) -> str:
-        allowed = _TYPES[key]
-        kind = found.get("type", allowed[0])
-        if kind in allowed:
-            return str(kind)
-        known = {name for names in _TYPES.values() for name in names}
-        hint = f"for {key} write {' or '.join(allowed)}"
-        if kind not in known:
-            hint = did_you_mean(str(kind), allowed, "types")
-        self.note(f"{where}.type", f"{kind!r} does not go with {key}", hint)
-        return allowed[0]
+    def _read_grid(self, raw: object, where: str) -> Node:
+        """A product; what has one value is held."""
+        values = self._read_values(raw, where)
+        held = {key: one[0] for key, one in values.items() if len(one) == 1}
+        tried = {key: one for key, one in values.items() if len(one) != 1}
+        return Node(where, Params(tried, paired=False), held)
 
     def _read_values(self, raw: object, where: str) -> dict[str, tuple[object, ...]]:
         """What is tried of each key; a value that is no list is one."""
-        values = {
+        return {
             key: tuple(value) if isinstance(value, list | tuple) else (value,)
-            for key, value in self._read_keyed(raw, where).items()
+            for key, value in self._read_parameters(raw, where, tried=True).items()
         }
-        self._check_ours(values, where)
-        return values
 
     def _pair_values(
         self, values: dict[str, tuple[object, ...]], raw: object, where: str
@@ -439,89 +364,67 @@ class _Reader:
 
     def _read_entry(self, raw: object, where: str) -> Parameters | Node:
         if isinstance(raw, Mapping) and any(body in raw for body in BODIES):
-            return self._read_node(raw, where)
-        found = self.read_parameters(raw, where)
-        for key in ("_filter", "filter"):
-            if key in found:
-                hint = (
-                    "put it on the node around, or on the sweep: "
-                    "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'"
-                )
-                if key == "filter":
-                    hint += "; a config key of that name is set by `++filter`"
-                self.note(f"{where}.{key}", "a config has no filter of its own", hint)
+            return self.read_node(raw, where)
+        found = self._read_parameters(raw, where)
+        for key in found.keys() & {"_filter", "filter"}:
+            hint = (
+                "put it on the node around, or on the sweep: "
+                "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'; "
+                "a config key of that name is set by `++filter`"
+            )
+            self.note(f"{where}.{key}", "a config has no filter of its own", hint)
         return found
 
-    def read_filter(self, raw: object, where: str) -> str | bool:
+    def _read_filter(self, raw: object, where: str) -> str | bool:
         """A filter's text; True when there is none, or it is refused."""
         if raw is None or isinstance(raw, bool):
             return raw is not False
-        message = hint = ""
-        if isinstance(raw, str):
-            try:
-                check_filter(raw)
-            except ExpressionError as error:
-                message = f"`{shorten_text(raw, MOST_OF_A_FILTER)}`: {error}"
-            else:
-                return raw
-        else:
-            message = f"is {shorten_text(repr(raw))}, not an expression"
-            hint = "write it as text"
-            if isinstance(raw, list | tuple):
-                hint = "join them: '(lr > 1) and (steps > 2)'"
-        self.note(where, message, hint)
-        return True
+        if not isinstance(raw, str):
+            hint = "write it as text, lists joined: '(lr > 1) and (steps > 2)'"
+            self.note(where, f"is {shorten_text(repr(raw))}, not an expression", hint)
+            return True
+        try:
+            check_filter(raw)
+        except ExpressionError as error:
+            self.note(where, f"`{shorten_text(raw, MOST_OF_A_FILTER)}`: {error}")
+            return True
+        return raw
 
-    def read_parameters(self, raw: object, where: str) -> Parameters:
-        """A mapping of parameters; empty when absent."""
-        found = self._read_keyed(raw, where)
-        self._check_ours({key: (value,) for key, value in found.items()}, where)
-        return found
-
-    def _read_keyed(self, raw: object, where: str) -> Parameters:
+    def _read_parameters(
+        self, raw: object, where: str, *, tried: bool = False
+    ) -> Parameters:
+        """A mapping of parameters, of lists that are `tried`; empty when absent."""
         found = {} if raw is None else self.read_mapping(raw, where)
         first: dict[str, str] = {}
         kept: dict[str, object] = {}
         for key, value in found.items():
-            shown, plain = shorten_text(str(key)), plain_key(str(key))
-            if fault := _find_fault_of_key(key):
-                self.note(where, *fault)
+            text, plain = str(key), plain_key(str(key))
+            if not isinstance(key, str) or not is_key(key):
+                self.note(where, f"has `{shorten_text(text)}`, which is no key", A_KEY)
             elif not key.startswith("~") and first.setdefault(plain, key) != key:
-                message = f"has `{shorten_text(first[plain])}` and `{shown}`"
+                message = f"has `{shorten_text(first[plain])}` and `{key}`"
                 hint = "keep one of them: they are ways of writing the same key"
                 self.note(where, message, hint)
-            bare = str(key).lstrip("+")  # `++stage` is ours, and no key of the config
-            kept[bare if bare in (*STAGE_KEYS, NOTES) else str(key)] = value
+            bare = text.lstrip("+")  # `++stage` is ours, and no key of the config
+            if bare in (*STAGE_KEYS, NOTES):
+                text = bare
+                each = value if tried and isinstance(value, list | tuple) else [value]
+                for one in each:
+                    self._check_stage(bare, one, f"{where}.{bare}")
+            kept[text] = value
         return kept
 
-    def _check_ours(self, values: Mapping[str, tuple[object, ...]], where: str) -> None:
-        """Note stages that are no names or several at once, and notes that are none."""
-        stages: dict[str, str] = {}
-        every = [(key, value) for key, tried in values.items() for value in tried]
-        for key, value in every:
-            place, stage = key, value
-            if key == NOTES:
-                if value is not None and not isinstance(value, Mapping):
-                    hint = "_meta: {stage: cooldown, description: ...}"
-                    message = f"is {shorten_text(repr(value))}, not a mapping"
-                    self.note(f"{where}.{key}", message, hint)
-                stage = value.get(STAGE) if isinstance(value, Mapping) else None
-                place = f"{NOTES}.{STAGE}"
-            if place in STAGE_KEYS and isinstance(stage, Mapping | list | tuple):
-                hint = (
-                    "a stage is one name; several belong into `configs`, or into params"
-                )
-                message = f"is {shorten_text(repr(stage))}, not a name"
-                self.note(f"{where}.{place}", message, hint)
-            named = list_stages_named({key: value})
-            stages |= {text: name for name, text in named.items()}
-        if len(stages) > 1 and len(set(stages.values())) > 1:
-            few = itertools.islice(stages.items(), _MOST_STAGES_SHOWN)
-            names = " and ".join(
-                f"{name}: {shorten_text(stage)}" for stage, name in few
-            )
-            hint = "keep one of them: they are ways of writing the same key"
-            self.note(where, f"says two stages, {names}", hint)
+    def _check_stage(self, key: str, value: object, where: str) -> None:
+        """Note a stage that is no name, and notes that are no mapping."""
+        if key == NOTES and not isinstance(value, Mapping | None):
+            hint = "_meta: {stage: cooldown, description: ...}"
+            self.note(where, f"is {shorten_text(repr(value))}, not a mapping", hint)
+        stage = value
+        if key == NOTES:
+            stage = value.get(STAGE) if isinstance(value, Mapping) else None
+        if isinstance(stage, Mapping | list | tuple):
+            hint = "a stage is one name; several belong into `configs`, or into params"
+            self.note(where, f"has the stage {shorten_text(repr(stage))}", hint)
 
     def read_mapping(self, raw: object, where: str) -> Parameters:
         """`raw`, when it is a mapping."""
@@ -540,23 +443,9 @@ class _Reader:
             self.note(where, message, "begin entries with `- `")
         return ()
 
-    def check_keys(self, found: Parameters, known: frozenset[str], where: str) -> None:
+    def _check_keys(self, found: Parameters, known: frozenset[str], where: str) -> None:
         """Note every key of `found` that is not `known`."""
         for key in found:
             if key not in known:
                 hint = did_you_mean(str(key), sorted(known), "it takes the keys")
-                if known == _NODE_KEYS and "did you mean" not in hint:
-                    hint = "parameters of a node belong into params, configs, defaults"
                 self.note(f"{where}.{key}", "is no key of a sweep", hint)
-
-
-def _find_fault_of_key(key: object) -> tuple[str, str] | None:
-    """What is wrong with a parameter's key, and what to do; None when nothing is."""
-    if not isinstance(key, str):
-        return f"has the key {key!r}, which is no text", "quote it"
-    if not is_key(key):
-        return f"has `{shorten_text(key)}`, which is no key", A_KEY
-    if key.count(".") >= _MOST_NAMES:
-        message = f"has the key `{shorten_text(key)}`, of more than {_MOST_NAMES} names"
-        return message, "give a mapping as the value of a shorter key"
-    return None
