@@ -289,7 +289,8 @@ NO_KEYS = "names no key: `{}` is a value, with none below it"
      f"add backend=CHOICE; choices: {CHOICES}"),
     ("defaults: [{backend: small}, {backend: large}]", "group backend",
      "is chosen more than once",
-     "in a defaults list write `override backend: CHOICE` for the second"),
+     "write `backend=CHOICE` without `+`; "
+     "in a defaults list `override backend: CHOICE`"),
     ("optim: 3\nrate: ${optim.lr}\n", "rate",
      f"${{optim.lr}} {NO_KEYS.format('optim')}",
      "set `optim.lr`, not `optim` as a whole"),

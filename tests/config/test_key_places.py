@@ -238,25 +238,25 @@ def test_a_job_leads_to_its_own_condition_in_its_own_file_and_the_key_s_line(
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
 
-TEN = "".join(f"line {n}, " for n in range(3, 9))
+TEN = ", ".join(f"exp.yaml:{n}" for n in range(3, 9))
 
 
 @pytest.mark.parametrize(("sweep", "key", "name", "jobs", "at", "hint"), [
     pytest.param("configs: [\n {a: 1},\n {a: 2},\n {a: 3}]", "a", "", (0, 1, 2), 2,
-                 "write it; the same at line 3, line 4", id="several entries"),
+                 "write it; the same at exp.yaml:3, exp.yaml:4", id="several entries"),
     pytest.param("configs: [" + "\n {a: 1}," * 10 + "]", "a", "", range(10), 2,
-                 f"write it; the same at {TEN}3 places more", id="many entries"),
+                 f"write it; the same at {TEN} and 3 places more", id="many entries"),
     pytest.param("params: {\n a: [\n 1,\n 2]}", "a", "", (0, 1), 3,
-                 "write it; the same at line 4", id="values"),
+                 "write it; the same at exp.yaml:4", id="values"),
     pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", "", (2, 3), 4,
                  "write it", id="several jobs of one value"),
     pytest.param("configs: [\n {project.name: x},\n {project.name: x}]",
-                 "project.name", "x", (), 2, "write it; the same at line 3",
+                 "project.name", "x", (), 2, "write it; the same at exp.yaml:3",
                  id="jobs of one name"),
 ])  # fmt: skip
 def test_a_finding_of_several_jobs_tells_all_their_lines(
     sweep: str, key: str, name: str, jobs: Sequence[int], at: int, hint: str,
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     text = f"sweep: {{{sweep}}}\n"
     points = expand_sweep(yaml.safe_load(text)["sweep"])
@@ -264,6 +264,7 @@ def test_a_finding_of_several_jobs_tells_all_their_lines(
     first, *others = (name,) if name else map(str, jobs)
     if name:
         origins = {name: [point.entries for point in points]}
+    monkeypatch.chdir(tmp_path)
     problem = Problem("is wrong", key, first, "write it", others=tuple(others))
     (found,) = places_in(tmp_path, text).add_places([problem], origins)
     assert int(found.place.rpartition(":")[2]) == at

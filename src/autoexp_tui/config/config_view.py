@@ -68,7 +68,7 @@ class ConfigTree:
     def select(self, path: str) -> object:
         """The resolved value at `path` as plain Python; KeyError when absent."""
         try:
-            return self._values.resolve(self._locate(path))
+            return self._resolve(self._locate(path))
         except Absent:
             raise KeyError(path) from None
         except Doubtful:
@@ -88,22 +88,15 @@ class ConfigTree:
         """The value as written; KeyError when absent."""
         try:
             return unpatched(at(self.tree, self._locate(path)))
-        except Absent:
-            raise KeyError(path) from None
         except Doubtful:
-            found = self._find_written(path)
-        if found is ABSENT:
-            raise KeyError(path)
-        return found
+            raise KeyError(path) from None
 
     def has(self, path: str) -> bool:
         """Whether the key exists, resolved or not."""
         try:
             return self._locate(path) is not None
-        except Absent:
-            return False
         except Doubtful:
-            return self._find_written(path) is not ABSENT
+            return False
 
     def leaf_paths(self) -> Sequence[str]:
         """Dotted paths of all leaves in order; a list is one leaf."""
@@ -115,14 +108,13 @@ class ConfigTree:
         """`value` with every `${...}` resolved in this config."""
         if not _has_interpolation(value):
             return value
-        ready = settle_relatives(self, rewrite_tree(value), at, absolute=True)
-        try:
-            return self._evaluate(ready)
-        except Doubtful:
-            config = self._open()
+        ready = settle_relatives(self, rewrite_tree(value), at)
+        with suppress(Doubtful):
+            if self._is_certain:
+                return self._evaluate(ready)
         try:
             holder = OmegaConf.create({_HOLDER: ready})
-            holder._set_parent(config)
+            holder._set_parent(self._open())
             return _to_plain(holder[_HOLDER])
         except OmegaConfBaseException as error:
             problem = self._explain(error, at)
@@ -146,7 +138,7 @@ class ConfigTree:
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved; CannotCompose tells the first twenty that do not."""
         with suppress(Doubtful):
-            return self._resolve()
+            return self._resolve_all()
         try:
             return _make_text_keys(_to_plain(self._open()))
         except OmegaConfBaseException as error:
@@ -164,9 +156,14 @@ class ConfigTree:
 
     def _locate(self, path: str) -> Path:
         """Where a dotted path leads."""
-        if not self._is_certain or (path and "" in path.split(".")):
+        if path and "" in path.split("."):
             raise Doubtful(path)
         return self._values.locate(split_keys(path))
+
+    def _resolve(self, path: Path) -> object:
+        if not self._is_certain:
+            raise Doubtful(path)
+        return self._values.resolve(path)
 
     def _evaluate(self, value: object) -> object:
         """A value that stands nowhere in the config, with every `${...}` resolved."""
@@ -174,21 +171,15 @@ class ConfigTree:
             return {key: self._evaluate(item) for key, item in value.items()}
         if isinstance(value, list):
             return [self._evaluate(item) for item in value]
-        if not self._is_certain:
-            raise Doubtful(value)
-        if not isinstance(value, str) or not is_open(value):
-            return value
-        found = self._values.evaluate(value)
-        return self._values.resolve(found.path) if isinstance(found, Place) else found
+        found = self._values.evaluate(value) if isinstance(value, str) else value
+        return self._resolve(found.path) if isinstance(found, Place) else found
 
-    def _resolve(self) -> Mapping[str, object]:
+    def _resolve_all(self) -> Mapping[str, object]:
         """All of it; of what a template has resolved only what may differ."""
-        if not self._is_certain:
-            raise Doubtful
         if self._template is None:
-            return _make_text_keys(self._values.resolve(()))
+            return _make_text_keys(self._resolve(()))
         affected = self._template.find_affected(self._changed)
-        found = {path: self._values.resolve(path) for path in affected}
+        found = {path: self._resolve(path) for path in affected}
         made: Mapping[str, object] = with_values(self._template.resolved, found)
         return made
 
@@ -196,22 +187,6 @@ class ConfigTree:
         if self._config is None:
             self._config = self._make_config(unpatched(self.tree))
         return self._config
-
-    def _find_written(self, path: str) -> object:
-        """The value as written; `ABSENT` also where the way to it does not resolve."""
-        if not path:
-            return unpatched(self.tree)
-        if "" in path.split("."):
-            return ABSENT
-        head, _, key = path.rpartition(".")
-        with suppress(OmegaConfBaseException):
-            config = self._config or OmegaConf.create(unpatched(self.tree))
-            holder: Any = OmegaConf.select(config, head) if head else config
-            if isinstance(holder, DictConfig | ListConfig):
-                tree = OmegaConf.to_container(holder, resolve=False)
-                is_index = isinstance(tree, list) and key.isdigit()
-                return at(tree, (int(key) if is_index else key,))
-        return ABSENT
 
     def _list_problems(self, prefix: str = "") -> tuple[Problem, ...]:
         """What hinders each leaf whose path starts with `prefix`, told once a cause.
@@ -232,11 +207,11 @@ class ConfigTree:
                     for one in error.problems:
                         found.setdefault((one.message, one.hint), {})[one.where] = None
         problems: list[Problem] = []
-        for (message, hint), places in found.items():
-            first = min(places, key=lambda one: self._reads_one(one, [*places]))
-            others = ", ".join(place for place in places if place != first)
+        for (message, hint), (*places,) in found.items():
+            cause = min(places, key=lambda one: self._reads_one(one, places))
+            others = ", ".join(place for place in places if place != cause)
             text = f"{message} (also: {others})" if others else message
-            problems.append(Problem(text, where=first, hint=hint))
+            problems.append(Problem(text, where=cause, hint=hint))
         return tuple(problems)
 
     def _reads_one(self, path: str, places: Sequence[str]) -> bool:
@@ -284,52 +259,37 @@ def _has_interpolation(value: object) -> bool:
 
 
 def settle_relatives(
-    view: ConfigTree,
-    value: object,
-    at: str,
-    around: tuple[object, ...] = (),
-    *,
-    absolute: bool,
+    view: ConfigTree, value: object, at: str, around: tuple[object, ...] = ()
 ) -> object:
-    """`value`, set on the key `at`, with its `${.x}` settled.
+    """`value`, set on the key `at`, with its `${.x}` spelled from the root.
 
-    Where the key beside it does not exist, `${.x}` is the job's `aux.x`. `absolute`:
-    whether a path that exists is spelled from the root, or stays as it is. `around`:
+    Where the key beside it does not exist, `${.x}` is the job's `aux.x`. `around`:
     the containers that hold the value within what is set, innermost first.
     """
     if isinstance(value, str):
-        return _RELATIVE.sub(
-            lambda found: _settle(view, found, at, around, absolute=absolute), value
-        )
-    if not isinstance(value, Mapping | list | tuple):
-        return value
+        return _RELATIVE.sub(lambda found: _settle(view, found, at, around), value)
     inner = (value, *around)
     if isinstance(value, Mapping):
-        return {
-            key: settle_relatives(view, item, at, inner, absolute=absolute)
-            for key, item in value.items()
-        }
-    return [settle_relatives(view, one, at, inner, absolute=absolute) for one in value]
+        return {k: settle_relatives(view, v, at, inner) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [settle_relatives(view, one, at, inner) for one in value]
+    return value
 
 
 def _settle(
-    view: ConfigTree,
-    found: re.Match[str],
-    at: str,
-    around: tuple[object, ...],
-    *,
-    absolute: bool,
+    view: ConfigTree, found: re.Match[str], at: str, around: tuple[object, ...]
 ) -> str:
     up, path = len(found["dots"]), found["path"]
-    places = (f"aux.{path}", *((path,) if path.startswith("aux.") else ()))
-    in_aux = next((f"${{{place}}}" for place in places if view.has(place)), None)
     if up <= len(around):
-        return found[0] if _contains(around[up - 1], path) else in_aux or found[0]
-    above = at.split(".") if at else []
-    parent = above[: max(0, len(above) - (up - len(around)))]
-    target = ".".join([*parent, path])
-    key = f"${{{target}}}" if absolute else found[0]
-    return key if view.has(target) else in_aux or key
+        known, is_there = found[0], _contains(around[up - 1], path)
+    else:
+        above = at.split(".") if at else []
+        parent = above[: max(0, len(above) - (up - len(around)))]
+        target = ".".join([*parent, path])
+        known, is_there = f"${{{target}}}", view.has(target)
+    places = (f"aux.{path}", *((path,) if path.startswith("aux.") else ()))
+    in_aux = next((f"${{{place}}}" for place in places if view.has(place)), known)
+    return known if is_there else in_aux
 
 
 def _contains(container: object, path: str) -> bool:

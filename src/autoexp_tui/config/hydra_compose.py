@@ -353,9 +353,7 @@ class HydraComposer:
         for key in [*keys, *({"aux"} & mounts.keys())] if "aux" in tree else ():
             with suppress(KeyError):
                 value = view.raw(key)  # `${.x}` in it falls back to `aux.x`
-                settled = settle_relatives(view, value, key, absolute=False)
-                if settled != value:
-                    view.put(key, settled)
+                view.put(key, settle_relatives(view, value, key))
         return view.written_dict() if "aux" in tree else tree
 
     def _compose(self, texts: tuple[str, ...]) -> DictConfig:

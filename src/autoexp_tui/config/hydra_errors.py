@@ -12,7 +12,6 @@ from typing import Final
 from hydra.errors import MissingConfigException, OverrideParseException
 from omegaconf.errors import (
     InterpolationKeyError,
-    InterpolationResolutionError,
     MissingMandatoryValue,
     OmegaConfBaseException,
     UnsupportedInterpolationType,
@@ -31,62 +30,31 @@ from autoexp_tui.text.did_you_mean import (
 
 _LONGEST_KEY: Final = 100
 """Characters of a key, or an override, that is to be found and pasted."""
-_RESOLVER_PREFIX: Final = re.compile(
-    r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
+_PREFIX: Final = re.compile(r"^\w+ raised while resolving interpolation: ")
+_NOT_CHOSEN: Final = re.compile(
+    r"(?s)Could not override '(?P<key>[^']+)'.*No match in the defaults list"
 )
-_NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
-_NO_DELETE: Final = re.compile(
-    r"Could not delete(?: from config)?\.?\s*'(?P<key>[^']+)'"
-)
-_NO_GROUP: Final = re.compile(
-    r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
-    r"\s+'(?P<key>[^']+)'\s+does not"
-)
-_UNLISTED: Final = "No match in the defaults list"
-_MULTIPLE: Final = re.compile(
-    r"Multiple values for (?P<key>\S+)\."
-    r"|(?P<again>\S+) appears more than once in the final defaults list"
-)
-_IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: (?P<rest>.*)$", re.DOTALL)
 _NOT_FOUND: Final = re.compile(r"Could not (?:find|load) '(?P<name>[^']+)'")
-
+_IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: ")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
-_IN_A_LIST: Final = re.compile(r"\[(\d+)\]")
 _BELOW_A_VALUE: Final = re.compile(
     r"Error trying to access (?P<key>\S+): node `(?P<node>[^`]+)` is not a container"
 )
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
-
-_NO_CHOICE: Final = re.compile(
-    "Config group override must be a string|Error resolving interpolation"
-)
-_NO_NAME: Final = re.compile(r"(?is)null|true|false|nan|inf|(?![a-z_]).*")
-
-_OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
-_RESOLVERS: Final = f"resolvers: {', '.join(_OF_OMEGACONF)}, oc.dict.*, ax.*"
+_RESOLVERS: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
 _FAILED: Final = (
     (
-        "Recursive interpolation",
+        r"Recursive interpolation|maximum recursion depth exceeded",
         "refers to itself",
         "follow the ${...} of this key: they come back to it",
     ),
-    (  # in words that hang on how deep the stack was before
-        "maximum recursion depth exceeded",
-        "refers to itself, or to too long a row of keys",
-        "follow the ${...} of this key: they come back to it, or never end",
-    ),
     (
-        "HydraConfig was not set",
+        r"HydraConfig was not set",
         "${hydra:...} has no value here",
         "write the value itself, or ask the environment: ${oc.env:PWD}",
     ),
 )
 """How a resolver fails, and what is said of it: message, hint."""
-_A_SWEEP: Final = (
-    "is a Hydra sweep, and a config has one value for a key",
-    "override {text}",
-    "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`",
-)
 _REFUSED: Final = (
     (
         r"Could not append to config\. An item is already at '(?P<key>[^']+)'",
@@ -94,19 +62,19 @@ _REFUSED: Final = (
         "override +{key}",
         "to change it write `{key}=...`; `++{key}=...` does either",
     ),
-    (r"(?m)Ambiguous value for argument '(?P<text>.+?)'$", *_A_SWEEP),
-    (r"Sweep parameters '(?P<text>.+?)' requires --multirun", *_A_SWEEP),
-    *(
-        (
-            twice,
-            "is chosen more than once",
-            "group {key}",
-            "in a defaults list write `override {key}: CHOICE` for the second",
-        )
-        for twice in (
-            r"Multiple values for (?P<key>\S+)\.",
-            r"(?P<key>\S+) appears more than once in the final defaults list",
-        )
+    (
+        r"(?m)(?:Ambiguous value for argument|Sweep parameters) '(?P<text>.+?)'",
+        "is a Hydra sweep, and a config has one value for a key",
+        "override {text}",
+        "write key=[1,2] for a list, key='1,2' for text; values to try belong into "
+        "`sweep`",
+    ),
+    (
+        r"Multiple values for (?P<key>\S+)\."
+        r"|(?P<again>\S+) appears more than once in the final defaults list",
+        "is chosen more than once",
+        "group {key}",
+        "write `{key}=CHOICE` without `+`; in a defaults list `override {key}: CHOICE`",
     ),
     (
         r"(?s)You must specify '(?P<key>[^']+)'.*?Available options:\s*(?P<options>.*)",
@@ -121,10 +89,35 @@ _REFUSED: Final = (
         "write `{key}` to change the choice, `+{key}` to add the group",
     ),
     (
-        r"hydra\.searchpath must be a list of strings\. Got: (?P<text>.*)",
+        r"hydra\.searchpath must be a list of strings",
         "is no list of places",
         "override hydra.searchpath",
         "write hydra.searchpath=[file://DIR,pkg://PACKAGE.DIR]",
+    ),
+    (
+        _NOT_CHOSEN.pattern + r"|Could not override '(?P<again>[^'/]+@[^']*)'",
+        "is not in the defaults list",
+        "override {key}",
+        "the config's defaults do not choose it; add it: +{key}=CHOICE",
+    ),
+    (
+        r"Could not override '(?P<key>[^'/]+)'\.",
+        "there is no such key",
+        "override {key}",
+        "{near}write `++{key}=...` to add it",
+    ),
+    (
+        r"Could not delete(?: from config)?\.?\s*'(?P<key>[^']+)'",
+        "`~` removes, but it is not there",
+        "override ~{key}",
+        "{near}leave it out where there is nothing to remove",
+    ),
+    (
+        r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
+        r"\s+'(?P<key>[^']+)'|Could not override '(?P<again>[^']+)'\.",
+        "there is no config group `{key}`",
+        "override {text}",
+        "{groups}",
     ),
 )
 """How Hydra refuses an override, and what is said of it: message, place, hint."""
@@ -135,8 +128,8 @@ def compose_problem(
     *,
     where: str,
     overrides: Sequence[str] = (),
-    keys: Iterable[str] = (),
-    groups: Iterable[str] = (),
+    keys: Sequence[str] = (),
+    groups: Sequence[str] = (),
 ) -> Problem:
     """What hinders composing. `where`: the primary config; `overrides`: what was asked
     for; `keys`, `groups`: what exists, for near misses."""
@@ -145,104 +138,86 @@ def compose_problem(
     if isinstance(error, OverrideParseException):
         return explain_unreadable(error.override)
     if isinstance(error, RecursionError):
-        deepest = max(
-            overrides, key=lambda text: sum(map(text.count, "[{.")), default=""
-        )
+        deepest = max(overrides, key=lambda text: text.count("["), default="")
         name = shorten_text(deepest.partition("=")[0])
         return explain_too_deep(f"override {name}" if deepest else where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():
         return resolve_problem(cause, keys)
-    merging = _MERGING.match(text)
-    if merging and cause is not None:
-        override = f"override {merging['text']}"
-        return Problem(_drop_key_lines(str(cause)), where=override)
-    return (
-        _explain_choices(text, overrides, tuple(groups))
-        or _explain_override(text, tuple(keys), tuple(groups))
-        or Problem(_drop_key_lines(text) or type(error).__name__, where=where)
-    )
-
-
-def _explain_choices(
-    text: str, overrides: Sequence[str], groups: tuple[str, ...]
-) -> Problem | None:
-    """`+group=x` where the defaults choose it; or what is no name of a choice."""
-    twice, no_choice = _MULTIPLE.search(text), _NO_CHOICE.search(text)
-    added = f"+{twice['key'] or twice['again']}" if twice else ""
-    for override in reversed(overrides) if twice or no_choice else ():
-        key, _, value = override.partition("=")
-        bare, where = key.lstrip("+"), f"override {shorten_text(override)}"
-        if twice and key == added:
-            hint = f"write `{override.removeprefix('+')}` to change the choice"
-            message = "`+` adds, but the config chooses this group already"
-            return Problem(message, where=where, hint=hint)
-        is_group = no_choice and bare.partition("@")[0] in groups
-        if is_group and _NO_NAME.fullmatch(value.strip()):
-            hint = f"write the name of a file in {bare}/, without .yaml"
-            return Problem("is no name of a choice", where=where, hint=hint)
-    return None
+    if (merging := _MERGING.match(text)) and cause is not None:
+        where = f"override {merging['text']}"
+        return Problem(_drop_key_lines(str(cause)), where=where)
+    for shape, message, place, hint in _REFUSED:
+        if found := re.search(shape, text):
+            parts = {name: value or "" for name, value in found.groupdict().items()}
+            key = parts["key"] = parts.get("key") or parts.get("again") or ""
+            near = _find_nearest_key(key, [*keys, *groups])
+            parts |= {
+                "text": parts.get("text") or key,
+                "near": f"did you mean `{near}`? " if near else "",
+                "options": list_names(parts.get("options", "").split(), "choices"),
+                "groups": did_you_mean(key, groups, "groups"),
+            }
+            message, place, hint = (
+                one.format(**parts) for one in (message, place, hint)
+            )
+            return Problem(message, where=place, hint=hint)
+    return Problem(_drop_key_lines(text) or type(error).__name__, where=where)
 
 
 def explain_unreadable(text: str) -> Problem:
     """An override that Hydra's grammar does not take."""
-    if "=" not in text:
+    key, equals, value = text.partition("=")
+    key, value = shorten_text(key, _LONGEST_KEY), shorten_text(value, _LONGEST_KEY)
+    where = f"override {key}"
+    if not equals:
         hint = "an override is key=value; +key=value adds, ~key removes"
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
-    key, _, value = text.partition("=")
-    where = f"override {shorten_text(key, _LONGEST_KEY)}"
-    if not is_key(key):
-        return Problem(
-            f"`{shorten_text(key, _LONGEST_KEY)}` is no key", where=where, hint=A_KEY
-        )
-    shown = shorten_text(value, _LONGEST_KEY)
-    hint = f"quote the value for Hydra: {shorten_text(key, _LONGEST_KEY)}='{shown}'"
-    return Problem(
-        f"`{shorten_text(text, _LONGEST_KEY)}` cannot be read", where=where, hint=hint
-    )
+    if not is_key(text.partition("=")[0]):
+        return Problem(f"`{key}` is no key", where=where, hint=A_KEY)
+    hint = f"quote the value for Hydra: {key}='{value}'"
+    shown = shorten_text(text, _LONGEST_KEY)
+    return Problem(f"`{shown}` cannot be read", where=where, hint=hint)
 
 
-def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:
+def resolve_problem(error: Exception, keys: Sequence[str], at: str = "") -> Problem:
     """What hinders resolving a value; `at` is the key when the error has none."""
-    where = str(getattr(error, "full_key", None) or at)
+    where, hint = str(getattr(error, "full_key", None) or at), ""
     message = _drop_key_lines(str(error))
     if missing := _MISSING.search(message):
         # Spelled from its own subtree, or from the top.
-        found = missing["key"]
+        where = missing["key"]
         if isinstance(error, MissingMandatoryValue):
-            found = str(error.full_key or f"{at}.{found}".lstrip("."))
-        key = _IN_A_LIST.sub(r".\1", found)
-        message, hint = "has no value: it is ??? in the config", f"set it: {key}=VALUE"
-        return Problem(message, where=key, hint=hint)
-    if below := _BELOW_A_VALUE.search(message):
+            where = str(error.full_key or f"{at}.{where}".lstrip("."))
+        where = re.sub(r"\[(\d+)\]", r".\1", where)
+        message, hint = (
+            "has no value: it is ??? in the config",
+            f"set it: {where}=VALUE",
+        )
+    elif below := _BELOW_A_VALUE.search(message):
         key, node = below["key"], below["node"]
         message = f"${{{key}}} names no key: `{node}` is a value, with none below it"
-        return Problem(
-            message, where=where, hint=f"set `{key}`, not `{node}` as a whole"
-        )
-    if isinstance(error, InterpolationKeyError):
+        hint = f"set `{key}`, not `{node}` as a whole"
+    elif isinstance(error, InterpolationKeyError):
         quoted = re.search(r"'(.*)'", message)
-        name, known = quoted[1] if quoted else message, tuple(keys)
-        if near := _find_nearest_key(name, known):
-            hint = f"did you mean `{near}`?"
-        else:
-            tops = sorted({key.partition(".")[0] for key in known})
-            hint = list_names(tops, "top-level keys")
+        name = quoted[1] if quoted else message
+        near = _find_nearest_key(name, keys)
+        tops = sorted({key.partition(".")[0] for key in keys})
+        hint = f"did you mean `{near}`?" if near else list_names(tops, "top-level keys")
         message = f"${{{name}}} names no key of the config"
-        return Problem(message, where=where, hint=hint)
-    if isinstance(error, UnsupportedInterpolationType):
+    elif isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
-        near = find_slip(name, (*_OF_OMEGACONF, *HELPERS))
-        hint = f"did you mean `{near}`?" if near else _RESOLVERS
-        return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
-    if isinstance(error, InterpolationResolutionError):
-        for words, words_of_ours, hint in _FAILED:
-            if words in message:
-                return Problem(words_of_ours, where=where, hint=hint)
-        found = _RESOLVER_PREFIX.match(message)
-        message = found[1].strip() if found else message
-    return Problem(message, where=where)
+        near = find_slip(name, (*_RESOLVERS, *HELPERS))
+        known = f"resolvers: {', '.join(_RESOLVERS)}, oc.dict.*, ax.*"
+        message = f"there is no resolver `{name}`"
+        hint = f"did you mean `{near}`?" if near else known
+    else:
+        for shape, ours, advice in _FAILED:
+            if re.search(shape, message):
+                return Problem(ours, where=where, hint=advice)
+        message = _PREFIX.sub("", message).strip()
+    return Problem(message, where=where, hint=hint)
 
 
 def _drop_key_lines(text: str) -> str:
@@ -274,10 +249,8 @@ def _explain_choice(
     place = f"config `{inside['config']}`" if inside else where
     group, _, choice = name.rpartition("/")
     if not group:
-        message = f"there is no config `{name}`"
-        return Problem(
-            message, where=place, hint=did_you_mean(name, options, "configs")
-        )
+        hint = did_you_mean(name, options, "configs")
+        return Problem(f"there is no config `{name}`", where=place, hint=hint)
     for text in reversed(overrides):
         key, _, value = text.lstrip("+").partition("=")
         chosen = key.partition("@")[0]
@@ -289,41 +262,7 @@ def _explain_choice(
     return Problem(f"`{group}` has no choice `{choice}`", where=place, hint=hint)
 
 
-def _explain_override(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    if found := _NOT_OVERRIDDEN.search(text):
-        key, where = found["key"], f"override {found['key']}"
-        if key.partition("@")[0] in groups or _UNLISTED in text:
-            hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
-            return Problem("is not in the defaults list", where=where, hint=hint)
-        if "/" not in key:
-            near = _find_nearest_key(key, [*keys, *groups])
-            meant = f"did you mean `{near}`? " if near else ""
-            hint = f"{meant}write `++{key}=...` to add it"
-            return Problem("there is no such key", where=where, hint=hint)
-    elif found := _NO_DELETE.search(text):
-        near = _find_nearest_key(found["key"], keys)
-        hint = f"did you mean `{near}`?" if near else "leave the override out"
-        if found["key"] in groups:
-            hint = "the defaults list does not choose this group: leave it out"
-        place = f"override ~{found['key']}"
-        return Problem("`~` removes, but it is not there", place, hint=hint)
-    elif found := _NO_GROUP.search(text):
-        key, where = found["key"], f"override {found['text']}"
-    if found:
-        hint = did_you_mean(key, groups, "groups")
-        return Problem(f"there is no config group `{key}`", where=where, hint=hint)
-    for shape, message, place, hint in _REFUSED:
-        if found := re.search(shape, text):
-            parts = found.groupdict()
-            parts["options"] = list_names(parts.get("options", "").split(), "choices")
-            where = place.format(**parts)
-            return Problem(message, where=where, hint=hint.format(**parts))
-    return None
-
-
 def find_unlisted_group(error: Exception) -> str:
     """The group that is chosen, and that no defaults list names; else empty."""
-    found = _NOT_OVERRIDDEN.search(text := str(error))
-    return found["key"].partition("@")[0] if found and _UNLISTED in text else ""
+    found = _NOT_CHOSEN.search(str(error))
+    return found["key"].partition("@")[0] if found else ""

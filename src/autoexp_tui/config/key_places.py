@@ -30,8 +30,8 @@ _MOST_JOBS: Final = 1000
 """Jobs with the same finding whose places are looked for."""
 _MOST_PLACES: Final = 6
 """Further places that are told."""
-_COVERED: Final = ("base_values", "defaults")
-"""Keys of a node of a sweep whose values its body covers."""
+_ORDER: Final = {"base_values": 0, "defaults": 0, "derived_jobs": 2}
+"""Keys of a node of a sweep that its body covers, and the last, which covers all."""
 _UNKNOWN: Final[Origins] = {}
 
 Place: TypeAlias = tuple[str, int]
@@ -55,6 +55,13 @@ class KeyPlaces:
                 root = AutoexpSource.files.load(os.path.realpath(path)).root
                 if root is not None:
                     self._files.append((show_path(str(path)), package, root))
+        self._sweeps: list[tuple[str, yaml.Node]] = []
+        """Of files that hold a sweep, or are one."""
+        for shown, package, root in self._files:
+            inside = None if package else find_child(root, "sweep")
+            node = root if package == ("sweep",) else inside
+            if isinstance(node, yaml.MappingNode):
+                self._sweeps.append((shown, node))
 
     def add_places(
         self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
@@ -72,15 +79,9 @@ class KeyPlaces:
         parts = split_path(problem.where.removeprefix(_OVERRIDE).partition("=")[0])
         if not parts:
             return None
-        swept = None
-        if parts[0] != "sweep":
-            found = []
-            for path, package, root in self._files:  # that hold a sweep, or are one
-                inside = None if package else find_child(root, "sweep")
-                sweep = root if package == ("sweep",) else inside
-                if isinstance(sweep, yaml.MappingNode):
-                    found.append((find_in_sweep(sweep, parts, entries), path))
-            _, swept = _choose_deepest(found)
+        sweeps = self._sweeps if parts[0] != "sweep" else ()
+        found = [(find_in_sweep(node, parts, entries), path) for path, node in sweeps]
+        _, swept = _choose_deepest(found)
         if problem.where.startswith(_OVERRIDE):  # without a job: of the command line
             return swept if problem.job else None
         if swept and entries is not None:
@@ -101,9 +102,8 @@ class KeyPlaces:
             if isinstance(node, yaml.MappingNode) and not package[1:]:
                 yield from (f"hydra.{key.value}" for key, _ in node.value)
             defaults = find_child(root, "defaults")
-            if not isinstance(defaults, yaml.SequenceNode):
-                continue
-            for entry in defaults.value:
+            entries = defaults.value if isinstance(defaults, yaml.SequenceNode) else ()
+            for entry in entries:
                 is_choice = isinstance(entry, yaml.MappingNode)
                 for name in [key for key, _ in entry.value] if is_choice else [entry]:
                     word = (str(name.value).split() or [""])[-1]
@@ -122,14 +122,10 @@ class KeyPlaces:
         if not found:
             return problem
         (path, line), *others = found
-        also = [
-            f"line {at}" if other == path else f"{other}:{at}" for other, at in others
-        ]
-        if len(also) > _MOST_PLACES:
-            more = f"{len(also) - _MOST_PLACES} places more"
-            also = [*also[:_MOST_PLACES], more]
-        hints = [problem.hint, f"the same at {', '.join(also)}" if also else ""]
-        hint = "; ".join(filter(None, hints))
+        also = ", ".join(f"{other}:{at}" for other, at in others[:_MOST_PLACES])
+        more = f" and {len(others) - _MOST_PLACES} places more"
+        same = f"the same at {also}{more if others[_MOST_PLACES:] else ''}"
+        hint = "; ".join(filter(None, (problem.hint, same if others else "")))
         return replace(problem, place=f"{path}:{line}", hint=hint)
 
 
@@ -195,50 +191,31 @@ def find_in_sweep(
 
 
 def _search_sweep(
-    root: yaml.Node, parts: Sequence[str], entries: Entries
+    node: yaml.Node, parts: Sequence[str], entries: Entries, address: str = ""
 ) -> Iterator[Found]:
-    """What one job chose, in the order in which it counts."""
-    jobs = find_child(root, "derived_jobs")
-    made = jobs.value if isinstance(jobs, yaml.SequenceNode) else []
-    at = entries.get("derived_jobs", 0)  # of the base job it is 0
-    derived = made[at - 1] if 0 < at <= len(made) else None
-    each = find_child(derived, "for_each_base_job")
-    if each is None or str(each.value).lower() != "false":
-        yield from _search_node(root, parts, entries, "")
-        for number, grid in _list_chosen(root, "grids", entries, "groups"):
-            chosen = _select_below(entries, f"groups.{number}.params.")
-            yield walk(grid, parts, chosen)
-    if derived is not None:
-        yield walk(derived, parts)
-        yield walk(find_child(derived, "parameter_overrides"), parts)
+    """What one job chose, in the order in which it counts.
 
-
-def _search_node(
-    node: yaml.Node, parts: Sequence[str], entries: Entries, address: str
-) -> Iterator[Found]:
-    """`address`: of the node; empty, or with a dot at its end."""
-    for key in _COVERED:
-        if covered := find_child(node, key):
-            yield walk(covered, parts)
-    if params := find_child(node, "params"):
-        yield walk(params, parts, _select_below(entries, f"{address}params."))
-    for key in ("configs", "groups"):
-        for at, entry in _list_chosen(node, key, entries, f"{address}{key}"):
-            if any(find_child(entry, body) is not None for body in BODIES):
-                place = f"{address}{key}.{at}."
-                yield from _search_node(entry, parts, entries, place)
-            else:
-                yield walk(entry, parts)
-
-
-def _list_chosen(
-    node: yaml.Node, key: str, entries: Entries, address: str
-) -> Iterator[tuple[int, yaml.Node]]:
-    """The entries of a list that the job has: the one it chose, or all, crossed."""
-    found = find_child(node, key)
-    items = found.value if isinstance(found, yaml.SequenceNode) else ()
-    at = entries.get(address)
-    return enumerate(items) if at is None else enumerate(items[at : at + 1], at)
+    `address`: of the node; empty, or with a dot at its end.
+    """
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    if not any(name.value in BODIES for name, _ in pairs):
+        yield walk(node, parts, _select_below(entries, address))
+    for name, value in sorted(pairs, key=lambda pair: _ORDER.get(pair[0].value, 1)):
+        place, below = f"{address}{name.value}", ""
+        if place == "grids":
+            place, below = "groups", "params."
+        chosen = entries.get(place)
+        if place == "derived_jobs":  # the base job is 0
+            chosen = (chosen or 0) - 1
+        if isinstance(value, yaml.SequenceNode):
+            items = [*enumerate(value.value)]
+            if chosen is not None:
+                items = items[chosen : chosen + 1] if chosen >= 0 else []
+            for at, item in items:
+                inner = f"{place}.{at}.{below}"
+                yield from _search_sweep(item, parts, entries, inner)
+        elif isinstance(value, yaml.MappingNode):
+            yield from _search_sweep(value, parts, entries, f"{place}.")
 
 
 def _select_below(entries: Entries, address: str) -> Entries:

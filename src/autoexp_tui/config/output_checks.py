@@ -7,9 +7,7 @@ A place that does not answer in time is told as that; nothing here waits for it 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.specs import JobSpec, Share
+from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.done_file import filter_existing, read_done
 from autoexp_tui.storage.trust import (
@@ -42,7 +41,6 @@ FILES_PER_JOB: Final = 20
 ANSWER_SECONDS: Final = 15.0
 _QUOTA_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
-_NUMBER: Final = re.compile(r"(\d+)\*?")
 
 Quota: TypeAlias = tuple[int, str]
 """How much more a user may write, of `bytes` or `files`."""
@@ -144,29 +142,21 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[Finding]:
     if message:
         hint = "choose another directory that you may write to"
         yield Problem(message, WHERE, hint=hint), True
+    left: list[tuple[str, int, int, int]] = []
     free = found.f_bavail * found.f_frsize
-    # One without blocks, in user space or over a network, does not say what it holds.
-    if found.f_blocks and free < FEW_BYTES:
-        stops = free < LEAST_BYTES
-        least = f", less than {size(LEAST_BYTES)}" if stops else ""
-        message = f"{size(free)} free at {there}{least}"
-        hint = "make room, or choose another directory; checkpoints are large"
-        yield Problem(message, WHERE, hint=hint), stops
-    needed = jobs * FILES_PER_JOB
-    if found.f_files and found.f_favail < needed:
-        message = (
-            f"{found.f_favail} more files can be made at {there}; "
-            f"{jobs} jobs make some {needed}"
-        )
-        hint = "remove files that nobody needs, or choose another directory"
-        yield Problem(message, WHERE, hint=hint), found.f_favail < jobs
+    if found.f_blocks:  # one in user space or over a network may not say what it holds
+        left.append((f"{size(free)} free at {there}", free, FEW_BYTES, LEAST_BYTES))
+    if found.f_files:
+        message = f"{found.f_favail} more files can be made at {there}"
+        left.append((message, found.f_favail, jobs * FILES_PER_JOB, jobs))
     for amount, unit in read_quotas(there):
-        few, fewest = (FEW_BYTES, LEAST_BYTES) if unit == "bytes" else (1000, 1)
+        rest = size(amount) if unit == "bytes" else f"{amount} files"
+        few, least = (FEW_BYTES, LEAST_BYTES) if unit == "bytes" else (1000, 1)
+        left.append((f"your quota at {there} leaves {rest}", amount, few, least))
+    for message, amount, few, least in left:
         if amount < few:
-            rest = size(amount) if unit == "bytes" else f"{amount} files"
-            message = f"your quota at {there} leaves {rest}"
-            hint = "remove what nobody needs, or choose another directory"
-            yield Problem(message, WHERE, hint=hint), amount < fewest
+            hint = "make room, or choose another directory; checkpoints are large"
+            yield Problem(message, WHERE, hint=hint), amount < least
 
 
 def read_quotas(there: Path) -> Sequence[Quota]:
@@ -174,51 +164,40 @@ def read_quotas(there: Path) -> Sequence[Quota]:
 
     Nothing where there is no tool, no limit, or no answer in five seconds.
     """
+    user = str(os.getuid())
     if not any(map(shutil.which, ("lfs", "quota"))):
         return ()
-    user = str(os.getuid())
     system = _run_tool("df", "--output=fstype,source", str(there)).split()
     kind, source = system[-2:] if len(system) > 1 else ("", "")
     if kind == "lustre":
-        return parse_quota(_run_tool("lfs", "quota", "-q", "-u", user, str(there)))
+        return _parse_quota(_run_tool("lfs", "quota", "-q", "-u", user, str(there)))
     lines = _run_tool("quota", "-w", "-p", "-u", user).splitlines() if source else ()
-    return parse_quota(next((one for one in lines if one.split()[:1] == [source]), ""))
+    own = (line for line in lines if line.split()[:1] == [source])
+    return _parse_quota(next(own, ""))
 
 
 def _run_tool(*command: str) -> str:
     """What a tool prints; nothing where there is none, or it takes too long."""
-    try:
-        ran = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_QUOTA_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ran.stdout.decode("utf-8", "replace")
+    ran = run_bounded(command, _QUOTA_SECONDS)
+    return "" if ran.exit_code is None else ran.detail
 
 
-def parse_quota(text: str) -> Sequence[Quota]:
+def _parse_quota(text: str) -> Sequence[Quota]:
     """The limits in a line `PLACE USED SOFT HARD GRACE FILES SOFT HARD GRACE`.
 
     As `lfs quota -q` and `quota -w -p` write it: kilobytes, `*` at what is too much,
     `-` or 0 for none.
     """
-    words = text.split()[1:]
+    words = text.replace("*", "").split()[1:]
     if len(words) < 7:
         return ()
-    matches = map(_NUMBER.fullmatch, words)
-    numbers = [int(match[1]) if match else 0 for match in matches]
-    found: list[Quota] = []
-    for (used, soft, hard), factor, unit in (
-        (numbers[:3], 1024, "bytes"),
-        (numbers[4:7], 1, "files"),
-    ):
-        if limit := hard or soft:
-            found.append((max(0, limit - used) * factor, unit))
-    return found
+    numbers = [int(word) if word.isdigit() else 0 for word in words]
+    kinds = ((numbers[:3], 1024, "bytes"), (numbers[4:7], 1, "files"))
+    return [
+        (max(0, (hard or soft) - used) * factor, unit)
+        for (used, soft, hard), factor, unit in kinds
+        if hard or soft
+    ]
 
 
 def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[Finding]:

@@ -13,8 +13,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, Final
 from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
-from autoexp_tui.config.output_checks import Finding, check_output_places
+from autoexp_tui.config.output_checks import check_output_places
 from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
@@ -44,7 +43,7 @@ from autoexp_tui.model.errors import (
     find_written_place,
 )
 from autoexp_tui.model.masking import mask_values
-from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding, Share
+from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
 from autoexp_tui.planning.as_json import hole_to_json
 from autoexp_tui.planning.build import (
     PlanOutcome,
@@ -238,15 +237,18 @@ def _collect_findings(
     sets them would run one job where many were meant.
     """
     composer = planning.composer
-    outputs = _check_outputs(planning, outcome)
-    wrong = [problem for problem, stops in outputs if stops]
-    odd = [problem for problem, stops in outputs if not stops]
-    errors, warnings = [*outcome.errors, *wrong], [*outcome.warnings]
-    if outcome.plan is not None:
-        checks = ActionChecks(outcome.plan, composer.roots, planning.cwd)
+    errors, warnings = [*outcome.errors], [*outcome.warnings]
+    if plan := outcome.plan:
+        checks = ActionChecks(plan, composer.roots, planning.cwd)
         checks.check_plan()
+        # Who joins a session writes beside its jobs: its owner would be found.
+        owners = not planning.request.known
+        base = planning.cwd / plan.base_output_dir
+        outputs = check_output_places(base, plan.jobs, owners=owners, share=plan.share)
+        odd = [problem for problem, stops in outputs if not stops]
+        wrong = [problem for problem, stops in outputs if stops]
         warnings += fold_problems([*checks.warnings, *odd])
-        errors = list(fold_problems([*checks.errors, *wrong]))
+        errors = [*fold_problems([*checks.errors, *wrong])]
     wheres = {key: key for key in planning.places.list_hydra_keys()}
     for text in planning.request.overrides:
         key = text.partition("=")[0].lstrip("+~")
@@ -266,23 +268,6 @@ def _collect_findings(
         planning.add_places(errors, outcome.origins),
         (*composer.warnings, *findings),
     )
-
-
-def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> Sequence[Finding]:
-    """What there is to say of where the jobs are to write."""
-    plan, base = outcome.plan, ""
-    if plan is not None:
-        base = plan.base_output_dir
-    else:
-        with suppress(KeyError, CannotCompose):
-            base = str(planning.composer.base().select("project.base_output_dir"))
-    if not base:
-        return ()
-    jobs = plan.jobs if plan is not None else ()
-    share: Share = plan.share if plan is not None else "private"
-    # Who joins a session writes beside its jobs: it is the owner that would be found.
-    owners = not planning.request.known
-    return check_output_places(planning.cwd / base, jobs, owners=owners, share=share)
 
 
 def _answer_points(planning: _Planning) -> PlanningAnswer:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from inspect import signature
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -34,7 +35,7 @@ from autoexp_tui.sweep.expression import (
     check_bounds_of,
     compile_expression,
 )
-from autoexp_tui.sweep.points import format_in_name
+from autoexp_tui.sweep.points import format_in_name, shorten_text
 
 OPEN: Final = "${oc.eval:"
 MIXED: Final = re.compile(r"\b__\d+\b")
@@ -166,52 +167,50 @@ def _format_expression(body: str) -> str:
         inner, rest = unquote(body[:end]), body[end:].lstrip()
         if rest.startswith(",") and "${" not in body[:end]:
             return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
-        if not rest or (rest[0] == "," and _is_by_hand(inner)):
+        if not rest or (rest[0] == "," and _find_stem(inner) == "__"):
             body = inner + rest
     lifted, operands = _extract_operands(body)
     return OPEN + ",".join([quote(lifted), *operands]) + "}"
 
 
 def _extract_operands(expression: str) -> tuple[str, list[str]]:
-    """The expression with `_0`, `_1` ... for its operands, and the operands.
-
-    `__0`, `__1` ... where a person has written `_0` (see `MIXED`).
-    """
-    stem = "__" if _is_by_hand(expression) else "_"
-    out: list[str] = []
+    """The expression with `_0`, `_1` ... for its operands, and the operands."""
+    stem, out, tokens = _find_stem(expression), "", _split_tokens(expression)
     operands: list[str] = []
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1][0] if at + 1 < len(tokens) else ""
+        if token == "\\" and after in _ESCAPABLE:
+            continue  # OmegaConf's grammar asks for `\(` outside quotes; we do not
+        operand = _read_operand(token)
+        if operand is None:
+            out += token
+            continue
+        if operand not in operands:
+            operands.append(operand)
+        # Kept apart from a neighbour that would melt into it (`2${k}`).
+        left = " " if at and _WORD.match(tokens[at - 1][-1]) else ""
+        right = " " if _WORD.match(after) else ""
+        out += f"{left}{stem}{operands.index(operand)}{right}"
+    return out, operands
+
+
+def _find_stem(expression: str) -> str:
+    """What names operands: `_`, or `__` beside a `_0` of a person's (`MIXED`)."""
+    with suppress(_Unbalanced):  # for the grammar's own complaint, if it is one
+        own = (one if len(one) == 1 else " " for one in _split_tokens(expression))
+        return "__" if _BY_HAND.search("".join(own)) else "_"
+    return "_"
+
+
+def _split_tokens(expression: str) -> list[str]:
+    """Strings and `${...}` whole, everything else by the character."""
+    tokens: list[str] = []
     at = 0
     while at < len(expression):
         end = _find_token_end(expression, at)
-        token = expression[at:end]
-        if token == "\\" and expression[end : end + 1] in _ESCAPABLE:
-            at = end  # OmegaConf's grammar asks for `\(` outside quotes; we do not
-            continue
-        operand = _read_operand(token)
-        if operand is None:
-            out.append(token)
-        else:
-            if operand not in operands:
-                operands.append(operand)
-            # Kept apart from a neighbour that would melt into it (`2${k}`).
-            left = " " if _WORD.match(expression[:at][-1:]) else ""
-            right = " " if _WORD.match(expression[end : end + 1]) else ""
-            out.append(f"{left}{stem}{operands.index(operand)}{right}")
+        tokens.append(expression[at:end])
         at = end
-    return "".join(out), operands
-
-
-def _is_by_hand(expression: str) -> bool:
-    """Whether `_0` and the like stand in an expression, strings and `${...}` apart."""
-    own: list[str] = []
-    at = 0
-    with suppress(_Unbalanced):  # for the grammar's own complaint, if it is one
-        while at < len(expression):
-            end = _find_token_end(expression, at)
-            own.append(expression[at] if end == at + 1 else " ")
-            at = end
-        return _BY_HAND.search("".join(own)) is not None
-    return False
+    return tokens
 
 
 def _find_token_end(expression: str, at: int) -> int:
@@ -286,45 +285,33 @@ _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASC
 _MOST_WIDE: Final = 200
 
 
-class _Unfit(ValueError):
-    """A value of another kind than the helper wants."""
-
-
 @dataclass(frozen=True, slots=True)
 class Helper:
     """One resolver of ours; called, it raises ValueError where values do not fit."""
 
     name: str
     run: Callable[..., object]
-    fewest: int
-    most: int | None
-    """None: as many values as one likes."""
 
     def __call__(self, *values: object) -> object:
         """The value."""
-        given, most = len(values), math.inf if self.most is None else self.most
-        if not self.fewest <= given <= most:
-            wanted = f"{self.fewest} to {most} values"
-            if self.most is None:
-                wanted = f"{self.fewest} or more values"
-            elif most == self.fewest:
-                wanted = "one value" if most == 1 else f"{most} values"
-            raise ValueError(f"{self.name} takes {wanted}, not {given}")
+        taken = signature(self.run)
+        try:
+            taken.bind(*values)
+        except TypeError:
+            wanted = ", ".join(taken.parameters)
+            message = f"{self.name} takes ({wanted}), not {len(values)} values"
+            raise ValueError(message) from None
         plain = [*map(_to_plain, values)]  # what a value refers to has words of its own
         try:
             found = check_bounds_of(self.run(*plain))
-        except ZeroDivisionError:
-            raise ValueError(f"{self.name} divides by zero") from None
-        except OverflowError:
-            raise ValueError(f"{self.name} makes too large a number") from None
-        except (TypeError, ValueError) as error:
+        except (ArithmeticError, TypeError, ValueError) as error:
             raise ValueError(f"{self.name}: {error}") from None
         return _make_list(found)
 
 
 def _check_number(value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Unfit(f"{_format_value(value)} is no number")
+        raise TypeError(f"{shorten_text(repr(value))} is no number")
     return value
 
 
@@ -334,7 +321,7 @@ def _round_down_to(value: object, step: object) -> object:
 
 def _choose(condition: object, then: object, other: object) -> object:
     if not isinstance(condition, bool):
-        raise _Unfit(f"{_format_value(condition)} is neither true nor false")
+        raise TypeError(f"{shorten_text(repr(condition))} is neither true nor false")
     return then if condition else other
 
 
@@ -342,23 +329,27 @@ def _check_text(value: object) -> str:
     if isinstance(value, str):
         return value
     if value is None or isinstance(value, Mapping | list | tuple):
-        raise _Unfit(f"{_format_value(value)} is no text")
+        raise TypeError(f"{shorten_text(repr(value))} is no text")
     return format_in_name(value)
 
 
-def _join(separator: object, *values: object) -> str:
-    lists = (value if isinstance(value, list | tuple) else [value] for value in values)
+def _join(separator: object, value: object, *values: object) -> str:
+    every = (value, *values)
+    lists = (one if isinstance(one, list | tuple) else [one] for one in every)
     parts = [_check_text(item) for items in lists for item in items]
     mark = _check_text(separator)
-    if sum(map(len, parts)) + len(mark) * len(parts) > MAX_TEXT:
-        raise ValueError(f"makes a text of more than {MAX_TEXT} characters")
+    _check_length(sum(map(len, parts)) + len(mark) * len(parts))
     return mark.join(parts)
+
+
+def _check_length(length: int) -> None:
+    """Before the text is made."""
+    if length > MAX_TEXT:
+        raise ValueError(f"makes a text of more than {MAX_TEXT} characters")
 
 
 def _split(value: object, separator: object = None) -> list[str]:
     mark = None if separator is None else _check_text(separator)
-    if mark == "":
-        raise ValueError("the separator is empty")
     return _check_text(value).split(mark)
 
 
@@ -366,15 +357,14 @@ def _replace(value: object, old: object, new: object) -> str:
     text, before, after = _check_text(value), _check_text(old), _check_text(new)
     if not before:
         raise ValueError("the text to replace is empty")
-    if len(text) + text.count(before) * len(after) > MAX_TEXT:
-        raise ValueError(f"makes a text of more than {MAX_TEXT} characters")
+    _check_length(len(text) + text.count(before) * len(after))
     return text.replace(before, after)
 
 
 def _pad(value: object, width: object) -> str:
     found, wide = _check_number(value), _check_number(width)
     if not isinstance(found, int) or not isinstance(wide, int):
-        raise _Unfit("pads whole numbers to a whole number of digits")
+        raise TypeError("pads whole numbers to a whole number of digits")
     if not 0 <= wide <= _MOST_WIDE:
         raise ValueError(f"pads to at most {_MOST_WIDE} digits")
     return f"{found:0{wide}d}"
@@ -384,41 +374,31 @@ def _format_number(value: object, spec: object) -> str:
     pattern = _check_text(spec)
     if not _SPEC.fullmatch(pattern):
         hint = "as in 08d, .3f, .2e, g or ,d"
-        raise ValueError(f"{_format_value(pattern)} is no format for a number: {hint}")
+        raise ValueError(
+            f"{shorten_text(repr(pattern))} is no format for a number: {hint}"
+        )
     return format(_check_number(value), pattern)
 
 
-def _get_path_part(part: str) -> Callable[..., object]:
-    return lambda value: str(getattr(PurePosixPath(_check_text(value)), part))
-
-
-def _format_value(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-_TABLE: Final[tuple[tuple[str, Callable[..., object], int, int | None], ...]] = (
-    ("floor", lambda value: math.floor(_check_number(value)), 1, 1),
-    ("ceil", lambda value: math.ceil(_check_number(value)), 1, 1),
-    ("down_to", _round_down_to, 2, 2),
-    ("if", _choose, 3, 3),
-    ("str", _check_text, 1, 1),
-    ("lower", lambda value: _check_text(value).lower(), 1, 1),
-    ("upper", lambda value: _check_text(value).upper(), 1, 1),
-    ("strip", lambda value: _check_text(value).strip(), 1, 1),
-    ("join", _join, 2, None),
-    ("split", _split, 1, 2),
-    ("replace", _replace, 3, 3),
-    ("basename", _get_path_part("name"), 1, 1),
-    ("dirname", _get_path_part("parent"), 1, 1),
-    ("stem", _get_path_part("stem"), 1, 1),
-    ("pad", _pad, 2, 2),
-    ("format", _format_number, 2, 2),
-)
-HELPERS: Final[Mapping[str, Helper]] = {
-    PREFIX + name: Helper(PREFIX + name, run, fewest, most)
-    for name, run, fewest, most in _TABLE
+_TABLE: Final[Mapping[str, Callable[..., object]]] = {
+    "floor": lambda value: math.floor(_check_number(value)),
+    "ceil": lambda value: math.ceil(_check_number(value)),
+    "down_to": _round_down_to,
+    "if": _choose,
+    "str": _check_text,
+    "lower": lambda value: _check_text(value).lower(),
+    "upper": lambda value: _check_text(value).upper(),
+    "strip": lambda value: _check_text(value).strip(),
+    "join": _join,
+    "split": _split,
+    "replace": _replace,
+    "basename": lambda value: PurePosixPath(_check_text(value)).name,
+    "dirname": lambda value: str(PurePosixPath(_check_text(value)).parent),
+    "stem": lambda value: PurePosixPath(_check_text(value)).stem,
+    "pad": _pad,
+    "format": _format_number,
 }
+HELPERS: Final = {PREFIX + name: Helper(PREFIX + name, f) for name, f in _TABLE.items()}
 _NO_DEFAULT: Final = "\0no default"
 PURE: Final = frozenset({"oc.env", "oc.eval", "now", *HELPERS})
 """Resolvers that give the same for the same arguments, all through a plan."""

@@ -7,13 +7,12 @@ resolves them, or they are read when a rule fires.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 from autoexp_tui.actions.command import RunCommand
@@ -125,7 +124,7 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
     """The condition of a class of the user's, which is made once to see that it can."""
     class_path = str(fields.pop("class_name"))
     ours: Fields = {name: fields.pop(name) for name in _OWN_BASE if name in fields}
-    findings = Findings(where)
+    findings, kept = Findings(where), {}
     try:
         kept = json.loads(json.dumps(fields, allow_nan=False))
         make(class_path, kept)
@@ -135,10 +134,9 @@ def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondi
     except (TypeError, ValueError) as error:
         findings.add(f"has a field that cannot be kept: {error}")
     findings.settle()
-    given: Fields = {**ours, "class_path": class_path, "fields": kept}
-    made: condition_kinds.OwnCondition = Kind(condition_kinds.OwnCondition).build(
-        given, where
-    )
+    given = {**ours, "class_path": class_path, "fields": kept}
+    kind = Kind(condition_kinds.OwnCondition)
+    made: condition_kinds.OwnCondition = kind.build(given, where)
     return made
 
 
@@ -157,17 +155,14 @@ def _read_file_content(fields: Fields, findings: Findings) -> None:
 
 def _read_metadata(fields: Fields, findings: Findings) -> None:
     move_alias(fields, findings, "job_name", "job")
-    if fields.get("op") == "known":
-        if fields.keys() & {"equals", "value"}:
-            findings.add("`known` compares with nothing", "op", hint="leave out value")
-    elif "equals" in fields:
+    if "equals" in fields:
         expected = fields.pop("equals")
         if expected is None:
             findings.add("is null: it would wait for nothing", "equals")
         if "value" in fields or fields.get("op", "==") != "==":
-            findings.add("`equals` and `op`/`value` are both given", hint="keep one")
+            findings.add("`equals` and `op`/`value` are both given", hint=_KEEP_ONE)
         fields["value"] = expected
-    elif "value" not in fields:
+    elif fields.get("op") != "known" and "value" not in fields:
         findings.add("has nothing to compare with", hint="equals: VALUE, or op+value")
 
 
@@ -213,20 +208,15 @@ def _read_time(fields: Fields, findings: Findings) -> None:
     after, at = fields.get("after_seconds"), fields.get("at")
     if isinstance(after, int | float) and after < 0:
         findings.add(f"is {after}; it must not be less than 0", "after_seconds")
-    if not isinstance(at, str):
-        return
-    moment, hint = None, "write it like 2030-05-01T08:00+02:00"
-    with suppress(ValueError):
-        moment = datetime.fromisoformat(at)
-    if moment is None:
-        findings.add(f"{at!r} is no date and time", "at", hint)
-    elif moment.tzinfo is None:
-        hint = f"say which: {at}Z for UTC, or {at}+02:00"
-        findings.add(f"{at!r} has no time zone", "at", hint)
-    else:
-        fields["at"] = moment.timestamp()
-        return
-    fields["at"] = None
+    if isinstance(at, str):
+        moment = None
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(at)
+        if moment is None or moment.tzinfo is None:
+            hint = "write it like 2030-05-01T08:00+02:00, or 2030-05-01T06:00Z"
+            findings.add(f"{at!r} is no date and time with a time zone", "at", hint)
+            moment = None
+        fields["at"] = moment and moment.timestamp()
 
 
 def _read_approval(fields: Fields, findings: Findings) -> None:
@@ -246,16 +236,15 @@ def _read_not(fields: Fields, findings: Findings) -> None:
         fields["condition"] = found or condition_kinds.MaxAttempts(max_attempts=1)
 
 
-_GATED: Final[Mapping[str, Parse]] = {"conditions": parse_condition}
+_GATED: Final[dict[str, Parse]] = {"conditions": parse_condition}
+_WRITER: Final = ("writer",)
 _JOB_STATE: Final = Kind(
     condition_kinds.JobStateIs, _read_job_state, also=("job_name",), hidden=("jobs",)
 )
 CONDITIONS: Final[Mapping[str, Kind]] = {
-    "FileExists": Kind(
-        condition_kinds.FileExists, _read_file_exists, hidden=("writer",)
-    ),
+    "FileExists": Kind(condition_kinds.FileExists, _read_file_exists, hidden=_WRITER),
     "FileContent": Kind(
-        condition_kinds.FileContent, _read_file_content, hidden=("writer",)
+        condition_kinds.FileContent, _read_file_content, hidden=_WRITER
     ),
     "Metadata": Kind(
         condition_kinds.MetadataIs, _read_metadata, also=("equals", "job_name")
@@ -268,7 +257,7 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
         condition_kinds.LogPattern,
         _read_log_pattern,
         also=("log_pattern",),
-        hidden=("writer", "skip"),
+        hidden=(*_WRITER, "skip"),
     ),
     "Time": Kind(condition_kinds.TimeReached, _read_time),
     "Approval": Kind(condition_kinds.Approval, _read_approval),
@@ -293,6 +282,10 @@ def _read_run_command(fields: Fields, findings: Findings) -> None:
     env = fields.get("env")
     if isinstance(env, Mapping):
         fields["env"] = {str(key): format_word(value) for key, value in env.items()}
+
+
+def _read_text(fields: Fields, findings: Findings) -> None:
+    move_alias(fields, findings, "content", "text")
 
 
 def _read_new_job(fields: Fields, findings: Findings) -> None:
@@ -328,32 +321,29 @@ def _read_run_autoexp(fields: Fields, findings: Findings) -> None:
     require_one(fields, findings, ("config_ref", "config_path"), hint)
 
 
+_STARTING: Final = dict.fromkeys(
+    ("start_conditions", "cancel_conditions"), parse_condition
+)
 ACTIONS: Final[Mapping[str, Kind]] = {
-    "Restart": Kind(Restart, _read_overrides, lists=_GATED),
-    "Cancel": Kind(Cancel, lists=_GATED),
-    "Finish": Kind(Finish, lists=_GATED),
-    "Log": Kind(Log, lists=_GATED),
-    "Notify": Kind(Notify, lists=_GATED),
-    "AppendToFile": Kind(
-        AppendToFile,
-        partial(move_alias, alias="content", name="text"),
-        also=("content",),
-        lists=_GATED,
-    ),
-    "Command": Kind(RunCommand, _read_run_command, lists=_GATED),
-    "QuarantineCheckpoint": Kind(QuarantineCheckpoint, lists=_GATED),
-    "NewJob": Kind(
-        NewJob,
-        _read_new_job,
-        also=("sbatch",),
-        hidden=("options", "time_limit_seconds", "gpus"),
-        lists={
-            **_GATED,
-            "start_conditions": parse_condition,
-            "cancel_conditions": parse_condition,
-        },
-    ),
-    "RunAutoexp": Kind(RunAutoexp, _read_run_autoexp, also=("action",), lists=_GATED),
+    name: replace(kind, lists={**_GATED, **kind.lists})
+    for name, kind in {
+        "Restart": Kind(Restart, _read_overrides),
+        "Cancel": Kind(Cancel),
+        "Finish": Kind(Finish),
+        "Log": Kind(Log),
+        "Notify": Kind(Notify),
+        "AppendToFile": Kind(AppendToFile, _read_text, also=("content",)),
+        "Command": Kind(RunCommand, _read_run_command),
+        "QuarantineCheckpoint": Kind(QuarantineCheckpoint),
+        "NewJob": Kind(
+            NewJob,
+            _read_new_job,
+            also=("sbatch",),
+            hidden=("options", "time_limit_seconds", "gpus"),
+            lists=_STARTING,
+        ),
+        "RunAutoexp": Kind(RunAutoexp, _read_run_autoexp, also=("action",)),
+    }.items()
 }
 
 
@@ -365,7 +355,7 @@ def _read_rule(fields: Fields, findings: Findings) -> None:
     )
     if "actions" in fields:
         fields["actions"] = tuple(
-            dataclasses.replace(one, conditions=(*common, *one.conditions))
+            replace(one, conditions=(*common, *one.conditions))
             for one in fields["actions"]
         )
     elif common:
@@ -400,9 +390,6 @@ def _read_log_rule(fields: Fields, findings: Findings) -> None:
 
 def _read_waiting_time(fields: Fields, findings: Findings) -> None:
     """How long nothing moves, under its own name; only rules over silence have it."""
-    if fields.pop("inactivity_polls", None) is not None:
-        hint = "after_seconds: 1800; logs are looked at as often as they need"
-        findings.add("there is no fixed number of looks", "inactivity_polls", hint)
     move_alias(fields, findings, "inactivity_timeout_s", "after_seconds")
     after = fields.get("after_seconds")
     if after is None:
@@ -465,15 +452,13 @@ def _read_transition(fields: Fields, findings: Findings) -> None:
     fields["transition"] = tuple(
         None if name is None else str(name).upper() for name in pair
     )
-    unknown = [name not in (None, *states) for name in fields["transition"]]
-    for at in range(2):
-        if unknown[at]:
+    for at, name in enumerate(fields["transition"]):
+        if name not in (None, *states):
             hint = did_you_mean(str(pair[at]), states, "states")
-            if cause := _RAW_STATES.get(fields["transition"][at]):
+            if cause := _RAW_STATES.get(name):
                 hint = f"such an end is FAILED; write state: {cause}"
             findings.add(f"there is no state `{pair[at]}`", f"transition.{at}", hint)
-    if any(unknown):
-        return
+            return
     old, new = fields["transition"]
     ways = [state for state in JobState if JobState(new) in TRANSITIONS[state]]
     if not ways or (old is not None and JobState(old) not in ways):
@@ -526,7 +511,7 @@ RULES: Final[Mapping[str, Parse]] = {
     "log_events": Kind(
         rule_kinds.LogEvent,
         _read_log_rule,
-        also=("conditions", "inactivity_timeout_s", "inactivity_polls"),
+        also=("conditions", "inactivity_timeout_s"),
         lists=_ACTING,
     ).parse,
     "state_events": Kind(

@@ -46,14 +46,19 @@ def apply_sweep_overrides(
     problems: list[Problem] = []
     for override in overrides:
         segments = tuple(override.key_or_group.split(".")[1:])
-        is_added = override.is_add() or override.is_force_add()
-        if found := _locate(changed, segments):
-            container, key = found
-            if override.is_delete():
-                del container[key]
-            else:
-                container[key] = override.value()
-        elif not is_added or not _add(changed, segments, override.value()):
+        holder, rest, inside = _descend(changed, segments)
+        key = _find_key(holder, ".".join(rest))
+        if key is not None and override.is_delete():
+            del holder[key]
+        elif key is not None:
+            holder[key] = override.value()
+        elif isinstance(holder, dict) and override.is_add() | override.is_force_add():
+            if inside in _OPEN:
+                rest = (".".join(rest),)
+            for name in rest[:-1]:
+                holder = holder.setdefault(name, {})
+            holder[rest[-1]] = override.value()
+        else:
             known = sorted(_list_paths(changed, ""))
             hint = did_you_mean(".".join(segments), known, "keys of the sweep")
             where, hint = f"override {override.input_line}", f"{hint}; + adds"
@@ -63,17 +68,26 @@ def apply_sweep_overrides(
     return changed
 
 
-def _locate(container: Any, segments: tuple[str, ...]) -> tuple[Any, Any] | None:
-    """Where the path ends: the last container, and the key in it."""
+def _descend(
+    container: Any, segments: tuple[str, ...], inside: str = ""
+) -> tuple[Any, tuple[str, ...], str]:
+    """The last container on a path, what is left of it there, and the last name.
+
+    What is left is a key that the container has, or all that it lacks.
+    """
+    best = (container, segments, inside)
     for length in range(len(segments), 0, -1):
         key = _find_key(container, ".".join(segments[:length]))
         if key is None:
             continue
-        rest = segments[length:]
-        found = _locate(container[key], rest) if rest else (container, key)
-        if found is not None:
+        if length == len(segments):
+            return best
+        name = key if isinstance(key, str) else inside
+        found = _descend(container[key], segments[length:], name)
+        if _find_key(found[0], ".".join(found[1])) is not None:
             return found
-    return None
+        best = min(best, found, key=lambda one: len(one[1]))
+    return best
 
 
 def _find_key(container: Any, text: str) -> Any:
@@ -85,34 +99,12 @@ def _find_key(container: Any, text: str) -> Any:
     return None
 
 
-def _add(sweep: dict[str, object], segments: tuple[str, ...], value: object) -> bool:
-    """Set a key that is not there, in the deepest container that is."""
-    for length in range(len(segments) - 1, -1, -1):
-        head, rest = segments[:length], segments[length:]
-        found = _locate(sweep, head) if head else None
-        if head and found is None:
-            continue
-        container: Any = found[0][found[1]] if found else sweep
-        if not isinstance(container, dict):
-            return False
-        names = [segment for segment in head if not segment.isdigit()]
-        if names and names[-1] in _OPEN:
-            container[".".join(rest)] = value
-            return True
-        for key in rest[:-1]:
-            container = container.setdefault(key, {})
-        container[rest[-1]] = value
-        return True
-    return False
-
-
 def _list_paths(container: object, prefix: str) -> Iterable[str]:
+    items: Iterable[tuple[object, object]] = ()
     if isinstance(container, Mapping):
-        items: Iterable[tuple[object, object]] = container.items()
+        items = container.items()
     elif isinstance(container, list):
         items = enumerate(container)
-    else:
-        return
     for key, value in items:
         path = f"{prefix}.{key}" if prefix else str(key)
         yield path

@@ -113,19 +113,6 @@ _OPEN_REFERENCE: Final = re.compile(
     r"(?:^|[\s:,\[-])\{(?:sibling|base|parent|all|aux|runtime|any|project)[.\[]"
 )
 """The start of a reference in YAML text that does not parse."""
-_HINTS: Final = {
-    "duplicate key": "keep one of the two",
-    "another document": "a file is one document: take out the second `---`",
-    "undefined alias": "name it before with `&`; text that begins with * wants quotes",
-    "unknown escape character": "double the backslash, or use single quotes",
-    "for merging": "`<<` takes a mapping: `<<: *name`",
-    "kind of value": "use text, numbers, true, false, null, lists and mappings",
-    "cannot be read as": "quote it, if it is text",
-}
-"""What to do, by words of YAML's own complaint."""
-_OPENED: Final = {"flow sequence": "[", "flow mapping": "{", "scalar": "quote"}
-"""What an earlier line opened, by words of the complaint."""
-
 _KINDS: Final = frozenset(
     f"tag:yaml.org,2002:{kind}"
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
@@ -158,11 +145,6 @@ class ConfigText:
     """The first characters, where Hydra looks for `# @package`."""
     root: yaml.Node | None
     """With the lines of its keys; None of an empty file."""
-
-    def container(self) -> Container:
-        """A container of one's own; the caller may change it."""
-        found: Container = pickle.loads(self.blob)
-        return found
 
 
 class YamlFiles:
@@ -262,10 +244,6 @@ def _find_misread(node: yaml.Node, path: str) -> Iterator[Problem]:
             text = f"{{{key.value}}}"
             message, hint = "is a YAML mapping, not a reference", f'quote it: "{text}"'
             yield Problem(f"{text} {message}", place, hint=hint)
-        elif key.tag.endswith(":null"):
-            hint = "write a key before the `:`, and quote it"
-            message = f"the key {key.value or 'null'} is nothing to YAML"
-            yield Problem(message, place, hint=hint)
     text = node.value if isinstance(node, yaml.ScalarNode) else ""
     if "\0" in text:
         hint = "take it out: no command can hold one"
@@ -286,37 +264,25 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
         return Problem(f"is not YAML: {reason}", where, hint="take it out")
     mark, begun = error.problem_mark or error.context_mark, error.context_mark
     lines = [*text.splitlines(), "", ""]
-    cause, hint = error.problem, ""
+    cause, line = error.problem, lines[mark.line]
     if error.context:
+        since = begun and begun.line != mark.line
         cause += f" ({error.context}"
-        if begun is not None and begun.line != mark.line:
-            cause += f" that begins in line {begun.line + 1}"
-            opened = (what for words, what in _OPENED.items() if words in error.context)
-            hint = next(
-                (f"close the {what} of line {begun.line + 1}" for what in opened), ""
-            )
-        cause += ")"
+        cause += f" that begins in line {begun.line + 1})" if since else ")"
     around = lines[max(0, mark.line - 1) : mark.line + 1]
+    if "\t" in line and "\\t" in cause:
+        hint = "indent with spaces; YAML does not take tabs"
+    elif any(_OPEN_REFERENCE.search(one) for one in around):
+        hint = 'quote it: "{...}". Without quotes, braces are a YAML mapping.'
+    elif "${" in line:
+        hint = 'quote the value: "${...}"'
+    else:
+        hint = "check indentation, and quote text that holds : # { } [ ] or *"
     return Problem(
-        f"is not YAML: {cause}: {shorten_text(lines[mark.line].strip())!r}",
+        f"is not YAML: {cause}: {shorten_text(line.strip())!r}",
         where=f"{show_path(path)}:{mark.line + 1}",
-        hint=hint or _find_hint(around, error.problem),
+        hint=hint,
     )
-
-
-def _find_hint(around: Sequence[str], reason: str) -> str:
-    """`around`: the line before the faulty one, and that one."""
-    if "\t" in around[-1] and "\\t" in reason:
-        return "indent with spaces; YAML does not take tabs"
-    if any(_OPEN_REFERENCE.search(line) for line in around):
-        return 'quote it: "{...}". Without quotes, braces are a YAML mapping.'
-    known = (hint for words, hint in _HINTS.items() if words in reason)
-    usual = (
-        'quote the value: "${...}"'
-        if "${" in around[-1]
-        else "check indentation, and quote text that holds : # { } [ ] or *"
-    )
-    return next(known, usual)
 
 
 def build_entry(entry: object) -> object:
