@@ -314,7 +314,6 @@ NO_FLAG = "which the program has no flag for"
 LACKS = "is missing; the program does not start without it"
 ORDER = ".target goes by position, and source before it is not given"
 AT = small(("--name", {}), fromfile_prefix_chars="@")
-BY_FLAGS = "--low, --high: no config can add values by flags"
 
 
 @pytest.mark.parametrize(
@@ -337,11 +336,10 @@ BY_FLAGS = "--low, --high: no config can add values by flags"
         # the program would read it as a file
         (AT, {"name": "@me"}, ["--name=@me"]),
         (LEVELS, {"levels": None}, []),
-        (LEVELS, {"levels": 2}, [f".levels is 2; {BY_FLAGS}"]),
-        (LEVELS, {"levels": [1, 3]}, [f".levels is [1, 3]; {BY_FLAGS}"]),
-        (LEVELS, {"levels": True}, [f".levels is True; {BY_FLAGS}"]),
-        (SCHEMA, {"betas": [True]}, [".betas is true, not a number"]),
-        (SCHEMA, {"num_layers": True}, [".num_layers is true, not a whole number"]),
+        (LEVELS, {"levels": 2}, [f".levels is 2, {NO_FLAG}"]),
+        (LEVELS, {"levels": [1, 3]}, [f".levels is [1, 3], {NO_FLAG}"]),
+        (LEVELS, {"levels": True}, [f".levels is true, {NO_FLAG}"]),
+        (SCHEMA, {"betas": [True]}, [".betas is [True], which --betas does not take"]),
     ],
 )
 def test_what_a_program_needs_has_no_flag_for_or_reads_otherwise(

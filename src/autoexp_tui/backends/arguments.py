@@ -4,27 +4,25 @@ Without a schema `key: value` is `--key value`; true is the bare flag, false and
 leave it out, a list gives the flag once and then every item. With one the program's own
 spelling is known, and every argument is checked.
 
-Values of a config as the words that argparse reads back as the same values.
-
 A word that begins with a dash is an option to argparse unless it looks like a plain
 negative number, so such a value is joined to its flag (`--x=-1e-05`). In a list there
-is nothing to join it to: what cannot be said there is refused.
+is nothing to join it to. What argparse itself does not read back from the words, with
+type and choices of the argument, is refused.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from autoexp_tui.backends.argument_schema import (
     TAKES_VALUES,
     Action,
     Schema,
-    format_choices,
     load_schema,
 )
 from autoexp_tui.backends.base import (
@@ -45,6 +43,12 @@ _NEGATIVE: Final = re.compile(r"-\d+|-\d*\.\d+")
 """What argparse takes for a number and not for an option."""
 _NOTHING: Final = object()
 _SCALARS: Final = (bool, int, float, str)
+_KINDS: Final[Mapping[str, Callable[[str], object]]] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+}
+"""What argparse makes of a word; a type of the program's own is left to it."""
 
 
 def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
@@ -55,168 +59,127 @@ def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
     return (flag, word)
 
 
-def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Words:
+def render_value(
+    value: object, actions: Sequence[Action], schema: Schema, *, is_flag: bool = False
+) -> Words:
     """The words that give a destination its value; raises Refused: no words do.
 
-    An option that has the value needs none.
+    An option that has the value needs none. `is_flag`: the key was a flag's own name,
+    so that true gives it.
     """
     first = actions[0]
-    default = schema.defaults.get(first.dest, _NOTHING)
+    default = _NOTHING if is_flag else schema.defaults.get(first.dest, _NOTHING)
     # By position a default stays: an argument behind it would take its place.
     if value is None or (first.options and _is_same(value, default)):
         return ()
-    if isinstance(value, bool):
-        found = _render_truth(value, actions, default)
-        if found is not None:
-            return found
     for action in actions:
-        if action.action == "const" and _is_same(value, action.const):
+        if _turns_on(value, action, is_flag=is_flag):
             return (action.flag,)
-    for action in actions:
-        if action.action in (*TAKES_VALUES, "count"):
-            return render_action(value, action, schema)
-    raise _make_refusal(value, actions)
-
-
-def render_action(value: object, action: Action, schema: Schema) -> Words:
-    """The words for a value by one action, whatever its default; raises Refused."""
-    if value is None:
-        return ()
-    if action.action == "count":
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if action.action == "boolean" and value is False:
+            return (action.off_flag,)
+        if action.action == "count" and type(value) is int and value >= 0:
             return (action.flag,) * value
-        hint = "0, 1, 2"
-        raise Refused(f"is {value!r}; it counts how often the flag is given", hint)
-    if action.action == "append":
-        items = _check_list(value, action)
-        return tuple(w for item in items for w in _render_once(item, action, schema))
-    if action.action in TAKES_VALUES:
-        return _render_once(value, action, schema)
-    if not isinstance(value, bool):
-        raise _make_refusal(value, [action])
-    off = (action.off_flag,) if action.action == "boolean" else ()
-    return (action.flag,) if value else off
-
-
-def _render_truth(
-    value: bool,  # noqa: FBT001 - the value of the argument
-    actions: Sequence[Action],
-    default: object,
-) -> Words | None:
-    """Words for true or false; None: none of the actions is a switch."""
-    wanted = "true" if value else "false"
-    for action in actions:
-        if action.action == "boolean":
-            return (action.flag if value else action.off_flag,)
-        if action.action == wanted:
-            return (action.flag,)
     switches = [one for one in actions if one.action in ("true", "false")]
-    if not switches:
-        return None
-    is_on = switches[0].action == "false" if default is _NOTHING else bool(default)
-    if value is is_on:
-        return ()
-    flags = _join_flags(switches)
-    raise Refused(f"is {wanted}, which the program has no flag for", f"has {flags}")
+    if switches and isinstance(value, bool):
+        is_on = not is_flag and switches[0].action == "false"
+        if value is (is_on if default is _NOTHING else bool(default)):
+            return ()
+    for action in actions:
+        if action.action in TAKES_VALUES:
+            return _render_values(value, action, schema)
+    message = f"is {_show(value)}, which the program has no flag for"
+    raise Refused(message, f"has {', '.join(one.flag for one in actions)}")
 
 
-def _make_refusal(value: object, actions: Sequence[Action]) -> Refused:
-    flags = _join_flags(actions)
-    consts = [one.const for one in actions if one.action == "const"]
-    if consts:
-        choices = format_choices(consts)
-        return Refused(f"is {value!r}; it may be {choices}", f"flags: {flags}")
-    if actions[0].action == "append_const":
-        message = f"is {value!r}; {flags}: no config can add values by flags"
-        return Refused(message, "null leaves it out")
-    return Refused(f"is {value!r}; {flags} takes no value", "true or false")
+def _turns_on(value: object, action: Action, *, is_flag: bool) -> bool:
+    """Whether the bare flag gives the value."""
+    if is_flag or action.action in ("true", "boolean"):
+        return value is True and action.action not in ("count", "append_const")
+    wanted = False if action.action == "false" else action.const
+    return action.action in ("false", "const") and _is_same(value, wanted)
 
 
-def _join_flags(actions: Sequence[Action]) -> str:
-    return ", ".join(one.flag for one in actions)
+def _render_values(value: object, action: Action, schema: Schema) -> Words:
+    """The words of what takes values, as argparse reads them back."""
+    is_list = isinstance(value, list | tuple) and action.action == "append"
+    each: Sequence[object] = cast("Sequence[object]", value) if is_list else [value]
+    words = [word for item in each for word in _render_once(item, action, schema)]
+    kind = _KINDS.get(action.type, str)
+    how: dict[str, Any] = {"type": kind, "const": action.const, "nargs": action.nargs}
+    if action.action in ("append", "extend"):
+        how["action"] = action.action
+    if action.choices:
+        how["choices"] = [kind(str(choice)) for choice in action.choices]
+    parser = _Parser(prefix_chars=schema.prefix_chars, add_help=False)
+    parser.allow_abbrev = False
+    parser.add_argument(*(action.options or ("value",)), **how)
+    try:
+        found, rest = parser.parse_known_args(
+            words if action.options else ["--", *words]
+        )
+        (read,) = vars(found).values()
+    except ValueError as error:
+        hint = str(error).partition(": ")[2]
+        if action.choices:
+            hint = did_you_mean(str(value), map(str, action.choices), "choices")
+        raise _refuse(value, action, hint) from None
+    if rest:
+        raise _refuse(value, action, "in a list no item may begin with a dash")
+    if repr(read) != repr(_expect(value, action)):
+        raise _refuse(value, action, f"it would be read as {read!r}")
+    return tuple(words)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Instead of an end of the process."""
+        raise ValueError(message)
+
+
+def _refuse(value: object, action: Action, hint: str) -> Refused:
+    return Refused(f"is {_show(value)}, which {action.label} does not take", hint)
+
+
+def _show(value: object) -> str:
+    return format_word(value) if isinstance(value, bool) else repr(value)
+
+
+def _expect(value: object, action: Action) -> object:
+    """What argparse makes of a value that is right."""
+    if isinstance(value, list | tuple):
+        return [_expect(item, action) for item in value]
+    if action.nargs == "?" and action.options and _is_same(value, action.const):
+        return action.const
+    return _KINDS.get(action.type, str)(_format_item(value, action))
 
 
 def _render_once(value: object, action: Action, schema: Schema) -> Words:
-    nargs, by_flag = action.nargs, bool(action.options)
-    if nargs not in (None, "?") or action.action == "extend":
-        items, count = _check_list(value, action), 1 if nargs is None else nargs
-        if isinstance(count, int) and len(items) != count:
-            message = f"is a list of {len(items)}; {action.label} takes {count}"
-            raise Refused(message)
-        if nargs == "+" and not items:
-            message = f"is an empty list; {action.label} takes one or more"
-            raise Refused(message, "null leaves it out")
-        words = tuple(_render_item(item, action, schema) for item in items)
-        return (action.flag, *words) if by_flag else words
     if isinstance(value, list | tuple):
-        hint = f"{action.flag} takes one; write it as one text"
-        raise Refused(f"is a list of {len(value)}", hint)
-    if nargs == "?" and by_flag and _is_same(value, action.const):
+        words = [_format_item(item, action, in_list=True) for item in value]
+        if any(word.startswith(tuple(schema.fromfile_prefix_chars)) for word in words):
+            raise _refuse(value, action, "the program would read an item as a file")
+        return (action.flag, *words) if action.options else tuple(words)
+    if action.nargs == "?" and action.options and _is_same(value, action.const):
         return (action.flag,)
-    word = _format_typed(value, action)
+    word = _format_item(value, action)
     if word == "--":
-        raise Refused("is `--`, at which argparse stops to read options")
-    if not by_flag:
+        raise _refuse(value, action, "argparse reads no option after it")
+    if not action.options:
         return (word,)
     return join_flag(action.flag, word, schema.fromfile_prefix_chars)
 
 
-def _render_item(value: object, action: Action, schema: Schema) -> str:
-    word = _format_typed(value, action)
-    if isinstance(value, float) and word[:1] == "-" and not _NEGATIVE.fullmatch(word):
-        word = format(Decimal(word), "f")
-    is_number = _NEGATIVE.fullmatch(word)
-    is_option = len(word) > 1 and word[0] in schema.prefix_chars and not is_number
-    if word == "--" or (is_option and action.options):
-        message = f"holds {word!r}, which argparse would take for an option"
-        raise Refused(message, "in a list no item may begin with a dash")
-    if word.startswith(tuple(schema.fromfile_prefix_chars)):
-        raise Refused(f"holds {word!r}, which the program would read as a file")
-    return word
-
-
-def _check_list(value: object, action: Action) -> Sequence[object]:
-    if isinstance(value, list | tuple):
-        return value
-    raise Refused(f"is {value!r}; {action.label} takes a list", f"[{value}]")
-
-
-def _format_typed(value: object, action: Action) -> str:
-    """One value as a word, judged by type and choices."""
-    if isinstance(value, dict | list | tuple):
-        raise Refused(f"is or holds {value!r}; an argument takes plain values")
-    if action.type in _NUMBERS:
-        word = _format_number(value, *_NUMBERS[action.type])
-    elif action.type != "bool":
-        word = format_word(value)
-    elif isinstance(value, bool):  # `type=bool` calls all true but the empty text
-        word = "True" if value else ""
-    else:
-        raise Refused(f"is {value!r}, neither true nor false")
-    allowed = {str(choice) for choice in action.choices}
-    if not allowed or word in allowed or value in action.choices:
-        return word
-    hint = did_you_mean(word, allowed, "choices") if find_nearest(word, allowed) else ""
-    choices = format_choices(action.choices)
-    raise Refused(f"is {value!r}; it may be {choices}", hint)
-
-
-def _format_number(value: Any, kind: Callable[[Any], object], noun: str) -> str:
-    if kind is int and isinstance(value, float) and value.is_integer():
+def _format_item(value: object, action: Action, *, in_list: bool = False) -> str:
+    if action.type == "bool" and isinstance(value, bool):
+        return "True" if value else ""  # all is true to it but the empty text
+    if action.type == "bool" or isinstance(value, dict | list | tuple):
+        raise _refuse(value, action, "")
+    if action.type == "int" and isinstance(value, float) and value.is_integer():
         return str(int(value))
-    is_other = isinstance(value, bool) or (kind is int and isinstance(value, float))
-    with suppress(TypeError, ValueError, OverflowError):
-        if not is_other:
-            kind(value)
-            return str(value)
-    shown = format_word(value) if isinstance(value, bool) else repr(value)
-    raise Refused(f"is {shown}, not {noun}")
-
-
-_NUMBERS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
-    "int": (int, "a whole number"),
-    "float": (float, "a number"),
-}
+    word = format_word(value)
+    if in_list and isinstance(value, float) and "e" in word:
+        return format(Decimal(word), "f")
+    return word
 
 
 def _is_same(value: object, other: object) -> bool:
@@ -360,8 +323,9 @@ class SchemaRenderer:
         try:
             if key in schema.by_dest:
                 return Rendered(render_value(value, schema.by_dest[key], schema))
-            if key in schema.by_alias:
-                return Rendered(render_action(value, schema.by_alias[key], schema))
+            if action := schema.by_alias.get(key):
+                words = render_value(value, [action], schema, is_flag=True)
+                return Rendered(words)
         except Refused as error:
             return Rendered((), (self._make_problem(key, error.message, error.hint),))
         known = (*schema.by_dest, *schema.by_alias)

@@ -61,9 +61,8 @@ def problem(key: str, message: str, hint: str = "") -> Problem:
 
 
 def format_word(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    """A plain value as a word of a command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_section(backend: Config, key: str) -> Config:
@@ -123,14 +122,14 @@ def check_texts(backend: Config, *names: str) -> list[Problem]:
     return [one for name in names for one in TEXT.find(name, backend.get(name))]
 
 
-def check_one_given(backend: Config, *names: str) -> list[Problem]:
+def check_one_given(given: Config, *names: str, place: str = "") -> list[Problem]:
     """What is wrong where exactly one of these keys must be given."""
-    given = [name for name in names if backend.get(name)]
-    if len(given) == 1:
+    count = len([name for name in names if given.get(name)])
+    if count == 1:
         return []
-    both = " and ".join(names) if given else " or ".join(names)
-    what = f"{both} are both given" if given else f"needs {both}"
-    return [Problem(what, where=WHERE)]
+    both = " and ".join(names) if count else " or ".join(names)
+    what = f"{both} are both given" if count else f"needs {both}"
+    return [Problem(what, where=f"{WHERE}.{place}".rstrip("."))]
 
 
 def check_mapping(

@@ -27,6 +27,7 @@ from autoexp_tui.backends.base import (
     Config,
     Places,
     check_mapping,
+    check_one_given,
     check_texts,
     find_value,
     format_word,
@@ -43,6 +44,7 @@ _SEES_NOTHING: Final = frozenset({"--cleanenv", "-e", "--containall", "-C", "--c
 """Options with which the variables of the job stay outside."""
 _EXAMPLE: Final = "container: {image: /images/train.sif, nv: true, binds: [/data]}"
 _CONDA_EXAMPLE: Final = "conda: {prefix: /envs/train}, or {env: NAME}"
+_SPLITS: Final = "a comma or a colon in it"
 _ELSEWHERE: Final = "right if compute nodes see it under this path"
 
 BECOME: Final = """\
@@ -141,12 +143,7 @@ def check_surroundings(backend: Config) -> list[Problem]:
         *check_mapping(conda, "conda", _CONDA, _CONDA_EXAMPLE),
     ]
     if isinstance(conda, Mapping):
-        given = [key for key in ("prefix", "env") if conda.get(key)]
-        if len(given) != 1:
-            message = (
-                "prefix and env are both given" if given else "needs prefix or env"
-            )
-            found.append(problem("conda", message, _CONDA_EXAMPLE))
+        found += check_one_given(conda, "prefix", "env", place="conda")
     if venv is not None and conda is not None:
         found.append(problem("conda", "does not go with venv", "leave one of them out"))
     return found
@@ -262,11 +259,10 @@ class Environment:
         """Directories of the run that no bind can name."""
         given = _read_container(self.backend)
         hint = "use paths without them, or bind_run: false"
-        message = "cannot be bound: it has a comma or a colon in it"
         return [
-            problem("container", f"{place} {message}", hint)
+            problem("container", f"{place} cannot be bound: it has {_SPLITS}", hint)
             for place in (self._find_run_directories(given) if given else ())
-            if "," in place or ":" in place
+            if not {",", ":"}.isdisjoint(place)
         ]
 
     def variables(self, below: Mapping[str, str]) -> dict[str, str]:
@@ -288,43 +284,39 @@ class Environment:
     def warnings(self) -> Iterator[Problem]:
         """What may be right on a compute node, and looks wrong from here."""
         venv, conda = self.backend.get("venv"), self.backend.get("conda")
-        container = _read_container(self.backend)
-        needed: list[tuple[str, str]] = []
-        if container is not None:
-            image = str(container["image"])
-            needed += [] if "://" in image else [("container.image", image)]
-            binds: Any = container.get("binds") or ()
-            sources = (bind.partition(":")[0] for bind in binds)
-            needed += [("container.binds", source) for source in sources]
-            yield from self._list_container_warnings(container)
+        given: Any = _read_container(self.backend)
+        needed: list[tuple[str, object]] = []
+        if given is not None:
+            is_auto = (given.get("runtime") or "auto") == "auto"
+            if is_auto and find_runtime(os.environ.get("PATH", "")) is None:
+                message = "neither apptainer nor singularity is on the PATH here"
+                hint = "apptainer is taken; `runtime` names another, or its whole path"
+                yield problem("container.runtime", message, hint)
+            options = set(map(str, given.get("options") or ()))
+            is_said = any(given.get(key) is not None for key in ("nv", "rocm"))
+            is_shown = is_said or options & {"--nv", "--rocm", "--nvccli"}
+            if asks_for_gpus(self.config) and not is_shown:
+                message = "the job asks for GPUs, and the container is shown none"
+                hint = "nv: true (NVIDIA) or rocm: true (AMD)"
+                yield problem("container", message, hint)
+            sources = [bind.partition(":")[0] for bind in given.get("binds") or ()]
+            needed = [("container.binds", source) for source in sources]
+            if "://" not in str(given["image"]):
+                needed.insert(0, ("container.image", given["image"]))
         elif venv is not None:
-            needed.append(("venv", os.path.join(str(venv), "bin/python")))
+            needed = [("venv", os.path.join(str(venv), "bin/python"))]
         elif isinstance(conda, Mapping):
-            needed.append(("conda.prefix", str(conda.get("prefix") or "/")))
             program = os.path.expanduser(str(conda.get("program") or "conda"))
             if shutil.which(program) is None:
                 hint = "`program` names it by its whole path"
                 message = f"{program} is not on the PATH here"
                 yield problem("conda.program", message, hint)
+            needed = [("conda.prefix", conda.get("prefix") or "/")]
         for key, path in needed:
             place = self._find_path(path)
             # A venv's interpreter may be a link that only nodes can follow.
-            special = {"venv": os.path.lexists, "conda.prefix": os.path.isdir}
-            if not special.get(key, os.path.exists)(place):
+            if not os.path.lexists(place):
                 yield problem(key, f"{place} is not here", _ELSEWHERE)
-
-    def _list_container_warnings(self, given: Any) -> Iterator[Problem]:
-        is_auto = (given.get("runtime") or "auto") == "auto"
-        if is_auto and find_runtime(os.environ.get("PATH", "")) is None:
-            message = "neither apptainer nor singularity is on the PATH here"
-            hint = "apptainer is taken; `runtime` names another, or its whole path"
-            yield problem("container.runtime", message, hint)
-        is_said = given.get("nv") is not None or given.get("rocm") is not None
-        options = set(map(str, given.get("options") or ()))
-        is_shown = is_said or options & {"--nv", "--rocm", "--nvccli"}
-        if asks_for_gpus(self.config) and not is_shown:
-            message = "the job asks for GPUs, and the container is shown none"
-            yield problem("container", message, "nv: true (NVIDIA) or rocm: true (AMD)")
 
 
 def _select_runtime(container: Config) -> str:

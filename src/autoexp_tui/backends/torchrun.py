@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +43,11 @@ _MEETING: Final = (
 """Options that `--standalone` would overrule."""
 
 
+def _parse_number(value: object) -> Any:
+    """A number where it is one, or a text of one."""
+    return int(value) if isinstance(value, str) and value.isdecimal() else value
+
+
 def _is_whole(value: object, least: int = 1) -> bool:
     number = _parse_number(value)
     is_number = isinstance(number, int) and not isinstance(number, bool)
@@ -49,17 +55,10 @@ def _is_whole(value: object, least: int = 1) -> bool:
 
 
 def _is_nodes(value: object) -> bool:
-    if not isinstance(value, str) or ":" not in value:
+    low, colon, high = str(value).partition(":")
+    if not colon:
         return _is_whole(value)
-    low, _, high = value.partition(":")
     return low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high)
-
-
-def _parse_number(value: object) -> Any:
-    """A number where it is one, or a text of one."""
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    return value
 
 
 _TEXT: Final = Check(
@@ -175,37 +174,33 @@ def check_options(backend: Config, config: Config) -> list[Problem]:
     found = check_mapping(backend.get(KEY), KEY, _OPTIONS, example)
     if found:
         return found
-    shape = read_shape(backend, config)
-    given = read_section(backend, KEY)
+    given, shape = read_section(backend, KEY), read_shape(backend, config)
+    return [*_check_shape(given, shape, config)]
+
+
+def _check_shape(given: Config, shape: Shape, config: Config) -> Iterator[Problem]:
+    """How many processes there are, and on how many nodes."""
+    asked = _read_sbatch(config)
+    nodes = _parse_number(asked.get("nodes", 1))
+    tasks = _parse_number(asked.get("ntasks-per-node", 1))
     if shape.processes is None:
         message = "is not said, and follows from nothing that Slurm is asked for"
         hint = "a number, one a GPU; or ask for slurm.sbatch.gpus_per_node"
-        found.append(problem(f"{KEY}.nproc_per_node", message, hint))
-    if not _is_nodes(shape.nodes):
-        message = f"is not said, and slurm.sbatch.nodes is {shape.nodes!r}"
-        hint = "a number, or a range such as '2:4'"
-        found.append(problem(f"{KEY}.nnodes", message, hint))
-    found += _check_slurm(shape, config) if shape.on_slurm else ()
-    found += _check_nodes(shape, given, config)
-    return found
-
-
-def _check_slurm(shape: Shape, config: Config) -> Iterator[Problem]:
-    asked = _read_sbatch(config)
-    nodes = _parse_number(asked.get("nodes", 1))
-    if isinstance(shape.nodes, int) and isinstance(nodes, int) and nodes != shape.nodes:
-        message = f"is {shape.nodes}, and slurm.sbatch.nodes is {nodes}"
-        yield problem(f"{KEY}.nnodes", message, "null takes what Slurm is asked for")
-    tasks = _parse_number(asked.get("ntasks-per-node", 1))
-    if tasks != 1:
+        yield problem(f"{KEY}.nproc_per_node", message, hint)
+    if shape.on_slurm and tasks != 1:
         message = f"is {tasks}: torchrun would be started so often on each node"
         hint = "1; torchrun starts the processes itself (gpus_per_node, cpus_per_task)"
         yield Problem(message, where="slurm.sbatch.ntasks_per_node", hint=hint)
-
-
-def _check_nodes(shape: Shape, given: Config, config: Config) -> Iterator[Problem]:
-    """What several nodes ask for."""
-    if shape.nodes == 1 or not _is_nodes(shape.nodes):
+    if not _is_nodes(shape.nodes):
+        message = f"is not said, and slurm.sbatch.nodes is {shape.nodes!r}"
+        hint = "a number, or a range such as '2:4'"
+        yield problem(f"{KEY}.nnodes", message, hint)
+        return
+    counts = isinstance(shape.nodes, int) and isinstance(nodes, int)
+    if shape.on_slurm and counts and nodes != shape.nodes:
+        message = f"is {shape.nodes}, and slurm.sbatch.nodes is {nodes}"
+        yield problem(f"{KEY}.nnodes", message, "null takes what Slurm is asked for")
+    if shape.nodes == 1:
         return
     if given.get("standalone"):
         yield problem(f"{KEY}.standalone", f"is for one node, not for {shape.nodes}")
@@ -225,14 +220,11 @@ def _read_launcher(config: Config) -> list[str]:
     """The words that the executor puts in front of every command."""
     found: list[list[str]] = []
     for key in ("slurm.launcher_cmd", "slurm.srun_opts"):
-        value = find_value(config, key)
-        if isinstance(value, list | tuple):
-            found.append([str(word) for word in value])
-            continue
-        try:
-            found.append(shlex.split(str(value or "")))
-        except ValueError:  # told where the executor is set up
-            found.append([])
+        value: Any = find_value(config, key) or ""
+        words = [] if isinstance(value, str) else [*map(str, value)]
+        with suppress(ValueError):  # told where the executor is set up
+            words = words or shlex.split(value)
+        found.append(words)
     words, options = found
     return [*words, "srun", *options] if options else words
 
