@@ -74,25 +74,6 @@ def test_what_is_not_certain_is_left_to_omegaconf_and_not_called_absent(
     assert Values(TREE).evaluate("${alias}") == Place(("model",))  # not copied
 
 
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        ("${oc.eval:'_0*2',${n}}", ("n",)),
-        ("${table.${size}}", ("size",)),
-        ("${table.${size}}", ("table", "small")),
-        ("${oc.select:late,7}", ("late",)),
-        ("${alias.width}", ("alias",)),
-        ("${far}", ("model", "width")),
-    ],
-)
-def test_what_a_value_was_made_of_is_noted(text: str, read: plain_tree.Path) -> None:
-    values = Values(TREE)
-    values.evaluate("${far}")  # noted though it is known by now
-    with values.note_reads() as reads:
-        values.evaluate(text)
-    assert read in reads
-
-
 WORDS = st.text(alphabet="ab ${}.:'\\\"5-", max_size=6)
 KEYS = st.sampled_from(["n", "x", "size", "flag", "none", "model.width", "words.1"])
 TEXTS = st.lists(st.one_of(WORDS, KEYS.map("${{{}}}".format)), max_size=5).map("".join)

@@ -306,33 +306,9 @@ def test_files_are_those_that_hydra_takes_with_the_keys_they_go_below(
     assert found == expected
 
 
-def test_directories_of_the_search_path_are_looked_through(tmp_path: Path) -> None:
-    other = write_tree(tmp_path / "other", optim__lion="of_lion: 1")
-    wide = f"""
-        hydra: {{searchpath: ['file://{other}']}}
-        defaults: [optim: lion, _self_]
-        """
-    root = write_tree(tmp_path / "here", wide=wide)
-    files = [path for path, _ in HydraComposer("wide", root).list_files()]
-    assert files == [root / "wide.yaml", other / "optim/lion.yaml"]
-
-
-def test_sweeper_and_launcher_are_found_wherever_a_file_sets_them(
-    tmp_path: Path,
-) -> None:
-    exp = """
-        defaults: [{backend: one}, {override hydra/launcher: submitit_slurm}, _self_]
-        hydra: {sweeper: {params: {lr: "1,2"}}, searchpath: [/x]}
-        hydrate: {a: 1}
-        """
-    one = "# @package _global_\nhydra: {run: {dir: x}}"
-    write_tree(tmp_path, exp=exp, backend__one=one)
-    files = [(tmp_path / "exp.yaml", ()), (tmp_path / "backend/one.yaml", ())]
-    found = [*KeyPlaces(files).list_hydra_keys()]
-    assert found == ["hydra.sweeper", "hydra.searchpath", "hydra/launcher", "hydra.run"]
-
-
 @pytest.mark.parametrize(("entry", "found"), [
+    ("_self_\nhydra: {sweeper: {a: 1}, searchpath: [/x]}\nhydrate: {a: 1}\nx:\n  - a",
+     ["hydra.sweeper", "hydra.searchpath"]),
     ("m: hydra/tiny", []), ("override hydra/launcher@x: y", ["hydra/launcher"]),
     ("hydra/launcher/basic", ["hydra/launcher"]),
     ("/hydra/launcher/basic@x", ["hydra/launcher"]), ("hydra/x", ["hydra"]),

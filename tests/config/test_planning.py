@@ -121,16 +121,6 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
     assert asked(place, keep=True, state_dir="file").failed == "environment"
 
 
-def test_a_warning_leads_to_the_line_that_it_is_about(place: Path) -> None:
-    key = "backend.args.fresh"
-    text = EXPERIMENT.replace("- stage: then", f"- {key}: 1\n          stage: then")
-    write_tree(place / "config", exp=text)
-    (added,) = [one for one in planned(place).warnings if one.where == key]
-    path, _, line = added.place.rpartition(":")
-    assert key in Path(path).read_text().splitlines()[int(line) - 1]
-    assert added.below == f"{added.place}: {added.hint}"
-
-
 def test_points_stop_after_the_expansion_and_those_of_a_file_need_no_config(
     place: Path,
 ) -> None:

@@ -47,27 +47,9 @@ def test_what_does_not_fit_is_named(
     assert (problem.where, problem.message) == ("x", message)
 
 
-def test_a_misspelled_helper_is_answered_with_the_one_that_was_meant(
-    trees: HydraComposer,
-) -> None:
-    with pytest.raises(CannotCompose) as caught:
-        trees.compose((override("ax.joim:a,b"),), {}).select("x")
-    (problem,) = caught.value.problems
-    assert problem.message == "there is no resolver `ax.joim`"
-    assert problem.hint == "did you mean `ax.join`?"
-
-
 def override(written: str) -> str:
     """What sets `x` to a call of a helper."""
     return format_override("++x", f"${{{written}}}")
-
-
-def test_a_job_made_by_the_fast_road_has_the_same_values(trees: HydraComposer) -> None:
-    jobs = [(f"n={n}",) for n in (10, 20, 30)]
-    fast = [trees.compose(job, {}).to_dict() for job in jobs]
-    assert trees.composed < len(jobs) + 2
-    assert fast == [trees.compose_by_hydra(job, {}).to_dict() for job in jobs]
-    assert fast[1]["name"] == "run_0020_half10"
 
 
 @pytest.mark.parametrize("name", HELPERS)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,6 @@ from autoexp_tui.executors.slurm.script import OURS_ALONE, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals
 
@@ -113,17 +111,6 @@ def test_a_time_limit_is_read_as_slurm_does(
     assert parse_seconds(time) == expected
 
 
-@pytest.mark.parametrize(("options", "expected"), [
-    ({}, 0), ({"gpus": "a100:4"}, 4), ({"gres": "gpu:h100:2,nvme:1", "nodes": 3}, 6),
-    ({"gres": "gpu"}, 1), ({"gpus-per-task": 1, "ntasks": 8}, 8),
-    ({"gpus-per-task": 2, "ntasks-per-node": 4, "nodes": 2}, 16),
-])  # fmt: skip
-def test_gpus_are_counted_over_all_nodes(
-    options: dict[str, str | int | float | bool | None], expected: int
-) -> None:
-    assert count_gpus(options) == expected
-
-
 @pytest.mark.parametrize("name", sorted(OURS_ALONE))
 def test_an_option_that_hides_a_job_is_refused_and_any_other_is_the_person_s(
     name: str,
@@ -137,30 +124,6 @@ def test_an_option_that_hides_a_job_is_refused_and_any_other_is_the_person_s(
     assert options(**{name: False}) == {name: False}
     for own in ("requeue", "no-requeue", "dependency", "signal", "container-image"):
         assert options(**{own: "x"}) == {own: "x"}
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    (b"#!/bin/sh\ntrue\n", "has no {command}: nothing would start"),
-    (b"{command}\n", "is no script"),
-    (b"#!/bin/sh\n#SBATCH -a 0-9\n{command}\n", "sets --array"),
-    (b"#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "sets --error"),
-    (b"#!/bin/sh\n# {command}\n", "has no {command}"),
-    (b"#!/bin/sh\nsrun {command}\n", "keeps a shell above {command}"),
-    (b"\xff\xfe", "it is no text"),
-    pytest.param(b"#!/bin/sh\n#SBATCH -J x -o y --mem=1G\nexec {command}\n", *("",),
-                 id="name and log lines are overruled and so harmless"),
-])  # fmt: skip
-def test_a_template_that_would_not_start_the_job_is_refused(
-    text: bytes, told: str, tmp_path: Path
-) -> None:
-    (tmp_path / "job.sh").write_bytes(text)
-    client, path = {"class_name": "SlurmClient"}, str(tmp_path / "job.sh")
-    message = ""
-    try:
-        HouseParser("/w").executor({"slurm": {"client": client, "template_path": path}})
-    except SpecRefused as error:
-        message = error.problems[0].message
-    assert told in message if told else not message
 
 
 def test_a_storm_has_defaults_and_counts_somewhere() -> None:

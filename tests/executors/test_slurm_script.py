@@ -136,6 +136,8 @@ def test_a_command_in_a_comment_stays_in_its_line() -> None:
         (b"#!/bin/bash\n# {command}\n", "{} has no {{command}}"),
         (b"#!/bin/bash\n#SBATCH --array=0-3\n{command}\n", "{} sets --array"),
         (b"#!/bin/sh\n\xff {command}\n", "it is no text"),
+        (b"#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "{} sets --error"),
+        (b"#!/bin/sh\nsrun {command}\n", "keeps a shell above {{command}}"),
     ],
 )
 def test_a_template_that_cannot_work_is_refused(
@@ -151,7 +153,7 @@ def test_a_template_with_modules_a_container_and_braces_of_the_shell_is_fine(
     tmp_path: Path,
 ) -> None:
     text = (
-        "#!/bin/bash -l\n#SBATCH --time=10\nmodule load python\n"
+        "#!/bin/bash -l\n#SBATCH --time=10 -J x -o y\nmodule load python\n"
         '"${BASH}" "${command}"; f() { :; }; echo {a,b}\n'
         "exec srun apptainer exec image.sif {command}\n"
     )

@@ -171,35 +171,25 @@ class Backends:
             hint = "backend: {class_name: Python, module: my.train}"
             what = "is missing" if backend is None else f"is {backend!r}, not a mapping"
             raise SpecRefused((Problem(what, where=WHERE, hint=hint),))
-        chosen, found = self._check(backend, config)
+        found = check_surroundings(backend)
+        try:
+            chosen = self._select(backend)
+            found[:0] = chosen.problems(backend, config)
+        except SpecRefused as error:
+            found[:0] = error.problems
+        if found:
+            raise SpecRefused(tuple(found))
         cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
-        cwd = os.path.normpath(cwd)
-        around = Environment(backend, config, self._places, cwd)
-        if found := (*found, *around.problems()):
-            raise SpecRefused(found)
+        around = Environment(backend, config, self._places, os.path.normpath(cwd))
         words = tuple(map(str, chosen.command(backend, config)))
-        if found := _check_words(backend, words):
-            raise SpecRefused(found)
+        if found := [*around.problems(), *_check_words(backend, words)]:
+            raise SpecRefused(tuple(found))
         return Launch(
             command=(*chosen.outside(backend, config), *around.words(), *words),
             env=around.variables(chosen.environment(backend, config)),
-            cwd=cwd,
+            cwd=around.cwd,
             warnings=self._find_warnings(around),
         )
-
-    def _check(
-        self, backend: Config, config: Config
-    ) -> tuple[Backend, Sequence[Problem]]:
-        """The backend, and what it finds wrong; raises SpecRefused."""
-        around = check_surroundings(backend)
-        try:
-            chosen = self._select(backend)
-            found = chosen.problems(backend, config)
-        except SpecRefused as error:
-            raise SpecRefused((*error.problems, *around)) from None
-        if around:
-            raise SpecRefused((*found, *around))
-        return chosen, found
 
     def _select(self, backend: Config) -> Backend:
         name = backend.get("class_name", "")
@@ -230,15 +220,12 @@ class Backends:
         return self._warnings.get(known, ())
 
 
-def _check_words(backend: Config, words: Sequence[str]) -> tuple[Problem, ...]:
+def _check_words(backend: Config, words: Sequence[str]) -> Iterator[Problem]:
     """Words that `conda run` refuses, and such as no system starts."""
-    found: list[Problem] = []
     if backend.get("conda") is not None and any("\n" in word for word in words):
         message = "`conda run` takes no word with a line break in it"
-        hint = "put the script into a file, and run that"
-        found.append(problem("conda", message, hint))
-    if word := next((word for word in words if "\0" in word), ""):
-        message = f"the command has a null character in {shorten_text(repr(word))}"
-        hint = "take it out: no system starts that"
-        found.append(Problem(message, where=WHERE, hint=hint))
-    return tuple(found)
+        yield problem("conda", message, "put the script into a file, and run that")
+    for word in words:
+        if "\0" in word:
+            message = f"the command has a null character in {shorten_text(repr(word))}"
+            yield Problem(message, WHERE, hint="take it out: no system starts that")

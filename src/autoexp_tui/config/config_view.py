@@ -22,7 +22,6 @@ from autoexp_tui.config.job_template import (
     Place,
     Template,
     Values,
-    is_open,
     split_keys,
 )
 from autoexp_tui.config.resolvers import rewrite_tree
@@ -106,7 +105,7 @@ class ConfigTree:
 
     def interpolate(self, value: object, at: str = "") -> object:
         """`value` with every `${...}` resolved in this config."""
-        if not _has_interpolation(value):
+        if "${" not in repr(value):
             return value
         ready = settle_relatives(self, rewrite_tree(value), at)
         with suppress(Doubtful):
@@ -247,15 +246,6 @@ def _make_text_keys(found: object) -> Mapping[str, object]:
     if all(isinstance(key, str) for key in found):
         return found
     return {str(key): value for key, value in found.items()}
-
-
-def _has_interpolation(value: object) -> bool:
-    """Whether any string of `value` holds an interpolation."""
-    if isinstance(value, Mapping):
-        return any(map(_has_interpolation, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_has_interpolation, value))
-    return is_open(value)
 
 
 def settle_relatives(

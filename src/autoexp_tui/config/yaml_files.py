@@ -113,27 +113,8 @@ _OPEN_REFERENCE: Final = re.compile(
     r"(?:^|[\s:,\[-])\{(?:sibling|base|parent|all|aux|runtime|any|project)[.\[]"
 )
 """The start of a reference in YAML text that does not parse."""
-_KINDS: Final = frozenset(
-    f"tag:yaml.org,2002:{kind}"
-    for kind in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
-)
-_OmegaConfLoader: Final[Any] = get_yaml_loader()
+_Loader: Final[Any] = get_yaml_loader()
 """Private to OmegaConf, which has no other way to say what YAML means to it."""
-
-
-class _Loader(_OmegaConfLoader):  # type: ignore[misc]
-    """OmegaConf's loader, which says the line of a value that is none of a config."""
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002
-        """What a node stands for; ConstructorError where its tag promises otherwise."""
-        name = node.tag.replace("tag:yaml.org,2002:", "!!")
-        reason = f"{name} is no kind of value for configs"
-        if node.tag in _KINDS:
-            try:
-                return super().construct_object(node, deep)
-            except (ValueError, LookupError, OverflowError):
-                reason = f"this value cannot be read as {name}"
-        raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +210,9 @@ def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
         raise CannotCompose((_describe_error(error, text, path),)) from None
     except RecursionError:
         raise CannotCompose((explain_too_deep(where),)) from None
+    except (ValueError, LookupError, OverflowError) as error:
+        message = f"has a value that cannot be read: {shorten_text(str(error))}"
+        raise make_refusal(message, where, "quote it, if it is text") from None
 
 
 def _find_misread(node: yaml.Node, path: str) -> Iterator[Problem]:

@@ -93,9 +93,23 @@ def filter_existing(jobs: Iterable[JobSpec]) -> Sequence[JobSpec]:
         # Some file systems take names for one that differ in case, or in how accents
         # are written, and some parts of a path are no names.
         odd = name in ("", ".", "..") or not name.isascii()
-        if names is None or odd or name.casefold() in names:
+        if names is None or odd:
+            is_there = _may_be_there(job.output_dir)
+        else:
+            is_there = name.casefold() in names
+        if is_there:
             kept.append(job)
     return kept
+
+
+def _may_be_there(path: str) -> bool:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except (OSError, ValueError):
+        return True
+    return True
 
 
 def _list_names(directory: str) -> frozenset[str] | None:
