@@ -130,7 +130,13 @@ GONE = "cannot be imported: No module named 'no_such_gpu_library'"
             "the import took longer than 1.5 s",
             "--timeout SECONDS",
         ),
-        (DIES, {}, EnvironmentFailed, "the import ended without an answer: no d", "--"),
+        (
+            DIES,
+            {},
+            EnvironmentFailed,
+            "the import ended without an answer; it said: no d",
+            "--",
+        ),
         ("", {"python": "/none/python"}, EnvironmentFailed, "cannot be started", "--p"),
     ],
 )

@@ -12,7 +12,7 @@ import json
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -117,18 +117,17 @@ def _request_answer(source: Source) -> Mapping[str, Any]:
             answer = json.loads(path.read_bytes())
             if isinstance(answer, dict):
                 return answer
-    lines = [clean(line).strip() for line in ran.detail.splitlines()]
-    if ran.exit_code is None and ran.detail.startswith("cannot start"):
+    lines = [*filter(None, (clean(one).strip() for one in ran.detail.splitlines()))]
+    own = lines[ran.exit_code is None :]
+    said = f"it said: {own[-1][:400]}" if own else "it said nothing"
+    if ran.exit_code is not None:
+        message = f"the import ended without an answer; {said}"
+        raise EnvironmentFailed(message, source.target, _ELSEWHERE)
+    if ran.detail.startswith("cannot start"):
         message = f"cannot be started: {lines[0].partition(': ')[2]}"
         raise EnvironmentFailed(message, python, _ELSEWHERE)
-    late = ran.exit_code is None
-    tail = next((line for line in reversed(lines[late:]) if line), "it said nothing")
-    if late:
-        message = f"the import took longer than {source.limit_seconds:g} s"
-        hint = f"--timeout SECONDS gives it longer; what it said: {tail[:400]}"
-        raise EnvironmentFailed(message, source.target, hint)
-    message = f"the import ended without an answer: {tail[:400]}"
-    raise EnvironmentFailed(message, source.target, _ELSEWHERE)
+    message = f"the import took longer than {source.limit_seconds:g} s"
+    raise EnvironmentFailed(message, source.target, f"--timeout SECONDS; {said}")
 
 
 def _clean_texts(value: Any, key: str = "") -> Any:
@@ -142,25 +141,20 @@ def _clean_texts(value: Any, key: str = "") -> Any:
 
 def format_schema(data: Mapping[str, Any]) -> str:
     """The schema's file: an argument a line, so that differences are seen."""
-
-    def format_block(brackets: str, items: Iterable[str]) -> str:
-        text = ",\n".join(f"    {item}" for item in items)
-        return f"{brackets[0]}\n{text}{text and chr(10)}  {brackets[1]}"
-
-    long = ("arguments", "exclusive", "defaults")
-    pairs = data.get("defaults", {}).items()
-    fields = [
-        f"  {_dump(key)}: {_dump(value)}"
-        for key, value in data.items()
-        if key not in long
-    ]
-    for key in long[:2]:
-        block = format_block("[]", map(_dump, data.get(key, ())))
-        fields.append(f"  {_dump(key)}: {block}")
-    lines = (f"{_dump(dest)}: {_dump(value)}" for dest, value in pairs)
-    fields.append(f'  "defaults": {format_block("{}", lines)}')
-    text = ",\n".join(fields)
-    return f"{{\n{text}\n}}\n"
+    fields: list[str] = []
+    for key, value in data.items():
+        items: list[str] = []
+        if isinstance(value, list):
+            items = [_dump(item) for item in value]
+        elif isinstance(value, dict):
+            items = [f"{_dump(name)}: {_dump(item)}" for name, item in value.items()]
+        text = _dump(value)
+        if items:
+            inner = ",\n    ".join(items)
+            text = f"{text[0]}\n    {inner}\n  {text[-1]}"
+        fields.append(f"  {_dump(key)}: {text}")
+    inner = ",\n".join(fields)
+    return f"{{\n{inner}\n}}\n"
 
 
 def _dump(value: object) -> str:

@@ -20,10 +20,10 @@ from typing import ClassVar, Final
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
+from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
-from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
@@ -34,7 +34,7 @@ _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
 
 
-class AutoexpSource(ConfigSource):
+class AutoexpSource(FileConfigSource):
     """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
 
     files: ClassVar[YamlFiles] = YamlFiles()
@@ -55,8 +55,8 @@ class AutoexpSource(ConfigSource):
 
     def load_config(self, config_path: str) -> ConfigResult:
         """The config at `config_path`, with or without `.yaml`; or CannotCompose."""
-        loaded = self.files.load(self._file(config_path))
         name = self._normalize_file_name(config_path)
+        loaded = self.files.load(os.path.realpath(os.path.join(self.path, name)))
         if self.provider != "hydra":
             self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
         drop = name == f"{self.sweepless}.yaml"
@@ -66,34 +66,6 @@ class AutoexpSource(ConfigSource):
             provider=self.provider,
             header=ConfigSource._get_header_dict(loaded.head),
         )
-
-    def available(self) -> bool:
-        """Whether the directory is there."""
-        return os.path.isdir(self.path)
-
-    def is_group(self, config_path: str) -> bool:
-        """Whether `config_path` is a directory of configs."""
-        return os.path.isdir(os.path.join(self.path, config_path))
-
-    def is_config(self, config_path: str) -> bool:
-        """Whether `config_path` names a config file."""
-        return os.path.isfile(self._file(config_path))
-
-    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        """Names of the groups and configs in a group, sorted."""
-        found: list[str] = []
-        for name in os.listdir(os.path.join(self.path, config_path)):
-            self._list_add_result(
-                files=found,
-                file_path=os.path.join(config_path, name),
-                file_name=name,
-                results_filter=results_filter,
-            )
-        return sorted(set(found))
-
-    def _file(self, config_path: str) -> str:
-        name = self._normalize_file_name(config_path)
-        return os.path.realpath(os.path.join(self.path, name))
 
 
 class SearchPath(ConfigSearchPathImpl):

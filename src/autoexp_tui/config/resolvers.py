@@ -111,37 +111,30 @@ def _is_escaped(text: str, at: int) -> bool:
 def end_of_interpolation(text: str, start: int) -> int:
     """The index after the `}` that closes the `${` at `start`; -1: it does not."""
     try:
-        return _find_brace_end(text, start)
+        return _find_end(text, start)
     except _Unbalanced:
         return -1
 
 
-def _find_brace_end(text: str, start: int) -> int:
-    depth, at = 0, start
+def _find_end(text: str, start: int) -> int:
+    """The index after the string, or the `${...}`, that begins at `start`."""
+    mark = text[start] if text[start] in _QUOTES else ""
+    at, depth = start + (1 if mark else 2), 1
     while at < len(text):
         char = text[at]
-        if char in _QUOTES:
-            at = _find_string_end(text, at)
-            continue
-        depth += (char == "{") - (char == "}")
-        at += 1
-        if char == "}" and depth == 0:
-            return at
-    raise _Unbalanced(text)
-
-
-def _find_string_end(text: str, start: int) -> int:
-    """The index after the quote that closes the one at `start`."""
-    mark, at = text[start], start + 1
-    while at < len(text):
-        if text[at] == "\\":
+        if mark and char == "\\":
             at += 2
-        elif text.startswith("${", at):
-            at = _find_brace_end(text, at)
-        elif text[at] == mark:
-            return at + 1
+            continue
+        if text.startswith("${", at) if mark else char in _QUOTES:
+            at = _find_end(text, at)
+            continue
+        if mark:
+            depth -= char == mark
         else:
-            at += 1
+            depth += (char == "{") - (char == "}")
+        at += 1
+        if depth == 0:
+            return at
     raise _Unbalanced(text)
 
 
@@ -154,7 +147,7 @@ def _replace_all(text: str) -> str:
         if _is_escaped(text, found):
             parts.append(OPEN)
             continue
-        end = _find_brace_end(text, found)
+        end = _find_end(text, found)
         parts.append(_format_expression(text[at : end - 1].strip()))
         at = end
     return "".join(parts) + text[at:]
@@ -163,7 +156,7 @@ def _replace_all(text: str) -> str:
 def _format_expression(body: str) -> str:
     """One `${oc.eval:body}` in typed form."""
     if body and body[0] in _QUOTES:
-        end = _find_string_end(body, 0)
+        end = _find_end(body, 0)
         inner, rest = unquote(body[:end]), body[end:].lstrip()
         if rest.startswith(",") and "${" not in body[:end]:
             return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
@@ -214,11 +207,9 @@ def _split_tokens(expression: str) -> list[str]:
 
 
 def _find_token_end(expression: str, at: int) -> int:
-    if expression.startswith("${", at) and not _is_escaped(expression, at):
-        return _find_brace_end(expression, at)
-    if expression[at] in _QUOTES:
-        return _find_string_end(expression, at)
-    return at + 1
+    is_open = expression.startswith("${", at) and not _is_escaped(expression, at)
+    is_whole = is_open or expression[at] in _QUOTES
+    return _find_end(expression, at) if is_whole else at + 1
 
 
 def _read_operand(token: str) -> str | None:
@@ -232,7 +223,7 @@ def _read_operand(token: str) -> str | None:
     if token[0] not in _QUOTES or "${" not in token:
         return None
     inner = token[1:-1]
-    if inner.startswith("${") and _find_brace_end(inner, 0) == len(inner):
+    if inner.startswith("${") and _find_end(inner, 0) == len(inner):
         return _replace_all(inner)
     return _replace_all(token)
 
@@ -268,7 +259,7 @@ def _find_primitive_end(value: str, at: int) -> int:
         end = value.find(mark, end + 1)
     if end >= 0 and value[end + 1 : end + 2] in _AFTER_STRING:
         return end + 1
-    return _find_string_end(value, at)
+    return _find_end(value, at)
 
 
 def _replace_in_primitive(text: str) -> str:

@@ -33,7 +33,7 @@ from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
+from autoexp_tui.text.did_you_mean import find_slip
 
 Scalar = str | int | float | bool | None
 Section = TypeVar("Section", bound=BaseModel)
@@ -44,12 +44,6 @@ TOP_LEVEL: Final = (
 )  # fmt: skip
 _UNAVAILABLE: Final = {"tree": "Tree search", "research": "The research loop"}
 """Sections of ours that nothing runs yet, and what they would configure."""
-CLIENTS: Final = (
-    "LocalClient",
-    "LocalCommandClient",
-    "SlurmClient",
-    "FakeSlurmClient",
-)
 
 
 class Closed(BaseModel):
@@ -84,7 +78,9 @@ class ProjectSettings(Closed):
 class ClientSettings(Closed):
     """`slurm.client`: which executor, and how it behaves."""
 
-    class_name: str = "LocalClient"
+    class_name: Literal[
+        "LocalClient", "LocalCommandClient", "SlurmClient", "FakeSlurmClient"
+    ] = "LocalClient"
     slots: int | None = Field(default=None, ge=1)
     """Local: jobs at a time on this host, whatever session they belong to."""
     slots_dir: str | None = None
@@ -109,6 +105,12 @@ class ClientSettings(Closed):
     array_size: int | None = Field(default=None, ge=1)
     """Slurm: the most jobs that are sent as one array; 1: no arrays."""
     array_throttle: int | None = Field(default=None, ge=1)
+
+    @field_validator("class_name", mode="before")
+    @classmethod
+    def _add_suffix(cls, value: object) -> object:
+        is_short = isinstance(value, str) and not value.endswith("Client")
+        return f"{value}Client" if is_short else value
 
 
 class ConfirmSettings(Closed):
@@ -270,14 +272,7 @@ class HouseParser:
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
         """Where the plan's jobs run."""
         found = section(config, "slurm", SlurmSettings)
-        given = found.client.class_name
-        name = given if given.endswith("Client") or ":" in given else f"{given}Client"
-        if name not in CLIENTS:
-            message = f"there is no executor `{given}`"
-            hint = did_you_mean(name, CLIENTS, "executors")
-            where = "slurm.client.class_name"
-            raise SpecRefused((Problem(message, where, hint=hint),))
-        _check_launching(found, name)
+        _check_launching(found)
         keys = ("template_path", "script_dir", "log_dir", "launcher_cmd", "srun_opts")
         texts = {key: str(text) for key in keys if (text := getattr(found, key))}
         client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
@@ -288,7 +283,7 @@ class HouseParser:
         if found.confirm.jobs != estimate.JOBS:
             settings[estimate.CONFIRM_JOBS] = found.confirm.jobs
         return specs.ExecutorSpec(
-            class_name=name,
+            class_name=found.client.class_name,
             max_parallel=found.max_parallel,
             settings=settings,
         )
@@ -324,9 +319,8 @@ class HouseParser:
                 hint = f"did you mean `{near}`?"
                 problems.append(Problem("is no key of ours", where=key, hint=hint))
         for key, what in _UNAVAILABLE.items():
-            if (
-                config.get(key) is not None
-            ):  # a sweep would run where a search was meant
+            # A sweep would run where a search was meant.
+            if config.get(key) is not None:
                 message = f"{what} is not available in this version"
                 hint = f"remove the section `{key}`; without it the sweep runs as it is"
                 problems.append(Problem(message, where=key, hint=hint))
@@ -412,20 +406,19 @@ def _find_without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Proble
                 yield Problem("does not know where checkpoints are", where, hint=hint)
 
 
-def _check_launching(found: SlurmSettings, name: str) -> None:
+def _check_launching(found: SlurmSettings) -> None:
     """Refuse words that do not split, and on Slurm a template that starts nothing."""
-    problems = []
+    findings = Findings("slurm")
     for key in ("launcher_cmd", "srun_opts"):
         try:
             shlex.split(str(getattr(found, key)))
         except ValueError as error:
             message = f"cannot be split into words: {error}"
-            hint = "a list of words needs no quoting"
-            problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
-    if name == "SlurmClient" and found.template_path:
+            findings.add(message, key, "a list of words needs no quoting")
+    if found.client.class_name == "SlurmClient" and found.template_path:
         try:
             read_template(found.template_path)
         except UsageError as error:
-            problems.append(Problem(error.problem, error.where, hint=error.hint))
-    if problems:
-        raise SpecRefused(tuple(problems))
+            problem = Problem(error.problem, error.where, hint=error.hint)
+            findings.problems.append(problem)
+    findings.settle()
