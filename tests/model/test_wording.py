@@ -260,4 +260,6 @@ def test_without_a_cockpit_a_sentence_names_none_of_its_keys(
 
 def test_nothing_of_the_table_of_sentences_is_left_out() -> None:
     assert not re.sub(r"(?m)^#.*$", "", _ENTRY.sub("", _TEMPLATES)).strip()
-    assert len(_ENTRY.findall(_TEMPLATES)) == len(CODES)
+    assert len(
+        " ".join(codes for codes, *_ in _ENTRY.findall(_TEMPLATES)).split()
+    ) == len(CODES)

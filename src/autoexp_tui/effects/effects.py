@@ -41,9 +41,6 @@ class SubmitTasks(_OfTasks, recovery="probe", topic="submit"):
     token: str
     tasks: tuple[TaskId, ...]
 
-    def list_opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
-        return self.token, self.tasks
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTasks(_OfTasks, topic="cancel"):
@@ -51,9 +48,6 @@ class CancelTasks(_OfTasks, topic="cancel"):
 
     kind: Literal["cancel"] = "cancel"
     tasks: tuple[TaskId, ...]
-
-    def list_ended_attempts(self) -> tuple[TaskId, ...]:
-        return self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +127,6 @@ class LookAtFiles(Effect):
 
     def describe(self) -> str:
         return f"before attempt {self.attempt}: what followers wait for"
-
-    def list_looks_before(self) -> tuple[TaskId, ...]:
-        return ((self.job, self.attempt),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

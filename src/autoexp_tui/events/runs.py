@@ -52,16 +52,17 @@ class EffectOrdered(Event, topic="reaction", matters=True):
         same = pick(self, "effect_id", "effect", "why")
         pending = PendingEffect(**same, seq=record.seq, ordered_utc=state.utc)
         state.pending[self.effect_id] = pending
-        token, tasks = self.effect.list_opened_attempts()
-        if tasks:
-            _open_attempts(state, record, token, tasks)
-        marked: dict[str, Any] = {"cancel_cause": self.cause or Cause.USER}
-        if self.finish:
-            marked = {"finished": True}
-        for job, number in self.effect.list_ended_attempts():
-            update_attempt(state, job, number, cancel_why=self.why, **marked)
-        for job, number in self.effect.list_looks_before():
-            update(state, job, look_ordered=number)
+        effect: Any = self.effect
+        if effect.kind == "submit":
+            _open_attempts(state, record, effect.token, effect.tasks)
+        elif effect.kind == "cancel":
+            marked: dict[str, Any] = {"finished": True}
+            if not self.finish:
+                marked = {"cancel_cause": self.cause or Cause.USER}
+            for job, number in effect.tasks:
+                update_attempt(state, job, number, cancel_why=self.why, **marked)
+        elif effect.kind == "look_at_files":
+            update(state, effect.job, look_ordered=effect.attempt)
 
 
 def _open_attempts(

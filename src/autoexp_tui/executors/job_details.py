@@ -16,7 +16,7 @@ import yaml
 
 from autoexp_tui.executors.slurm.script import build_values, read_template, render
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
+from autoexp_tui.model.masking import mask_text, mask_value, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import JobDetails, list_config_entries
 from autoexp_tui.storage.provenance import (
@@ -54,7 +54,7 @@ class JobDetailsReader:
             plan.overrides,
         )
         entries = tuple(
-            replace(one, written=mask_written(one.key, one.written, plan.mask))
+            replace(one, written=str(mask_value(one.key, one.written, plan.mask)))
             for one in found
         )
         return JobDetails(entries=entries, script=script)

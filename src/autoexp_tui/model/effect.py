@@ -48,14 +48,3 @@ class Effect(Kind):
     def describe(self) -> str:
         """What it does, on one line, not cleaned."""
         raise NotImplementedError(type(self).__name__)
-
-    def list_opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
-        """The token and the tasks of the attempts that begin with the order."""
-        return "", ()
-
-    def list_ended_attempts(self) -> tuple[TaskId, ...]:
-        return ()
-
-    def list_looks_before(self) -> tuple[TaskId, ...]:
-        """The attempts, to come, before which files are looked at by it."""
-        return ()

@@ -17,8 +17,7 @@ K = TypeVar("K")
 FieldUse: TypeAlias = Literal["text", "glob", "name", "plain"]
 """What a value from a log becomes part of: any text, a pattern of paths that it must
 not change, one name in a path, or what a grammar would read as more than text."""
-
-
+_OURS: Final = "autoexp_tui."
 GROUP: Final = "autoexp_tui.kinds"
 """Of entry points that bring kinds: `condition.disk_free = "pkg.mod:Class"`."""
 
@@ -32,7 +31,7 @@ def list_installed() -> tuple[tuple[str, str], ...]:
 
 def is_ours(kind: type) -> bool:
     """Whether a class is of this package: its mistakes are bugs, and are raised."""
-    return kind.__module__.startswith("autoexp_tui.")
+    return kind.__module__.startswith(_OURS)
 
 
 class TheirFault(Exception):
@@ -50,30 +49,27 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
 
     def __init__(self, noun: str, homes: Mapping[str, str]) -> None:
         """`homes`: module, below this package, -> `name:Class` of its kinds, or the
-        class alone where that is the name. `noun`: before the dot of an entry point's
-        name."""
+        class alone. `noun`: before the dot of an entry point's name."""
         self._noun = noun
         self._homes: dict[str, str] = {}
-        self._loaded: dict[str, type[K]] = {}
-        self._problems: dict[tuple[str, str], str] = {}
-        """Name and home of a kind that cannot be used -> why."""
+        self._known: dict[tuple[str, str], type[K] | str] = {}
+        """Name and home of a kind -> its class, or why it cannot be used."""
         for module, kinds in homes.items():
             for kind in kinds.split():
                 name, _, found = kind.partition(":")
-                self._homes[name] = f"autoexp_tui.{module}:{found or name}"
+                self._homes[name] = f"{_OURS}{module}:{found or name}"
 
     def add(self, name: str, home: str) -> None:
-        """Take in a kind of `home`, `pkg.mod:Class`; raises ValueError for a name
-        taken."""
+        """Take in a kind of `home`, `pkg.mod:Class`; ValueError for a name taken."""
         for other in (self._homes.get(name, home), *self._list_rivals(name)):
             if other != home:
                 raise ValueError(f"{name} is the name of {other}")
         self._homes[name] = home
 
-    def _list_rivals(self, name: str) -> list[str]:
+    def _list_rivals(self, name: str) -> set[str]:
         """The homes that installed packages give to a name: more than one clash."""
         wanted = f"{self._noun}.{name}"
-        return sorted({home for found, home in list_installed() if found == wanted})
+        return {home for found, home in list_installed() if found == wanted}
 
     def _list_homes(self) -> Mapping[str, str]:
         """Those of installed packages too; ours win."""
@@ -81,34 +77,24 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         found = {kind: home for (noun, _, kind), home in theirs if noun == self._noun}
         return {**found, **self._homes}
 
-    def find(self, name: str) -> type[K] | None:
-        """A kind; None: there is none, or somebody else's cannot be used."""
-        if name not in self._loaded:
-            home = self._find_home(name)
-            if home is None or (name, home) in self._problems:
-                return None
-            if home.startswith("autoexp_tui."):
-                self._loaded[name] = _import_class(home)
-            elif problem := self._load_theirs(name, home):
-                self._problems[name, home] = problem
-        return self._loaded.get(name)
+    def _look_up(self, name: str) -> type[K] | str | None:
+        """A kind; why it cannot be used; None: there is none."""
+        home = self._homes.get(name) or self._list_homes().get(name)
+        if home is None:
+            return None
+        if (name, home) not in self._known:
+            is_ours = home.startswith(_OURS)
+            load = _import_class(home) if is_ours else self._load_theirs(name, home)
+            self._known[name, home] = load
+        return self._known[name, home]
 
-    def list_usable(self) -> Iterator[tuple[str, type[K]]]:
-        for name in self:
-            kind = self.find(name)
-            if kind is not None:
-                yield name, kind
-
-    def _find_home(self, name: str) -> str | None:
-        return self._homes.get(name) or self._list_homes().get(name)
-
-    def _load_theirs(self, name: str, home: str) -> str:
-        """Load a kind of somebody else's; why it cannot be used, or nothing."""
-        rivals = sorted({home, *self._list_rivals(name)})
+    def _load_theirs(self, name: str, home: str) -> type[K] | str:
+        """A kind of somebody else's, or why it cannot be used."""
+        rivals = sorted({home} | self._list_rivals(name))
         if len(rivals) > 1:
             return f"{' and '.join(rivals)} bring the same name: uninstall one of them"
         try:
-            kind = _import_class(home)
+            kind: Any = _import_class(home)
         except Exception as error:  # noqa: BLE001 - their module may raise anything
             return tell_error(error)
         bases = kind.__mro__ if isinstance(kind, type) else ()
@@ -120,20 +106,30 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
             stored = kind.__name__
         if stored != name and self._noun != "policy":  # those are not stored
             return f"{home} is stored as {stored!r}, not as {name!r}"
-        self._loaded[name] = kind
-        return ""
+        found: type[K] = kind
+        return found
+
+    def find(self, name: str) -> type[K] | None:
+        """A kind; None: there is none, or somebody else's cannot be used."""
+        found = self._look_up(name)
+        return None if isinstance(found, str) else found
 
     def __getitem__(self, name: str) -> type[K]:
         """The kind of that name; raises KeyError or EnvironmentFailed."""
-        kind = self.find(name)
-        if kind is None:
-            home = self._find_home(name)
-            if home is None:
-                raise KeyError(name)
-            where = f"{self._noun}.{name} = {home}"
+        found = self._look_up(name)
+        if found is None:
+            raise KeyError(name)
+        if isinstance(found, str):
+            home = self._list_homes()[name]
             hint = f"mend, update or uninstall the package that brings {home}"
-            raise EnvironmentFailed(self._problems[name, home], where, hint)
-        return kind
+            raise EnvironmentFailed(found, f"{self._noun}.{name} = {home}", hint)
+        return found
+
+    def list_usable(self) -> Iterator[tuple[str, type[K]]]:
+        for name in self:
+            kind = self.find(name)
+            if kind is not None:
+                yield name, kind
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._list_homes())

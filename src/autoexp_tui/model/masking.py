@@ -86,49 +86,32 @@ def is_secret_key(key: str, rules: MaskRules = NO_RULES) -> bool:
         return False
     if key in rules.add or last in rules.add:
         return True
-    words = [word.lower() for word in _WORDS.findall(last)]
-    if not words:
+    words = ["", *(word.lower() for word in _WORDS.findall(last))]
+    if words[-1] == "token" and words[-2] in _TOKENS_OF_TEXT:
         return False
-    if words[-1] == "token" and len(words) > 1 and words[-2] in _TOKENS_OF_TEXT:
-        return False
-    return words[-1] in _ONE_WORD or (
-        words[-1] == "key" and len(words) > 1 and words[-2] in _TWO_WORDS
-    )
+    return words[-1] in _ONE_WORD or (words[-1] == "key" and words[-2] in _TWO_WORDS)
 
 
 def mask_value(key: str, value: object, rules: MaskRules = NO_RULES) -> object:
-    """A value as it may be shown; mappings and lists below it likewise."""
+    """A value as it may be shown; of mappings and lists every part, by its own key. A
+    list of texts may be a command."""
     if isinstance(value, str):
         if is_secret_key(key, rules) and not is_no_text(value):
             return MASK
-        return mask_shapes(value)
+        return mask_yaml(value, rules)
     if isinstance(value, Mapping):
-        return {
-            name: mask_value(str(name), part, rules) for name, part in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return type(value)(mask_value("", part, rules) for part in value)
-    return value
+        return mask_values(value, rules)
+    if not isinstance(value, list | tuple):
+        return value
+    if all(isinstance(part, str) for part in value):
+        return type(value)(mask_yaml(word, rules) for word in mask_words(value, rules))
+    return type(value)(mask_value("", part, rules) for part in value)
 
 
 def mask_values(
     values: Mapping[str, object], rules: MaskRules = NO_RULES
 ) -> dict[str, object]:
-    return {key: mask_value(key, value, rules) for key, value in values.items()}
-
-
-def mask_tree(tree: object, rules: MaskRules = NO_RULES, key: str = "") -> object:
-    """JSON as others may read it: its values by their keys, and what texts hold."""
-    if isinstance(tree, str):
-        shown = mask_value(key, tree, rules)
-        return mask_yaml(tree, rules) if shown == tree else shown
-    if isinstance(tree, Mapping):
-        return {name: mask_tree(part, rules, name) for name, part in tree.items()}
-    if isinstance(tree, list) and all(isinstance(part, str) for part in tree):
-        return [mask_yaml(word, rules) for word in mask_words(tree, rules)]
-    if isinstance(tree, list):
-        return [mask_tree(part, rules) for part in tree]
-    return tree
+    return {key: mask_value(str(key), value, rules) for key, value in values.items()}
 
 
 def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
@@ -142,10 +125,8 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
         if is_secret_key(match["option"] or match["key"] or match["inner"], rules):
             value = match["value"]
             quote = value[0] if value[:1] in "'\"" else ""
-            hidden = (
-                value if not quote and is_no_text(value) else f"{quote}{MASK}{quote}"
-            )
-            shown += text[end_of_last:at], hidden
+            kept = not quote and is_no_text(value)
+            shown += text[end_of_last:at], value if kept else f"{quote}{MASK}{quote}"
             end_of_last = at = end
     return mask_shapes("".join([*shown, text[end_of_last:]]))
 
@@ -160,14 +141,6 @@ def mask_words(words: Sequence[str], rules: MaskRules = NO_RULES) -> tuple[str, 
         else:
             shown.append(mask_override(word, rules))
     return tuple(shown)
-
-
-def mask_written(key: str, text: str, rules: MaskRules = NO_RULES) -> str:
-    """What is told beside a value: `planned: abc`, or how it was written."""
-    name, colon, value = text.partition(": ")
-    if not colon or not is_secret_key(key, rules):
-        return mask_text(text, rules)
-    return f"{name}: {mask_value(key, value, rules)}"
 
 
 def mask_override(text: str, rules: MaskRules = NO_RULES) -> str:
@@ -211,9 +184,3 @@ def mask_shapes(text: str) -> str:
 
 def is_no_text(value: str) -> bool:
     return _NO_TEXT.fullmatch(value) is not None
-
-
-def mask_of(plan: object) -> MaskRules:
-    """What a plan says of its secrets; the usual rules without one."""
-    rules: MaskRules = getattr(plan, "mask", NO_RULES)
-    return rules

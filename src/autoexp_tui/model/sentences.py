@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 
@@ -91,10 +90,7 @@ doomed_value: its {job} {state:ended}
     can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})] and {key} is
     not as asked. R retries it, X skips this.
 # jobs
-upstream_held: its {job} is held
-    waits for {what:path}, and {job} is held: it is not among the chosen jobs. S submits
-    it.
-metric_held: its {job} is held
+upstream_held metric_held: its {job} is held
     waits for {what:path}, and {job} is held: it is not among the chosen jobs. S submits
     it.
 job_waits: waits for {job}
@@ -157,9 +153,7 @@ asks_you: waits for you
     waits for your approval[: {prompt}]. A shows what will be done.
 approved: approved
     approved[ by {by:who}][: {reason}]
-refused: refused[: {reason}]
-    refused[ by {by:who}][: {reason}]. R asks again.
-approval_refused: refused[: {reason}]
+refused approval_refused: refused[: {reason}]
     the approval was refused[ by {by:who}][: {reason}]. R asks again.
 approval_timeout: nobody answered
     nobody answered the approval within {seconds:duration}. R asks again.
@@ -179,10 +173,8 @@ cancelled_outside: cancelled outside[ by {by}]
     cancelled outside this session[ by {by}][: {reason}]. R resubmits.
 well_before_the_kill: ended well first
     it ended well before its kill for a stall had reached it
-revived: brought back
+revived revived_by: brought back
     waits again[, brought back by {by:who}]
-revived_by: brought back
-    waits again, brought back by {by:who}
 revived_with: back with {job}
     waits again with {job}[, brought back by {by:who}]
 resubmitted_by: resubmitted
@@ -265,9 +257,7 @@ exit_code: exit {code}[: {note}]
     ended with exit {code}[ on {node}][: {note}]
 signal: [{signal}][{name}]
     ended by signal [{signal}][{name}][ on {node}][: {note}]
-out_of_memory: out of memory
-    out of memory[ on {node}][: {reason}]
-oom: out of memory
+out_of_memory oom: out of memory
     out of memory[ on {node}][: {reason}]
 node_fail: node failure
     its node failed[: {node}][ ({reason})]
@@ -405,12 +395,10 @@ sender_ended: sender has ended
     check that it is no job's. Answer again.
 """
 
-_ENTRY: Final = re.compile(r"^(\w+): (.+)\n((?: .+\n)+)", re.MULTILINE)
+_ENTRY: Final = re.compile(r"^([\w ]+): (.+)\n((?: .+\n)+)", re.MULTILINE)
 
-CODES: Final[Mapping[str, Phrases]] = MappingProxyType(
-    {
-        code: Phrases(short, " ".join(sentence.split()))
-        for code, short, sentence in _ENTRY.findall(_TEMPLATES)
-    }
-)
-"""Code -> its phrases."""
+CODES: Final[Mapping[str, Phrases]] = {
+    code: Phrases(short, " ".join(sentence.split()))
+    for codes, short, sentence in _ENTRY.findall(_TEMPLATES)
+    for code in codes.split()
+}

@@ -9,7 +9,6 @@ import math
 import re
 import string
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.model.masking import mask_text
@@ -36,44 +35,33 @@ SHORT_COLUMNS: Final = 30
 _ARG_LIMIT: Final = 240
 _PATH_LIMIT: Final = 4096
 
-CAUSES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        Cause.EXIT_CODE: "exit code",
-        Cause.SIGNAL: "signal",
-        Cause.TIMEOUT: "time limit",
-        Cause.OUT_OF_MEMORY: "out of memory",
-        Cause.NODE_FAIL: "node failure",
-        Cause.PREEMPTED: "preempted",
-        Cause.NAN: "loss not a number",
-        Cause.STALL: "no step",
-        Cause.KILL_CRITERION: "kill criterion",
-        Cause.CANCEL_CONDITION: "cancel condition",
-        Cause.START_TIMEOUT: "waited too long",
-        Cause.UPSTREAM: "what it needs ended",
-        Cause.USER: "cancelled by a person",
-        Cause.REJECTED: "refused by the executor",
-        Cause.SUBMIT_ERROR: "could not be sent",
-        Cause.DUPLICATE: "ran elsewhere",
-        Cause.LOST: "no trace left",
-        Cause.BUDGET: "budget spent",
-        Cause.APPROVAL_REFUSED: "approval refused",
-    }
-)
-
-STATES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        **{state: state.lower() for state in JobState},
-        JobState.SUBMITTING: "being sent",
-        JobState.SUBMIT_UNKNOWN: "in doubt",
-    }
-)
-_ENDS: Final = MappingProxyType({(Cause.USER, JobState.SKIPPED): "skipped by a person"})
+CAUSES: Final[Mapping[str, str]] = {
+    **{cause: cause.replace("_", " ") for cause in Cause},
+    Cause.TIMEOUT: "time limit",
+    Cause.NODE_FAIL: "node failure",
+    Cause.NAN: "loss not a number",
+    Cause.STALL: "no step",
+    Cause.START_TIMEOUT: "waited too long",
+    Cause.UPSTREAM: "what it needs ended",
+    Cause.USER: "cancelled by a person",
+    Cause.REJECTED: "refused by the executor",
+    Cause.SUBMIT_ERROR: "could not be sent",
+    Cause.DUPLICATE: "ran elsewhere",
+    Cause.LOST: "no trace left",
+    Cause.BUDGET: "budget spent",
+}
+STATES: Final[Mapping[str, str]] = {
+    **{state: state.lower() for state in JobState},
+    JobState.SUBMITTING: "being sent",
+    JobState.SUBMIT_UNKNOWN: "in doubt",
+}
 _DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
 
 
 def format_cause_of_end(cause: Cause, state: JobState) -> str:
     """What ended a job, in a few words; `state`: the one that it ended in."""
-    return _ENDS.get((cause, state), CAUSES[cause])
+    skipped = (cause, state) == (Cause.USER, JobState.SKIPPED)
+    return "skipped by a person" if skipped else CAUSES[cause]
 
 
 _SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})
@@ -122,39 +110,24 @@ def _plain(why: Why) -> str:
     return f"{code} ({args})" if args else code
 
 
-_Piece: TypeAlias = tuple[str, str | None, str]
-"""Literal text, and behind it an argument's name (None: there is none) and form."""
 _CLOSING: Final = ("?", "!", ".", "…")
-
-
-@functools.cache
-def _compile_template(template: str) -> tuple[tuple[bool, tuple[_Piece, ...]], ...]:
-    return tuple(
-        (
-            bool(at % 2),
-            tuple((text, name, form or "") for text, name, form, _ in _PARSE(span)),
-        )
-        for at, span in enumerate(re.split(r"[\[\]]", template))
-    )
-
-
-_PARSE: Final = string.Formatter().parse
+_PARSE: Final = functools.cache(lambda span: tuple(string.Formatter().parse(span)))
 
 
 def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
-    text_so_far = ""
-    for optional, pieces in _compile_template(template):
-        names = (name for _, name, _ in pieces if name)
-        if optional and any(args.get(name, "") == "" for name in names):
+    done = ""
+    for at, span in enumerate(re.split(r"[\[\]]", template)):
+        pieces, is_optional = _PARSE(span), at % 2
+        names = (name for _, name, _, _ in pieces if name)
+        if is_optional and any(args.get(name, "") == "" for name in names):
             continue
-        for text, name, form in pieces:
+        for text, name, form, _ in pieces:
             # A full stop is left out after an argument that ends so.
-            closed = text_so_far.endswith(_CLOSING) and text[:1] == "."
-            text_so_far += text[1:] if closed else text
+            done += text[1:] if done.endswith(_CLOSING) and text[:1] == "." else text
             if name:
                 value = args.get(name, "")
-                text_so_far += UNKNOWN if value == "" else _FORMS[form](value, now)
-    return text_so_far
+                done += UNKNOWN if value == "" else _FORMS[form or ""](value, now)
+    return done
 
 
 def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
@@ -165,9 +138,6 @@ def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
 
 def _state(value: Arg, now: float | None) -> str:
     return STATES.get(str(value), _text(value).lower())
-
-
-_WHO: Final = {"person": "a person", "cockpit": "a person", "script": "a script"}
 
 
 def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
@@ -185,30 +155,27 @@ def _age(value: Arg, now: float | None) -> str:
     return duration(now - value)
 
 
-_FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyType(
-    {
-        "": _text,
-        "path": lambda value, now: _text(value, now, _PATH_LIMIT),
-        # Enough to know a path by.
-        "tail": lambda value, now: "/".join(_text(value).rstrip("/").split("/")[-2:]),
-        "state": _state,
-        # A verb after a job's name.
-        "ended": lambda value, now: (
-            f"{'was ' if value in _DONE_TO_IT else ''}{_state(value, now)}"
-        ),
-        "cause": lambda value, now: CAUSES.get(
-            str(value), _text(value).replace("_", " ")
-        ),
-        # What is no role is a name or a flag, as it is.
-        "who": lambda value, now: _WHO.get(str(value), _text(value)),
-        "name": lambda value, now: _text(value)[:1].upper() + _text(value)[1:],
-        "clock": _clock,
-        "age": _age,
-        "duration": _numeric(duration),
-        "size": _numeric(size),
-        "count": _numeric(count),
-        "ordinal": _numeric(
-            lambda value: ordinal(int(value)) if math.isfinite(value) else UNKNOWN
-        ),
-    }
-)
+_WHO: Final = {"person": "a person", "cockpit": "a person", "script": "a script"}
+_FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = {
+    "": _text,
+    "path": lambda value, now: _text(value, now, _PATH_LIMIT),
+    # Enough to know a path by.
+    "tail": lambda value, now: "/".join(_text(value).rstrip("/").split("/")[-2:]),
+    "state": _state,
+    # A verb after a job's name.
+    "ended": lambda value, now: (
+        f"{'was ' if value in _DONE_TO_IT else ''}{_state(value, now)}"
+    ),
+    "cause": lambda value, now: CAUSES.get(str(value), _text(value).replace("_", " ")),
+    # What is no role is a name or a flag, as it is.
+    "who": lambda value, now: _WHO.get(str(value), _text(value)),
+    "name": lambda value, now: _text(value)[:1].upper() + _text(value)[1:],
+    "clock": _clock,
+    "age": _age,
+    "duration": _numeric(duration),
+    "size": _numeric(size),
+    "count": _numeric(count),
+    "ordinal": _numeric(
+        lambda value: ordinal(int(value)) if math.isfinite(value) else UNKNOWN
+    ),
+}

@@ -17,7 +17,7 @@ from autoexp_tui.conditions.kinds import JobStateIs, OwnCondition
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
-from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
+from autoexp_tui.model.masking import mask_override, mask_value, mask_values
 from autoexp_tui.model.specs import Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.sweep.points import join_path
 
@@ -67,7 +67,7 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
 
 
 def _list_conditions(conditions: Sequence[Condition], plan: Plan) -> list[object]:
-    return [mask_tree(condition_to_json(one), plan.mask) for one in conditions]
+    return [mask_value("", condition_to_json(one), plan.mask) for one in conditions]
 
 
 def hole_to_json(hole: Hole) -> dict[str, object]:

@@ -35,7 +35,7 @@ from autoexp_tui.events.events import (
 )
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import Event, Recorded
-from autoexp_tui.model.masking import MaskRules, mask_tree
+from autoexp_tui.model.masking import MaskRules, mask_value
 from autoexp_tui.storage.atomic import explain, explaining
 from autoexp_tui.storage.json_codec import (
     NEWER,
@@ -89,7 +89,7 @@ def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
     if isinstance(event, EffectOrdered) and isinstance(event.effect, SubmitTasks):
         return False  # its token is none
     tree: object = json.loads(line)
-    return mask_tree(tree, rules) != tree
+    return mask_value("", tree, rules) != tree
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:

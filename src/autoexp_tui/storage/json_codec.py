@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from autoexp_tui.model.errors import JournalDamaged, Problem, ValidationFailed
-from autoexp_tui.model.masking import mask_tree
+from autoexp_tui.model.masking import mask_value
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -226,7 +226,7 @@ def hash_plan(data: bytes) -> str:
 def mask_plan(plan: Plan, data: bytes) -> bytes:
     """A plan, encoded as `data`, with its secrets masked; `data` itself without any."""
     tree = json.loads(data)
-    masked = mask_tree(tree, plan.mask)
+    masked = mask_value("", tree, plan.mask)
     return data if masked == tree else json.dumps(masked).encode()
 
 

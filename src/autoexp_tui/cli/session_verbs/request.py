@@ -26,7 +26,7 @@ from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.model.masking import MaskRules, mask_of
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
@@ -99,7 +99,8 @@ class Sight:
     @property
     def mask(self) -> MaskRules:
         """What its first plan says of secrets."""
-        return mask_of(self.state.plan)
+        plan = self.state.plan
+        return plan.mask if plan else NO_RULES
 
 
 def load(session: SessionDir) -> SessionState:
