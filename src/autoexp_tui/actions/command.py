@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.action import Action
 
@@ -18,10 +18,9 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand(Action, needs_values=True):
+class RunCommand(Action, kind="command", needs_values=True):
     """Run a command, without a shell, once."""
 
-    kind: Literal["command"] = "command"
     command: tuple[str, ...]
     timeout: float = 60.0
     """Seconds until it is killed, with whatever it started."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from autoexp_tui.conditions.bindings import Lacking, Later
 from autoexp_tui.model import ids
@@ -23,10 +23,9 @@ _ODD: Final = re.compile(r"[^\w.+=@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAutoexp(Action, needs_values=True, makes_jobs=True):
+class RunAutoexp(Action, kind="run_autoexp", needs_values=True, makes_jobs=True):
     """Plan a config, and let its jobs join the session."""
 
-    kind: Literal["run_autoexp"] = "run_autoexp"
     config_ref: str = ""
     """As on the command line; this or `config_path`."""
     config_path: str = ""
@@ -58,10 +57,9 @@ class RunAutoexp(Action, needs_values=True, makes_jobs=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob(Action, needs_values=True, makes_jobs=True):
+class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
     """Let one further job join the session; what is not given is the trigger's."""
 
-    kind: Literal["new_job"] = "new_job"
     command: tuple[str, ...]
     name: str = ""
     """Empty: `<job>_<rule>`, counted on where that is taken."""

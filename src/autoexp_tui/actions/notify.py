@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(Action):
+class Log(Action, kind="log"):
     """Write a line to the session's events."""
 
-    kind: Literal["log"] = "log"
     message: str
     level: Literal["info", "warning", "error"] = "info"
 
@@ -27,10 +26,9 @@ class Log(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notify(Action):
+class Notify(Action, kind="notify"):
     """Tell the person: a warning in the cockpit, and `notify.command` if set."""
 
-    kind: Literal["notify"] = "notify"
     message: str
 
     def execute(self, firing: Firing) -> bool:
@@ -39,10 +37,9 @@ class Notify(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToFile(Action, needs_values=True):
+class AppendToFile(Action, kind="append_to_file", needs_values=True):
     """Add a line of text to a file, which is made when it is not there."""
 
-    kind: Literal["append_to_file"] = "append_to_file"
     path: str
     """A relative one starts where the job runs."""
     text: str

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart(Action, restarts=True, is_of_run=True, follows_run=True):
+class Restart(Action, kind="restart", restarts=True, is_of_run=True, follows_run=True):
     """Run the job again, as a further attempt."""
 
-    kind: Literal["restart"] = "restart"
     reason: str = ""
     overrides: tuple[str, ...] = ()
     exclude_node: bool = False
@@ -68,10 +67,15 @@ class Restart(Action, restarts=True, is_of_run=True, follows_run=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineCheckpoint(Action, is_of_run=True, follows_run=True, needs_values=True):
+class QuarantineCheckpoint(
+    Action,
+    kind="quarantine_checkpoint",
+    is_of_run=True,
+    follows_run=True,
+    needs_values=True,
+):
     """Move the job's newest checkpoint aside, so that the one before it is used."""
 
-    kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
     path: str = ""
     """A certain one; empty: the newest. A relative one starts in `output_dir`."""
     keep: int = 0

@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Action, is_of_run=True):
+class Cancel(Action, kind="cancel", is_of_run=True):
     """End the job."""
 
-    kind: Literal["cancel"] = "cancel"
     reason: str = ""
     cause: Literal["cancel_condition", "nan", "stall", "kill_criterion"] = (
         "cancel_condition"
@@ -33,10 +32,9 @@ class Cancel(Action, is_of_run=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(Action, is_of_run=True):
+class Finish(Action, kind="finish", is_of_run=True):
     """The job is done: end what runs of it, and count it as completed."""
 
-    kind: Literal["finish"] = "finish"
     reason: str = ""
 
     def execute(self, firing: Firing) -> bool:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -70,10 +70,9 @@ def _make_once(class_path: str, fields: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCondition(Condition, runs_theirs=True):
+class OwnCondition(Condition, kind="own", runs_theirs=True):
     """A class of the user's, made of `fields`: `pkg.mod:Class`."""
 
-    kind: Literal["own"] = "own"
     class_path: str
     fields: Mapping[str, object] = field(default_factory=dict)
 

@@ -186,10 +186,9 @@ class _OfFile(FileCondition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileExists(_OfFile):
+class FileExists(_OfFile, kind="file_exists"):
     """A path, or any match of a glob, exists (and is large enough)."""
 
-    kind: Literal["file_exists"] = "file_exists"
     glob: bool = False
     min_size: int = 0
     """Bytes."""
@@ -224,10 +223,9 @@ class FileExists(_OfFile):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileContent(_OfFile):
+class FileContent(_OfFile, kind="file_content"):
     """A file's text contains, or matches, `pattern`."""
 
-    kind: Literal["file_content"] = "file_content"
     pattern: str
     mode: Literal["contains", "regex"] = "contains"
 
@@ -268,10 +266,9 @@ def _refuse_pattern(pattern: str) -> Verdict | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPattern(FileCondition):
+class LogPattern(FileCondition, kind="log_pattern"):
     """A regex is found in a log (or all logs of a glob), in new bytes only."""
 
-    kind: Literal["log_pattern"] = "log_pattern"
     log_path: str
     pattern: str
     glob: bool = False

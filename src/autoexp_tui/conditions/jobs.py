@@ -47,10 +47,9 @@ _PASSING_STATES: Final = frozenset(state.value for state in JobState) - TERMINAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStateIs(Condition):
+class JobStateIs(Condition, kind="job_state"):
     """Every named job is in a state; FAILs when one ended for good otherwise."""
 
-    kind: Literal["job_state"] = "job_state"
     jobs: tuple[str, ...]
     state: str
     """One of ours, or a raw one of Slurm's that means FAILED with that cause."""
@@ -103,10 +102,9 @@ def _judge_job(name: str, wanted: str, facts: Facts) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxAttempts(Condition):
+class MaxAttempts(Condition, kind="max_attempts"):
     """The job has had fewer attempts than this."""
 
-    kind: Literal["max_attempts"] = "max_attempts"
     max_attempts: int
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
@@ -128,10 +126,9 @@ class MaxAttempts(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeReached(Condition):
+class TimeReached(Condition, kind="time"):
     """Seconds since WAITING was entered have passed, or a moment is reached."""
 
-    kind: Literal["time"] = "time"
     after_seconds: float | None = None
     at: float | None = None
     """UTC, seconds since the epoch."""
@@ -167,10 +164,9 @@ class TimeReached(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cooldown(Condition):
+class Cooldown(Condition, kind="cooldown"):
     """So many seconds have passed since this action last fired for this job."""
 
-    kind: Literal["cooldown"] = "cooldown"
     cooldown_seconds: float
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
@@ -199,10 +195,9 @@ class Cooldown(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPasses(Condition):
+class CommandPasses(Condition, kind="command"):
     """A command, run without a shell, exits 0."""
 
-    kind: Literal["command"] = "command"
     command: tuple[str, ...]
     timeout: float = 30.0
     """Seconds for one run."""
@@ -237,10 +232,9 @@ class CommandPasses(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(Condition, timeout_code="approval_timeout"):
+class Approval(Condition, kind="approval", timeout_code="approval_timeout"):
     """A person says yes; bound to what will be done."""
 
-    kind: Literal["approval"] = "approval"
     prompt: str = ""
     show_files: tuple[str, ...] = ()
     """Files whose text is shown with the prompt, when they exist."""

@@ -46,10 +46,9 @@ _NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composite(Condition):
+class Composite(Condition, kind="composite"):
     """All, or any, of several conditions."""
 
-    kind: Literal["composite"] = "composite"
     mode: Literal["all", "any"] = "all"
     conditions: tuple[Condition, ...]
 
@@ -100,10 +99,9 @@ class Composite(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Not(Condition):
+class Not(Condition, kind="not"):
     """PASS and FAIL exchanged; WAIT passes (the thing is not so, as yet)."""
 
-    kind: Literal["not"] = "not"
     condition: Condition
 
     def list_parts(self) -> tuple[Condition, ...]:

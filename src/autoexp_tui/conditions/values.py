@@ -143,10 +143,9 @@ class _OfValue(Condition):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataIs(_OfValue):
+class MetadataIs(_OfValue, kind="metadata"):
     """A job's logged metadata compares to a value; numbers compare as numbers."""
 
-    kind: Literal["metadata"] = "metadata"
     key: str
     """The metadata key (`base.` and `{runtime...}` forms are lowered by planning)."""
     op: Op | Literal["known"] = "=="
@@ -180,10 +179,9 @@ class MetadataIs(_OfValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricIs(_OfValue):
+class MetricIs(_OfValue, kind="metric"):
     """A job's last observed metric compares to a value, after a step."""
 
-    kind: Literal["metric"] = "metric"
     name: str
     op: Op = "<"
     value: float

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from autoexp_tui.model.action import JoinMode
 from autoexp_tui.model.effect import Effect, TaskId
@@ -34,27 +33,24 @@ class _OfTasks(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitTasks(_OfTasks, recovery="probe", topic="submit"):
+class SubmitTasks(_OfTasks, kind="submit", recovery="probe", topic="submit"):
     """Start the tasks as one submission, found again by `token`."""
 
-    kind: Literal["submit"] = "submit"
     token: str
     tasks: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTasks(_OfTasks, topic="cancel"):
+class CancelTasks(_OfTasks, kind="cancel", topic="cancel"):
     """End the tasks' processes."""
 
-    kind: Literal["cancel"] = "cancel"
     tasks: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeJob(Effect, topic="person"):
+class ComposeJob(Effect, kind="compose", topic="person"):
     """Plan one job again with further overrides, in the planning process."""
 
-    kind: Literal["compose"] = "compose"
     job: str
     overrides: tuple[str, ...]
     """All of them, those of the plan included."""
@@ -73,10 +69,9 @@ class ComposeJob(Effect, topic="person"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureEvidence(Effect):
+class CaptureEvidence(Effect, kind="evidence"):
     """Keep what can be seen of a run that a rule ends."""
 
-    kind: Literal["evidence"] = "evidence"
     job: str
     attempt: int
     run: int
@@ -95,10 +90,9 @@ class CaptureEvidence(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookForCheckpoint(Effect):
+class LookForCheckpoint(Effect, kind="look_for_checkpoint"):
     """See what a job's next attempt would go on from, and whether to move it aside."""
 
-    kind: Literal["look_for_checkpoint"] = "look_for_checkpoint"
     job: str
     attempt: int
     """The one that has ended."""
@@ -117,10 +111,9 @@ class LookForCheckpoint(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookAtFiles(Effect):
+class LookAtFiles(Effect, kind="look_at_files"):
     """See what lies there of what the followers of a job wait for."""
 
-    kind: Literal["look_at_files"] = "look_at_files"
     job: str
     attempt: int
     """The one that is to come."""
@@ -130,10 +123,9 @@ class LookAtFiles(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveCheckpoint(Effect):
+class MoveCheckpoint(Effect, kind="move_checkpoint"):
     """Move a checkpoint aside, to a name beside it; done twice is done once."""
 
-    kind: Literal["move_checkpoint"] = "move_checkpoint"
     job: str
     output_dir: str
     checkpoint: Checkpoint
@@ -152,10 +144,9 @@ class MoveCheckpoint(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanJobs(Effect):
+class PlanJobs(Effect, kind="plan"):
     """Plan a config, in the planning process, for its jobs to join the session."""
 
-    kind: Literal["plan"] = "plan"
     job: str
     """Whose rule asked for it."""
     action: str
@@ -177,10 +168,9 @@ class PlanJobs(Effect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddJob(Effect):
+class AddJob(Effect, kind="add"):
     """Let one job join the session, as it is."""
 
-    kind: Literal["add"] = "add"
     job: str
     """Whose rule asked for it."""
     action: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from autoexp_tui.effects.outside import (
     Answer,
@@ -25,10 +25,9 @@ NOTIFY_TIMEOUT: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNotifyCommand(OutsideEffect, recovery="once", pool="command"):
+class RunNotifyCommand(OutsideEffect, kind="notify", recovery="once", pool="command"):
     """Run the user's notification command with a message as its last argument."""
 
-    kind: Literal["notify"] = "notify"
     command: tuple[str, ...]
     message: str
 
@@ -68,10 +67,9 @@ class _Errand(OutsideEffect, recovery="once", pool="errand"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendText(_Errand):
+class AppendText(_Errand, kind="append"):
     """Add a line of text to a file, as a rule of a job says."""
 
-    kind: Literal["append"] = "append"
     job: str
     path: str
     text: str
@@ -96,10 +94,9 @@ class AppendText(_Errand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunActionCommand(_Errand):
+class RunActionCommand(_Errand, kind="command"):
     """Run a command of a rule of a job, without a shell."""
 
-    kind: Literal["command"] = "command"
     job: str
     command: tuple[str, ...]
     timeout: float
@@ -125,10 +122,9 @@ class RunActionCommand(_Errand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteDone(OutsideEffect):
+class NoteDone(OutsideEffect, kind="note_done"):
     """Leave word in a completed job's output directory, for sessions to come."""
 
-    kind: Literal["note_done"] = "note_done"
     job: str
 
     def describe(self) -> str:

@@ -29,29 +29,26 @@ class Command(Kind):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submit(Command):
+class Submit(Command, kind="submit"):
     """Let jobs run; the rest of the planned ones is held."""
 
-    kind: Literal["submit"] = "submit"
     jobs: tuple[str, ...] = ()
     plan_id: str = ""
     """The plan whose jobs were shown: no other is submitted. Empty: none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill(Command):
+class Kill(Command, kind="kill"):
     """End jobs that wait, queue or run."""
 
-    kind: Literal["kill"] = "kill"
     jobs: tuple[str, ...]
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resubmit(Command):
+class Resubmit(Command, kind="resubmit"):
     """Bring back jobs that ended, and those that were skipped because of them."""
 
-    kind: Literal["resubmit"] = "resubmit"
     jobs: tuple[str, ...]
     from_checkpoint: bool = True
     overrides: tuple[str, ...] = ()
@@ -61,10 +58,9 @@ class Resubmit(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Command):
+class Answer(Command, kind="answer"):
     """Approve or refuse what an approval asked; bound to its digest."""
 
-    kind: Literal["answer"] = "answer"
     job: str
     digest: str
     approved: bool
@@ -72,51 +68,43 @@ class Answer(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skip(Command):
+class Skip(Command, kind="skip"):
     """Do not run jobs that have not started."""
 
-    kind: Literal["skip"] = "skip"
     jobs: tuple[str, ...]
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waive(Command):
+class Waive(Command, kind="waive"):
     """Let one start condition of a waiting job count as passed."""
 
-    kind: Literal["waive"] = "waive"
     job: str
     condition: int
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause(Command):
+class Pause(Command, kind="pause"):
     """Submit nothing more until `Resume`; what runs goes on."""
 
-    kind: Literal["pause"] = "pause"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume(Command):
+class Resume(Command, kind="resume"):
     """Submit again."""
 
-    kind: Literal["resume"] = "resume"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledge(Command):
-    kind: Literal["acknowledge"] = "acknowledge"
+class Acknowledge(Command, kind="acknowledge"):
     warnings: tuple[str, ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
     """Attempts, as (job, attempt), whose time limit is known to cut them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopEngine(Command):
+class StopEngine(Command, kind="stop"):
     """End the engine at the next commit boundary, with or without its jobs."""
 
-    kind: Literal["stop"] = "stop"
     cancel_jobs: bool = False
     hand_over: bool = False
     """A successor will take the lease: say so in the journal."""

@@ -4,6 +4,7 @@ for. One of somebody else's package is added to the table (`extend`)."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -158,11 +159,20 @@ class Marked:
 
 
 class Kind(Marked):
-    """A value that is stored with its `kind`; the base class has the table."""
+    """A value that is stored with its `kind`, the first of its own fields: written as
+    one, or in the class's line. The base class has the table."""
 
     __slots__ = ()
     kinds: ClassVar[KindTable[Any]]
     kind: str
+
+    def __init_subclass__(cls, kind: str = "", **marks: object) -> None:
+        super().__init_subclass__(**marks)
+        if kind:
+            literal: Any = Literal
+            own = inspect.get_annotations(cls)
+            cls.__annotations__ = {"kind": literal[kind], **own}
+            cls.kind = kind
 
     def find_use(self, field: str) -> FieldUse:
         return "text"
