@@ -30,7 +30,7 @@ from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.lint_rules import list_rule_sets, list_rules
+from autoexp_tui.planning.validate import list_rule_sets, list_rules
 from autoexp_tui.probes.config_files import list_configs
 from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
 

@@ -1,23 +1,40 @@
 """What can be said against a plan as a whole, before anything is submitted.
 
 Looks at the plan alone, so that it holds for one read from a manifest too. What a
-single value has wrong is found while the plan is built (see `build`). Directories are
+single value has wrong is found while the plan is built (see `build`). One walk over
+jobs, and one over rules, finds what they say plainly and hardly mean. Directories are
 compared by their names, links are not followed: the plan may be for another machine.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    Composite,
+    JobStateIs,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
+    TimeReached,
+    has_attempt_limit,
+)
+from autoexp_tui.model.condition import Condition, walk
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.masking import mask_words
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning import estimate
-from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.points import (
     MOST_OF_A_FILTER,
     NOT_OVERRIDES,
@@ -27,12 +44,23 @@ from autoexp_tui.sweep.points import (
     plain_key,
     shorten_text,
 )
+from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.spelling import join_some, plural
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""
 _MOST_FILTERS: Final = 3
 _MOST_IN_A_RING: Final = 12
+_UNREAD: Final = re.compile(
+    r"(?<![{$])\{(?:(?:(?:sibling|all)[.\[]|(?:base|parent|runtime)\.)[^{}]+"
+    r"|output_dir|log_dir|log_path|log_path_current|script_path)\}"
+)
+_ESCAPED: Final = re.compile(
+    r"(?:\$\{|\{\{)\s*(?:(?:sibling|base|parent|aux)\.|sibling\[)"
+)
+"""References as other programs write them."""
+_NOT_THE_JOBS_FAULT: Final = frozenset({"timeout", "preempted", "node_fail"})
+"""Ends after which starting a job again and again is usual."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +78,7 @@ def validate_execution_plan(
 
     `known`: jobs of the session that it is to join, which conditions may name.
     """
-    linted_errors, linted_warnings = lint_plan(plan, known)
+    lint = _Lint(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
         *_check_any_jobs(plan),
@@ -58,13 +86,9 @@ def validate_execution_plan(
         *find_shared_directories(plan.jobs),
         *overlaps,
         *_check_ring(plan),
-        *linted_errors,
+        *lint.errors,
     ]
-    warnings = [
-        *nested,
-        *linted_warnings,
-        *estimate.check_bounds(plan),
-    ]
+    warnings = [*nested, *lint.warnings, *estimate.check_bounds(plan)]
     return ValidationResult(fold_problems(errors), fold_problems(warnings))
 
 
@@ -101,18 +125,17 @@ def _check_any_jobs(plan: Plan) -> Iterator[Problem]:
 
 
 def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    for job in jobs:
-        if fault := find_fault_of_name(job.name):
-            yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
     named: dict[str, list[JobSpec]] = {}
     for job in jobs:
         named.setdefault(job.name, []).append(job)
+        if fault := find_fault_of_name(job.name):
+            yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
     for name, shared in named.items():
         if len(shared) == 1:
             continue
         differing = [
             plain_key(key)
-            for key in dict.fromkeys(key for job in shared for key in job.parameters)
+            for key in dict.fromkeys(chain.from_iterable(j.parameters for j in shared))
             if len({format_in_name(job.parameters.get(key)) for job in shared}) > 1
         ]
         hint = "they set the same values: take one out, or add ${index} to the name"
@@ -159,48 +182,55 @@ def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
             yield Problem(message, where="project.name", job=job.name)
 
 
+class _Place(NamedTuple):
+    what: str
+    key: str
+    """What sets it."""
+    owner: str
+    """A job, whose output it is or whose logs; empty: of all."""
+
+
 def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
     """Errors: outputs that overlap logs (its own may), scripts or the state of
     sessions; warnings: outputs inside another job's."""
-    outputs: dict[str, str] = {}
     scripts = plan.executor.settings.get("script_dir")
     if not scripts and plan.base_output_dir:
         scripts = posixpath.join(plan.base_output_dir, "scripts")
-    listed = [
-        (plan.state_dir, "the directory of sessions", "--state-dir", ""),
-        (scripts, "the directory of scripts", "slurm.script_dir", ""),
-    ]
+    outputs: dict[str, _Place] = {}
+    others: dict[str, _Place] = {}
+
+    def add(places: dict[str, _Place], path: object, *place: str) -> None:
+        if path:
+            places.setdefault(posixpath.normpath(str(path)), _Place(*place))
+
+    add(others, plan.state_dir, "the directory of sessions", "--state-dir", "")
+    add(others, scripts, "the directory of scripts", "slurm.script_dir", "")
     for job in plan.jobs:
-        outputs.setdefault(posixpath.normpath(job.output_dir), job.name)
-        what = f"the log directory of {job.name}"
-        listed.append((job.log_dir, what, "slurm.log_dir", job.name))
-    places: dict[str, tuple[str, str, str]] = {}
-    for directory, *entry in listed:
-        if directory:
-            what, key, owner = entry
-            places.setdefault(posixpath.normpath(str(directory)), (what, key, owner))
+        name = job.name
+        add(outputs, job.output_dir, "its output directory", "project.name", name)
+        add(others, job.log_dir, f"the log directory of {name}", "slurm.log_dir", name)
     errors, warnings = [], []
 
-    def refuse(name: str, message: str, key: str) -> None:
-        hint = f"choose another name, or another {key}"
-        message = f"its output directory {message}"
-        errors.append(Problem(message, "project.name", name, hint))
+    def refuse(output: _Place, other: _Place, verb: str, path: str) -> None:
+        if output.owner != other.owner:
+            message = f"its output directory {verb} {other.what}: {path}"
+            hint = f"choose another name, or another {other.key}"
+            errors.append(Problem(message, "project.name", output.owner, hint))
 
-    for path, name in outputs.items():
-        for outer in _list_upwards(path):
-            what, key, owner = places.get(outer, ("", "", name))
-            if owner != name:
+    for path, output in outputs.items():
+        above = _list_upwards(path)
+        for outer in above:
+            if outer in others:
                 verb = "is" if path == outer else "lies inside"
-                refuse(name, f"{verb} {what}: {path}", key)
-        above = (up for up in _list_upwards(posixpath.dirname(path)) if up in outputs)
-        if (found := next(above, None)) is not None:
-            message = f"its directory lies inside the one of {outputs[found]}: {path}"
+                refuse(output, others[outer], verb, path)
+        if found := next((outputs[up] for up in above[1:] if up in outputs), None):
+            message = f"its directory lies inside the one of {found.owner}: {path}"
             hint = "a name with `/` is a directory for each part"
-            warnings.append(Problem(message, "project.name", name, hint))
-    for path, (what, key, owner) in places.items():
-        for outer in _list_upwards(posixpath.dirname(path)):
-            if outputs.get(outer, owner) != owner:
-                refuse(outputs[outer], f"holds {what}: {path}", key)
+            warnings.append(Problem(message, "project.name", output.owner, hint))
+    for path, other in others.items():
+        for outer in _list_upwards(path)[1:]:
+            if outer in outputs:
+                refuse(outputs[outer], other, "holds", path)
     return errors, warnings
 
 
@@ -210,3 +240,274 @@ def _list_upwards(path: str) -> tuple[str, ...]:
     if path in {"", "/", "."}:
         return ()
     return (path, *_list_upwards(posixpath.dirname(path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule of a plan, with its place in the config."""
+
+    event: LogEvent | StateEvent
+    where: str
+    job: str
+    """The job whose own rule it is; empty: the plan's."""
+
+
+def list_rule_sets(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
+    """The plan's rules, then those of jobs with their own: the job, and its rules."""
+    yield "", plan.monitoring
+    for job in plan.jobs:
+        rules = plan.rules_of(job)
+        if rules is not plan.monitoring:
+            yield job.name, rules
+
+
+def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
+    """Every rule of a set."""
+    for at, log_event in enumerate(rules.log_events):
+        yield Rule(log_event, f"monitoring.log_events.{at}", job)
+    for at, state_event in enumerate(rules.state_events):
+        yield Rule(state_event, f"monitoring.state_events.{at}", job)
+
+
+class _Lint:
+    """What a plan says plainly and hardly means, job by job and rule by rule."""
+
+    def __init__(self, plan: Plan, session_jobs: Iterable[str]) -> None:
+        """`session_jobs`: of the session that the plan is to join, in their order."""
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self._plan = plan
+        self._jobs = {job.name: job for job in plan.jobs}
+        self._session_jobs = dict.fromkeys(session_jobs)
+        sets = list_rule_sets(plan)
+        rules = [rule for job, one in sets for rule in list_rules(one, job)]
+        actions = [(rule, one) for rule in rules for one in rule.event.actions]
+        joining = [(rule, one) for rule, one in actions if isinstance(one, NewJob)]
+        self._names = (*self._session_jobs, *self._jobs)
+        self._later_names = sorted({*self._names, *(new.name for _, new in joining)})
+        self._stages = {job.stage for job in plan.jobs}
+        self._stages |= {new.stage or rule.event.name for rule, new in joining}
+        self._has_any_stage = any(isinstance(one, RunAutoexp) for _, one in actions)
+        self._check_reads()
+        stuck = [job.name for job in plan.jobs if self._check_job(job)]
+        self._check_stages_behind(stuck)
+        for rule in rules:
+            self._check_rule(rule)
+
+    def _refuse(self, message: str, where: str, job: str, hint: str) -> None:
+        self.errors.append(Problem(message, where, job, hint))
+
+    def _warn(self, message: str, where: str, job: str, hint: str) -> None:
+        self.warnings.append(Problem(message, where, job, hint))
+
+    def _check_job(self, job: JobSpec) -> bool:
+        """Gives whether the job waits for its own run."""
+        for where in ("start_conditions", "cancel_conditions"):
+            for name in _list_job_names(getattr(job, where)):
+                if name not in self._jobs and name not in self._session_jobs:
+                    hint = did_you_mean(name, self._names, "jobs")
+                    message = f"names the job {name}, which is not in the plan"
+                    self._refuse(message, where, job.name, hint)
+        self._check_approval(job.cancel_conditions, "cancel_conditions", job.name)
+        self._check_command(job)
+
+        def is_own(condition: Condition) -> bool:
+            match condition:
+                case MetadataIs() | MetricIs():
+                    return condition.job in ("", job.name)
+                case LogPattern():
+                    return condition.writer == job.name
+            return isinstance(condition, Composite)
+
+        is_stuck = False
+        for at, condition in enumerate(job.start_conditions):
+            where = f"start_conditions.{at}"
+            if _holds_up(condition, _is_endless):
+                hint = "timeout_seconds: 86400"
+                self._warn("waits without a time-out", where, job.name, hint)
+            if _holds_up(condition, is_own):
+                is_stuck = True
+                message = "waits for what its own run is to say, so it would not start"
+                hint = 'name the job that is meant: "{sibling.STAGE.name}"'
+                self._warn(message, where, job.name, hint)
+            for needed in _list_needed([condition]):
+                if isinstance(needed, MetadataIs) and "{" not in needed.key:
+                    self._check_metadata(job, needed, where)
+        return is_stuck
+
+    def _check_metadata(self, job: JobSpec, needed: MetadataIs, where: str) -> None:
+        asked = self._jobs.get(needed.job)
+        if asked is None or asked is job or asked.name in self._session_jobs:
+            return
+        keys = {
+            key
+            for event in self._plan.rules_of(asked).log_events
+            if not event.stages or asked.stage in event.stages
+            for key in event.extract_groups
+        }
+        if needed.key not in keys:
+            message = f"waits for `{needed.key}` of {asked.name}, which no log event "
+            hint = did_you_mean(needed.key, sorted(keys), "extracted keys")
+            self._warn(f"{message}extracts there", where, job.name, hint)
+
+    def _check_command(self, job: JobSpec) -> None:
+        """References that reach the command as they are; secrets for all to read."""
+        hint = "references are read in the sweep's points and in project.name: set this"
+        for text in (*job.command, *job.env.values()):
+            if foreign := _ESCAPED.search(text):
+                message = f"the command holds {foreign[0]}...}} as it is written"
+                self._refuse(message, "backend", job.name, f"{hint} key there")
+                break
+            found = _UNREAD.search(text)
+            late = job.runtime_overrides and "{runtime." in text
+            # By doubled braces a parameter says that the text is no reference.
+            written = repr(dict(job.parameters)) if found and not late else ""
+            if found and not late and f"{{{found[0]}}}" not in written:
+                message = f"the command holds {found[0]} as it is written"
+                self._warn(message, "backend", job.name, f"{hint} key there")
+                break
+        if mask_words(job.command, self._plan.mask) != job.command:
+            self._warn(
+                "the command line holds what looks like a secret, and everybody on "
+                "the machine can read it (ps)",
+                "backend",
+                job.name,
+                "hand it over in the environment: backend.env: "
+                "{HF_TOKEN: ${oc.env:HF_TOKEN}}; or name what is none in "
+                "project.mask.keep",
+            )
+
+    def _check_approval(
+        self, conditions: Iterable[Condition], where: str, job: str
+    ) -> None:
+        """Approvals where no question is ever put: they would wait without a word."""
+        parts = (part for one in conditions for part in walk(one))
+        if any(isinstance(part, Approval) for part in parts):
+            message = "nobody is asked here: an Approval is asked before a job starts"
+            hint = "put it among start_conditions; end jobs by hand (K), or use Notify"
+            self._refuse(message, where, job, hint)
+
+    def _check_rule(self, rule: Rule) -> None:
+        stages = rule.event.stages
+        if stages and not self._has_any_stage and self._stages.isdisjoint(stages):
+            wanted = ", ".join(stages)
+            hint = did_you_mean(stages[0], sorted(self._stages - {""}), "stages")
+            message = f"{rule.event.name} applies to no job: no stage is called"
+            where = f"{rule.where}.stages"
+            self._warn(f"{message} {wanted}", where, rule.job, hint)
+        self._check_restarts(rule)
+        for at, action in enumerate(rule.event.actions):
+            where = f"{rule.where}.actions.{at}"
+            self._check_approval(action.conditions, f"{where}.conditions", rule.job)
+            if isinstance(action, NewJob):
+                ends, key = action.cancel_conditions, f"{where}.cancel_conditions"
+                self._check_approval(ends, key, rule.job)
+            for name in _list_job_names(action.conditions):
+                if "{" not in name and name not in self._later_names:
+                    hint = did_you_mean(name, self._later_names, "jobs")
+                    message = f"waits for the job {name}, which is not in the plan"
+                    self._warn(message, f"{where}.conditions", rule.job, hint)
+
+    def _check_restarts(self, rule: Rule) -> None:
+        """Rules that start a broken job again, however often it breaks."""
+        event = rule.event
+        ends = (
+            getattr(event, "state", ""),
+            *(getattr(event, "transition", None) or ()),
+        )
+        if any(str(end).lower() in _NOT_THE_JOBS_FAULT for end in ends):
+            return
+        restarts = (one for one in event.actions if isinstance(one, Restart))
+        if any(not has_attempt_limit(one.conditions) for one in restarts):
+            message = f"{event.name} restarts a job without a limit"
+            hint = "add the condition MaxAttemptsCondition: max_attempts: 3"
+            self._warn(message, rule.where, rule.job, hint)
+
+    def _check_stages_behind(self, stuck: Sequence[str]) -> None:
+        """Stages of which every job waits, over others or not, for one of `stuck`."""
+        behind = {name: name for name in stuck}
+        needed = {
+            job.name: [
+                name
+                for condition in _list_needed(job.start_conditions)
+                if isinstance(condition, JobStateIs)
+                for name in condition.jobs
+            ]
+            for job in (self._plan.jobs if stuck else ())
+        }
+        size = 0
+        while size < len(behind):
+            size = len(behind)
+            for job, names in needed.items():
+                for name in names:
+                    if name in behind:
+                        behind.setdefault(job, behind[name])
+        stages: dict[str, list[str]] = {}
+        for job in needed:
+            stages.setdefault(self._jobs[job].stage, []).append(job)
+        for stage, jobs in stages.items():
+            if all(behind.get(job, job) != job for job in jobs):
+                name = f"the stage {stage}" if stage else "it"
+                never = f"it waits for {behind[jobs[0]]}, which never starts"
+                message = f"{name} is never reached: {never}"
+                self._warn(message, "start_conditions", jobs[0], "")
+
+    def _check_reads(self) -> None:
+        """Jobs that use what another writes and wait for nothing, once for a stage."""
+        waiting = {edge.after for edge in self._plan.edges if edge.mode == "waits"}
+        read: dict[tuple[str, str], list[str]] = {}
+        for edge in self._plan.edges:
+            before = self._jobs.get(edge.before)
+            if edge.mode == "reads" and before and edge.after in self._jobs:
+                key = (edge.after, before.stage or before.name)
+                if edge.after not in waiting:
+                    read.setdefault(key, []).append(before.output_dir)
+        for (name, stage), directories in read.items():
+            job = self._jobs[name]
+            # What all directories begin with, is looked for first: the texts may hold
+            # a thousand of them, or nothing of the kind.
+            common = posixpath.commonprefix(directories)
+            if any(
+                common in text and any(directory in text for directory in directories)
+                for text in (*job.command, *job.env.values(), *job.overrides)
+            ):
+                hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
+                message = f"reads what {stage} writes, and does not wait for it"
+                self._warn(message, "start_conditions", name, hint)
+
+
+def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Conditions that all have to pass, those of `all` taken apart."""
+    for condition in conditions:
+        if not condition.blocking:
+            continue
+        if isinstance(condition, Composite) and condition.mode == "all":
+            yield from _list_needed(condition.conditions)
+        else:
+            yield condition
+
+
+def _list_job_names(conditions: Iterable[Condition]) -> Iterator[str]:
+    for condition in (part for one in conditions for part in walk(one)):
+        match condition:
+            case JobStateIs():
+                yield from condition.jobs
+            case MetadataIs(job=name) | MetricIs(job=name) if name:
+                yield name
+
+
+def _is_endless(condition: Condition) -> bool:
+    match condition:
+        case Approval() | TimeReached() | MetadataIs(op="known"):
+            return False
+    return condition.timeout_seconds is None
+
+
+def _holds_up(condition: Condition, is_so: Callable[[Condition], bool]) -> bool:
+    """Whether it is so of a condition, and of a part of `all`, or each of `any`."""
+    if not condition.blocking or not is_so(condition):
+        return False
+    if not isinstance(condition, Composite):
+        return True
+    found = [_holds_up(part, is_so) for part in condition.conditions]
+    return any(found) if condition.mode == "all" else bool(found) and all(found)
