@@ -27,7 +27,7 @@ from autoexp_tui.planning.dag import (
     find_links,
     list_stages,
 )
-from autoexp_tui.planning.grid import SweepSummary
+from autoexp_tui.planning.grid import find_axes, read_settings
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import duration, fit, join_some, plural
 
@@ -79,7 +79,11 @@ class _ChartBuilder:
     def __init__(self, plan: Plan, *, whole: bool) -> None:
         self._plan = plan
         self._whole = whole
-        self._sweep = SweepSummary(plan)
+        self._settings = {
+            job.name: read_settings(job.parameters, plan.mask) for job in plan.jobs
+        }
+        points = [(job.stage, self._settings[job.name]) for job in plan.jobs]
+        self._axes = find_axes(points)
         self._links = find_links(plan)
         self._stages = list_stages(plan, self._links)
         self._jobs = {job.name: job for job in plan.jobs}
@@ -106,7 +110,7 @@ class _ChartBuilder:
         return Chart(title, tuple(sections), findings)
 
     def _build_sweep(self) -> Section:
-        axes = self._sweep.axes
+        axes = self._axes
         rows = []
         for one in axes[: self._limit(_KEYS)]:
             values = [fit(value, _VALUE_COLUMNS) for value in one.values]
@@ -114,7 +118,7 @@ class _ChartBuilder:
         rest = len(axes) - len(rows)
         more = f"... and {plural(rest, 'key')} more" if rest > 0 else ""
         more = more if axes else "Nothing is swept."
-        return Section(f"Sweep: {self._sweep.count_jobs()}", _filter_tables(rows, more))
+        return Section("Sweep", _filter_tables(rows, more))
 
     def _build_stage(self, stage: Stage) -> Section:
         title = f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}"
@@ -142,7 +146,9 @@ class _ChartBuilder:
             )
             if others
         ]
-        return clean_line(job.name), self._sweep.describe_job(job), ", ".join(after)
+        own = self._settings[job.name]
+        values = [f"{one.label}={own[one.key]}" for one in self._axes if one.key in own]
+        return clean_line(job.name), " ".join(values), ", ".join(after)
 
     def _name_jobs(self, names: Iterable[str], me: JobSpec | None = None) -> str:
         """A whole stage, or the first jobs; `me` speaks of its siblings by stage."""

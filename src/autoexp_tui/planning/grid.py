@@ -1,4 +1,4 @@
-"""What a plan sweeps over: its keys, the sum of its jobs, and the plan as a grid.
+"""What a plan sweeps over: its keys, and the plan as a grid.
 
 Read from the jobs and from what filters took away, as a manifest holds them. A key is
 swept when jobs of one stage have different values of it: what only tells stages apart
@@ -11,28 +11,25 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_value
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.dag import find_stage_parents, order_stages
 from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import format_yaml_value, plural
+from autoexp_tui.text.spelling import format_yaml_value
 
 UNSET: Final = -1
 """In a row: the jobs of this row do not set that key."""
 MOST_ROWS: Final = 50_000
 _MOST_MADE_WHOLE: Final = 1000
 """Rows that one hole may stand for, where it does not name every axis."""
-_MOST_TERMS: Final = 4
 _NOT_SWEPT: Final = NOT_OVERRIDES | {"project.name"}
 """Keys that are ours, or name jobs and make none."""
-_NO_VALUE: Final = "unset"
-"""Among a key's values: some jobs of a stage that has it do not set it."""
 
 Settings: TypeAlias = Mapping[str, str]
 """What a sweep point sets: plain key -> value, spelled."""
@@ -40,8 +37,6 @@ Row: TypeAlias = tuple[int, ...]
 """For each axis the place of its value."""
 Cell: TypeAlias = tuple[Row, str]
 """A row, and a stage."""
-_Values: TypeAlias = Mapping[str, Mapping[str, Counter[str]]]
-"""Key -> stage -> value -> how many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,93 +59,41 @@ def read_settings(
     }
 
 
-def _count_values(points: Iterable[tuple[str, Settings]]) -> _Values:
-    found: dict[str, dict[str, Counter[str]]] = {}
+def find_axes(
+    points: Sequence[tuple[str, Settings]], *, shared: bool = False
+) -> tuple[Axis, ...]:
+    """The keys that vary within a stage; `shared`: of those that several stages have.
+
+    A hole without a stage is one of every stage. Numbers are in order of size. An axis
+    is called by the last part of its key; by the whole where that is unclear.
+    """
+    values: dict[str, dict[str, Counter[str]]] = {}
     for stage, own in points:
         for key, value in own.items():
-            found.setdefault(key, {}).setdefault(stage, Counter())[value] += 1
-    return found
-
-
-def _build_axes(values: Mapping[str, Iterable[str]]) -> tuple[Axis, ...]:
-    """Axes, called by the last part of the key; by the whole where that is unclear."""
-    tails = {key: key.rsplit(".", 1)[-1] for key in values}
+            values.setdefault(key, {}).setdefault(stage, Counter())[value] += 1
+    sizes = Counter(stage for stage, _ in points)
+    is_staged = len({stage for stage in sizes if stage}) > 1
+    axes: dict[str, Sequence[str]] = {}
+    for key, stages in values.items():
+        anywhere: Mapping[str, int] = stages.get("", {})
+        is_own = is_staged and len(stages) == 1 and "" not in stages
+        if not (shared and is_own) and any(
+            len({**own, **anywhere}) > 1 or own.total() < sizes[stage]
+            for stage, own in stages.items()
+        ):
+            axes[key] = list(dict.fromkeys(itertools.chain(*stages.values())))
+            with suppress(ValueError):
+                axes[key] = sorted(axes[key], key=float)
+    tails = {key: key.rsplit(".", 1)[-1] for key in axes}
     often = Counter(tails.values())
     return tuple(
         Axis(
             key,
             clean_line(tails[key] if often[tails[key]] == 1 else key) or "?",
-            tuple(dict.fromkeys(found)),
+            tuple(found),
         )
-        for key, found in values.items()
+        for key, found in axes.items()
     )
-
-
-class SweepSummary:
-    """The keys that vary within a stage of a plan, in the sweep's order."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._settings = {
-            job.name: read_settings(job.parameters, plan.mask) for job in plan.jobs
-        }
-        self._jobs = plan.jobs
-        sizes = Counter(job.stage for job in plan.jobs)
-        values = _count_values((j.stage, self._settings[j.name]) for j in plan.jobs)
-        axes: dict[str, Sequence[str]] = {}
-        for key, stages in values.items():
-            lacking = [s for s, each in stages.items() if each.total() < sizes[s]]
-            if lacking or any(len(each) > 1 for each in stages.values()):
-                unset = [_NO_VALUE] if lacking else []
-                settings = self._settings.values()
-                found = dict.fromkeys(own[key] for own in settings if key in own)
-                axes[key] = [*found, *unset]
-        self.axes = _build_axes(axes)
-
-    def describe_job(self, job: JobSpec) -> str:
-        """`lr=1e-3 bsz=256`: what tells a job from the others of its stage."""
-        own = self._settings[job.name]
-        set_by_it = (one for one in self.axes if one.key in own)
-        return " ".join(f"{one.label}={own[one.key]}" for one in set_by_it)
-
-    def count_jobs(self) -> str:
-        """`3 lr × 3 stages + 1 = 10 jobs`: exact, and in one line."""
-        families: dict[object, list[JobSpec]] = {}
-        for place, job in enumerate(self._jobs):
-            families.setdefault(job.family or place, []).append(job)
-        alike: dict[object, list[list[JobSpec]]] = {}
-        for family in families.values():
-            shape = tuple(Counter(job.stage for job in family).items())
-            alike.setdefault(shape, []).append(family)
-        terms = []  # `3 lr × 2 bsz × 3 stages` of families alike; "" for a single job
-        for group in alike.values():
-            factors = self._list_factors(group) if len(group) > 1 else []
-            each = group[0]
-            stages = len({job.stage for job in each})
-            if len(each) > 1:
-                jobs = f"{len(each)} jobs each" if factors else f"{len(each)} jobs"
-                factors.append(f"{stages} stages" if stages == len(each) else jobs)
-            terms.append(" × ".join(factors))
-        singles = terms.count("")
-        terms = [*filter(None, terms), *([str(singles)] if singles else [])]
-        total = plural(len(self._jobs), "job")
-        if len(terms) > _MOST_TERMS:
-            return f"{total} in {len(families)} families"
-        text = " + ".join(terms)
-        return total if text in (str(len(self._jobs)), total) else f"{text} = {total}"
-
-    def _list_factors(self, families: Sequence[Sequence[JobSpec]]) -> list[str]:
-        places = [
-            tuple(
-                tuple(dict.fromkeys(own[one.key] for own in each if one.key in own))
-                for one in self.axes
-            )
-            for each in ([self._settings[job.name] for job in f] for f in families)
-        ]
-        counts = [len(set(values)) for values in zip(*places, strict=True)]
-        if not len(set(places)) == len(families) == math.prod(counts):
-            return [plural(len(families), "combination")]
-        pairs = zip(counts, self.axes, strict=True)
-        return [f"{number} {one.label}" for number, one in pairs if number > 1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +134,7 @@ def build_grid(plan: Plan) -> Grid:
         [(one.stage, read_settings(one.parameters, plan.mask)) for one in some]
         for some in (plan.jobs, plan.holes)
     )
-    axes = _find_shared_axes([*jobs, *gone])
+    axes = find_axes([*jobs, *gone], shared=True)
     parents = find_stage_parents(plan)
     emptied_stages = {one: () for one, _ in gone if one and one not in parents}
     stages = tuple(order_stages({**parents, **emptied_stages}))
@@ -231,21 +174,3 @@ def build_grid(plan: Plan) -> Grid:
         counts=Counter(holes.values()),
         more=more,
     )
-
-
-def _find_shared_axes(points: Sequence[tuple[str, Settings]]) -> tuple[Axis, ...]:
-    """The keys that vary within a stage, of those that several stages have.
-
-    What only one stage sets is that stage's own: it would make no rows of a grid.
-    A hole without a stage is one of every stage. Numbers are in order of size.
-    """
-    several = len({stage for stage, _ in points if stage}) > 1
-    axes: dict[str, Sequence[str]] = {}
-    for key, stages in _count_values(points).items():
-        anywhere: Mapping[str, int] = stages.get("", {})
-        is_shared = not several or len(stages) > 1 or "" in stages
-        if is_shared and any(len({**own, **anywhere}) > 1 for own in stages.values()):
-            axes[key] = list(dict.fromkeys(itertools.chain(*stages.values())))
-            with suppress(ValueError):
-                axes[key] = sorted(axes[key], key=float)
-    return _build_axes(axes)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import mask_override, mask_value
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
@@ -42,21 +42,21 @@ class ValueChange(NamedTuple):
     new: object = ABSENT
 
 
+Changes: TypeAlias = tuple[ValueChange, ...]
 Values: TypeAlias = Mapping[str, object]
 ConfigDiff: TypeAlias = Callable[[str, str], Iterable[ValueChange] | None]
 """Names of an old and a new job -> what differs in their recorded resolved configs;
 None: not both are recorded."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeChange:
+class EdgeChange(NamedTuple):
     """A wait or a read that one of the plans alone has."""
 
     mode: Literal["waits", "reads"]
     added: bool
     job: str
     """The one that is waited for or read, as its own plan names it."""
-    stage: str = ""
+    stage: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,25 +66,16 @@ class JobChange:
     name: str
     old_name: str
     stage: str = ""
-    parameters: tuple[ValueChange, ...] = ()
-    config: tuple[ValueChange, ...] = ()
-    """Keys of the resolved config that no parameter sets by the same name."""
-    conditions: tuple[ValueChange, ...] = ()
+    parts: Mapping[str, Changes]
+    """`parameters`; keys of the resolved `config` that no parameter sets by the same
+    name; `conditions`; `other`: command, environment and resources, where no key above
+    tells of them."""
     edges: tuple[EdgeChange, ...] = ()
-    other: tuple[ValueChange, ...] = ()
-    """The command, environment and resources, where no key above tells of them."""
-    likeness: str = field(default="", repr=False, compare=False)
-    """The same text for jobs that changed alike, whatever they are called."""
 
     @property
-    def is_renamed(self) -> bool:
-        """Whether it has another name."""
-        return self.name != self.old_name
-
-    @property
-    def values(self) -> tuple[ValueChange, ...]:
+    def values(self) -> Changes:
         """Every value that differs, of whatever kind."""
-        return (*self.parameters, *self.config, *self.conditions, *self.other)
+        return tuple(chain.from_iterable(self.parts.values()))
 
     @property
     def is_changed(self) -> bool:
@@ -98,20 +89,22 @@ class JobsOnly:
 
     stage: str
     names: tuple[str, ...]
-    values: tuple[ValueChange, ...] = ()
+    values: Changes = ()
     """Parameters that all of them share and no job of the other plan has so."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDiff:
     """All that differs between two plans."""
 
-    plan: tuple[ValueChange, ...] = ()
+    plan: Changes = ()
     """What holds for the plan as a whole."""
     added: tuple[JobsOnly, ...] = ()
     removed: tuple[JobsOnly, ...] = ()
-    jobs: tuple[JobChange, ...] = ()
-    """Those that are renamed or changed, in the new plan's order."""
+    renamed: tuple[JobChange, ...] = ()
+    """Jobs with another name, changed otherwise or not."""
+    alike: tuple[tuple[JobChange, ...], ...] = ()
+    """Jobs of which more than the name differs, those together that changed alike."""
     same: int = 0
     """Jobs without any difference."""
     without_config: int = 0
@@ -122,34 +115,17 @@ class PlanDiff:
     @property
     def differs(self) -> bool:
         """Whether anything differs."""
-        return bool(self.plan or self.added or self.removed or self.jobs or self.unseen)
+        parts = (self.plan, self.added, self.removed, self.renamed, self.alike)
+        return any(parts) or self.unseen > 0
 
-    @cached_property
-    def renamed(self) -> tuple[JobChange, ...]:
-        """Jobs with another name, changed otherwise or not."""
-        return tuple(job for job in self.jobs if job.is_renamed)
-
-    @cached_property
-    def changed(self) -> tuple[JobChange, ...]:
-        """Jobs of which more than the name differs."""
-        return tuple(job for job in self.jobs if job.is_changed)
-
-    @cached_property
-    def alike(self) -> tuple[tuple[JobChange, ...], ...]:
-        """Changed jobs, those together that changed alike."""
-        groups: dict[str, list[JobChange]] = {}
-        for job in self.changed:
-            groups.setdefault(job.likeness, []).append(job)
-        return tuple(map(tuple, groups.values()))
-
-    @cached_property
+    @property
     def counts(self) -> dict[str, int]:
         """How many jobs are added, removed ... by the names that JSON has for them."""
         return {
             "added": sum(len(group.names) for group in self.added),
             "removed": sum(len(group.names) for group in self.removed),
             "renamed": len(self.renamed),
-            "changed": len(self.changed),
+            "changed": sum(map(len, self.alike)),
             "same": self.same,
             "without_config": self.without_config,
             "unseen": self.unseen,
@@ -175,24 +151,37 @@ class _PlanComparison:
             for edge in plan.edges:
                 edges.setdefault(edge.after, []).append(edge)
         self._stages = [{j.name: j.stage for j in plan.jobs} for plan in (old, new)]
-        self._without_config: set[str] = set()
-        """Jobs, by their new names; see `PlanDiff`."""
 
     def diff(self) -> PlanDiff:
-        changes = [self._diff_job(a, b) for a, b in self._pairs]
-        jobs = tuple(one for one in changes if one.is_renamed or one.is_changed)
-        unseen = len(self._without_config - {one.name for one in jobs})
+        alike: dict[str, list[JobChange]] = {}
+        renamed: list[JobChange] = []
+        same = without_config = unseen = 0
+        for old, new in self._pairs:
+            recorded = self._diff_configs(old.name, new.name)
+            is_unknown = recorded is None and old.fingerprint != new.fingerprint
+            change = self._diff_job(old, new, recorded or ())
+            without_config += is_unknown
+            if change.is_changed:
+                alike.setdefault(_find_likeness(change, old, new), []).append(change)
+            if old.name != new.name:
+                renamed.append(change)
+            elif not change.is_changed:
+                unseen += is_unknown
+                same += not is_unknown
         return PlanDiff(
             plan=tuple(_diff_wholes(self._old, self._new)),
             added=self._group_only(self._come, self._old, added=True),
             removed=self._group_only(self._gone, self._new, added=False),
-            jobs=jobs,
-            same=len(changes) - len(jobs) - unseen,
-            without_config=len(self._without_config),
+            renamed=tuple(renamed),
+            alike=tuple(map(tuple, alike.values())),
+            same=same,
+            without_config=without_config,
             unseen=unseen,
         )
 
-    def _diff_job(self, old: JobSpec, new: JobSpec) -> JobChange:
+    def _diff_job(
+        self, old: JobSpec, new: JobSpec, recorded: Iterable[ValueChange]
+    ) -> JobChange:
         texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
         texts |= {
             _find_root(old.output_dir, old.name): _find_root(new.output_dir, new.name),
@@ -202,47 +191,35 @@ class _PlanComparison:
         texts |= {one: self._renames[one] for one in names if one in self._renames}
         rename = _build_renamer(texts)
 
-        def compare(
-            before: Mapping[str, object], after: Mapping[str, object]
-        ) -> tuple[ValueChange, ...]:
-            return keep(diff_values(before, after))
-
-        def keep(pairs: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
+        def keep(pairs: Iterable[ValueChange]) -> Changes:
             return tuple(
                 self._mask(one) for one in pairs if _differ(rename(one.old), one.new)
             )
 
-        parameters = compare(_flatten_parameters(old), _flatten_parameters(new))
-        recorded = self._diff_configs(old.name, new.name)
-        if recorded is None and old.fingerprint != new.fingerprint:
-            self._without_config.add(new.name)
-        known = {plain_key(change.key) for change in parameters}
+        def compare(read: Callable[[JobSpec], Values]) -> Changes:
+            return keep(diff_values(read(old), read(new)))
+
+        parameters = compare(_flatten_parameters)
+        known = {change.key for change in parameters}
         config = keep(
             one
-            for one in recorded or ()
+            for one in recorded
             if one.key not in known and one.key.partition(".")[0] not in _NUMBERED
         )
-        conditions: tuple[ValueChange, ...] = ()
-        for where in ("start_conditions", "cancel_conditions"):
-            if getattr(old, where) != getattr(new, where):
-                each = (
-                    _flatten_conditions(where, getattr(j, where)) for j in (old, new)
-                )
-                conditions += compare(*each)
-        other: tuple[ValueChange, ...] = ()
-        if not parameters and not config:
-            other = compare(_list_launch(old), _list_launch(new))
-        change = JobChange(
+        waits = ((j.start_conditions, j.cancel_conditions) for j in (old, new))
+        has_equal_waits = next(waits) == next(waits)
+        return JobChange(
             name=new.name,
             old_name=old.name,
             stage=new.stage,
-            parameters=parameters,
-            config=config,
-            conditions=conditions,
+            parts={
+                "parameters": parameters,
+                "config": config,
+                "conditions": () if has_equal_waits else compare(_flatten_conditions),
+                "other": () if parameters or config else compare(_list_launch),
+            },
             edges=tuple(self._diff_edges(old, new)),
-            other=other,
         )
-        return replace(change, likeness=_find_likeness(change, old, new))
 
     def _mask(self, change: ValueChange) -> ValueChange:
         key, old, new = change
@@ -250,19 +227,17 @@ class _PlanComparison:
         return ValueChange(key, old, mask_value(key, new, self._new.mask))
 
     def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
-        before = {
-            (edge.mode, self._renames.get(edge.before, edge.before)): edge.before
-            for edge in self._edges[0].get(old.name, ())
-        }
-        after = {
-            (edge.mode, edge.before): edge.before
-            for edge in self._edges[1].get(new.name, ())
-        }
+        before, after = (
+            {(e.mode, self._renames.get(e.before, e.before)): e.before for e in edges}
+            for edges in (
+                self._edges[0].get(old.name, ()),
+                self._edges[1].get(new.name, ()),
+            )
+        )
         for mine, theirs, added in ((after, before, True), (before, after, False)):
             for mode, name in (key for key in mine if key not in theirs):
                 job = mine[mode, name]
-                stage = self._stages[added].get(job, "")
-                yield EdgeChange(mode=mode, added=added, job=job, stage=stage)
+                yield EdgeChange(mode, added, job, self._stages[added].get(job, ""))
 
     def _group_only(
         self, jobs: Iterable[JobSpec], other: Plan, *, added: bool
@@ -279,28 +254,29 @@ class _PlanComparison:
         found = []
         for stage, members in stages.items():
             first, *others = map(_flatten_parameters, members)
-            own = (
-                ValueChange(key, ABSENT, one) if added else ValueChange(key, one)
-                for key, one, text in ((k, v, _text(v)) for k, v in first.items())
+            values = tuple(
+                self._mask(
+                    ValueChange(key, new=one) if added else ValueChange(key, one)
+                )
+                for key, one in first.items()
                 if key not in ("stage", _NAME)
-                and all(_text(it.get(key, ABSENT)) == text for it in others)
-                and (key, text) not in theirs
+                and (key, _text(one)) not in theirs
+                and all(_text(it.get(key, ABSENT)) == _text(one) for it in others)
             )
             names = tuple(job.name for job in members)
-            values = tuple(map(self._mask, own))
             found.append(JobsOnly(stage=stage, names=names, values=values))
         return tuple(found)
 
 
-def _flatten_conditions(
-    where: str, conditions: Sequence[Condition]
-) -> dict[str, object]:
+def _flatten_conditions(job: JobSpec) -> dict[str, object]:
     """Every field of every condition; defaults say nothing and are left out."""
-    trees = [_drop_defaults(condition_to_json(one)) for one in conditions]
     return {
         key: value
-        for at, tree in enumerate(trees)
-        for key, value in flatten(f"{where}.{at}", tree)
+        for where in ("start_conditions", "cancel_conditions")
+        for at, one in enumerate(getattr(job, where))
+        for key, value in flatten(
+            f"{where}.{at}", _drop_defaults(condition_to_json(one))
+        )
     }
 
 
@@ -320,19 +296,13 @@ def _list_launch(job: JobSpec) -> dict[str, object]:
 
 
 def _find_likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
-    if not change.is_changed:
-        return ""
-    hide = _build_renamer(
-        {
-            name: f"\0{at}"
-            for job in (old, new)
-            for at, name in enumerate((job.name, *job.depends_on))
-        }
+    """The same text for jobs that changed alike, whatever they are called."""
+    names = (
+        enumerate((old.name, *old.depends_on)),
+        enumerate((new.name, *new.depends_on)),
     )
-    values = [
-        (value.key, _text(hide(value.old)), _text(hide(value.new)))
-        for value in change.values
-    ]
+    hide = _build_renamer({name: f"\0{at}" for at, name in chain(*names)})
+    values = [(v.key, _text(hide(v.old)), _text(hide(v.new))) for v in change.values]
     edges = [(edge.mode, edge.added, edge.stage or edge.job) for edge in change.edges]
     return format_canonical(json_safe([values, edges]))
 
@@ -505,11 +475,14 @@ def _list_lines(found: PlanDiff) -> Iterator[MarkedLine]:
     yield from (("*", _format_change(change)) for change in found.plan)
     yield from (("+", _format_only(group)) for group in found.added)
     yield from (("-", _format_only(group)) for group in found.removed)
-    moved = [job for job in found.renamed if not job.is_changed]
+    moved = [
+        f"{clean(job.old_name)} -> {clean(job.name)}"
+        for job in found.renamed
+        if not job.is_changed
+    ]
     if moved:
-        each = [f"{clean(job.old_name)} -> {clean(job.name)}" for job in moved]
         head = f"{plural(len(moved), 'job')} renamed: "
-        yield ">", head + ", ".join(_shorten(each, _MOST_NAMES))
+        yield ">", head + ", ".join(_shorten(moved, _MOST_NAMES))
     yield from (("~", _format_changed(alike)) for alike in found.alike)
 
 
@@ -534,7 +507,8 @@ def _format_changed(alike: Sequence[JobChange]) -> str:
     shown = "; ".join(_shorten(parts, _MOST_VALUES))
     if len(alike) > 1:
         return f"{len(alike)} jobs: {shown} ({_format_names([j.name for j in alike])})"
-    who = f"{clean(first.old_name)} -> {name}" if first.is_renamed else name
+    is_renamed = first.name != first.old_name
+    who = f"{clean(first.old_name)} -> {name}" if is_renamed else name
     return f"{who}: {shown}"
 
 
@@ -593,7 +567,7 @@ def diff_to_json(found: PlanDiff) -> dict[str, object]:
             {"from": json_safe(job.old_name), "to": json_safe(job.name)}
             for job in found.renamed
         ],
-        "changed": list(map(_job_to_json, found.changed)),
+        "changed": [_job_to_json(job) for jobs in found.alike for job in jobs],
         "alike": [
             {
                 "jobs": json_safe([job.name for job in jobs]),
@@ -610,11 +584,10 @@ def _change_to_json(change: ValueChange) -> dict[str, object]:
 
 
 def _job_to_json(job: JobChange) -> dict[str, object]:
-    texts = ("name", "old_name", "stage")
-    changes = ("parameters", "config", "conditions", "other")
+    texts = {"name": job.name, "old_name": job.old_name, "stage": job.stage}
     return {
-        **{name: json_safe(getattr(job, name)) for name in texts},
-        **{name: list(map(_change_to_json, getattr(job, name))) for name in changes},
+        **{name: json_safe(text) for name, text in texts.items()},
+        **{name: list(map(_change_to_json, of)) for name, of in job.parts.items()},
         "edges": [
             {"kind": e.mode, "added": e.added, "job": json_safe(e.job)}
             for e in job.edges
