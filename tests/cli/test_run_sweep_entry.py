@@ -114,16 +114,16 @@ WHICH = """\
 which entry?
   --index N, --job NAME, or SLURM_ARRAY_TASK_ID. entries: 0 a, 7 b
 """
-TWICE = "--index and --job name the entry twice\n  Leave one.\n"
+KNOWN = "  entries: 0 a, 7 b\n"
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
         ("", WHICH),
-        ("--index 3", "--index: the plan has no entry 3\n  entries: 0 a, 7 b\n"),
-        ("--job bb", "--job: the plan has no job 'bb'\n  jobs: a, b\n"),
-        ("--job b --index 7", TWICE),
+        ("--index 3", f"the plan has no entry 3\n{KNOWN}"),
+        ("--job bb", f"the plan has no entry bb\n{KNOWN}"),
+        ("--job b --index 0", f"the plan has no entry b\n{KNOWN}"),
     ],
 )
 def test_an_entry_that_is_not_there_is_told_with_those_that_are(
@@ -212,7 +212,8 @@ def test_conditions_are_met_by_what_an_entry_has_done_and_by_files(
     code, out, err = entries.say("--job", "b")
     assert (code, out) == (3, "")
     assert err.startswith("error: b: its start conditions are not met\n  - ")
-    told = ["a COMPLETED: waits for a to be completed", f"waits for {checkpoint} of a"]
+    waits = f"{checkpoint}: waits for {checkpoint} of a"
+    told = ["a COMPLETED: waits for a to be completed", waits]
     assert listed(err) == told
     assert "--force runs it all the same" in err
     assert entries.say("--job", "a")[0] == 0
@@ -224,7 +225,7 @@ def test_conditions_are_met_by_what_an_entry_has_done_and_by_files(
     assert json.loads((provenance / "command.json").read_text())[-1] == "echo I am a"
 
 
-def test_a_condition_is_told_with_what_it_looks_for_unless_the_reason_says_it(
+def test_a_condition_is_told_with_what_it_looks_for_and_its_reason(
     entries: Entries,
 ) -> None:
     missing, log, none = (str(entries.root / name) for name in ("ckpt", "log", "none"))
@@ -239,14 +240,14 @@ def test_a_condition_is_told_with_what_it_looks_for_unless_the_reason_says_it(
         Approval(prompt="Promote it?"),
     )
     found = listed(entries.say("--job", "b")[2])
-    asks = "an approval: waits for your approval: Promote it? "
-    assert [*found[:5], found[6]] == [
-        f'waits for "saved" in {log}',
+    assert found == [
+        f'{log}: waits for "saved" in {log}',
         f"'saved' in {log}: waits for \"saved\" in {log}",
         f"'saved' in {none}: waits for a log at {none}: there is none yet",
         f"not {log}: it is so although it must not be: {log}",
         f"the checkpoint: waits for {missing}",
-        f"{asks}(a session asks; --force goes on as if approved)",
+        "iteration of a >= 5: waits for iteration of a: its log has shown no usable value yet",
+        "an approval: waits for your approval: Promote it?",
     ]
     assert entries.say("--job", "b", "--force")[1] == "I am b\n"
 

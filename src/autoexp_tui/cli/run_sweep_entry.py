@@ -23,10 +23,9 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from types import FrameType
 from typing import Final, get_args
 
 from autoexp_tui.cli.diagnostics import (
@@ -43,12 +42,7 @@ from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import build_task_fields
 from autoexp_tui.executors.slurm.script import with_grace
-from autoexp_tui.model.condition import (
-    EvalContext,
-    describe,
-    evaluate,
-    needs,
-)
+from autoexp_tui.model.condition import Condition, EvalContext, describe, evaluate
 from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.model.facts import (
     ApprovalFact,
@@ -83,22 +77,18 @@ from autoexp_tui.storage.manifests import get_entry_dir, make_state_dir, read_ma
 from autoexp_tui.storage.output_dir_lock import Living, require_free
 from autoexp_tui.storage.provenance import record_of, write_provenance
 from autoexp_tui.storage.session_dir import require_ground
-from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import join_some
 
 ARRAY_INDEX = "SLURM_ARRAY_TASK_ID"
 _MOST_LISTED = 12
 _OUTSIDE = get_args(OutsideKey)
-_ASKS = frozenset({"asks_you", "asks_later"})
-"""Codes of an approval that nobody has given."""
 _FORWARDED: Final = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
     *(signal.SIGUSR1, signal.SIGUSR2),
 )
 _LOOK_SECONDS: Final = 0.1
 _PDEATHSIG: Final = 1
-_GRACE_SECONDS: Final = 10.0
-
 
 _FLAGS = (
     option("--manifest", "the plan", "FILE"),
@@ -116,17 +106,6 @@ _FLAGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One job that is to run, and how."""
-
-    plan: Plan
-    job: JobSpec
-    state_dir: Path
-    command: Sequence[str]
-    """All the words that run."""
-
-
 def main(argv: Sequence[str]) -> int:
     """Run one entry: the job's exit status, or why it does not run."""
     made = build_parser("autoexp-run-sweep-entry", __doc__, _FLAGS)
@@ -138,11 +117,10 @@ def main(argv: Sequence[str]) -> int:
         )
     plan = read_manifest(Path(args.manifest), run=not args.print)
     job = _choose_job(plan, args)
-    place = args.state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
     launcher = find_launcher(plan) if is_for_slurm(plan) else ()
-    entry = Entry(plan, job, Path(place).absolute(), (*launcher, *job.command))
+    command = (*launcher, *job.command)
     if args.print:
-        _print_entry(entry, as_json=args.json)
+        _print_entry(job, command, as_json=args.json)
         return ExitCode.OK
     work = None if args.force else read_done(Path(job.output_dir), plan.share)
     same = work and (work.job, work.fingerprint) == (job.name, job.fingerprint)
@@ -157,52 +135,35 @@ def main(argv: Sequence[str]) -> int:
             "--force runs it all the same; a session waits for them: autoexp-run "
             "--manifest FILE",
         )
-    return _run_entry(entry)
+    place = args.state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
+    return _run_entry(plan, job, command, Path(place).absolute())
 
 
 def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
-    """The job that the command line, or the array, means."""
-    if args.index is not None and args.job:
-        raise UsageError("--index and --job name the entry twice", hint="Leave one.")
-    by_name = {job.name: job for job in plan.jobs}
-    if args.job:
-        if args.job in by_name:
-            return by_name[args.job]
-        hint = did_you_mean(args.job, list(by_name), "jobs")
-        raise UsageError(f"the plan has no job {args.job!r}", "--job", hint)
-    given, text = "--index", str(args.index)
-    if args.index is None:
-        given, text = ARRAY_INDEX, os.environ.get(ARRAY_INDEX, "")
-    if not text.removeprefix("-").isdecimal():
-        value = f" ({ARRAY_INDEX} is {text!r})" if text else ""
-        raise UsageError(
-            f"which entry?{value}",
-            hint=f"--index N, --job NAME, or {ARRAY_INDEX}. {_list_entries(plan)}",
-        )
+    """The job that the command line, or else the array, means."""
+    index, task = args.index, os.environ.get(ARRAY_INDEX, "")
+    if index is None and not args.job and task.isdecimal():
+        index = int(task)
+    names = [f"{job.index} {clean(job.name)}" for job in plan.jobs]
+    entries = f"entries: {join_some(names, _MOST_LISTED)}"
+    if index is None and not args.job:
+        hint = f"--index N, --job NAME, or {ARRAY_INDEX}. {entries}"
+        raise UsageError("which entry?", hint=hint)
     for job in plan.jobs:
-        if job.index == int(text):
+        if args.job in ("", job.name) and index in (None, job.index):
             return job
-    raise UsageError(f"the plan has no entry {int(text)}", given, _list_entries(plan))
+    raise UsageError(f"the plan has no entry {args.job or index}", hint=entries)
 
 
-def _list_entries(plan: Plan) -> str:
-    """`entries: 0 lr1_stable, 1 lr1_cooldown and 10 more (to 11)`."""
-    shown = [f"{job.index} {clean(job.name)}" for job in plan.jobs[:_MOST_LISTED]]
-    rest = len(plan.jobs) - len(shown)
-    last = max((job.index for job in plan.jobs), default=0)
-    more = f" and {rest} more, to {last}" if rest > 0 else ""
-    return f"entries: {', '.join(shown)}{more}" if shown else "it has no entries"
-
-
-def _print_entry(entry: Entry, *, as_json: bool) -> None:
+def _print_entry(job: JobSpec, command: Sequence[str], *, as_json: bool) -> None:
     """What would run, where, and with which environment of its own."""
-    job, cwd = entry.job, os.path.abspath(entry.job.cwd or os.curdir)
+    cwd = os.path.abspath(job.cwd or os.curdir)
     if as_json:
         print_json(
             {
                 "index": job.index,
                 "name": job.name,
-                "command": list(entry.command),
+                "command": list(command),
                 "cwd": cwd,
                 "env": dict(job.env),
                 "output_dir": job.output_dir,
@@ -211,23 +172,21 @@ def _print_entry(entry: Entry, *, as_json: bool) -> None:
             }
         )
         return
-    print(f"# {job.index} {job.name}".encode("ascii", "backslashreplace").decode())
-    print(f"cd {shlex.quote(cwd)}")
     words = [f"{name}={value}" for name, value in job.env.items()]
     before = f"env {shlex.join(words)} " if words else ""
-    print(f"{before}{shlex.join(entry.command)}")
+    print(f"# {job.index} {clean(job.name)}\ncd {shlex.quote(cwd)}")
+    print(f"{before}{shlex.join(command)}")
 
 
 class FileFacts:
-    """`model.facts.Facts` without a session, each looked at once: what other jobs did
-    is known from the word that completed ones leave in their output directories."""
+    """`model.facts.Facts` without a session: what other jobs did is known from the word
+    that completed ones leave in their output directories."""
 
     def __init__(self, plan: Plan, now: float) -> None:
         self._plan = plan
         # All of it UTC: nothing lived, and nothing was away.
         self.now = Moment(t=now, utc=now, lived=now)
         self._source = OutsideFacts(SystemClock())
-        self._known: dict[FactKey, Fact] = {}
 
     @cached_property
     def _done(self) -> Mapping[str, DoneWork]:
@@ -239,10 +198,7 @@ class FileFacts:
     def get(self, key: FactKey) -> Fact | None:
         """The fact for `key`; what only a session could know has no value."""
         if isinstance(key, _OUTSIDE):
-            if key not in self._known:
-                seen = self._source.observe(key)
-                self._known[key] = replace(seen, observed_at=self.now.lived)
-            return self._known[key]
+            return replace(self._source.observe(key), observed_at=self.now.lived)
         return Fact(self._find_value(key), self.now.lived)
 
     def _find_value(self, key: FactKey) -> FactValue:
@@ -275,45 +231,36 @@ def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     facts = FileFacts(plan, now)
     names = frozenset(job.name for job in plan.jobs)
     context = EvalContext(job=job.name, waiting_lived=now)
-    for condition in job.start_conditions:
-        if not condition.blocking:
-            continue
+
+    def look(condition: Condition) -> tuple[Result, str]:
         bound, missing = bind(condition, facts.read_metadata, names)
-        reason = ", ".join(f"{one.key} of {one.job}" for one in missing)
-        reason += " is not known"
-        if bound is not None:
-            verdict = evaluate(bound, facts, facts.now, context)
-            if verdict.result is Result.PASS:
-                continue
-            reason = sentence(verdict.why, now, keys=False)
-            if verdict.why.code in _ASKS:
-                reason += " (a session asks; --force goes on as if approved)"
-        elif refused := [one for one in missing if one.problem]:
-            one = refused[0]
-            reason = f"{one.key} of {one.job}: {one.problem}"
-        what = describe(condition)
-        yield reason if what in reason else f"{what}: {reason}"
-    for condition in job.cancel_conditions:
-        bound, _ = bind(condition, facts.read_metadata, names)
         if bound is None:
-            continue
-        if any(isinstance(key, ApprovalKey) for key in needs(bound, job.name)):
-            continue
-        if evaluate(bound, facts, facts.now, context).result is Result.PASS:
+            values = ", ".join(f"{one.key} of {one.job}" for one in missing)
+            return Result.WAIT, f"no value of {values} that could be used"
+        verdict = evaluate(bound, facts, facts.now, context)
+        return verdict.result, sentence(verdict.why, now, keys=False)
+
+    for condition in job.start_conditions:
+        result, reason = look(condition)
+        if condition.blocking and result is not Result.PASS:
+            yield f"{describe(condition)}: {reason}"
+    for condition in job.cancel_conditions:
+        if look(condition)[0] is Result.PASS:
             yield f"its cancel condition holds: {describe(condition)}"
 
 
-def _run_entry(entry: Entry) -> int:
+def _run_entry(
+    plan: Plan, job: JobSpec, command: Sequence[str], state_dir: Path
+) -> int:
     """Run the job to its end; its exit status, 128 and the signal's number if killed.
 
     Raises SessionOwned where a living session, or another start, runs the job.
     """
-    plan, job = entry.plan, entry.job
-    make_state_dir(entry.state_dir, plan.share)
+    make_state_dir(state_dir, plan.share)
     require_ground(job, plan.base_output_dir, plan.share)
     output = Path(job.output_dir)
     require_free(output, Living(), plan.share)
-    home = get_entry_dir(entry.state_dir, plan.plan_id, job.name)
+    home = get_entry_dir(state_dir, plan.plan_id, job.name)
     with _lock(home, job.name):
         with explaining(home, "make the attempt's directory"):
             numbers = [int(n.name) for n in home.iterdir() if n.name.isdecimal()]
@@ -323,8 +270,8 @@ def _run_entry(entry: Entry) -> int:
         modes = MODES[plan.share]
         make_directory(get_done_path(output).parent, modes.directory, place="output")
         forget_done(output)
-        write_provenance(plan, job, record_of(plan, entry.state_dir))
-        fields = _build_fields(entry, attempt, place)
+        write_provenance(plan, job, record_of(plan, state_dir))
+        fields = _build_fields(plan, job, command, place)
         task_file = place / "task.json"
         link_new(task_file, json.dumps(fields).encode())  # the claim needs links too
         log = wrapper.Task(dict(fields)).log_path
@@ -347,27 +294,27 @@ def _run_entry(entry: Entry) -> int:
         return status
 
 
-def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
+def _build_fields(
+    plan: Plan, job: JobSpec, command: Sequence[str], place: Path
+) -> dict[str, object]:
     """The task file: what the wrapper is to do."""
-    plan, job = entry.plan, entry.job
-    token = digest(plan.plan_id, job.name, attempt)
-    in_slurm = bool(wrapper.get_slurm_id())
+    attempt = int(place.name)
+    token, slurm_id = digest(plan.plan_id, job.name, attempt), wrapper.get_slurm_id()
     made = task_of(job, attempt, str(place), resume=attempt > 1)
-    task = replace(made, command=with_grace(entry.command))
-    numbers = read_numbers(plan, "grace_seconds")
     return {
-        **build_task_fields(task),
+        **build_task_fields(replace(made, command=with_grace(command))),
         "v": 1,
         "token": token,
         "nonce": token,
         "index": job.index,
         "session": "",
         "submitter": os.uname().nodename,
-        "grace_seconds": numbers.get("grace_seconds", _GRACE_SECONDS),
+        "grace_seconds": 10.0,
+        **read_numbers(plan, "grace_seconds"),
         "log_mode": MODES[plan.share].file,
-        "executor_id": wrapper.get_slurm_id() or f"entry-{token}",
+        "executor_id": slurm_id or f"entry-{token}",
         # Slurm keeps its own time, and its signals tell how a job ended.
-        "time_limit_seconds": None if in_slurm else job.resources.time_limit_seconds,
+        "time_limit_seconds": None if slurm_id else job.resources.time_limit_seconds,
     }
 
 
@@ -393,19 +340,7 @@ def _supervise(task_file: Path, log: Path) -> int:
     # Under Slurm stdout is a file beside the log: it need not hold all of it again.
     mirror = not os.environ.get("SLURM_JOB_ID")
     shown = log.stat().st_size if log.exists() else 0
-    arguments = [sys.executable, "-I", "-S", wrapper.__file__, str(task_file)]
-    waiting: list[int] = []
-    children: list[subprocess.Popen[bytes]] = []
-
-    def pass_on() -> None:
-        with suppress(ProcessLookupError, IndexError):
-            while children:
-                children[0].send_signal(waiting.pop(0))
-
-    def take(number: int, _frame: FrameType | None) -> None:
-        waiting.append(number)
-        pass_on()
-
+    arrived: list[int] = []
     me = os.getpid()
 
     def end_with_us() -> None:
@@ -415,20 +350,19 @@ def _supervise(task_file: Path, log: Path) -> int:
         if os.getppid() != me:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with handle_signals(dict.fromkeys(_FORWARDED, take)):
-        children.append(
-            subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                preexec_fn=end_with_us,
-            )
+    with handle_signals(dict.fromkeys(_FORWARDED, lambda n, _: arrived.append(n))):
+        child = subprocess.Popen(
+            [sys.executable, "-I", "-S", wrapper.__file__, str(task_file)],
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=end_with_us,
         )
-        pass_on()
         status = None
         while status is None:
             with suppress(subprocess.TimeoutExpired):
-                status = children[0].wait(_LOOK_SECONDS)
+                status = child.wait(_LOOK_SECONDS)
+            while arrived:
+                child.send_signal(arrived.pop(0))
             if mirror:
                 shown = _print_new(log, shown)
         return status if status >= 0 else 128 - status
@@ -436,15 +370,12 @@ def _supervise(task_file: Path, log: Path) -> int:
 
 def _print_new(log: Path, shown: int) -> int:
     """Copy what is new in the log to stdout; how much was shown then."""
-    try:
-        with log.open("rb") as file:
-            file.seek(shown)
-            data = file.read()
-    except OSError:
-        return shown
-    if data:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+    data = b""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(shown)
+        data = file.read()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
     return shown + len(data)
 
 
