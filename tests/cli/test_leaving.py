@@ -15,13 +15,13 @@ import pytest
 
 from autoexp_tui.cli import background, monitor, submit
 from autoexp_tui.cli.background import build_command
-from autoexp_tui.cli.detach import (
+from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.headless import (
     detach,
     finish_orders,
     format_farewell,
     format_interrupted,
 )
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.engine.live import POLL_SECONDS, ViewerHandle, make_plan_snapshot
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.snapshot import Role, Snapshot
@@ -106,7 +106,7 @@ def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
 
 HANGING = """
 import sys, time
-from autoexp_tui.cli.detach import end_at_once
+from autoexp_tui.cli.headless import end_at_once
 with end_at_once():
     print("works", flush=True)
     time.sleep(60)

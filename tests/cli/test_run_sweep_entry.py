@@ -246,7 +246,8 @@ def test_a_condition_is_told_with_what_it_looks_for_and_its_reason(
         f"'saved' in {none}: waits for a log at {none}: there is none yet",
         f"not {log}: it is so although it must not be: {log}",
         f"the checkpoint: waits for {missing}",
-        "iteration of a >= 5: waits for iteration of a: its log has shown no usable value yet",
+        "iteration of a >= 5: waits for iteration of a: its log has shown no usable "
+        "value yet",
         "an approval: waits for your approval: Promote it?",
     ]
     assert entries.say("--job", "b", "--force")[1] == "I am b\n"

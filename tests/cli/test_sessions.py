@@ -153,7 +153,7 @@ def test_what_may_not_go_stays_with_all_that_was_named(
     assert said in place.told("clean", "a2aa", "k7f2", "--yes", code=code)
     assert free.has_journal()
     assert (place.state_dir / "k7f2" / "journal.1.jsonl").exists()
-    assert "either ids" in place.told("clean", "a2aa", "--ended", "--yes", code=2)
+    assert "which sessions?" in place.told("clean", "a2aa", "--ended", "--yes", code=2)
 
 
 def test_what_ended_or_is_old_or_named_goes_and_the_rest_stays(place: Place) -> None:

@@ -7,20 +7,25 @@ Why a job is where it is, in words for a shell: there are no keys to press.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cli.detach import detach, name_shown, release_terminal
 from autoexp_tui.cli.diagnostics import (
     ExitCode,
     freeze_garbage,
     handle_signals,
     say,
 )
+from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.resubmission import all_unmet, asks, is_acting, is_doomed, stuck
@@ -36,6 +41,10 @@ if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.states import Why
 
+ANSWER_SECONDS = 20.0
+"""How long who leaves waits for the answer to the last order."""
+_SILENT_SECONDS = 1.0
+_STEP_SECONDS = 0.02
 _NOT_KNOWN: Final = frozenset({"not_looked"})
 
 
@@ -69,6 +78,8 @@ def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
 
 def find_waits(job: JobRecord) -> Sequence[Why]:
     """What a job waits for, as far as it is known: conditions, or its next attempt."""
+    if job.why is not None:
+        return (job.why,)
     if job.state is JobState.RETRYING and job.retry is not None:
         return (job.retry.why,)
     if job.state is not JobState.WAITING:
@@ -181,8 +192,8 @@ class Report:
 
     quiet: bool = False
     out: Callable[[str], None] = say
-    _said: dict[tuple[str, str], object] = field(default_factory=dict)
-    """What was said last, by its kind and what it is about."""
+    _said: dict[object, object] = field(default_factory=dict)
+    """What was said last, by what it is about."""
     _now: float = 0.0
 
     def show(self, snapshot: Snapshot) -> None:
@@ -190,15 +201,11 @@ class Report:
         if self.quiet:
             return
         self._now = snapshot.now
-        if snapshot.session:
-            self._show_session(snapshot)
-        self._show_engine(snapshot.engine)
+        self._show_session(snapshot)
         self._show_rules(snapshot)
-        for job in snapshot.jobs:
-            self._show_job(job, snapshot)
-        self._show_reasons(snapshot)
+        self._show_jobs(snapshot)
         for warning in snapshot.warnings:
-            if self._is_new("warning", warning.warning_id):
+            if self._is_new(("warning", warning.warning_id)):
                 text = f"{warning.job} {sentence(warning.why, self._now)}"
                 self._line("!", text, at=warning.raised_at)
         queued: dict[str, list[str]] = {}  # each reason once, however many wait for it
@@ -206,13 +213,13 @@ class Report:
             if job.state is JobState.QUEUED and live and live.queue:
                 queued.setdefault(live.queue.reason, []).append(job.name)
         for reason, names in queued.items():
-            if reason and self._is_new("queue", reason):
+            if reason and self._is_new(("queue", reason)):
                 self._line("in the queue", f"{_name_first(names)}: {reason}")
 
-    def _is_new(self, kind: str, about: str = "", *, value: object = True) -> bool:
+    def _is_new(self, about: object, value: object = "said") -> bool:
         """Whether the value is another than was said last; from now on it is not."""
-        before = self._said.get((kind, about))
-        self._said[kind, about] = value
+        before = self._said.get(about)
+        self._said[about] = value
         return value != before
 
     def _line(self, what: str, text: str, *, at: float | None = None) -> None:
@@ -221,52 +228,37 @@ class Report:
         self.out(f"{when}  {what:<12} {clean(text)}")
 
     def _show_session(self, snapshot: Snapshot) -> None:
-        holding, paused = snapshot.engine.holding, snapshot.paused
-        if self._is_new("session", value=snapshot.session):
-            self.out(f"session {snapshot.session}   {snapshot.engine.directory}")
-        if self._is_new("holding", value=holding) and holding:
-            self.out(f"holding: {holding}")
-        before = self._said.get(("paused", ""))
-        if not self._is_new("paused", value=paused):
-            return
-        if paused is None:
-            self._line("resumed", "jobs are submitted again")
-        elif not _is_in_storm(snapshot) and before is None:  # a warning says a storm
-            self._line("paused", sentence(paused, self._now))
-            self.out(f"  autoexp-sessions resume {name_shown(snapshot)}")
-
-    def _show_engine(self, engine: EngineView) -> None:
-        """Which engine runs what is watched, and what becomes of it."""
-        state = (engine.role, engine.owner_alive, engine.epoch, engine.halted_pid)
-        before = self._said.get(("role", ""))
-        self._said["role", ""] = engine.role
-        if not self._is_new("engine", value=state):
-            return
-        if engine.role == "viewer":
-            is_at = "has left" if engine.stopped else "is gone"
-            if engine.halted_pid:
-                is_at = f"is stopped: {wakes(engine.halted_pid)}"
-            elif engine.owner_alive:
-                is_at = "runs this session; watching it"
-            who = f"on host {engine.host}, pid {engine.pid}"
-            self._line("engine", f"{who}: {is_at}")
-        elif before == "viewer":
-            self._line("engine", "this process goes on with the session")
+        """Which session and engine it is, and what keeps it from submitting."""
+        engine, paused = snapshot.engine, snapshot.paused
+        if snapshot.session and self._is_new("session", snapshot.session):
+            self.out(f"session {snapshot.session}   {engine.directory}")
+        if self._is_new("holding", engine.holding) and engine.holding:
+            self.out(f"holding: {engine.holding}")
+        if self._is_new("paused", paused):
+            if paused is None:
+                self._line("resumed", "jobs are submitted again")
+            elif not _is_in_storm(snapshot):  # a warning says that
+                self._line("paused", sentence(paused, self._now))
+                self.out(f"  autoexp-sessions resume {name_shown(snapshot)}")
+        watches = engine.role == "viewer"
+        text = "this process goes on with the session"
+        if watches:
+            text = f"on host {engine.host}, pid {engine.pid}: {_find_stand(engine)}"
+        is_first = "engine" not in self._said
+        if self._is_new("engine", text) and (watches or not is_first):
+            self._line("engine", text)
 
     def _show_rules(self, snapshot: Snapshot) -> None:
         """What an earlier session has done, in one line; then what rules decided since
         the last look, before what became of the jobs."""
-        done = [job for job in snapshot.jobs if job.done_before]
-        new = [job for job in done if self._is_new("done", job.name)]
-        for job in new:
-            self._said["state", job.name] = (job.state, len(job.attempts))
-        if new:
-            text = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
+        done = sum(job.done_before for job in snapshot.jobs)
+        if self._is_new("done", done) and done:
+            text = f"{done} of {plural(len(snapshot.jobs), 'job')}"
             self._line("done before", f"{text}: not run again (--force does)")
         from autoexp_tui.events import events
 
-        after = self._said.get(("seq", ""))
-        self._said["seq", ""] = snapshot.events[-1].seq if snapshot.events else 0
+        after = self._said.get("seq")
+        self._said["seq"] = snapshot.events[-1].seq if snapshot.events else 0
         if not isinstance(after, int):  # the first look: it was there before
             return
         # A restart is over between two snapshots, and a state that nobody saw tells
@@ -280,7 +272,7 @@ class Report:
                 case events.ActionDropped(job=name, action=action, why=why):
                     text = f"{name}  rule {action}: {sentence(why, record.t)}"
                     is_spent = why.code in ("attempts_spent", "firings_spent")
-                    if is_spent and self._is_new("not again", text):
+                    if is_spent and self._is_new(("not again", text)):
                         self._line("not again", text)
                     elif why.code == "value_refused":
                         self._line("warning", text)
@@ -288,32 +280,45 @@ class Report:
                     name = f"{logged.job}  " if logged.job else ""
                     self._line(logged.level, f"{name}{logged.text}")
 
-    def _show_job(self, job: JobRecord, snapshot: Snapshot) -> None:
-        mark, codes = (job.state, len(job.attempts)), _find_codes(job)
-        is_explained = job.state is not JobState.WAITING or bool(codes)
-        if is_explained and self._is_new("state", job.name, value=mark):
-            self._said["reason", job.name] = codes
-            if job.state is not JobState.PLANNED and not asks(job):
-                text = f"{job.name}{_format_reason(job, self._now)}"
-                self._line(_name_state(job), text, at=job.since)
-        if not asks(job) or not self._is_new("asks", job.name):
-            return
-        prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
-        self._line("asks", f"{job.name} waits for approval{prompt}")
-        if self._is_new("answer"):
-            self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
-
-    def _show_reasons(self, snapshot: Snapshot) -> None:
-        """Of jobs that wait for something else than they did: each reason once."""
-        others: dict[tuple[str, str], list[str]] = {}
+    def _show_jobs(self, snapshot: Snapshot) -> None:
+        """What became of jobs, a line each; of those that wait each reason once."""
+        groups: dict[tuple[str, str], list[str]] = {}
         for job in snapshot.jobs:
-            is_known = ("reason", job.name) in self._said
-            if is_known and self._is_new("reason", job.name, value=_find_codes(job)):
-                text = explain_job(job, None, self._now)
-                if text and not asks(job):
-                    others.setdefault((_name_state(job), text), []).append(job.name)
-        for (state, text), names in others.items():
+            if job.done_before or job.state is JobState.PLANNED:
+                continue
+            if asks(job):
+                self._show_ask(job, snapshot)
+                continue
+            waits = job.state in (JobState.WAITING, JobState.RETRYING)
+            codes = tuple(why.code for why in find_waits(job)) if waits else ()
+            is_known = codes or job.state is not JobState.WAITING
+            mark = (job.state, len(job.attempts), codes)
+            if not is_known or not self._is_new(("job", job.name), mark):
+                continue
+            text = explain_job(job, None, self._now)
+            if not waits:
+                line = f"{job.name}  {text}".rstrip()
+                self._line(_name_state(job), line, at=job.since)
+            elif text:
+                groups.setdefault((_name_state(job), text), []).append(job.name)
+        for (state, text), names in groups.items():
             self._line(state, f"{_name_first(names)}  {text}")
+
+    def _show_ask(self, job: JobRecord, snapshot: Snapshot) -> None:
+        if self._is_new(("asks", job.name)):
+            prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
+            self._line("asks", f"{job.name} waits for approval{prompt}")
+            if self._is_new("answer"):
+                self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
+
+
+def _find_stand(engine: EngineView) -> str:
+    """What becomes of an engine that is watched."""
+    if engine.halted_pid:
+        return f"is stopped: {wakes(engine.halted_pid)}"
+    if engine.owner_alive:
+        return "runs this session; watching it"
+    return "has left" if engine.stopped else "is gone"
 
 
 def _name_first(names: Sequence[str]) -> str:
@@ -322,19 +327,6 @@ def _name_first(names: Sequence[str]) -> str:
 
 def _name_state(job: JobRecord) -> str:
     return "cannot start" if is_doomed(job) else job.state.value.lower()
-
-
-def _find_codes(job: JobRecord) -> Sequence[str]:
-    """What a job that has not started waits for; numbers in it may change."""
-    if job.state not in (JobState.WAITING, JobState.RETRYING):
-        return ()
-    whys = (job.why,) if job.why is not None else find_waits(job)
-    return tuple(why.code for why in whys)
-
-
-def _format_reason(job: JobRecord, now: float) -> str:
-    text = explain_job(job, None, now)
-    return f"  {text}" if text else ""
 
 
 def build_result(snapshot: Snapshot) -> Mapping[str, object]:
@@ -410,8 +402,104 @@ def _summarize(snapshot: Snapshot) -> str:
     before = sum(1 for job in snapshot.jobs if job.done_before)
     head += f" ({before} done before)" if before else ""
     rest = [
-        f"  {_name_state(job):<12} {clean(job.name)}{_format_reason(job, snapshot.now)}"
+        f"  {_name_state(job):<12} {clean(job.name)}  "
+        f"{explain_job(job, None, snapshot.now)}".rstrip()
         for job in snapshot.jobs
         if job.state is not JobState.COMPLETED
     ]
     return "\n".join([f"session {snapshot.session}: {head}", *rest])
+
+
+def name_shown(snapshot: Snapshot) -> str:
+    """The session of a snapshot as a command line names it."""
+    directory = snapshot.engine.directory
+    return name_session(snapshot.session, Path(directory).parent if directory else None)
+
+
+def detach(handle: EngineHandle, command: str) -> int:
+    """Say how to go on by `command`, and release the session; the exit code."""
+    text = format_interrupted(handle.snapshot(), command)
+    if text:
+        say(text)
+    with end_at_once():
+        handle.close()
+    if not text:  # a session may have come into being meanwhile
+        late = format_interrupted(handle.snapshot(), command)
+        say(late or "interrupted; nothing was submitted")
+    return ExitCode.INTERRUPTED
+
+
+def format_interrupted(snapshot: Snapshot, command: str) -> str:
+    """What goes on, and the command that resumes; empty without a session."""
+    if not snapshot.session:
+        return ""
+    again = f"{command} --session {name_shown(snapshot)}"
+    if snapshot.engine.role == "viewer" and snapshot.engine.owner_alive:
+        return f"interrupted; the engine goes on. Watch it again with:\n  {again}"
+    return (
+        "interrupted; what runs goes on, nothing more is submitted until you resume:\n"
+        f"  {again}"
+    )
+
+
+def format_farewell(snapshot: Snapshot) -> str:
+    """What a cockpit says last that leaves no engine behind; empty: nothing to say."""
+    engine = snapshot.engine
+    if engine.role == "replay":
+        return ""
+    if not snapshot.session:
+        return "Nothing was submitted." if snapshot.plan is not None else ""
+    again = f"autoexp-tui --session {name_shown(snapshot)}"
+    if not snapshot.open:
+        return f"All jobs have ended. See them again: {again}"
+    if engine.role == "viewer" and engine.owner_alive:
+        return f"The engine goes on. Come back: {again}"
+    return f"No engine runs this session now; what runs goes on. Come back: {again}"
+
+
+def finish_orders(
+    handle: EngineHandle,
+    *,
+    seconds: float = ANSWER_SECONDS,
+    monotonic: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], None] = time.sleep,
+) -> Snapshot:
+    """The state once the engine of this process has told of all that was sent to it.
+
+    Who leaves right behind an order leaves a campaign that goes on, not one at rest.
+    Not waited for: an engine that cannot write, or needs more than `seconds`; Ctrl-C
+    ends the waiting.
+    """
+    began, silent = monotonic(), True
+    with suppress(KeyboardInterrupt):
+        while handle.is_unanswered and not handle.snapshot().engine.holding:
+            waited = monotonic() - began
+            if waited >= seconds:
+                break
+            if waited >= _SILENT_SECONDS and silent:
+                say("The last order is being written ...")
+                silent = False
+            pause(_STEP_SECONDS)
+    return handle.snapshot()
+
+
+def end_at_once() -> AbstractContextManager[None]:
+    """In this block a further SIGINT or SIGTERM ends the process there and then."""
+    return handle_signals({signal.SIGINT: _end, signal.SIGTERM: _end})
+
+
+def _end(*_: object) -> None:
+    sys.stderr.flush()
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def release_terminal() -> None:
+    """Let go of the terminal: descriptors to /dev/null, hang-ups ignored."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    if null > 2:
+        os.close(null)
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
+    sys.stderr = sys.stdout

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import exit_with, say
 from autoexp_tui.cli.options import (
@@ -18,9 +17,6 @@ from autoexp_tui.cli.options import (
     parse_options,
 )
 from autoexp_tui.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS = (option("--interactive", "open the cockpit"), QUIET)
 
@@ -36,11 +32,9 @@ def main(argv: Sequence[str]) -> int:
     )
     words = [argument for argument in argv if argument != "--interactive"]
     if options.manifest and not options.session:
-        found = _find_by_manifest(options)
-        place = str(found.state_dir)
-        options = replace(options, session=found.id, manifest="", state_dir=place)
-        words += ["--manifest", "", "--session", found.id]  # the last word counts
-        words += ["--state-dir", place]
+        options = _find_by_manifest(options)
+        words += ["--manifest", "", "--session", options.session]  # the last one counts
+        words += ["--state-dir", options.state_dir]
     if not options.session:
         raise UsageError(
             "which session?",
@@ -63,15 +57,15 @@ def main(argv: Sequence[str]) -> int:
     return follow(handle, how, "autoexp-monitor")
 
 
-def _find_by_manifest(options: Options) -> SessionDir:
-    """The newest session that runs the plan of `--manifest`."""
+def _find_by_manifest(options: Options) -> Options:
+    """The options with the newest session that runs the plan of `--manifest`."""
     from autoexp_tui.storage.manifests import read_manifest, read_manifest_head
     from autoexp_tui.storage.sessions import find_sessions
 
     plan = read_manifest(Path(options.manifest), run=True)
     place = find_state_dir(options, plan.state_dir)
     found = [
-        session
+        (session.plan.stat().st_mtime, session.id)
         for session in find_sessions(place)
         if (head := read_manifest_head(session.plan)) and head.plan_id == plan.plan_id
     ]
@@ -81,7 +75,7 @@ def _find_by_manifest(options: Options) -> SessionDir:
             options.manifest,
             "autoexp-submit --manifest FILE makes one.",
         )
-    return max(found, key=lambda session: session.plan.stat().st_mtime)
+    return replace(options, session=max(found)[1], manifest="", state_dir=str(place))
 
 
 entry = partial(exit_with, main)

@@ -102,6 +102,15 @@ def _require_stages(plan: Plan, options: Options) -> None:
         )
 
 
+def open_chosen(
+    options: Options, *, first_family: bool
+) -> tuple[LiveHandle, tuple[str, ...]]:
+    """A handle on a new plan, and which of its jobs go first; empty: all go."""
+    plan = make_plan(options)
+    chosen = choose_jobs(plan, options, first_family=first_family)
+    return open_plan(plan, options), chosen
+
+
 def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[str, ...]:
     """Which jobs go first, once what they may cost is confirmed; empty: all go.
 

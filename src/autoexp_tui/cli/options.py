@@ -137,14 +137,7 @@ def parse_options(
 def read_options(args: argparse.Namespace) -> Options:
     """The common options from parsed arguments; raises UsageError."""
     overrides = tuple(getattr(args, "overrides", ()))
-    for text in overrides:
-        deletes = text.startswith("~")
-        if not _OVERRIDE.match(text) or ("=" not in text and not deletes):
-            raise UsageError(
-                f"{text!r} is neither an option nor an override",
-                hint="Overrides are written key=value, +key=value, ++key=value or "
-                "~key.",
-            )
+    require_overrides(overrides)
     stages = {stage.strip() for stage in args.approve.split(",")} - {"", "none"}
     common = ("config_ref", "config_dir", "session", "manifest", "json", "local", "yes")
     return Options(
@@ -155,6 +148,18 @@ def read_options(args: argparse.Namespace) -> Options:
         no_color=args.no_color or "NO_COLOR" in os.environ,
         overrides=add_local(overrides, local=args.local),
     )
+
+
+def require_overrides(texts: Iterable[str]) -> None:
+    """Texts have the form of overrides; raises UsageError."""
+    for text in texts:
+        deletes = text.startswith("~")
+        if not _OVERRIDE.match(text) or ("=" not in text and not deletes):
+            raise UsageError(
+                f"{text!r} is neither an option nor an override",
+                hint="Overrides are written key=value, +key=value, ++key=value or "
+                "~key.",
+            )
 
 
 def add_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:

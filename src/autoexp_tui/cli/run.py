@@ -36,17 +36,13 @@ def main(argv: Sequence[str]) -> int:
     """Run the config's campaign, or go on with a session, to its end; raises UsageError
     or NotConfirmed."""
     options, args = parse_options("autoexp-run", __doc__, argv, _FLAGS)
-    if args.first_family and options.session:
+    if args.first_family if options.session else args.rest:
         raise UsageError(
-            "--first-family chooses what a new session begins with",
-            hint="--rest submits what a session holds.",
-        )
-    if args.rest and not options.session:
-        raise UsageError(
-            "--rest needs the session whose held jobs it submits",
+            "--first-family is for a new session, --rest for one that holds jobs",
             hint="autoexp-run --session ID --rest; autoexp-sessions list shows ids.",
         )
     from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.model.commands import Submit
 
     how = Watching(
         json=options.json, wait_for_approval=not args.no_wait, quiet=args.quiet
@@ -59,11 +55,8 @@ def main(argv: Sequence[str]) -> int:
 
     def submit() -> None:
         """Let the jobs run, or those chosen alone, unless that was done before."""
-        from autoexp_tui.model.commands import Submit
-
         states = {job.state for job in handle.snapshot().jobs}
-        is_rest = args.rest and states & _NOT_SUBMITTED
-        if is_rest or (not args.rest and states <= {JobState.PLANNED}):
+        if states & _NOT_SUBMITTED if args.rest else states <= {JobState.PLANNED}:
             handle.send(Submit(jobs=chosen), by="autoexp-run")
 
     return follow(handle, how, "autoexp-run", begin=submit, chosen=frozenset(chosen))
@@ -78,21 +71,19 @@ def _open(
     """
     from autoexp_tui.cli import open as opening
 
-    if options.session:
-        session = opening.find_session(options)
-        handle = opening.SessionOpener(options).own(str(session.path))
-        snapshot = handle.snapshot()
-        going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
-        try:
-            if args.rest and snapshot.plan is not None:
-                opening.confirm(snapshot.plan, options, going)
-        except (NotConfirmed, KeyboardInterrupt):
-            handle.close()
-            raise
-        return handle, ()
-    plan = opening.make_plan(options)
-    chosen = opening.choose_jobs(plan, options, first_family=args.first_family)
-    return opening.open_plan(plan, options), chosen
+    if not options.session:
+        return opening.open_chosen(options, first_family=args.first_family)
+    session = opening.find_session(options)
+    handle = opening.SessionOpener(options).own(str(session.path))
+    snapshot = handle.snapshot()
+    going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
+    try:
+        if args.rest and snapshot.plan is not None:
+            opening.confirm(snapshot.plan, options, going)
+    except (NotConfirmed, KeyboardInterrupt):
+        handle.close()
+        raise
+    return handle, ()
 
 
 entry = partial(exit_with, main)

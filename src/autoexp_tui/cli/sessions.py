@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple
@@ -28,6 +27,7 @@ from typing import Final, NamedTuple
 from autoexp_tui.cli.diagnostics import exit_with
 from autoexp_tui.cli.options import Flag, Options, option, parse_options
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.text.did_you_mean import did_you_mean
 
 _PACKAGE: Final = "autoexp_tui.cli.session_verbs"
 
@@ -44,14 +44,19 @@ class Verb(NamedTuple):
 
 _ALL: Final = option("--all", "every job that fits")
 _REASON: Final = option("--reason", "kept with the command", "TEXT")
-_FOLLOWERS: Final = (
-    ["--followers"],
-    {
-        "choices": ("wait", "use"),
-        "default": "wait",
-        "help": "of a job that begins anew: wait for its new files (default), or use "
-        "those that are there",
-    },
+_SET: Final = option(
+    "--set",
+    "run it with another value; may be repeated",
+    "KEY=VALUE",
+    action="append",
+    default=[],
+)
+_FOLLOWERS: Final = option(
+    "--followers",
+    "of a job that begins anew: wait for its new files (default), or use those there",
+    "{wait,use}",
+    choices=("wait", "use"),
+    default="wait",
 )
 VERBS: Final[dict[str, Verb]] = {
     "list": Verb("show.list_all", words=0),
@@ -70,21 +75,7 @@ VERBS: Final[dict[str, Verb]] = {
     "pause": Verb("job_verbs.pause_or_resume"),
     "resume": Verb("job_verbs.pause_or_resume"),
     "kill": Verb("job_verbs.kill", (_ALL, _REASON), words=None),
-    "retry": Verb(
-        "job_verbs.retry",
-        (
-            _ALL,
-            option(
-                "--set",
-                "run it with another value; may be repeated",
-                "KEY=VALUE",
-                action="append",
-                default=[],
-            ),
-            _FOLLOWERS,
-        ),
-        words=None,
-    ),
+    "retry": Verb("job_verbs.retry", (_ALL, _SET, _FOLLOWERS), words=None),
     "skip": Verb("job_verbs.skip", (_ALL, _REASON), words=None),
     "waive": Verb("job_verbs.waive", (_REASON,), words=3),
     "approve": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
@@ -127,15 +118,12 @@ def _parse(argv: Sequence[str]) -> tuple[Options, argparse.Namespace]:
     verb = next((word for word in argv if word in VERBS), "")
     options, args = _parse_for(verb, argv)
     if args.verb not in VERBS:
-        near = get_close_matches(args.verb, VERBS, n=1, cutoff=0.5)
-        meant = f"Did you mean {near[0]}? " if near else ""
-        problem = (
-            f"there is no verb {args.verb!r}" if args.verb else "what is to be done?"
+        raise UsageError(
+            f"there is no verb {args.verb!r}" if args.verb else "what is to be done?",
+            hint=did_you_mean(args.verb, list(VERBS), "Verbs"),
         )
-        raise UsageError(problem, hint=f"{meant}Verbs: {', '.join(VERBS)}.")
-    if args.verb != verb:  # what looked like the verb was an option's value
-        return _parse_for(args.verb, argv)
-    return options, args
+    # What looked like the verb may have been an option's value.
+    return (options, args) if args.verb == verb else _parse_for(args.verb, argv)
 
 
 def _parse_for(verb: str, argv: Sequence[str]) -> tuple[Options, argparse.Namespace]:

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.background import start_background
-from autoexp_tui.cli.detach import detach, name_shown
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import FIRST_FAMILY, FORCE, option, parse_options
 from autoexp_tui.model.states import JobState
@@ -37,14 +35,13 @@ _FLAGS = (
 def main(argv: Sequence[str]) -> int:
     """Create the session of a plan, wait until what may go is taken, and let go."""
     options, args = parse_options("autoexp-submit", __doc__, argv, _FLAGS)
-    from autoexp_tui.cli.headless import report_no_start
-    from autoexp_tui.cli.open import choose_jobs, make_plan, open_plan
+    from autoexp_tui.cli.background import start_background
+    from autoexp_tui.cli.headless import detach, name_shown, report_no_start
+    from autoexp_tui.cli.open import open_chosen
     from autoexp_tui.model.commands import Submit
     from autoexp_tui.storage.session_dir import SessionDir
 
-    plan = make_plan(options)
-    chosen = choose_jobs(plan, options, first_family=args.first_family)
-    handle = open_plan(plan, options)
+    handle, chosen = open_chosen(options, first_family=args.first_family)
     try:
         command = handle.send(Submit(jobs=chosen), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)
@@ -53,13 +50,11 @@ def main(argv: Sequence[str]) -> int:
     if not snapshot.session:
         return report_no_start(snapshot, handle.problem)
     handle.close()
-    session = SessionDir(Path(snapshot.engine.directory))
+    session, where = SessionDir(Path(snapshot.engine.directory)), name_shown(snapshot)
     epoch = snapshot.engine.epoch
     if args.detach and not start_background(session, options.approve, epoch):
-        say(
-            f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
-            f"  autoexp-sessions restart {name_shown(snapshot)}"
-        )
+        say(f"no engine came up; see {session.path / 'heir.log'}. Start one:")
+        say(f"  autoexp-sessions restart {where}")
     if options.json:
         states = {job.name: job.state.value for job in snapshot.jobs}
         print(json.dumps({"session": snapshot.session, "jobs": states}))
@@ -69,11 +64,10 @@ def main(argv: Sequence[str]) -> int:
     sent = sum(job.started for job in snapshot.jobs)
     rest = f", {held} held" if held else ""
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
-    where = f"--session {name_shown(snapshot)}"
     if waiting and not args.detach:
-        print(f"  autoexp-monitor {where}   starts them in time")
+        print(f"  autoexp-monitor --session {where}   starts them in time")
     if held:
-        print(f"  autoexp-run {where} --rest   submits what is held as well")
+        print(f"  autoexp-run --session {where} --rest   submits what is held as well")
     return ExitCode.OK
 
 

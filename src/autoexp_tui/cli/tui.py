@@ -16,11 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli import open as opening
-from autoexp_tui.cli.detach import (
-    finish_orders,
-    format_farewell,
-    release_terminal,
-)
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
@@ -300,29 +295,28 @@ class Cockpit:
 
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
+        from autoexp_tui.cli import headless
         from autoexp_tui.cockpit.context import LeaveWay
 
         if way is LeaveWay.LOST:
-            release_terminal()  # before anything is said: nobody hears it
+            headless.release_terminal()  # before anything is said: nobody hears it
         if app.fault is not None:
             _log_fault(app.fault, handle.snapshot().engine.log_file)
         if way is LeaveWay.LOST:  # the same process goes on, under the same lease
-            from autoexp_tui.cli.headless import watch_detached
-
             plan = handle.snapshot().plan
             stops = plan is not None and plan.ui.get("on_hangup") == "stop"
             if not stops and handle.role == "live":
-                return watch_detached(handle)
+                return headless.watch_detached(handle)
             handle.close()
             return ExitCode.OK
-        snapshot = finish_orders(handle)
+        snapshot = headless.finish_orders(handle)
         rests = not snapshot.open or snapshot.engine.stopped
         code = ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         if handle.role == "live" and snapshot.session and not rests:
             return self._hand_over(handle, code)
         if not handle.snapshot().session:
             handle.close()  # first: a session may still come into being
-        if text := format_farewell(handle.snapshot()):
+        if text := headless.format_farewell(handle.snapshot()):
             say(text)
         handle.close()
         return code

@@ -7,11 +7,11 @@ told apart, and sends it; the engine has the last word.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.open import require_person
+from autoexp_tui.cli.options import require_overrides
 from autoexp_tui.cli.session_verbs.request import (
     Answer,
     Request,
@@ -38,7 +38,6 @@ from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
 from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
-from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some, plural
 
@@ -49,12 +48,11 @@ _MOST_NAMED = 5
 
 def pause_or_resume(request: Request) -> int:
     """Submit nothing more, or again; what is so already is no refusal."""
-    if request.verb == "pause":
-        answer, note = send(request, [commands.Pause()]), "it is paused already"
-    else:
-        answer, note = send(request, [commands.Resume()]), "it is not paused"
+    pauses = request.verb == "pause"
+    answer = send(request, [commands.Pause() if pauses else commands.Resume()])
     if answer.code == "nothing_to_do":
-        answer = replace(answer, outcome="done", why="", code="", note=note)
+        note = "it is paused already" if pauses else "it is not paused"
+        answer = Answer(outcome="done", engine=answer.engine, note=note)
     return print_answer(request, answer)
 
 
@@ -80,14 +78,10 @@ def retry(request: Request) -> int:
     """Bring back jobs that ended, and with them what ended only because of them."""
     args = request.args
     jobs = _choose_jobs(request, _has_failed if args.all else can_come_back)
+    require_overrides(args.set)
     state = load(request.session)
     # What is done would go on from its end, and do nothing.
     anew = not any(_has_failed(state.jobs[name]) for name in jobs)
-    for text in args.set:
-        key, sign, _ = text.partition("=")
-        if not text.startswith("~") and not (sign and key and not key.isspace()):
-            problem = f"--set: {text!r} is not of the form KEY=VALUE"
-            raise UsageError(problem, hint="--set lr=2e-4")
     command = commands.Resubmit(
         jobs=jobs,
         from_checkpoint=not anew,
@@ -130,40 +124,28 @@ def waive(request: Request) -> int:
     """Let a start condition of a waiting job count as passed."""
     session, names = request.session, request.names
     require_person("waive", session.state_dir)
-    if not names:
-        raise UsageError(
-            "waive: a condition of which job?",
-            hint=f"{format_verb('show', session)} names the jobs.",
-        )
     state = load(session)
     require_jobs(state, names[:1])
-    number = _choose_condition(session, state.jobs[names[0]], names[1:])
-    reason = request.args.reason
-    command = commands.Waive(job=names[0], condition=number - 1, reason=reason)
-    return print_answer(request, send(request, [command]), names[:1])
-
-
-def _choose_condition(session: SessionDir, job: JobRecord, given: Sequence[str]) -> int:
-    """The number, from 1, of the start condition that is meant."""
-    if job.state is not JobState.WAITING:
-        state = job.state.value.lower()
-        raise UsageError(f"waive: {job.name} does not wait: it is {state}")
+    show = format_verb("show", session, names[0] if names else "JOB")
+    if not names:
+        raise UsageError("waive: a condition of which job?", hint=f"{show} tells.")
+    job, given = state.jobs[names[0]], "".join(names[1:])
     unmet = [
-        number
+        str(number)
         for number, status in enumerate(job.start, 1)
-        if status is None or (status.result is not Result.PASS and not status.waived)
+        if job.state is JobState.WAITING and not (status and status.waived)
+        if status is None or status.result is not Result.PASS
     ]
-    if given and given[0].isdecimal() and 1 <= int(given[0]) <= len(job.start):
-        return int(given[0])
-    if len(unmet) == 1 and not given:
-        return unmet[0]
-    problem = f"waive: no start condition of {job.name} is unmet"
-    if given:
-        problem = f"waive: {job.name} has no start condition {given[0]!r}"
-    elif unmet:
-        problem = f"waive: {job.name} waits for several: {', '.join(map(str, unmet))}"
-    hint = f"`autoexp-sessions show {session.id} {job.name}` numbers them."
-    raise UsageError(problem, hint=hint)
+    number = unmet[0] if len(unmet) == 1 and not given else given
+    if not (number.isdecimal() and 1 <= int(number) <= len(job.start)):
+        raise UsageError(
+            f"waive: which start condition of {job.name}? "
+            f"unmet: {', '.join(unmet) or 'none'}",
+            hint=f"{show} numbers them.",
+        )
+    reason = request.args.reason
+    command = commands.Waive(job=job.name, condition=int(number) - 1, reason=reason)
+    return print_answer(request, send(request, [command]), [job.name])
 
 
 def answer(request: Request) -> int:
@@ -183,11 +165,8 @@ def answer(request: Request) -> int:
         if job.ask is not None and job.ask.approved is None
     ]
     if not answers:
-        who = "nothing asks"
-        if len(names) == 1:
-            is_so = state.jobs[names[0]].state.value.lower()
-            who = f"{names[0]} is {is_so}, and does not ask"
-        raise UsageError(f"{verb}: {who} for approval just now")
+        which = "none of these jobs" if names else "no job"
+        raise UsageError(f"{verb}: {which} asks for approval just now")
     return print_answer(request, send(request, answers), [one.job for one in answers])
 
 
@@ -209,17 +188,12 @@ def _choose_jobs(
 ) -> tuple[str, ...]:
     """The jobs that a command is for; of those that were named, others are told."""
     state, names, verb = load(request.session), request.names, request.verb
-    if request.args.all:
-        if names:
-            problem = f"{verb}: either --all or names, not both"
-            raise UsageError(problem, hint=f"Leave out --all, or {names[0]}.")
-        return tuple(name for name in state.order if fits(state.jobs[name]))
-    if not names:
-        raise UsageError(f"{verb}: which jobs?", hint="Name them, or --all.")
+    if bool(names) == request.args.all:
+        raise UsageError(f"{verb}: which jobs?", hint="Name them, or say --all.")
     require_jobs(state, names)
-    chosen = tuple(dict.fromkeys(name for name in names if fits(state.jobs[name])))
+    chosen: Sequence[str] = list(dict.fromkeys(names)) or state.order
     for name in names:
-        if name not in chosen:
-            is_so = state.jobs[name].state.value.lower()
+        if not fits(job := state.jobs[name]):
+            is_so = job.state.value.lower()
             say(f"{clean(name)} is {is_so}: there is nothing to {verb}")
-    return chosen
+    return tuple(name for name in chosen if fits(state.jobs[name]))

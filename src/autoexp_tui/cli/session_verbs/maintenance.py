@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 from autoexp_tui.cli.background import start_background
 from autoexp_tui.cli.diagnostics import ExitCode
@@ -24,6 +25,7 @@ from autoexp_tui.cli.session_verbs.request import (
     ANSWER_SECONDS,
     Answer,
     Request,
+    find_engine,
     format_verb,
     load,
     print_answer,
@@ -39,7 +41,7 @@ from autoexp_tui.model.errors import (
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.lease import LeaseWatch, find_highest_epoch
+from autoexp_tui.storage.lease import find_highest_epoch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_check import (
     SessionReport,
@@ -68,30 +70,28 @@ def stop(request: Request) -> int:
     """End the session's engine; with --jobs also all that runs or waits."""
     session, with_jobs = request.session, request.args.jobs
     if with_jobs and not request.options.yes:
-        again = name_session(f"{session.id} --jobs --yes", session.state_dir)
         raise NotConfirmed(
             "stopping with --jobs cancels everything that runs or waits",
-            hint=f"autoexp-sessions stop {again}",
+            hint=f"{format_verb('stop', session, '--jobs --yes')} does it.",
         )
     if not _may_be_run(session) and not (with_jobs and _count_left(session)):
         note = f"no engine runs {session.id}"
         return print_answer(request, Answer(outcome="done", engine="none", note=note))
     answer = send(request, [StopEngine(cancel_jobs=with_jobs)])
-    if answer.outcome != "done":
-        return print_answer(request, answer)
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while _may_be_run(session):
-        if time.monotonic() >= deadline:
-            left = plural(_count_left(session), "job")
-            note = f"the engine stops when its jobs have ended: {left} to go"
-            return print_answer(request, Answer(outcome="done", note=note))
-        time.sleep(0.1)
-    return print_answer(request, Answer(outcome="done", engine="none"))
+    if answer.outcome == "done":
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while (runs := _may_be_run(session)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        left = plural(_count_left(session), "job")
+        note = f"the engine stops when its jobs have ended: {left} to go"
+        answer = Answer(outcome="done", engine="none")
+        if runs:
+            answer = Answer(outcome="done", note=note)
+    return print_answer(request, answer)
 
 
 def _may_be_run(session: SessionDir) -> bool:
-    watch = LeaseWatch(session)
-    return watch.check_alive(watch.find_holder(), 0.0) is not Alive.NO
+    return find_engine(session)[1] is not Alive.NO
 
 
 def _count_left(session: SessionDir) -> int:
@@ -111,40 +111,42 @@ def restart(request: Request) -> int:
         watch = f"autoexp-tui --session {where} shows it"
         text = f"an engine goes on with {session.id}; {watch}"
         if not start_background(session, approve, find_highest_epoch(session)):
-            log, output = session.path / "heir.log", b""
-            with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-                output = file.read(4096)
-            last = [
-                line for line in output.decode(errors="replace").splitlines() if line
-            ]
-            hint = "\n  ".join(map(clean_text, last[-_LOG_LINES:]))
-            raise EnvironmentFailed("no engine came up", str(log), hint)
+            log = session.path / "heir.log"
+            raise EnvironmentFailed("no engine came up", str(log), _read_end(log))
     record = {"session": session.id, "verb": "restart", "outcome": "done"}
     return request.print(record | {"engine": "running" if runs else "none"}, [text])
 
 
+def _read_end(log: Path) -> str:
+    """The last lines of an engine's log."""
+    output = b""
+    with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+        output = file.read(4096)
+    lines = filter(None, output.decode(errors="replace").splitlines())
+    return "\n  ".join(map(clean_text, list(lines)[-_LOG_LINES:]))
+
+
 def _require_free(session: SessionDir) -> None:
     """No engine runs the session, as far as can be told; else raises SessionOwned."""
-    watch = LeaseWatch(session)
-    holder = watch.find_holder()
-    alive = watch.check_alive(holder, 0.0)
+    holder, alive = find_engine(session)
+    if holder is None or alive is Alive.NO:
+        return
     stopping = format_verb("stop", session)
     where = name_session(session.id, session.state_dir)
     monitor = f"`autoexp-monitor --session {where}`"
     if alive is Alive.YES:
         raise SessionOwned(
-            f"session {session.id} is run by {holder.describe() if holder else holder}",
+            f"session {session.id} is run by {holder.describe()}",
             hint=f"{stopping} ends that engine and leaves its jobs running; "
             f"{monitor} watches it.",
         )
-    if holder is not None and alive is Alive.UNKNOWN:
-        raise SessionOwned(
-            f"session {session.id} may be run by {holder}, on another host",
-            hint=f"If it lives, {stopping} ends it. If it is dead, {monitor} takes the "
-            "session over once its heartbeat has been seen still for "
-            f"{holder.stale_seconds:.0f} s.",
-        )
+    raise SessionOwned(
+        f"session {session.id} may be run by {holder}, on another host",
+        hint=f"If it lives, {stopping} ends it. If it is dead, {monitor} takes the "
+        "session over once its heartbeat has been seen still for "
+        f"{holder.stale_seconds:.0f} s.",
+    )
 
 
 def check(request: Request) -> int:
@@ -156,7 +158,7 @@ def check(request: Request) -> int:
         if report.engine:
             raise SessionOwned(
                 f"session {session.id} is run by {report.engine}",
-                hint=f"`autoexp-sessions stop {session.id}` ends that engine first.",
+                hint=f"{format_verb('stop', session)} ends that engine first.",
             )
         if report.salvage is not None:
             done = repair_journal(session, report.salvage, SystemClock())
@@ -179,22 +181,19 @@ def check(request: Request) -> int:
 def _list_findings(
     session: SessionDir, report: SessionReport, done: str, *, repair: bool
 ) -> Iterator[str]:
-    if done:
-        yield f"done     {clean_text(done)}"
+    rows = [("done", done)]
     for flaw in report.flaws:
-        yield f"{flaw.severity:<8} {clean_text(flaw.where)}: {clean_text(flaw.problem)}"
-        if flaw.hint:
-            yield f"         {clean_text(flaw.hint)}"
-        if flaw.repair:
-            yield f"         would: {clean_text(flaw.repair)}"
+        rows += [(flaw.severity, f"{flaw.where}: {flaw.problem}"), ("", flaw.hint)]
+        rows += [("", f"would: {flaw.repair}" if flaw.repair else "")]
+    yield from (f"{head:<8} {clean_text(text)}" for head, text in rows if text)
     kinds = [flaw.severity for flaw in report.flaws]
     counts = [plural(kinds.count(kind), kind) for kind in ("error", "warning")]
     found = "nothing is damaged" if report.is_sound() else ", ".join(counts)
     jobs = plural(report.count_jobs(), "job")
     yield f"{report.records} events of {jobs} read; {found}"
     if report.salvage is not None:
-        where = name_session(f"{session.id} --repair --yes", session.state_dir)
-        does = "add --yes to do" if repair else f"`autoexp-sessions check {where}` does"
+        does = f"{format_verb('check', session, '--repair --yes')} does"
+        does = "add --yes to do" if repair else does
         yield f"nothing was changed; {does} what would be done"
 
 
@@ -227,36 +226,29 @@ def clean(request: Request) -> int:
 def _print_sizes(
     request: Request, sizes: Sequence[tuple[SessionDir, Size]], *, done: bool
 ) -> None:
-    rows, lines = [], []
     word = "removed" if done else "would remove"
+    rows, lines = [], []
     for session, found in sizes:
-        path, files = str(session.path), found.files
-        row = {"session": session.id, "directory": path}
-        rows.append({**row, "files": files, "bytes": found.bytes})
-        much = f"{size(found.bytes)} in {plural(files, 'file')}"
-        lines.append(f"{word} {clean_text(path)}  {much}")
-    if lines or request.options.json:
-        request.print({"removed": done, "sessions": rows}, lines)
-    elif not done:
-        print("no session to remove")
+        row = {"session": session.id, "directory": str(session.path)}
+        rows.append({**row, "files": found.files, "bytes": found.bytes})
+        much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
+        lines.append(f"{word} {clean_text(str(session.path))}  {much}")
+    request.print(
+        {"removed": done, "sessions": rows}, lines or ["no session to remove"]
+    )
 
 
 def _choose_sessions(request: Request) -> list[SessionDir]:
     """Those that are named; else all that ended, that nobody runs, and that are old."""
     words, args, options = request.words, request.args, request.options
-    if words and (args.ended or args.older_than):
+    if bool(words) == bool(args.ended or args.older_than):
         raise UsageError(
-            "clean: either ids, or --ended and --older-than",
-            hint=f"Leave out {words[0]}, or the options.",
+            "clean: which sessions?",
+            hint="Either their ids, or --ended, or --older-than 30d.",
         )
     if words:
         found = [find_session(options, word) for word in words]
         return list({session.path: session for session in found}.values())
-    if not (args.ended or args.older_than):
-        raise UsageError(
-            "clean: which sessions?",
-            hint="Name them, or --ended, or --older-than 30d.",
-        )
     before = time.time() - parse_age(args.older_than) if args.older_than else math.inf
     return [
         SessionDir(row.directory)

@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Literal
 
@@ -25,8 +24,8 @@ from autoexp_tui.engine.live import LiveHandle, ViewerHandle
 from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.model.masking import NO_RULES, MaskRules
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.masking import MaskRules, mask_of
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
@@ -37,6 +36,7 @@ from autoexp_tui.storage.lease import Holder, LeaseWatch
 from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import Present
 
@@ -44,7 +44,6 @@ PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""
 ANSWER_SECONDS = 30.0
 """How long a command is given to show in the session's events."""
-Handle = LiveHandle | ViewerHandle
 
 
 @dataclass(frozen=True)
@@ -110,27 +109,10 @@ def load(session: SessionDir) -> SessionState:
 
 
 def look_at(session: SessionDir) -> Sight:
-    """Look at a session once; raises JournalDamaged or EnvironmentFailed.
-
-    An engine writes what is new as soon as somebody watches, so what it does not write
-    anew still holds, unless the journal has gone on since.
-    """
-    state, watch = load(session), LeaseWatch(session)
-    holder = watch.find_holder()
-    alive = watch.check_alive(holder, 0.0)
-    detail = None
-    if alive is not Alive.NO and any(j.state in ACTIVE for j in state.jobs.values()):
-        reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
-        before = detail = reader.read()
-        deadline = time.monotonic() + PROBE_SECONDS if heartbeat.beat() else 0.0
-        while time.monotonic() < deadline:
-            if detail and detail is not before and _is_current(detail, state):
-                break
-            time.sleep(0.05)
-            detail = reader.read()
-        heartbeat.close()
-        if detail and not _is_current(detail, state):
-            detail = None
+    """Look at a session once; raises JournalDamaged or EnvironmentFailed."""
+    state, (holder, alive) = load(session), find_engine(session)
+    runs = any(job.state in ACTIVE for job in state.jobs.values())
+    detail = _read_detail(session, state) if runs and alive is not Alive.NO else None
     return Sight(
         session=session,
         state=state,
@@ -142,21 +124,40 @@ def look_at(session: SessionDir) -> Sight:
     )
 
 
-def _is_current(detail: LiveDetail, state: SessionState) -> bool:
-    return is_of_now(detail, state.seq, state.epoch)
+def find_engine(session: SessionDir) -> tuple[Holder | None, Alive]:
+    """Who runs the session, or ran it last, and whether that engine lives."""
+    watch = LeaseWatch(session)
+    holder = watch.find_holder()
+    return holder, watch.check_alive(holder, 0.0)
+
+
+def _read_detail(session: SessionDir, state: SessionState) -> LiveDetail | None:
+    """What the engine tells besides: it writes what is new as soon as somebody watches,
+    so what it does not write anew still holds, unless the journal has gone on since."""
+    reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
+
+    def is_current(found: LiveDetail | None) -> bool:
+        return found is not None and is_of_now(found, state.seq, state.epoch)
+
+    before = detail = reader.read()
+    deadline = time.monotonic() + PROBE_SECONDS if heartbeat.beat() else 0.0
+    while time.monotonic() < deadline:
+        if detail is not before and is_current(detail):
+            break
+        time.sleep(0.05)
+        detail = reader.read()
+    heartbeat.close()
+    return detail if is_current(detail) else None
 
 
 def require_jobs(state: SessionState, names: Sequence[str]) -> None:
     """Names are jobs of the session; raises UsageError."""
-    unknown = [name for name in names if name not in state.jobs]
-    if not unknown:
-        return
-    near = get_close_matches(unknown[0], state.order, n=3, cutoff=0.6)
-    meant = f"Did you mean {' or '.join(map(clean, near))}? " if near else ""
-    raise UsageError(
-        f"no job {unknown[0]!r} in session {state.session}",
-        hint=f"{meant}`autoexp-sessions show {state.session}` names them.",
-    )
+    for name in names:
+        if name not in state.jobs:
+            raise UsageError(
+                f"no job {name!r} in session {state.session}",
+                hint=did_you_mean(name, state.order, "jobs"),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,11 +182,9 @@ def send(request: Request, commands: Sequence[Command]) -> Answer:
     answer = Answer(outcome="done")
     try:
         for command in commands:
-            if isinstance(handle, ViewerHandle):
-                sent = handle.send_now(command, by="script")
-            else:
-                sent = handle.send(command, by="script")
-            answer = _read_answer(session, handle, _wait(handle, sent), sent)
+            now = handle.send_now if isinstance(handle, ViewerHandle) else handle.send
+            sent = now(command, by="script")
+            answer = _read_answer(session, _wait(handle, sent), sent)
             if answer.outcome != "done":
                 break
     finally:
@@ -193,7 +192,7 @@ def send(request: Request, commands: Sequence[Command]) -> Answer:
     return answer
 
 
-def _wait(handle: Handle, sent: str) -> Snapshot:
+def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     """The state once the command is known and, where we are the engine, carried out.
     Jobs that are planned anew as the command says may yet be refused."""
     deadline = time.monotonic() + ANSWER_SECONDS
@@ -235,19 +234,13 @@ def _is_quiet(snapshot: Snapshot) -> bool:
     return not snapshot.pending and not any(ending)
 
 
-def _read_answer(
-    session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str
-) -> Answer:
-    here = handle.role == "live"
+def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
+    here = snapshot.engine.role == "live"
     engine: Literal["running", "none"] = "none" if here else "running"
     again, show = format_verb("restart", session), format_verb("show", session)
     if not _is_known(snapshot, sent):
-        try:  # the lease: the journal may not know its engine yet
-            holder = LeaseWatch(session).find_holder()
-            owner = holder.describe() if holder else str(holder)
-        except EnvironmentFailed as error:
-            owner = error.line
-        who = clean(f"the engine of {session.id} ({owner})")
+        # Of the lease: the journal may not know its engine yet.
+        who = f"the engine of {session.id} ({clean(str(find_engine(session)[0]))})"
         if not snapshot.engine.owner_alive:
             why = f"{who} has ended; {again} goes on."
             return Answer(outcome="unanswered", why=why, engine="none")
@@ -273,27 +266,25 @@ def _read_answer(
     return Answer(outcome="done", engine=engine, note=note)
 
 
-def format_verb(verb: str, session: SessionDir) -> str:
+def format_verb(verb: str, session: SessionDir, more: str = "") -> str:
     """The command that applies another verb to the session, in backticks."""
-    return f"`autoexp-sessions {verb} {name_session(session.id, session.state_dir)}`"
+    words = " ".join(filter(None, (session.id, more)))
+    return f"`autoexp-sessions {verb} {name_session(words, session.state_dir)}`"
 
 
 def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
     """Say what came of a command, for people or programs; its exit code."""
-    done = answer.outcome == "done"
-    if request.options.json:
-        record = {
-            "session": request.session.id,
-            "verb": request.verb,
-            "jobs": list(jobs),
-            "outcome": answer.outcome,
-            "why": answer.why,
-            "engine": answer.engine,
-        }
-        print(json.dumps(record))
-    elif done:
-        print("\n".join(filter(None, ("done", answer.note))))
+    record = {
+        "session": request.session.id,
+        "verb": request.verb,
+        "jobs": list(jobs),
+        "outcome": answer.outcome,
+        "why": answer.why,
+        "engine": answer.engine,
+    }
+    if request.options.json or answer.outcome == "done":
+        request.print(record, filter(None, ("done", answer.note)))
     else:
-        refused = "refused: " if answer.outcome == "refused" else ""
-        say(f"{refused}{answer.why}")
+        say(f"{'refused: ' if answer.outcome == 'refused' else ''}{answer.why}")
+    done = answer.outcome == "done"
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -45,7 +45,6 @@ LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
-_UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
@@ -58,7 +57,7 @@ def list_all(request: Request) -> int:
     homes = dict.fromkeys(row.directory.parent for row in rows)
     for home in homes:
         lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
-        lines += [_row_line(row) for row in rows if row.directory.parent == home]
+        lines += [_format_row(row) for row in rows if row.directory.parent == home]
     records = [
         {
             "id": row.id,
@@ -78,19 +77,18 @@ def list_all(request: Request) -> int:
     return request.print(records, lines)
 
 
-def _row_line(row: SessionRow) -> str:
-    user = f"of {clean(row.user)}, " if row.user else ""
+def _format_row(row: SessionRow) -> str:
+    user = f"of {row.user}, " if row.user else ""
     if row.problem:
-        return f"{clean(row.id):<6} {user}cannot be read: {clean(row.problem)}"
-    engines = {
+        return clean(f"{row.id:<6} {user}cannot be read: {row.problem}")
+    runs = {
         Alive.YES: f"engine on {row.host}",
         Alive.NO: "no engine" if row.open else "all ended",
         Alive.UNKNOWN: f"engine on {row.host}?",
-    }
-    runs = clean(f"{user}{engines[row.owner]}")
+    }[row.owner]
     when = clock_time(row.last_event_at, time.time())
-    head = f"{clean(row.id):<6} {clean(row.name):<20}"
-    line = f"{head} {when:<12} {runs:<24} {_count_states(row.counts)}"
+    head = f"{row.id:<6} {row.name:<20} {when:<12} {user + runs:<24}"
+    line = clean(f"{head} {_count_states(row.counts)}")
     if row.halted_pid:
         return f"{line}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
     return line
@@ -103,66 +101,87 @@ def _count_states(counts: Mapping[JobState, int]) -> str:
 
 def show(request: Request) -> int:
     """How a session stands, or all about one of its jobs."""
-    session, args, names = request.session, request.args, request.names
-    if args.since:
-        now = time.time()
-        since = parse_since(args.since, session, now)
-        loaded = load_state(session)
-        builder = SnapshotBuilder()
-        builder.note(loaded.events)
-        engine = EngineView(role="viewer")
-        seen = build_session(builder.build_snapshot(loaded.state, engine, {}))
-        groups = group_causes(seen, PlanWords(seen.snapshot.plan, seen.changed))
-        digest = write_digest(
-            seen, groups, seen.present(since), seen.present(now), lead="Since"
-        )
-        new = [plain(line).rstrip() for line in digest] or ["Nothing new since then."]
-        return request.print({"session": session.id, "new": new}, new)
-    states = parse_states(args.jobs)
-    sight = look_at(session)
-    if names:
-        require_jobs(sight.state, names)
-        job = sight.state.jobs[names[0]]
+    if request.args.since:
+        return _show_since(request)
+    states = parse_states(request.args.jobs)
+    sight = look_at(request.session)
+    if request.names:
+        require_jobs(sight.state, request.names)
+        job = sight.state.jobs[request.names[0]]
         record = job_json(job, sight)
-        stage = f"  stage {clean(record['stage'])}" if record["stage"] else ""
-        facts = _list_job_facts(record, job, sight)
-        lines = [f"{clean(job.name)}{stage}"]
-        lines += [f"{what:<10} {clean(text)}" for what, text in facts]
-        return request.print({"session": session.id, "job": record}, lines)
+        stage = f"  stage {record['stage']}" if record["stage"] else ""
+        lines = [clean(f"{job.name}{stage}")]
+        lines += _format_facts(_list_job_facts(record, job, sight), 10)
+        return request.print({"session": sight.session.id, "job": record}, lines)
     jobs = [sight.state.jobs[name] for name in sight.state.order]
     chosen = [job for job in jobs if not states or job.state in states]
     record = _session_json(sight, chosen)
     if request.options.json:
         for brief, job in zip(record["jobs"], chosen, strict=True):
             brief.update(values_json(job, sight))
-    name, directory = clean(record["name"]), clean(record["directory"])
-    lines = [f"{record['session']}  {name}  {directory}"]
-    for what, text in _list_facts(record, sight, jobs):
-        lines.append(f"{what:<12} {clean(text)}")
-    lines.append("")
+    lines = [clean(f"{record['session']}  {record['name']}  {record['directory']}")]
+    lines += _format_facts(_list_facts(record, sight, jobs), 12)
+    rows = [("", "")]
     for brief in record["jobs"]:
-        text = f"{clean(brief['name'])}  {clean(brief['why'])}".rstrip()
-        lines.append(f"{brief['state'].lower():<12} {text}")
-        for place in brief["evidence"]:
-            lines.append(f"{'':<12} evidence: {clean(place)}")
-    return request.print(record, lines)
+        rows.append((brief["state"].lower(), f"{brief['name']}  {brief['why']}"))
+        rows += [("", f"evidence: {place}") for place in brief["evidence"]]
+    return request.print(record, [*lines, *_format_facts(rows, 12)])
+
+
+def _format_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
+    return [f"{what:<{width}} {clean(text)}".rstrip() for what, text in facts]
+
+
+def _show_since(request: Request) -> int:
+    """What is new since a moment."""
+    session, now = request.session, time.time()
+    since = parse_since(request.args.since, session, now)
+    loaded = load_state(session)
+    builder = SnapshotBuilder()
+    builder.note(loaded.events)
+    snapshot = builder.build_snapshot(loaded.state, EngineView(role="viewer"), {})
+    seen = build_session(snapshot)
+    groups = group_causes(seen, PlanWords(snapshot.plan, seen.changed))
+    span = (seen.present(since), seen.present(now))
+    digest = write_digest(seen, groups, *span, lead="Since")
+    new = [plain(line).rstrip() for line in digest] or ["Nothing new since then."]
+    return request.print({"session": session.id, "new": new}, new)
 
 
 def parse_states(text: str) -> frozenset[JobState]:
     """The states of `failed,waiting`; empty: all of them; raises UsageError."""
     found: set[JobState] = set()
     for word in filter(None, (word.strip().lower() for word in text.split(","))):
-        if word in _GROUPS:
-            found |= _GROUPS[word]
-        elif word.upper() in JobState.__members__:
-            found.add(JobState[word.upper()])
-        else:
+        states = _GROUPS.get(word) or {one for one in JobState if one == word.upper()}
+        if not states:
             known = ", ".join(state.value.lower() for state in JobState)
             raise UsageError(
                 f"--jobs: {word!r} is no state of a job",
                 hint=f"{known}; or active, or ended",
             )
+        found |= states
     return frozenset(found)
+
+
+def parse_since(text: str, session: SessionDir, now: float) -> float:
+    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`; raises
+    UsageError where it names none."""
+    if text == LEFT:
+        left = session.read_last_visit()
+        if left is None:
+            raise UsageError(
+                "you have not left this session's cockpit yet",
+                "--since",
+                "Name a time instead: 2h, 14:02, 03-12 14:02.",
+            )
+        return left
+    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdn" else text
+    try:
+        return parse_moment(ago, now, 0.0, now)
+    except NoMoment:
+        raise UsageError(
+            f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
+        ) from None
 
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
@@ -205,15 +224,13 @@ def _list_facts(
     now, engine = sight.now, sight.engine
     if user := sight.session.find_user():
         yield "belongs to", f"{user}; nothing of it runs as you"
-    if sight.holder is None:
-        yield "engine", "none yet"
-    elif sight.alive is Alive.YES:
-        yield "engine", sight.holder.describe()
-    elif sight.alive is Alive.UNKNOWN:
-        yield "engine", f"{sight.holder}; whether it lives cannot be told from here"
-    else:
-        ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"
-        yield "engine", f"none; the last one ({sight.holder}) {ended}"
+    ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"
+    engines = {
+        Alive.YES: sight.holder.describe() if sight.holder else "",
+        Alive.UNKNOWN: f"{sight.holder}; whether it lives cannot be told from here",
+        Alive.NO: f"none; the last one ({sight.holder}) {ended}",
+    }
+    yield "engine", engines[sight.alive] if sight.holder else "none yet"
     began = clock_time(sight.state.started_at, now)
     yield "began", f"{began}, last event {duration(now - sight.state.t)} ago"
     if engine is not None and engine.executor_answered_at:
@@ -234,29 +251,7 @@ def _list_facts(
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )
     if ends:
-        counts = (f"{n} {cause}" for cause, n in ends.most_common())
-        yield "ended by", ", ".join(counts)
-
-
-def parse_since(text: str, session: SessionDir, now: float) -> float:
-    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`; raises
-    UsageError where it names none."""
-    if text == LEFT:
-        left = session.read_last_visit()
-        if left is None:
-            raise UsageError(
-                "you have not left this session's cockpit yet",
-                "--since",
-                "Name a time instead: 2h, 14:02, 03-12 14:02.",
-            )
-        return left
-    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdn" else text
-    try:
-        return parse_moment(ago, now, 0.0, now)
-    except NoMoment:
-        raise UsageError(
-            f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
-        ) from None
+        yield "ended by", ", ".join(f"{n} {cause}" for cause, n in ends.most_common())
 
 
 def job_json(job: JobRecord, sight: Sight) -> Record:
@@ -392,7 +387,7 @@ def _list_job_facts(
             text = mask_text(f"{one['what']}: {status}", sight.mask)
             yield f"{role} {index}", text
     for run, attempt in zip(record["runs"], job.attempts, strict=True):
-        yield f"attempt {run['attempt']}", ", ".join(_describe_run(run, now))
+        yield f"attempt {run['attempt']}", _describe_run(run, now)
         facts = (
             ("values", ", ".join(_list_own_values(attempt, job, sight))),
             ("ordered", run["ordered_why"]),
@@ -420,34 +415,26 @@ def _list_own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator
     """The values of an attempt that are not the plan's in each of them."""
     values, planned, mask = job.values_of(attempt), job.list_planned_values, sight.mask
     for key in job.list_changed_keys:
-        if key not in values:
-            continue
-        text = mask_text(f"{key}={values[key]}", mask)
-        if planned.get(key, _UNSET) != values[key]:
-            before = planned.get(key)
-            shown = "not set" if before is None else mask_value(key, before, mask)
-            text += f" (planned: {shown})"
-        yield text
+        if key in values:
+            text = mask_text(f"{key}={values[key]}", mask)
+            if planned.get(key) != values[key]:
+                text += f" (planned: {mask_value(key, planned.get(key), mask)})"
+            yield text
 
 
-def _describe_run(run: Record, now: float) -> Iterator[str]:
+def _describe_run(run: Record, now: float) -> str:
     """What became of an attempt, in the order of time."""
     began, ended = run["began_at"], run["ended_at"]
-    if began is None:
-        yield f"ordered {clock_time(run['ordered_at'], now)}"
-    else:
-        yield f"began {clock_time(began, now)}"
-    if ended is not None:
-        took = f" after {duration(ended - began)}" if began is not None else ""
-        yield f"ended {clock_time(ended, now)}{took}"
-    if run["outcome"] is not None:
-        cause = f" ({CAUSES[run['cause']]})" if run["cause"] else ""
-        yield f"{run['outcome'].lower()}{cause}"
-    if run["exit_code"] is not None:
-        yield f"exit code {run['exit_code']}"
-    if run["signal"] is not None:
-        yield f"signal {run['signal']}"
-    if run["node"]:
-        yield f"node {run['node']}"
-    if run["executor_id"]:
-        yield f"id {run['executor_id']}"
+    took = f" after {duration(ended - began)}" if began and ended else ""
+    cause = f" ({CAUSES[run['cause']]})" if run["cause"] else ""
+    parts = (
+        "" if began else f"ordered {clock_time(run['ordered_at'], now)}",
+        f"began {clock_time(began, now)}" if began else "",
+        f"ended {clock_time(ended, now)}{took}" if ended else "",
+        f"{run['outcome'].lower()}{cause}" if run["outcome"] else "",
+        "" if run["exit_code"] is None else f"exit code {run['exit_code']}",
+        "" if run["signal"] is None else f"signal {run['signal']}",
+        run["node"] and f"node {run['node']}",
+        run["executor_id"] and f"id {run['executor_id']}",
+    )
+    return ", ".join(filter(None, parts))
