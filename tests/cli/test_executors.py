@@ -149,9 +149,8 @@ def test_what_a_cluster_would_take_and_refuse_is_told_with_the_next_step() -> No
     assert "on n1 in gpu   (partition gpu, gpus 4, time 02:00:00)" in text
     assert text.splitlines()[2:] == [
         "  ✗ 5 jobs    would be refused: c, d, e and 2 more",
-        "      slurm.sbatch.partition: there is no partition `nope`",
-        "      Slurm said: invalid partition specified: nope",
-        "      `sinfo -o %R` lists them.",
+        "      there is no partition `nope` (slurm.sbatch.partition). Slurm said: "
+        "invalid partition specified: nope. `sinfo -o %R` lists them",
     ]
     (one,) = json.loads(json.dumps(check_json(answered(REFUSED))))["checks"]
     assert one["jobs"] == list("cdefg")
@@ -169,7 +168,9 @@ def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
     ):
         monkeypatch.setattr(asked, lambda *_, check=check: answered(check))
         made = PlanningAnswer(plan=with_executor(kind))
-        shown = say(lambda _, made=made: show_check(made, Options(json=True)))
+        shown = say(
+            lambda _, made=made: show_check(made, made.plan, Options(json=True))
+        )
         assert (shown[0], said in shown[1] + shown[2]) == (code, True)
 
 

@@ -13,7 +13,8 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.atomic import explaining, write_atomic
+from autoexp_tui.text.spelling import plural
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _SHOWN = 40
@@ -37,13 +39,10 @@ _SHOWN = 40
 
 def _parse_seconds(text: str) -> float:
     """A span of time as an option gives it: above 0, and with an end."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise argparse.ArgumentTypeError(f"invalid seconds value: {text!r}")
-    return value
+    with suppress(ValueError):
+        if 0 < (value := float(text)) < math.inf:
+            return value
+    raise argparse.ArgumentTypeError(f"invalid seconds value: {text!r}")
 
 
 _FLAGS = (
@@ -106,51 +105,38 @@ def main(argv: Sequence[str]) -> int:
     place = Path(args.output_dir)
     group, schema = place / f"{name}.yaml", place / f"{name}{SUFFIX}"
     texts = {group: format_group(data, name), schema: format_schema(data)}
-    old = _read(schema)
-    changes: list[str] = []  # an argument each
-    if old is not None:
-        new = texts[schema].splitlines()
-        lines = list(unified_diff(old.splitlines(), new, lineterm="", n=0))[2:]
-        changes = [line for line in lines if not line.startswith("@@")]
-    written = _write_changed(place, texts, changes, force=args.force)
+    old, new = _read(schema), texts[schema].splitlines()
+    lines = unified_diff((old or "").splitlines(), new, lineterm="", n=0)
+    changes = [line for line in [*lines][2:] if old and not line.startswith("@@")]
+    rest = len(changes) - _SHOWN  # an argument each
+    shown = [*changes[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
+    written = [path for path, text in texts.items() if _read(path) != text]
+    there = [path.name for path in written if os.path.lexists(path)]
+    if there and not args.force:
+        if changes or None in map(_read, texts):
+            raise UsageError(
+                "\n    ".join([f"{' and '.join(there)} would change", *shown]),
+                str(place),
+                "Nothing was written. --force writes it; --name NAME writes another.",
+            )
+        written = []  # the program is as it was, and the group was edited
+    with explaining(place, "write the arguments"):
+        place.mkdir(parents=True, exist_ok=True)
+        for path in written:
+            write_atomic(path, texts[path].encode(), mode=0o644)
     count = len({item["dest"] for item in data["arguments"]})
     if args.json:
         report = {"version": 1, "name": name, "arguments": count, "changes": changes}
         print(json.dumps(report | {"written": [str(path) for path in written]}))
         return ExitCode.OK
-    arguments = f"{count} argument" if count == 1 else f"{count} arguments"
-    for line in _limit_lines(changes):
-        print(line)
+    arguments = plural(count, "argument")
+    end = f"wrote {' and '.join(map(str, written))}: {arguments}"
     if not written:
-        print(f"nothing changed: {schema} holds its {arguments}")
-        return ExitCode.OK
-    print(f"wrote {' and '.join(map(str, written))}: {arguments}")
-    if old is None:
-        print(f"  a backend checks them with `schema: {name}`")
+        end = f"nothing changed: {schema} holds its {arguments}"
+    elif old is None:
+        end += f"\n  a backend checks them with `schema: {name}`"
+    print("\n".join([*shown, end]))
     return ExitCode.OK
-
-
-def _write_changed(
-    place: Path, texts: Mapping[Path, str], changes: Sequence[str], *, force: bool
-) -> list[Path]:
-    """Write the files that are new; the paths of them."""
-    new = {path: text for path, text in texts.items() if _read(path) != text}
-    there = [path.name for path in new if os.path.lexists(path)]
-    if there and not force:
-        if not changes and all(_read(path) is not None for path in texts):
-            return []  # the program is as it was, and the group was edited
-        lines = "".join(f"\n    {line}" for line in _limit_lines(changes))
-        raise UsageError(
-            f"{' and '.join(there)} would change; nothing was written.{lines}",
-            str(place),
-            "--force writes it; --name NAME writes another.",
-        )
-    with explaining(place, "make the directory of arguments"):
-        place.mkdir(parents=True, exist_ok=True)
-    for path, text in new.items():
-        with explaining(path, "write the arguments"):
-            write_atomic(path, text.encode(), mode=0o644)
-    return list(new)
 
 
 def _read(path: Path) -> str | None:
@@ -159,11 +145,6 @@ def _read(path: Path) -> str | None:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _limit_lines(lines: Sequence[str]) -> list[str]:
-    rest = len(lines) - _SHOWN
-    return [*lines[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
 
 
 entry = partial(exit_with, main)

@@ -6,12 +6,10 @@ vary it. Nothing is run and no existing file is changed.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -64,11 +62,21 @@ def main(argv: Sequence[str]) -> int:
             "no command given",
             hint="autoexp-init -- python train.py --lr 1e-3",
         )
-    name = _check_name(args.name or name_command(command), command)
+    name = args.name or name_command(command)
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--name: {name!r} cannot name an experiment",
+            hint="Letters, digits, _ . and - can; it becomes a file and a directory.",
+        )
+    if re.search("[\ud800-\udfff]", "".join(command)):
+        raise UsageError(
+            "a word of the command is no UTF-8 text",
+            hint="Give the file another name, or name it in a script of your own.",
+        )
     path = Path(args.config_dir) / f"{name}.yaml"
     _write(path, render_config(name, command))
     for warning in find_doubts(command):
-        say(f"warning: {warning}")
+        say(f"warning: {warning}; the experiment is written all the same")
     place = args.config_dir
     where = "" if place == "config" else f" -C {shlex.quote(place)}"
     print(
@@ -79,34 +87,13 @@ def main(argv: Sequence[str]) -> int:
     return ExitCode.OK
 
 
-def _check_name(name: str, command: Sequence[str]) -> str:
-    """The name, when it and the command can be written into a config."""
-    if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"--name: {name!r} cannot name an experiment",
-            hint="Letters, digits, _ . and - can; it becomes a file and a directory.",
-        )
-    for word in command:
-        if re.search("[\ud800-\udfff]", word):
-            raise UsageError(
-                f"the word {os.fsencode(word)!r} of the command is no UTF-8 text",
-                hint="Give the file another name, or name it in a script of your own.",
-            )
-    return name
-
-
-def find_doubts(command: Sequence[str]) -> list[str]:
+def find_doubts(command: Sequence[str]) -> Iterator[str]:
     """What would keep the command from starting here; it may be right elsewhere."""
-    found, program = [], command[0]
-    if shutil.which(program) is None:
-        where = "not a file here" if "/" in program else "not on your PATH"
-        if "/" in program and Path(program).is_file():
-            where = "not executable: chmod +x would make it so"
-        found.append(f"the program {program!r} is {where}")
+    if shutil.which(command[0]) is None:
+        yield f"no program {command[0]!r} is on your PATH, or a file that may be run"
     script = next((word for word in command[1:] if word.endswith(_SCRIPTS)), "")
     if script and not Path(script).is_file():
-        found.append(f"the script {script!r} is not a file here")
-    return [f"{doubt}; the experiment is written all the same" for doubt in found]
+        yield f"the script {script!r} is not a file here"
 
 
 def _write(path: Path, text: str) -> None:
@@ -133,52 +120,41 @@ def name_command(command: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", chosen).strip("_") or "experiment"
 
 
-@dataclass(slots=True)
-class Knobs:
-    """A command whose values were taken out of it."""
+def extract_knobs(command: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The command's words, `${knob}` where a value was, and the values: of
+    `--key value`, `--key=value` and `key=value`."""
+    words: list[str] = []
+    values: dict[str, str] = {}
 
-    words: list[str] = field(default_factory=list)
-    """The command's words, `${knob}` where a value was."""
-    values: dict[str, str] = field(default_factory=dict)
-
-    def take(self, flag: str, value: str) -> str:
-        """Make a knob of a flag's value; what stands for it in the command."""
-        bare = re.sub(r"[^A-Za-z0-9_]+", "_", flag.lstrip("-+~"))
-        key = bare.strip("_").lower() or "value"
-        taken = key in RESERVED or key in _NO_KEYS or find_slip(key, _SECTIONS)
-        if taken or key[0].isdigit():
-            key = f"arg_{key}"
-        while key in self.values:
-            key += "_"
-        self.values[key] = value
+    def take(name: str, value: str) -> str:
+        key = _name_knob(name, values)
+        values[key] = value
         return f"${{{key}}}"
 
-
-def extract_knobs(command: Sequence[str]) -> Knobs:
-    """Take the values out: `--key value`, `--key=value` and `key=value`."""
-    found = Knobs()
     rest = list(command)
     while rest:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
+        takes_next = rest and (rest[0][:1] != "-" or _NUMBER.fullmatch(rest[0]))
         if equals and value and re.fullmatch(r"(--?|\+{0,2})[\w.-]+", flag):
-            found.words.append(
-                f"{_escape_interpolation(flag)}={found.take(flag, value)}"
-            )
-        elif (
-            word.startswith("--")
-            and rest
-            and (not rest[0].startswith("-") or _NUMBER.fullmatch(rest[0]))
-        ):
-            found.words += [_escape_interpolation(word), found.take(word, rest.pop(0))]
+            words.append(f"{escape_dollars(flag)}={take(flag, value)}")
         else:
-            found.words.append(_escape_interpolation(word))
-    return found
+            words.append(str(escape_dollars(word)))
+            if word.startswith("--") and not equals and takes_next:
+                words.append(take(word, rest.pop(0)))
+    return words, values
 
 
-def _escape_interpolation(word: str) -> str:
-    """A word that the config must not read as an interpolation."""
-    return str(escape_dollars(word))
+def _name_knob(flag: str, known: Container[str]) -> str:
+    """A new key of the config for a flag, which means nothing else there."""
+    bare = re.sub(r"[^A-Za-z0-9_]+", "_", flag.lstrip("-+~"))
+    key = bare.strip("_").lower() or "value"
+    is_taken = key in RESERVED or key in _NO_KEYS or find_slip(key, _SECTIONS)
+    if is_taken or key[0].isdigit():
+        key = f"arg_{key}"
+    while key in known:
+        key += "_"
+    return key
 
 
 _CONFIG = """\
@@ -215,8 +191,7 @@ monitoring:
 
 def render_config(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
-    knobs = extract_knobs(command)
-    values = knobs.values
+    words, values = extract_knobs(command)
     # None with braces: in a sweep they are references of ours.
     plain = {k: v for k, v in values.items() if not re.search("[{}]", v)}
     likely = [key for key in _LIKELY if key in plain]
@@ -235,7 +210,7 @@ def render_config(name: str, command: Sequence[str]) -> str:
         name=name,
         job_name=format_scalar(job_name),
         knobs="".join([*lines, "\n"]) if lines else "",
-        words=", ".join(map(format_scalar, knobs.words)),
+        words=", ".join(map(format_scalar, words)),
         sweep=sweep,
     )
 
@@ -244,7 +219,7 @@ def _format_scalar(text: str) -> str:
     """A value as YAML: numbers as they are, texts as they reach the job unchanged."""
     if _SAME_NUMBER.fullmatch(text):
         return text
-    return format_scalar(_escape_interpolation(text))
+    return format_scalar(str(escape_dollars(text)))
 
 
 entry = partial(exit_with, main)

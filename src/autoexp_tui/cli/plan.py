@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -52,35 +52,26 @@ def main(argv: Sequence[str]) -> int:
     answers.
     """
     options, args = parse_options("autoexp-plan", __doc__, argv, _FLAGS)
-    asked = {
-        "--sweep": args.sweep,
-        "--points": args.points and not args.sweep,
-        "--diff": args.diff,
-        "--check-cluster": args.check_cluster,
-    }
-    given = [name for name, value in asked.items() if value]
-    if len(given) > 1:
+    points = args.points or bool(args.sweep)
+    if points + bool(args.diff) + args.check_cluster > 1:
         raise UsageError(
-            f"{' and '.join(given)} are different questions",
+            "--points or --sweep, --diff and --check-cluster are different questions",
             hint="Ask one at a time.",
         )
-    points = args.points or bool(args.sweep)
     whole = options.json and not (args.diff or args.check_cluster)
     result = plan(options, points=points, sweep=args.sweep, report=whole)
+    if not (points or args.diff or args.check_cluster):
+        return _show_plan(result, options)
+    result.raise_errors()
     if points:
-        result.raise_errors()
         print_json({"points": list(result.points)})
-        return ExitCode.OK
-    if args.diff:
+    elif result.plan is not None and args.diff:
         from autoexp_tui.cli.plan_diff import show_diff
 
-        result.raise_errors()
-        if result.plan is not None:
-            show_diff(result.plan, args.diff, options)
-        return ExitCode.OK
-    if args.check_cluster:
-        return show_check(result, options)
-    return _show_plan(result, options)
+        show_diff(result.plan, args.diff, options)
+    elif result.plan is not None:
+        return show_check(result, result.plan, options)
+    return ExitCode.OK
 
 
 def plan(
@@ -131,10 +122,9 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
     shown = result.warnings[:MOST_TOLD] if result.errors else ()
     for finding in shown:
-        where = " ".join(part for part in (finding.job, finding.where) if part)
-        say(f"warning: {where}: {finding.message}" if where else finding.message)
-        if finding.below:
-            say(f"    {finding.below}")
+        where = " ".join(filter(None, ("warning:", finding.job, finding.where)))
+        below = f"\n    {finding.below}" if finding.below else ""
+        say(f"{where}: {finding.message}{below}")
     if shown and len(result.warnings) > MOST_TOLD:
         say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()
@@ -176,23 +166,20 @@ def _print_plan(plan: Plan, options: Options) -> None:
             print(line)
 
 
-def show_check(result: PlanningAnswer, options: Options) -> int:
+def show_check(result: PlanningAnswer, plan: Plan, options: Options) -> int:
     """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job;
     raises AutoexpError."""
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.executors.slurm.commands import ClusterCommands
     from autoexp_tui.executors.slurm.refusals import check_cluster
 
-    result.raise_errors()
-    if result.plan is None:
-        return ExitCode.OK
-    if not is_for_slurm(result.plan):
+    if not is_for_slurm(plan):
         raise UsageError(
             "--check-cluster asks a cluster, and this plan runs on this machine",
             "slurm.client.class_name",
             "slurm=generic sends its jobs to Slurm; leave --local away.",
         )
-    check = check_cluster(result.plan, ClusterCommands())
+    check = check_cluster(plan, ClusterCommands())
     if options.json:
         print_json(_to_json(result) | {"cluster": check_json(check)})
     else:
@@ -224,50 +211,38 @@ def _to_json(result: PlanningAnswer) -> dict[str, object]:
 def format_check(check: ClusterCheck, now: float) -> str:
     """What was asked, and each answer with the next step."""
     facts = check.facts
-    version = f"Slurm {facts.version}" if facts.version else "Slurm"
-    name = f"{facts.cluster}, {version}" if facts.cluster else version
+    name = ", ".join(filter(None, (facts.cluster, f"Slurm {facts.version}".strip())))
     asked = plural(len(check.checks), "question")
     head = f"cluster   {name}: {asked}, nothing was submitted"
-    answers = (line for one in check.checks for line in _format_answer(one, now))
-    return "\n".join([head, *answers])
+    return "\n".join([head, *(_format_answer(one, now) for one in check.checks)])
 
 
-def _format_answer(one: Checked, now: float) -> Iterator[str]:
+def _format_answer(one: Checked, now: float) -> str:
     from autoexp_tui.executors.slurm.refusals import format_sizes
 
     jobs, options = plural(len(one.jobs), "job"), one.options
+    partition, limit = options.get("partition"), options.get("time")
     fields = (
-        f"partition {options['partition']}" if options.get("partition") else "",
+        f"partition {partition}" if partition else "",
         format_sizes(options),
-        f"time {options['time']}" if options.get("time") is not None else "",
+        "" if limit is None else f"time {limit}",
     )
-    asked = ", ".join(filter(None, fields))
-    match one.verdict:
-        case "taken":
-            starts = "would be taken"
-            if one.starts_at is not None:
-                late = one.starts_at - now > _SOON_SECONDS
-                when = (
-                    f"expected {clock_time(one.starts_at, now)}" if late else "at once"
-                )
-                where = f" on {one.nodes}" if one.nodes else ""
-                inside = f" in {one.partition}" if one.partition else ""
-                starts = f"would start {when}{where}{inside}"
-            yield f"  ✓ {jobs:<9} {starts}   ({asked or 'no options'})"
-        case "not now":
-            yield f"  · {jobs:<9} not taken just now: {one.said}   ({asked})"
-            yield "      It is sent again by itself until there is room."
-        case "refused":
-            names = join_some(one.jobs, _MOST_REFUSED)
-            yield f"  ✗ {jobs:<9} would be refused: {names}"
-            if (refused := one.refused) is None:
-                return
-            where = f"{refused.where}: " if refused.where else ""
-            yield f"      {where}{refused.reason}"
-            if refused.said != refused.reason:
-                yield f"      Slurm said: {refused.said}"
-            if refused.hint:
-                yield f"      {refused.hint}"
+    asked = ", ".join(filter(None, fields)) or "no options"
+    if one.verdict == "refused":
+        names = join_some(one.jobs, _MOST_REFUSED)
+        why = f"\n      {one.refused.line}" if one.refused else ""
+        return f"  ✗ {jobs:<9} would be refused: {names}{why}"
+    if one.verdict == "not now":
+        later = "\n      It is sent again by itself until there is room."
+        return f"  · {jobs:<9} not taken just now: {one.said}   ({asked}){later}"
+    starts = "would be taken"
+    if one.starts_at is not None:
+        late = one.starts_at - now > _SOON_SECONDS
+        when = f"expected {clock_time(one.starts_at, now)}" if late else "at once"
+        where = f" on {one.nodes}" if one.nodes else ""
+        inside = f" in {one.partition}" if one.partition else ""
+        starts = f"would start {when}{where}{inside}"
+    return f"  ✓ {jobs:<9} {starts}   ({asked})"
 
 
 def check_json(check: ClusterCheck) -> dict[str, object]:

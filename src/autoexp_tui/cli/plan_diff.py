@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +35,6 @@ from autoexp_tui.planning.plan_diff import (
 )
 from autoexp_tui.storage.manifests import (
     find_manifest,
-    get_manifest,
     list_manifests,
     read_manifest,
     read_manifest_head,
@@ -44,7 +42,6 @@ from autoexp_tui.storage.manifests import (
 from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions, match_id
-from autoexp_tui.storage.trust import MOST_BYTES, read_checked
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.plain_tree import flatten
 from autoexp_tui.text.sanitize import clean
@@ -56,45 +53,18 @@ _NICENESS: Final = 10
 """Added for the process: a campaign may be running beside it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinceLast:
-    """How a plan differs from the one that was made of the same config before it."""
-
-    created_at: float
-    """When that was made; UTC."""
-    difference: PlanDiff
-
-
-def compare_to_last(plan: Plan) -> SinceLast | None:
-    """What changed since the last plan of the same config; None: none that reads."""
+def compare_to_last(plan: Plan) -> tuple[float, PlanDiff] | None:
+    """When the last plan of the same config was made (UTC), and what changed since;
+    None: none that reads."""
     mine = (plan.config_ref, plan.config_dir)
     for head in list_manifests(Path(plan.state_dir)) if plan.config_ref else ():
         is_same_config = (head.config_ref, head.config_dir) == mine
         is_earlier = head.created_at <= plan.created_at and head.plan_id != plan.plan_id
-        if not (is_same_config and is_earlier):
-            continue
-        path = get_manifest(Path(plan.state_dir), plan.plan_id)
-        difference = PlanDiff(same=len(plan.jobs))
-        if head.overrides != plan.overrides or not _is_same_content(head.path, path):
-            try:
-                difference = compare_plans(read_manifest(head.path), plan)
-            except AutoexpError:
-                return None
-        return SinceLast(created_at=head.created_at, difference=difference)
+        if is_same_config and is_earlier:
+            with suppress(AutoexpError):
+                return head.created_at, compare_plans(read_manifest(head.path), plan)
+            return None
     return None
-
-
-def _is_same_content(one: Path, other: Path) -> bool:
-    """Whether two manifests differ in no byte but in who made them, and when."""
-    try:
-        heads = [
-            read_checked(path, "own", MOST_BYTES).partition(b'"base_output_dir":')
-            for path in (one, other)
-        ]
-    except OSError:
-        return False
-    (_, found, rest), (_, _, others) = heads
-    return bool(found) and rest == others
 
 
 def compare_plans(old: Plan, new: Plan) -> PlanDiff:
@@ -134,12 +104,10 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
 
 def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
-    since = compare_to_last(plan)
-    if since is None:
-        return
-    head, *rest = list_first_differences(since.difference)
-    yield f"since the plan of {clock_time(since.created_at, time.time())}: {head}"
-    yield from (f"  {line}" for line in rest)
+    if since := compare_to_last(plan):
+        head, *rest = list_first_differences(since[1])
+        yield f"since the plan of {clock_time(since[0], time.time())}: {head}"
+        yield from (f"  {line}" for line in rest)
 
 
 def find_changes(plan: Plan) -> PlanChanges | None:
@@ -150,21 +118,18 @@ def find_changes(plan: Plan) -> PlanChanges | None:
     """
     # -P: a file of the user's that is called like a module must not be one.
     words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
-    try:
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
         ran = subprocess.run(
             words,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_SECONDS,
-            check=False,
+            check=True,
         )
-        tree = json.loads(ran.stdout or b"null")
-    except (OSError, subprocess.TimeoutExpired, ValueError):
-        return None
-    if ran.returncode != 0 or not isinstance(tree, dict):
-        return None
-    lines = tuple((mark, text) for mark, text in tree["lines"])
-    return PlanChanges(tree["created_at"], tree["head"], lines, differs=tree["differs"])
+        if found := json.loads(ran.stdout):
+            lines = tuple((mark, text) for mark, text in found.pop("lines"))
+            return PlanChanges(lines=lines, **found)
+    return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -174,10 +139,10 @@ def main(argv: Sequence[str]) -> int:
     path = find_manifest(Path(argv[0]), argv[1])
     since = compare_to_last(read_manifest(path)) if path is not None else None
     answer = since and {
-        "created_at": since.created_at,
-        "differs": since.difference.differs,
-        "head": summarize_diff(since.difference),
-        "lines": list_differences(since.difference, _MOST_LINES),
+        "created_at": since[0],
+        "differs": since[1].differs,
+        "head": summarize_diff(since[1]),
+        "lines": list_differences(since[1], _MOST_LINES),
     }
     print(json.dumps(answer))
     return 0
