@@ -250,7 +250,7 @@ def test_the_loss_of_a_diverged_run_is_nan_in_the_log_and_null_in_the_record(
     ("after", "before", "line"),
     [
         (1.5, 1.625, "cooled down 1.5000   stable 1.6250   gain +0.1250"),
-        (math.nan, math.nan, "cooled down not a number   stable not a number"),
+        (math.nan, math.nan, "cooled down nan   stable nan"),
     ],
 )
 def test_the_summary_says_both_losses_and_the_gain_in_one_line(

@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import os
-import re
 import shutil
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -25,7 +22,7 @@ ARRAYS_FILE = "model.npz"
 DONE_FILE = "done.txt"
 LATEST_FILE = "latest_checkpointed_iteration.txt"
 PARTIAL_SUFFIX = ".partial"
-_NAME = re.compile(r"iter_(\d+)")
+_NAMES = "iter_" + 8 * "[0-9]"
 
 
 class DemoError(Exception):
@@ -72,14 +69,7 @@ def is_complete(path: Path) -> bool:
 
 def find_newest(directory: Path) -> Path | None:
     """The complete checkpoint with the highest iteration in a save directory."""
-    if not directory.is_dir():
-        return None
-    complete = {
-        int(match[1]): path
-        for path in directory.iterdir()
-        if (match := _NAME.fullmatch(path.name)) and is_complete(path)
-    }
-    return complete[max(complete)] if complete else None
+    return max(filter(is_complete, directory.glob(_NAMES)), default=None)
 
 
 def locate(path: Path, iteration: int | None = None) -> Path:
@@ -87,23 +77,19 @@ def locate(path: Path, iteration: int | None = None) -> Path:
     `iteration`); raises DemoError where it is not there, or not complete."""
     if is_complete(path):
         return path
-    wanted = (
-        find_newest(path) if iteration is None else path / name_iteration(iteration)
-    )
-    if wanted is None or not is_complete(wanted):
-        raise DemoError(f"no complete checkpoint at {wanted or path}")
-    return wanted
+    wanted = path / name_iteration(iteration or 0)
+    found = wanted if iteration else find_newest(path)
+    if found is None or not is_complete(found):
+        raise DemoError(f"no complete checkpoint at {wanted if iteration else path}")
+    return found
 
 
-def set_aside(directory: Path) -> Path | None:
-    """Move an earlier run's save directory out of the way; where to, None if empty."""
-    if find_newest(directory) is None:
-        return None
-    names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
-    places = map(directory.with_name, names)
-    place = next(place for place in places if not place.exists())
-    directory.rename(place)
-    return place
+def set_aside(directory: Path) -> None:
+    """Move an earlier run's save directory out of the way, if it holds something."""
+    if find_newest(directory) is not None:
+        names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
+        places = map(directory.with_name, names)
+        directory.rename(next(place for place in places if not place.exists()))
 
 
 def prepare(directory: Path) -> None:
@@ -119,16 +105,16 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     partial = get_partial_path(final)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    with _open_synced(partial / ARRAYS_FILE) as file:
-        np.savez(
-            file,
-            facts=np.array(json.dumps(asdict(checkpoint.facts))),
-            parameters=checkpoint.parameters,
-            mean=checkpoint.mean,
-            square=checkpoint.square,
-        )
-    with _open_synced(partial / DONE_FILE) as file:
-        file.write(f"{checkpoint.facts.iteration}\n".encode())
+    arrays = io.BytesIO()
+    np.savez(
+        arrays,
+        facts=np.array(json.dumps(asdict(checkpoint.facts))),
+        parameters=checkpoint.parameters,
+        mean=checkpoint.mean,
+        square=checkpoint.square,
+    )
+    _write_synced(partial / ARRAYS_FILE, arrays.getvalue())
+    _write_synced(partial / DONE_FILE, f"{checkpoint.facts.iteration}\n".encode())
     sync_directory(partial)
     if final.exists():
         # A rename cannot replace a directory; what stood here was not complete, or
@@ -167,11 +153,10 @@ def get_partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
 
 
-@contextmanager
-def _open_synced(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write, which has reached the disk behind the block; not atomic."""
+def _write_synced(path: Path, data: bytes) -> None:
+    """Write a file that has reached the disk by then; not atomic."""
     with path.open("wb") as file:
-        yield file
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
@@ -189,7 +174,6 @@ def write_atomic(path: Path, text: str) -> None:
     """Replace `path` with `text` in one step, making its directory if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = get_partial_path(path)
-    with _open_synced(partial) as file:
-        file.write(text.encode())
+    _write_synced(partial, text.encode())
     partial.replace(path)
     sync_directory(path.parent)

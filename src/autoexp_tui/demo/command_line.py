@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -68,60 +68,53 @@ def _parse_file(text: str) -> Path:
     return Path(text)
 
 
-def _parse_number(text: str, *, kind: type[int | float], least: float) -> float:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = math.nan
-    if not least <= value <= LARGEST:
+def _number(least: float, default: float | None, about: str = "") -> Any:
+    """An option with a number, whole where `least` is."""
+    kind = type(least)
+
+    def parse(text: str) -> float:
+        with suppress(ValueError):
+            if least <= (value := kind(text)) <= LARGEST:
+                return value
         noun = "whole number" if kind is int else "number"
         raise argparse.ArgumentTypeError(f"{text!r} is no {noun} from {least} on")
-    return value
+
+    return {"type": parse, "default": default, "help": about or None}
 
 
-def _option(kind: Any, default: Any = None, about: str = "", **more: Any) -> Any:
-    return {"type": kind, "default": default, "help": about or None, **more}
-
-
-_positive = partial(_option, partial(_parse_number, kind=int, least=1))
-_count = partial(_option, partial(_parse_number, kind=int, least=0))
-_number = partial(_option, partial(_parse_number, kind=float, least=0))
-_rate = partial(_option, partial(_parse_number, kind=float, least=1e-12))
-_dir = partial(_option, Path, None, metavar="DIR")
-_file = partial(_option, _parse_file, None, metavar="FILE")
+_dir: Any = partial(dict, type=Path, metavar="DIR")
+_file: Any = partial(dict, type=_parse_file, metavar="FILE")
 
 _TRAIN: Final = {
-    "--lr": _rate(1e-3, "peak learning rate"),
-    "--min-lr": _number(0.0, "rate at the end of the decay"),
-    "--train-iters": _positive(10_000, "last iteration"),
-    "--warmup-iters": _count(500, "iterations of linear rise"),
-    "--decay-iters": _count(0, "decay over the last N; 0: none"),
+    "--lr": _number(1e-12, 1e-3, "peak learning rate"),
+    "--min-lr": _number(0.0, 0.0, "rate at the end of the decay"),
+    "--train-iters": _number(1, 10_000, "last iteration"),
+    "--warmup-iters": _number(0, 500, "iterations of linear rise"),
+    "--decay-iters": _number(0, 0, "decay over the last N; 0: none"),
     "--decay-style": {"choices": DECAY_STYLES, "default": DECAY_STYLES[0]},
-    "--batch-size": _positive(64, "contexts per iteration"),
-    "--context": _positive(24, "bytes the model sees"),
-    "--hidden": _positive(256, "width of the hidden layer"),
-    "--seed": _count(0, "of the weights and the data order"),
-    "--clip-grad": _number(1.0, "largest norm; 0: no clipping"),
-    "--weight-init-scale": _rate(1.0),
-    "--log-interval": _positive(100, "iterations per log line"),
-    "--save-interval": _count(1000, "0: at the end only"),
-    "--eval-interval": _count(1000, "0: never"),
-    "--save": _dir("where checkpoints go; resumed from"),
-    "--load": _dir("an iter_* or a save directory"),
-    "--crash-at": _positive(
-        None, "raise at iteration N, unless resumed from --save", metavar="N"
-    ),
+    "--batch-size": _number(1, 64, "contexts per iteration"),
+    "--context": _number(1, 24, "bytes the model sees"),
+    "--hidden": _number(1, 256, "width of the hidden layer"),
+    "--seed": _number(0, 0, "of the weights and the data order"),
+    "--clip-grad": _number(0.0, 1.0, "largest norm; 0: no clipping"),
+    "--weight-init-scale": _number(1e-12, 1.0),
+    "--log-interval": _number(1, 100, "iterations per log line"),
+    "--save-interval": _number(0, 1000, "0: at the end only"),
+    "--eval-interval": _number(0, 1000, "0: never"),
+    "--save": _dir(help="where checkpoints go; resumed from"),
+    "--load": _dir(help="an iter_* or a save directory"),
+    "--crash-at": _number(1, None, "raise there, unless resumed from --save"),
 }
 _EVALUATE: Final = {
-    "--load": _dir("checkpoint to measure", required=True),
-    "--baseline": _dir("one to compare, at equal tokens"),
-    "--output": _file("JSON to write", required=True),
-    "--name": _option(str, None, "name of the run in the report"),
-    "--summary": _file("one line for a person"),
+    "--load": _dir(help="checkpoint to measure", required=True),
+    "--baseline": _dir(help="one to compare, at equal tokens"),
+    "--output": _file(help="JSON to write", required=True),
+    "--name": {"help": "name of the run in the report"},
+    "--summary": _file(help="one line for a person"),
 }
 _REPORT: Final = {
-    "--results": _option(Path, nargs="+", required=True, metavar="FILE"),
-    "--output": _file(".json and .md", required=True),
+    "--results": _file(nargs="+", required=True),
+    "--output": _file(help=".json and .md", required=True),
 }
 COMMANDS: Final[dict[str, tuple[str, dict[str, Any], Any]]] = {
     "train": ("train a model", _TRAIN, _run_train),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +30,9 @@ Record = dict[str, Any]
 
 def write_json(path: Path, record: Record) -> None:
     """Write a record with null in the place of what is not finite."""
-
-    def to_json(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: to_json(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [to_json(item) for item in value]
-        bad = isinstance(value, float) and not math.isfinite(value)
-        return None if bad else value
-
-    write_atomic(path, json.dumps(to_json(record), indent=2) + "\n")
+    text = json.dumps(record, indent=2)
+    text = re.sub(r"(?<=: )(NaN|-?Infinity)(?=,?\n)", "null", text)
+    write_atomic(path, text + "\n")
 
 
 def evaluate(
@@ -103,15 +97,11 @@ def measure(path: Path, corpus: Corpus) -> Record:
 
 def format_summary(record: Record) -> str:
     """A record in one line: the losses side by side, and the gain."""
-
-    def spell(loss: float) -> str:
-        return f"{loss:.4f}" if math.isfinite(loss) else "not a number"
-
     after, baseline = record["heldout_loss"], record["baseline"]
-    parts = [f"{record['name']:<10} cooled down {spell(after)}"]
+    parts = [f"{record['name']:<10} cooled down {format_number(after, '.4f')}"]
     if baseline is not None:
         before = baseline["heldout_loss"]
-        parts.append(f"stable {spell(before)}")
+        parts.append(f"stable {format_number(before, '.4f')}")
         if math.isfinite(before - after):
             parts.append(f"gain {before - after:+.4f}")
     return "   ".join(parts)
@@ -131,12 +121,12 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
         raise DemoError("the results were measured on different texts")
     before = sorted(found, key=itemgetter("before"))
     after = sorted(found, key=itemgetter("after"))
+    first = before[0]
 
     def rank(one: Record, when: str) -> Record:
-        head = {"name": one["name"], "lr": one["lr"]}
-        return {**head, "heldout_loss": one[when], "gain": one["gain"]}
+        kept = {key: one[key] for key in ("name", "lr", "gain")}
+        return kept | {"heldout_loss": one[when]}
 
-    first = before[0]
     record = {
         "question": QUESTION,
         **{key: first[key] for key in ("tokens", "iteration", "corpus")},
@@ -146,8 +136,8 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
         "before": [rank(one, "before") for one in before],
         "after": [rank(one, "after") for one in after],
     }
-    text = to_markdown(before, after)
     write_json(output.with_suffix(".json"), record)
+    text = to_markdown(before, after)
     write_atomic(output.with_suffix(".md"), text)
     say(text.rstrip("\n"))
 
@@ -182,40 +172,37 @@ def to_markdown(before: Sequence[Record], after: Sequence[Record]) -> str:
     first, last = before[0], after[0]
     where = f"at {first['tokens']} tokens (iteration {first['iteration']})"
     rankings = [
-        (str(rank), *_cells(b, "lr", "before"), *_cells(a, "lr", "after"))
+        [str(rank), *_cells(b, "lr", "before"), *_cells(a, "lr", "after")]
         for rank, (b, a) in enumerate(zip(before, after, strict=True), start=1)
     ]
     columns = ("name", "lr", "before", "after", "gain")
     gains = [_cells(one, *columns) for one in sorted(before, key=itemgetter("lr"))]
     verdict = "Yes: the same wins" if first is last else "No: the winner changed"
-    best = (*_cells(first, "lr", "before"), *_cells(last, "lr", "after"))
+    best = [*_cells(first, "lr", "before"), *_cells(last, "lr", "after")]
     parts = (
         f"# {QUESTION}",
         f"Held-out loss in nats per byte, every run {where}.",
-        _format_table(("rank", "lr before", "loss", "lr after", "loss"), rankings),
-        _format_table(("run", "lr", "stable", "cooled down", "gain"), gains),
+        _format_table("rank,lr before,loss,lr after,loss", rankings),
+        _format_table("run,lr,stable,cooled down,gain", gains),
         f"{verdict}. Best before cooldown: lr {best[0]} ({best[1]}); "
         f"best after: lr {best[2]} ({best[3]}).",
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _cells(one: Record, *columns: str) -> tuple[str, ...]:
+def _cells(one: Record, *columns: str) -> list[str]:
     """A name without a line break or column sign of its own, a rate, losses."""
     texts = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
     texts["lr"] = f"{one['lr']:g}"
-    return tuple(
+    return [
         texts[column] if column in texts else format_number(one[column], ".4f")
         for column in columns
-    )
+    ]
 
 
-def _format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    columns = zip(head, *rows, strict=True)
-    widths = [max(len(cell) for cell in column) for column in columns]
-    rule = tuple("-" * width for width in widths)
-    lines = (
-        [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
-        for cells in (head, rule, *rows)
-    )
+def _format_table(head: str, rows: Sequence[list[str]]) -> str:
+    names = head.split(",")
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    table = [names, ["-" * width for width in widths], *rows]
+    lines = (map(str.ljust, cells, widths) for cells in table)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -11,7 +11,7 @@ import sysconfig
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,7 @@ class TrainSettings(Schedule):
 
 def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
     """Train to the last iteration, giving every log line to `say`; raises DemoError."""
-    corpus = read_corpus()
+    corpus, shape = read_corpus(), settings.shape
     shortest = min(len(corpus.train), len(corpus.heldout))
     if settings.warmup_iters + settings.decay_iters > settings.train_iters:
         raise DemoError("--warmup-iters and --decay-iters exceed --train-iters")
@@ -75,53 +75,42 @@ def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
         raise DemoError("--min-lr exceeds --lr")
     if settings.context >= shortest:
         raise DemoError(f"--context {settings.context} exceeds a text of {shortest}")
-    start = find_start(settings, corpus)
-    shape = settings.shape
+    if settings.save and not settings.resume:
+        checkpoints.set_aside(settings.save)
+    own = checkpoints.find_newest(settings.save) if settings.save else None
+    path = own or (checkpoints.locate(settings.load) if settings.load else None)
+    start = find_start(settings, corpus, path)
     sizes = f"{len(corpus.train)} bytes to learn, {len(corpus.heldout)} held out"
     say(f"text: {sizes}, digest {corpus.digest}")
     sizes = f"context {shape.context}, hidden {shape.hidden}"
     say(f"model: {shape.parameters} parameters, {sizes}")
-    say(start.line)
+    at = f"successfully loaded checkpoint from {path} at iteration"
+    say(f"{at} {start.facts.iteration}" if path else "starting from random weights")
+    crash_at = settings.crash_at if own is None else None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        Trainer(settings, corpus, start, say).run()
+        Trainer(replace(settings, crash_at=crash_at), corpus, start, say).run()
 
 
-class Start(NamedTuple):
-    """What a run begins with."""
-
-    checkpoint: Checkpoint
-    line: str
-    """Its log line."""
-    is_restart: bool
-    """Whether the checkpoint is the run's own."""
-
-
-def find_start(settings: TrainSettings, corpus: Corpus) -> Start:
-    """The newest own checkpoint, else the one to load, else random weights."""
-    if settings.save and not settings.resume:
-        checkpoints.set_aside(settings.save)
-    own = checkpoints.find_newest(settings.save) if settings.save else None
-    if own is None and settings.load is None:
-        shape, seed = settings.shape, settings.seed
+def find_start(
+    settings: TrainSettings, corpus: Corpus, path: Path | None
+) -> Checkpoint:
+    """The checkpoint at `path`, or random weights; raises DemoError."""
+    shape, seed, limit = settings.shape, settings.seed, settings.train_iters
+    if path is None:
         weights = initialize_weights(shape, seed, settings.weight_init_scale)
         facts = RunFacts(0, 0, seed, settings.lr, corpus.digest, shape)
-        mean, square = np.zeros_like(weights), np.zeros_like(weights)
-        start = Checkpoint(facts, weights, mean, square)
-        return Start(start, "starting from random weights", is_restart=False)
-    path = own or checkpoints.locate(settings.load or Path())
+        return Checkpoint(
+            facts, weights, np.zeros_like(weights), np.zeros_like(weights)
+        )
     found = checkpoints.load(path)
     facts = found.facts
-    if facts.shape != settings.shape:
-        raise DemoError(f"{path} holds {facts.shape}, not {settings.shape}")
-    if facts.iteration > settings.train_iters:
-        raise DemoError(
-            f"{path} is at iteration {facts.iteration}, beyond --train-iters "
-            f"{settings.train_iters}"
-        )
+    if facts.shape != shape:
+        raise DemoError(f"{path} holds {facts.shape}, not {shape}")
+    if facts.iteration > limit:
+        at = f"{path} is at iteration {facts.iteration}"
+        raise DemoError(f"{at}, beyond --train-iters {limit}")
     checkpoints.require_corpus(path, facts, corpus.digest)
-    line = f"successfully loaded checkpoint from {path} at iteration {facts.iteration}"
-    own_facts = replace(facts, seed=settings.seed, lr=settings.lr)
-    return Start(replace(found, facts=own_facts), line, is_restart=own is not None)
+    return replace(found, facts=replace(facts, seed=seed, lr=settings.lr))
 
 
 class Trainer:
@@ -131,22 +120,21 @@ class Trainer:
         self,
         settings: TrainSettings,
         corpus: Corpus,
-        start: Start,
+        start: Checkpoint,
         say: Callable[[str], None],
     ) -> None:
         """Take over the arrays of the checkpoint to start from."""
         self._settings = settings
         self._corpus = corpus
         self._say = say
-        self._crash_at = None if start.is_restart else settings.crash_at
-        self._facts = start.checkpoint.facts
+        self._facts = start.facts
         self._iteration = self._facts.iteration
         self._samples = self._facts.samples
-        self._flat = start.checkpoint.parameters
+        self._flat = start.parameters
         self._gradient = np.empty_like(self._flat)
         self._weights = split_weights(self._flat, settings.shape)
         self._slopes = split_weights(self._gradient, settings.shape)
-        self._adam = Adam(start.checkpoint.mean, start.checkpoint.square)
+        self._adam = Adam(start.mean, start.square)
         self._losses: list[float] = []
         """Of the log interval so far; `_seconds` leaves evaluation and saving out."""
         self._seconds = 0.0
@@ -164,8 +152,8 @@ class Trainer:
         self._say(f"training complete at iteration {self._iteration}")
 
     def _iterate(self) -> None:
-        if self._iteration + 1 == self._crash_at:
-            raise RuntimeError(f"asked to crash at iteration {self._crash_at}")
+        if self._iteration + 1 == self._settings.crash_at:
+            raise RuntimeError(f"asked to crash at iteration {self._iteration + 1}")
         before = time.perf_counter()
         loss, norm = self._step()
         self._seconds += time.perf_counter() - before
