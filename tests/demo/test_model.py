@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -146,43 +144,6 @@ def test_a_batch_is_windows_of_the_text_drawn_by_seed_and_iteration() -> None:
         assert contexts.tobytes() != other.tobytes()
 
 
-def test_neighbouring_iterations_draw_from_streams_that_do_not_overlap() -> None:
-    text = np.frombuffer(np.arange(50_000, dtype=">u4").tobytes(), dtype=np.uint8)
-    batches = (batch(text, 16, 64, seed=5, iteration=n)[0] for n in (9, 10))
-    one, other = ({row.tobytes() for row in rows} for rows in batches)
-    assert len(one & other) < 4
-
-
-KILLED_SAVES = """
-import os, signal, sys
-from pathlib import Path
-from autoexp_tui.demo import checkpoints as checkpoint
-
-def die_in_time(event):
-    global left
-    if event in ("open", "fsync") or event.startswith(("os.", "shutil.")):
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-def synced(descriptor, sync=os.fsync):
-    die_in_time("fsync")
-    sync(descriptor)
-
-made = checkpoint.load(Path(sys.argv[1]))
-for place in map(Path, sys.argv[2:]):
-    if os.fork() == 0:
-        left = int(place.name)
-        os.fsync = synced
-        sys.addaudithook(lambda event, _: die_in_time(event))
-        checkpoint.prepare(place)
-        checkpoint.save(place, made)
-        os._exit(0)
-    print(place.name, os.wait()[1])
-"""
-"""Saves into each directory, killed before the n-th step that touches the disk."""
-
-
 def made(iteration: int = 7) -> Checkpoint:
     facts = RunFacts(iteration, samples=70, seed=1, lr=0.1, corpus="abc", shape=SHAPE)
     numbers = np.arange(SHAPE.parameters, dtype=np.float32)
@@ -204,23 +165,6 @@ def test_what_was_saved_is_loaded_and_named_the_latest(tmp_path: Path) -> None:
     assert {file.name for file in path.iterdir()} == {"model.npz", "done.txt"}
     latest = tmp_path / "latest_checkpointed_iteration.txt"
     assert latest.read_text() == "8000\n"
-
-
-def test_a_kill_at_any_step_leaves_a_complete_checkpoint_or_none(
-    tmp_path: Path,
-) -> None:
-    source = save(tmp_path / "source")
-    places = [tmp_path / "killed" / str(step) for step in range(30)]
-    (tmp_path / "killed").mkdir()
-    command = [sys.executable, "-c", KILLED_SAVES, str(source), *map(str, places)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    kills = [line for line in done.stdout.splitlines() if not line.endswith(" 0")]
-    found = [checkpoints.find_newest(place) for place in places]
-    assert 10 <= len(kills) < len(places)
-    assert found[0] is None
-    assert found[len(kills) - 1] is not None
-    for path in filter(None, found):
-        assert checkpoints.load(path).facts.iteration == 7
 
 
 def test_the_newest_complete_one_is_found_and_what_a_killed_writer_left_is_removed(

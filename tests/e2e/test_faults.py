@@ -1,4 +1,4 @@
-"""Faults that real engines and jobs meet: clocks, disks, hangs, a spoilt checkpoint."""
+"""Faults that real engines and jobs meet: disks, hangs, a spoilt checkpoint."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
+from autoexp_tui.conditions.kinds import FileExists, MaxAttempts
 from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import JobState
 from tests.e2e.campaign import (
     Campaign,
     build_job,
@@ -30,63 +29,6 @@ from tests.e2e.campaign import (
     wait_until,
 )
 from tests.executors.wrapper_runs import all_pids
-
-# ------------------------------------------------------------------ a clock that is set
-HOUR = 3600.0
-YEAR = 365.25 * 24 * HOUR
-CLOCK = """
-import time
-_real, _path = time.time, "{offset}"
-
-def _shown():
-    with open(_path) as file:
-        return _real() + float(file.read())
-
-time.time = _shown
-"""
-
-
-@pytest.mark.parametrize("step", [-HOUR, YEAR])
-def test_real_engines_hold_nothing_up_when_their_clock_is_set(
-    campaign: Campaign, step: float
-) -> None:
-    root, offset = campaign.root, campaign.root / "offset"
-    (root / "sitecustomize.py").write_text(CLOCK.format(offset=offset))
-    offset.write_text("0")
-    limits = (MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=6.0))
-    never = FileExists(path="/never", timeout_seconds=20.0)
-    jobs = (
-        build_job(root, "crashes", 0, "sh", "-c", "exit 1"),
-        build_job(root, "waits", 1, "true", start_conditions=(never,)),
-    )
-    again = (Restart(conditions=limits),)
-    rule = StateEvent(name="again", state="crash", actions=again)
-    save_plan(root, jobs, Monitoring(poll_seconds=0.3, state_events=(rule,)), slots=4)
-
-    def start(command: str, *words: str) -> subprocess.Popen[str]:
-        env = {"PYTHONPATH": str(root)}
-        return campaign.start(*words, command=command, out=subprocess.DEVNULL, **env)
-
-    engine = start("run", "--manifest", "plan.json", "--yes")
-    retries = (JobState.RETRYING, 2)
-    campaign.until(
-        lambda state: (
-            retries in {(job.state, len(job.attempts)) for job in state.jobs.values()}
-        )
-    )
-    ahead = root / "offset.new"
-    ahead.write_text(str(step))
-    ahead.replace(offset)
-    campaign.until(lambda state: "clock" in state.warnings, 30)
-    engine.kill()
-    engine.wait()
-    start("monitor", "--session", campaign.session())
-    campaign.until(lambda state: all(job.ended for job in state.jobs.values()), 90)
-    state = campaign.state()
-    assert len(state.jobs["crashes"].attempts) == 3
-    assert state.jobs["waits"].state is JobState.SKIPPED
-    assert state.lived < 180
-
 
 # --------------------------------------------------- a file system that does not answer
 ENGINE = """
@@ -150,58 +92,6 @@ def test_all_else_goes_on_the_wait_says_who_does_not_answer_and_the_engine_ends(
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
     assert "autoexp-run --session" in err
-
-
-# ----------------------------------------------------------------- a process that hangs
-WORK = """
-import os, time
-def stuck_in_all_reduce():
-    while True:
-        print("still here", flush=True)
-        time.sleep(0.2)
-for step in range(1, 4):
-    print(f"iteration {step}/4 | lm loss: 2.5", flush=True)
-    time.sleep(0.3)
-    if step == 2 and os.environ["AUTOEXP_ATTEMPT"] == "1":
-        stuck_in_all_reduce()
-"""
-PY_SPY = '#!/bin/sh\necho "Thread $3 (active): stuck_in_all_reduce (work.py:6)"\n'
-
-
-def test_the_evidence_holds_the_stack_the_processes_and_the_log(tmp_path: Path) -> None:
-    """The run is ended although its log grows, and the next one completes."""
-    (tmp_path / "work.py").write_text(WORK)
-    spy = tmp_path / "bin" / "py-spy"
-    spy.parent.mkdir()
-    spy.write_text(PY_SPY)
-    spy.chmod(0o755)
-    again = Restart(reason="hung", conditions=(MaxAttempts(max_attempts=2),))
-    hung = StateEvent(name="hung", state="stall", actions=(again,))
-    rules = Monitoring(poll_seconds=0.2, stall_after_seconds=2.0, state_events=(hung,))
-    job = build_job(tmp_path, "train", 0, sys.executable, str(tmp_path / "work.py"))
-    save_plan(tmp_path, [job], rules, slots=1)
-
-    def told(command: str, *words: str) -> str:
-        path = f"{spy.parent}{os.pathsep}{os.environ['PATH']}"
-        words = (*words, "--state-dir", "state")
-        run = run_command(tmp_path, command, *words, PATH=path)
-        assert run.stdout, run.stderr
-        return run.stdout
-
-    job_told = result_of(told("run", "--manifest", "plan.json", "--json"))["train"]
-    assert (job_told["state"], job_told["attempts"]) == ("COMPLETED", 2)
-    (session,) = (path.parent.name for path in tmp_path.glob("state/*/journal.jsonl"))
-    shown = result_of(told("sessions", "show", session, "--json"))["train"]
-    (evidence,) = shown["evidence"]
-    assert f"evidence: {evidence}" in told("sessions", "show", session)
-    assert evidence.endswith("/attempts/train/1/evidence/1-stall")
-    place = Path(evidence)
-    (stack,) = place.glob("*/py-spy.*.txt")
-    (table,) = place.glob("*/processes.txt")
-    assert "stuck_in_all_reduce" in stack.read_text()
-    assert "work.py" in table.read_text()
-    assert (place / "log-tail.txt").read_text().endswith("still here\n")
-    assert "ended because: no step after 2 for" in (place / "summary.txt").read_text()
 
 
 # ----------------------------------------------- a state directory that takes no record

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -302,11 +302,10 @@ class SessionOpener:
         return session, self._watches[directory]
 
 
-def open_replay(
-    session: SessionDir, *, speed: float, log_fault: Callable[[str], None]
-) -> ReplayHandle:
+def open_replay(session: SessionDir, *, speed: float) -> ReplayHandle:
     """A handle that plays a session's journal, as much of it as there is now; raises
     JournalDamaged or EnvironmentFailed."""
+    from autoexp_tui.cli.assemble import FaultLog
     from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
     from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.journal import (
@@ -330,4 +329,5 @@ def open_replay(
     with suppress(AutoexpError):  # met again, and told, where the reading comes to it
         for newest in list_earlier(str(session.path), _BEYOND, 1):
             buffer.expected = (newest.seq, newest.t)
+    log_fault = FaultLog(session.engine_log).write
     return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)

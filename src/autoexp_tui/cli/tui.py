@@ -150,28 +150,27 @@ class Cockpit:
         self._args = args
         self._failure: BaseException | None = None
         """What went wrong while the plan or session was opened."""
-        self._handle: SessionHandle | None = None
-        self._session: SessionDir | None = None
         self._entry = opening.SessionOpener(options)
-        if options.session:
-            self._session = opening.find_session(options)
+        session = opening.find_session(options) if options.session else None
+        self._session: SessionDir | None = session
+        self._is_planning = session is None and not options.manifest
+        self._looks = args.read_only or bool(session and session.find_user())
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
         from autoexp_tui.cockpit.terminal import restore_signals
+        from autoexp_tui.storage.session_dir import SessionDir
 
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
         handle = self._handle = self._make_handle()
-        app = self._make_app(handle)
+        app = self._app = self._make_app(handle)
         for number in (signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, lambda *_: app.notify_terminal_lost())
         way = app.run(mouse=self._args.mouse)
         restore_signals()
-        own = self._session.path if self._session is not None else ""
+        own = str(self._session.path) if self._session is not None else ""
         directory = handle.snapshot().engine.directory or own
         if directory and not self._args.replay:  # which is no look at it
-            from autoexp_tui.storage.session_dir import SessionDir
-
             SessionDir(Path(directory)).record_visit()
         if self._failure is None:
             return self._finish(app, handle, way)
@@ -186,16 +185,12 @@ class Cockpit:
         from autoexp_tui.engine.session_handle import SessionHandle
 
         name = self._options.config_ref or self._options.session or "manifest"
-        doing = "opening" if self._session else "planning"
-        session, args = self._session, self._args
-        kept = session is not None and (
-            args.replay or args.read_only or bool(session.find_user())
-        )
+        stays = self._session is not None and (self._args.replay or self._looks)
         return SessionHandle(
             self._open,
-            None if kept else self._entry,
+            None if stays else self._entry,
             name=name,
-            doing=f"{doing} {name}",
+            doing=f"{'opening' if self._session else 'planning'} {name}",
             read_only=self._args.read_only or self._args.replay,
             on_failure=self._report_failure,
         )
@@ -222,15 +217,9 @@ class Cockpit:
                 handle.send(Submit())
             return handle
         if args.replay:
-            from autoexp_tui.cli.assemble import FaultLog
-
-            return opening.open_replay(
-                session,
-                speed=parse_speed(args.speed),
-                log_fault=FaultLog(session.engine_log).write,
-            )
+            return opening.open_replay(session, speed=parse_speed(args.speed))
         session.record_visit()  # should the screen be killed, it was seen until now
-        if args.read_only or session.find_user():
+        if self._looks:
             return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
 
@@ -238,60 +227,47 @@ class Cockpit:
         """Lead to the place of what is wrong with a config; of anything else, end."""
         from autoexp_tui.cockpit.context import LeaveWay
 
-        again = self._handle is not None and self._handle.is_open
-        if not again:
+        has_fault = self._is_planning and isinstance(error, AutoexpError)
+        if not (has_fault and self._handle.is_open):
             self._failure = error
-        if self._is_planning and isinstance(error, AutoexpError):
+        while not self._app.is_running:
+            time.sleep(0.02)
+        if has_fault and isinstance(error, AutoexpError):
             own = Problem(error.problem, where=error.where, hint=error.hint)
             faults = getattr(error, "problems", ()) or (own,)
-            self._call_running(lambda app: app.show_faults(faults))
+            self._app.call_from_thread(self._app.show_faults, faults)
         else:
-            self._failure = error
-            self._call_running(lambda app: app.leave(LeaveWay.NOTHING))
-
-    @property
-    def _is_planning(self) -> bool:
-        return self._session is None and not self._options.manifest
+            self._app.call_from_thread(self._app.leave, LeaveWay.NOTHING)
 
     def _plan_again(self) -> None:
         """From the screen's thread: open once more."""
-        if self._handle is not None:
-            self._failure = None
-            self._handle.start()
-
-    def _call_running(self, call: Callable[[CockpitApp], object]) -> None:
-        """From another thread: call into the app as soon as its loop runs."""
-        app = self._running
-        while not app.is_running:
-            time.sleep(0.02)
-        app.call_from_thread(call, app)
+        self._failure = None
+        self._handle.start()
 
     def _make_app(self, handle: SessionHandle) -> CockpitApp:
         from autoexp_tui.cockpit.app import CockpitApp
 
-        session = self._session
+        session, plans = self._session, self._is_planning
+        come_back = "autoexp-tui --session ID comes back"
         seen = None
-        if session is not None and not self._args.replay:
-            seen = session.read_last_visit()
+        if session is not None:
+            come_back = _format_return(session)
+            seen = None if self._args.replay else session.read_last_visit()
+        find_changes = _load_later("autoexp_tui.cli.plan_diff", "find_changes")
         options = replace(
             _build_options(self._options, self._args),
-            come_back=_format_return(session)
-            if session is not None
-            else "autoexp-tui --session ID comes back",
+            come_back=come_back,
             away_since=seen,
             replay=self._args.replay,
             details=lambda plan, job: _load_job_reader()(plan, job),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
-            changes=_load_later("autoexp_tui.cli.plan_diff", "find_changes")
-            if self._is_planning
-            else None,
-            replan=self._plan_again if self._is_planning else None,
+            changes=find_changes if plans else None,
+            replan=self._plan_again if plans else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
-        self._running = CockpitApp(handle, options=options, on_ready=handle.start)
-        return self._running
+        return CockpitApp(handle, options=options, on_ready=handle.start)
 
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
@@ -326,25 +302,24 @@ class Cockpit:
         from autoexp_tui.cli.background import start_background
         from autoexp_tui.storage.session_dir import SessionDir
 
-        snapshot = handle.snapshot()
-        session = SessionDir(Path(snapshot.engine.directory))
+        engine = handle.snapshot().engine
+        session = SessionDir(Path(engine.directory))
         where = name_session(session.id, session.state_dir)
         restart = f"autoexp-sessions restart {where}"
-        approve = self._options.approve
         try:
             handle.close(hand_over=True)
-            up = start_background(session, approve, snapshot.engine.epoch)
+            up = start_background(session, self._options.approve, engine.epoch)
         except KeyboardInterrupt:
             say(f"What runs goes on. Should no engine have come up: {restart}")
             return ExitCode.INTERRUPTED
-        if not up:
-            say(
-                f"No engine came up to go on; see {session.path / 'heir.log'}.\n"
-                f"What runs goes on. Start one: {restart}"
-            )
-            return ExitCode.ENVIRONMENT
-        say(f"The engine goes on. Come back: {_format_return(session)}")
-        return code
+        if up:
+            say(f"The engine goes on. Come back: {_format_return(session)}")
+            return code
+        say(
+            f"No engine came up to go on; see {session.path / 'heir.log'}.\n"
+            f"What runs goes on. Start one: {restart}"
+        )
+        return ExitCode.ENVIRONMENT
 
 
 def _format_return(session: SessionDir) -> str:
@@ -358,9 +333,8 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
     text = "".join(traceback.format_exception(fault))
     if log_file:
         FaultLog(Path(log_file)).write(text)
-        say(f"The traceback is in {log_file}")
-    else:
-        say(text)
+        text = f"The traceback is in {log_file}"
+    say(text)
 
 
 entry = partial(exit_with, main)
