@@ -248,8 +248,8 @@ def format_estimate(t: float, now: float) -> str:
     )
 
 
-_DISTANCE_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+_SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 _TIME: Final = re.compile(
     r"(?:(?:(\d{4})-)?(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?"
@@ -272,7 +272,7 @@ def parse_moment(text: str, at: float, begin: float, end: float) -> float:
     """
     wanted = text.strip()
     if match := _DISTANCE.fullmatch(wanted):
-        seconds = float(match[2]) * _DISTANCE_UNITS[match[3]]
+        seconds = float(match[2]) * _SPANS[match[3]]
         return at + (seconds if match[1] == "+" else -seconds)
     if match := _SHARE.fullmatch(wanted):
         return begin + (end - begin) * float(match[1]) / 100

@@ -8,9 +8,7 @@ nobody runs; without --yes it only tells how much would go.
 
 from __future__ import annotations
 
-import math
 import os
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,6 +26,7 @@ from autoexp_tui.cli.session_verbs.request import (
     find_engine,
     format_verb,
     load,
+    parse_when,
     print_answer,
     send,
 )
@@ -62,8 +61,6 @@ from autoexp_tui.text.sanitize import clean as clean_text
 from autoexp_tui.text.spelling import plural, size
 
 _LOG_LINES = 3
-_UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
-_AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 
 
 def stop(request: Request) -> int:
@@ -249,23 +246,13 @@ def _choose_sessions(request: Request) -> list[SessionDir]:
     if words:
         found = [find_session(options, word) for word in words]
         return list({session.path: session for session in found}.values())
-    before = time.time() - parse_age(args.older_than) if args.older_than else math.inf
+    before = parse_when("--older-than", args.older_than) if args.older_than else None
     return [
         SessionDir(row.directory)
         for row in list_sessions(list_places(options)[0])
         if not row.open and row.owner is Alive.NO and not row.problem
-        if row.last_event_at < before
+        if before is None or row.last_event_at < before
     ]
-
-
-def parse_age(text: str) -> float:
-    """Seconds of `30d`, `12h`, `90m`, `2w`; raises UsageError where it is no age."""
-    match = _AGE.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(
-            f"--older-than: {text!r} is no age", hint="30d, 12h, 90m or 2w"
-        )
-    return float(match[1]) * _UNITS[match[2]]
 
 
 def trust(request: Request) -> int:

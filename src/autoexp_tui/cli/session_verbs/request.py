@@ -38,7 +38,7 @@ from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import Present
+from autoexp_tui.text.spelling import NoMoment, Present, parse_moment
 
 PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""
@@ -158,6 +158,17 @@ def require_jobs(state: SessionState, names: Sequence[str]) -> None:
                 f"no job {name!r} in session {state.session}",
                 hint=did_you_mean(name, state.order, "jobs"),
             )
+
+
+def parse_when(option: str, text: str) -> float:
+    """A moment: `2h` ago, `14:02`, `03-12 14:02`; raises UsageError."""
+    now = time.time()
+    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdnw" else text
+    try:
+        return parse_moment(ago, now, 0.0, now)
+    except NoMoment:
+        hint = "2h, 30d, 14:02, 03-12 14:02"
+        raise UsageError(f"{text!r} is no time", option, hint) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,13 @@ from typing import Any
 
 from autoexp_tui.cli.headless import describe_job
 from autoexp_tui.cli.open import list_places
-from autoexp_tui.cli.session_verbs.request import Request, Sight, look_at, require_jobs
+from autoexp_tui.cli.session_verbs.request import (
+    Request,
+    Sight,
+    look_at,
+    parse_when,
+    require_jobs,
+)
 from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import group_causes
@@ -32,11 +38,9 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
-    NoMoment,
     clock_time,
     duration,
     format_number,
-    parse_moment,
     wall_time,
 )
 
@@ -45,6 +49,11 @@ LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
+_ROW = (
+    *("id", "name", "host", "halted_pid", "last_event_at", "open"),
+    *("user", "problem"),
+)
+"""What programs are told of a session in a list as it is."""
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
@@ -59,18 +68,11 @@ def list_all(request: Request) -> int:
         lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
         lines += [_format_row(row) for row in rows if row.directory.parent == home]
     records = [
-        {
-            "id": row.id,
-            "name": row.name,
+        {name: getattr(row, name) for name in _ROW}
+        | {
             "counts": {state.value: n for state, n in row.counts.items()},
             "owner": row.owner.name.lower(),
-            "host": row.host,
-            "halted_pid": row.halted_pid,
-            "last_event_at": row.last_event_at,
-            "open": row.open,
             "directory": str(row.directory),
-            "user": row.user,
-            "problem": row.problem,
         }
         for row in rows
     ]
@@ -135,7 +137,7 @@ def _format_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
 def _show_since(request: Request) -> int:
     """What is new since a moment."""
     session, now = request.session, time.time()
-    since = parse_since(request.args.since, session, now)
+    since = parse_since(request.args.since, session)
     loaded = load_state(session)
     builder = SnapshotBuilder()
     builder.note(loaded.events)
@@ -163,25 +165,18 @@ def parse_states(text: str) -> frozenset[JobState]:
     return frozenset(found)
 
 
-def parse_since(text: str, session: SessionDir, now: float) -> float:
-    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`; raises
-    UsageError where it names none."""
-    if text == LEFT:
-        left = session.read_last_visit()
-        if left is None:
-            raise UsageError(
-                "you have not left this session's cockpit yet",
-                "--since",
-                "Name a time instead: 2h, 14:02, 03-12 14:02.",
-            )
-        return left
-    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdn" else text
-    try:
-        return parse_moment(ago, now, 0.0, now)
-    except NoMoment:
+def parse_since(text: str, session: SessionDir) -> float:
+    """The moment that `--since` names: `left`, or as `parse_when` has it."""
+    if text != LEFT:
+        return parse_when("--since", text)
+    left = session.read_last_visit()
+    if left is None:
         raise UsageError(
-            f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
-        ) from None
+            "you have not left this session's cockpit yet",
+            "--since",
+            "Name a time instead: 2h, 14:02, 03-12 14:02.",
+        )
+    return left
 
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
@@ -335,33 +330,26 @@ def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
     now, noted = sight.now, job.find_noted(attempt)
     is_newest = attempt is job.attempt and noted is job.noted
     live = sight.live.get(job.name) if is_newest else None
-
-    def at(moment: float | None) -> float | None:
-        return None if moment is None else wall_time(moment, now)
-
-    def explain(why: Why | None) -> str:
-        return sentence(why, now) if why else ""
-
+    times = ("ordered_at", "began_at", "ended_at")
+    moments = {name: getattr(attempt, name) for name in times}
+    plain = ("fingerprint", "exit_code", "signal", "node", "executor_id", "log_path")
     return {
         "attempt": attempt.number,
         "values": mask_values(job.values_of(attempt), sight.mask),
-        "fingerprint": attempt.fingerprint,
         "metrics": _metrics_json(noted, live),
-        "ordered_at": at(attempt.ordered_at),
-        "ordered_why": explain(attempt.ordered_why),
-        "began_at": at(attempt.began_at),
-        "ended_at": at(attempt.ended_at),
+        **{k: t if t is None else wall_time(t, now) for k, t in moments.items()},
+        "ordered_why": _explain(attempt.ordered_why, now),
         "outcome": attempt.outcome.value if attempt.outcome else None,
         "cause": attempt.cause.value if attempt.cause else None,
-        "exit_code": attempt.exit_code,
-        "signal": attempt.signal,
-        "why": explain(attempt.why),
-        "node": attempt.node,
-        "executor_id": attempt.executor_id,
-        "log_path": attempt.log_path,
+        "why": _explain(attempt.why, now),
+        **{name: getattr(attempt, name) for name in plain},
         "last_line": attempt.evidence,
         "evidence": list(attempt.captures),
     }
+
+
+def _explain(why: Why | None, now: float) -> str:
+    return sentence(why, now) if why else ""
 
 
 def _list_job_facts(
