@@ -83,25 +83,18 @@ class Busy(ScriptedHandle):
 
 
 FULL = replace(LIVE, engine=replace(LIVE.engine, holding="disk full"))
-WRITING = "The last order is being written ...\n"
 
 
 @pytest.mark.parametrize(
-    ("snapshot", "answer_after", "waited", "said"),
-    [
-        (LIVE, 0.9, 0.9, ""),
-        (LIVE, 3.0, 3.0, WRITING),
-        (LIVE, 1e9, 20.0, WRITING),
-        (FULL, 5.0, 0, ""),
-    ],
+    ("snapshot", "answer_after", "waited"),
+    [(LIVE, 0.9, 0.9), (LIVE, 3.0, 3.0), (LIVE, 1e9, 20.0), (FULL, 5.0, 0)],
 )
 def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
-    capsys: Captured, snapshot: Snapshot, answer_after: float, waited: float, said: str
+    snapshot: Snapshot, answer_after: float, waited: float
 ) -> None:
     busy = Busy(snapshot, answer_after)
     finish_orders(busy, monotonic=lambda: busy.now, pause=busy.pause)
     assert busy.now == pytest.approx(waited, abs=0.1)
-    assert capsys.readouterr().err == said
 
 
 HANGING = """

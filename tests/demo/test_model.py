@@ -96,11 +96,6 @@ END = {"lr": 1.0, "train_iters": 100, "decay_iters": 20}
             {1: 0.1, 5: 0.5, 10: 1, 11: 1, 80: 1, 81: 0.95, 90: 0.5, 100: 0},
         ),
         (Schedule(lr=0.3, train_iters=100), {100: 0.3}),
-        (Schedule(**END, min_lr=0.2), {90: 0.6, 100: 0.2}),  # type: ignore[arg-type]
-        (
-            Schedule(**END, decay_style="1-sqrt"),  # type: ignore[arg-type]
-            {80: 1, 81: 1 - 0.05**0.5, 85: 0.5, 100: 0},
-        ),
     ],
 )
 def test_the_rate_rises_stays_and_falls(

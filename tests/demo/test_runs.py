@@ -272,13 +272,12 @@ def result(
 
 def test_runs_are_ranked_before_and_after_cooldown(demo: Demo, tmp_path: Path) -> None:
     outcome, record = demo.report(result(1.6, 1.5), result(1.7, 1.4, lr=0.005))
-    assert [entry["lr"] for entry in record["before"]] == [0.001, 0.005]
-    gains = [(entry["lr"], round(entry["gain"], 9)) for entry in record["after"]]
-    assert gains == [(0.005, 0.3), (0.001, 0.1)]
-    assert record["winner_changed"] is True
-    assert outcome.lines("No: the winner changed. Best before cooldown: lr 0.001")
+    runs = [(one["lr"], one["before"], round(one["gain"], 9)) for one in record["runs"]]
+    assert runs == [(0.005, 1.7, 0.3), (0.001, 1.6, 0.1)]
+    assert (record["winner_before"], record["winner_changed"]) == ("lr=0.001", True)
+    assert outcome.lines("No: the winner changed. Best before cooldown: lr 0.001; best")
     assert (tmp_path / "report.md").read_text() == outcome.out
-    assert "| 1    | 0.001     | 1.6000 | 0.005    | 1.4000 |" in outcome.out
+    assert "| lr=0.005 | 0.005 | 1.7000 | 1.4000 | 0.3000 |" in outcome.out
 
 
 def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
@@ -287,10 +286,10 @@ def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
     outcome, record = demo.report(
         result(None, None, lr=0.3), result(1.6, 1.5, name="a|b\nc")
     )
-    assert record["after"][-1] == {
-        "name": "lr=0.3", "lr": 0.3, "heldout_loss": None, "gain": None,
-    }  # fmt: skip
-    assert outcome.lines("| lr=0.3 | 0.3   | inf    | inf         | nan    |")
+    last = record["runs"][-1]
+    found = [last[key] for key in ("name", "before", "after", "gain")]
+    assert found == ["lr=0.3", None, None, None]
+    assert outcome.lines("| lr=0.3 | 0.3 | inf | inf | nan |")
     assert outcome.lines(r"| a\|b c | 0.001 |")
     assert record["winner_changed"] is False
     assert outcome.lines("Yes: the same wins.")
@@ -300,7 +299,7 @@ def test_a_diverged_run_is_last_without_a_gain_and_a_name_stays_in_its_cell(
     ("content", "message"),
     [
         (result(1.6, 1.5, tokens=1), "not at equal tokens"),
-        (result(1.6, 1.5, corpus="def"), "different texts"),
+        (result(1.6, 1.5, corpus="def"), "not at equal tokens of the same text"),
         (result(1.6, 1.5, baseline=None), "is not the result of an evaluation"),
         ({}, "is not the result of an evaluation"),
         ([], "is not the result of an evaluation"),
@@ -320,11 +319,11 @@ def test_what_cannot_be_compared_is_refused_in_one_line(
     [
         "", "fly", "train --lr fast", "train --lr nan", "train --lr 0",
         "train --train-iters 0", "train --train-iters 1.5", f"train --seed {'9' * 40}",
-        "train --clip-grad -1", "train --crash-at 0", "train --decay-style cosine",
+        "train --clip-grad -1", "train --crash-at 0",
         "train --train-it 5", "evaluate --load x", "report --output x",
         "report --results x --output .", "train --load {tmp}/no",
         "train --save {tmp}/file/below", "train --train-iters 10 --decay-iters 11",
-        "train --min-lr 1", "train --context 2000000",
+        "train --context 2000000",
         "evaluate --load {tmp}/no --output {tmp}/o.json",
         "report --results {tmp}/no --output {tmp}/o.json",
     ],

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 20.0
 """How long who leaves waits for the answer to the last order."""
-_SILENT_SECONDS = 1.0
 _STEP_SECONDS = 0.02
 _NOT_KNOWN: Final = frozenset({"not_looked"})
 
@@ -62,13 +61,13 @@ def describe_job(job: JobRecord, live: Live | None, now: float) -> dict[str, obj
 
 def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
     """Why a job is where it is, as a sentence; empty when there is nothing to say."""
-    if job.state in BEGUN and live is not None and live.queue is not None:
-        return live.queue.reason
-    if job.state is JobState.QUEUED and live is not None and live.queue is not None:
-        queue, when = live.queue, ""
-        if queue.expected_at is not None:
-            when = f"expected start {clock_time(queue.expected_at, now)}"
+    queue = live.queue if live is not None else None
+    if queue is not None and job.state in BEGUN:
+        return queue.reason
+    if queue is not None and job.state is JobState.QUEUED:
         place = queue.partition and f"partition {queue.partition}"
+        at = queue.expected_at
+        when = "" if at is None else f"expected start {clock_time(at, now)}"
         if parts := list(filter(None, (queue.reason, place, when))):
             return f"in the queue: {', '.join(parts)}"
     if job.why is not None:
@@ -99,12 +98,9 @@ class Watching:
     """Whether a storm that paused the session ends the watching, once nothing runs."""
 
 
-class Interrupted(Exception):
-    """Somebody pressed Ctrl-C, or asked this process to end."""
-
-
 def watch(handle: EngineHandle, how: Watching) -> Snapshot:
-    """Report until nothing can move any more; the last snapshot; raises Interrupted."""
+    """Report until nothing can move any more; the last snapshot; raises
+    KeyboardInterrupt."""
     inbox: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()  # None: interrupted
     handle.subscribe(inbox.put)
     report = Report(quiet=how.quiet)
@@ -125,14 +121,14 @@ def watch(handle: EngineHandle, how: Watching) -> Snapshot:
             newest = inbox.get()
             while newest is not None and not inbox.empty():
                 newest = inbox.get()
-    raise Interrupted
+    raise KeyboardInterrupt
 
 
 def watch_detached(handle: EngineHandle) -> int:
     """Watch in silence for as long as jobs may move, then close; the exit code."""
     try:
         watch(handle, Watching(quiet=True, stop_in_storm=False))
-    except Interrupted:
+    except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     finally:
         handle.close()
@@ -156,7 +152,7 @@ def follow(
         freeze_garbage()
         begin()
         snapshot = watch(handle, how)
-    except (Interrupted, KeyboardInterrupt):
+    except KeyboardInterrupt:
         return detach(handle, command)
     handle.close()
     if not snapshot.session:
@@ -460,25 +456,20 @@ def format_farewell(snapshot: Snapshot) -> str:
 def finish_orders(
     handle: EngineHandle,
     *,
-    seconds: float = ANSWER_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Snapshot:
     """The state once the engine of this process has told of all that was sent to it.
 
     Who leaves right behind an order leaves a campaign that goes on, not one at rest.
-    Not waited for: an engine that cannot write, or needs more than `seconds`; Ctrl-C
-    ends the waiting.
+    Not waited for: an engine that cannot write, or needs more than `ANSWER_SECONDS`;
+    Ctrl-C ends the waiting.
     """
-    began, silent = monotonic(), True
+    deadline = monotonic() + ANSWER_SECONDS
     with suppress(KeyboardInterrupt):
         while handle.is_unanswered and not handle.snapshot().engine.holding:
-            waited = monotonic() - began
-            if waited >= seconds:
+            if monotonic() >= deadline:
                 break
-            if waited >= _SILENT_SECONDS and silent:
-                say("The last order is being written ...")
-                silent = False
             pause(_STEP_SECONDS)
     return handle.snapshot()
 

@@ -1,14 +1,12 @@
 """Checkpoints on disk: complete or not there, whatever kills the writer.
 
-`DIR/iter_00008000/` appears by one rename, after everything in it has reached the disk;
+`DIR/iter_00008000/` appears by one rename, after everything in it was written;
 `DIR/latest_checkpointed_iteration.txt` follows and is for other tools."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import json
-import os
 import shutil
 import zipfile
 from dataclasses import asdict, dataclass
@@ -84,16 +82,13 @@ def locate(path: Path, iteration: int | None = None) -> Path:
     return found
 
 
-def set_aside(directory: Path) -> None:
-    """Move an earlier run's save directory out of the way, if it holds something."""
-    if find_newest(directory) is not None:
+def prepare(directory: Path, *, anew: bool = False) -> None:
+    """Make a save directory, and remove what a killed writer left in it; `anew`: what
+    an earlier run left is moved aside."""
+    if anew and find_newest(directory) is not None:
         names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
         places = map(directory.with_name, names)
         directory.rename(next(place for place in places if not place.exists()))
-
-
-def prepare(directory: Path) -> None:
-    """Make a save directory, and remove what a killed writer left in it."""
     directory.mkdir(parents=True, exist_ok=True)
     for path in directory.glob(f".iter_*{PARTIAL_SUFFIX}"):
         shutil.rmtree(path, ignore_errors=True)
@@ -101,28 +96,22 @@ def prepare(directory: Path) -> None:
 
 def save(directory: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint into a prepared directory; returns its own directory."""
-    final = directory / name_iteration(checkpoint.facts.iteration)
-    partial = get_partial_path(final)
-    shutil.rmtree(partial, ignore_errors=True)
+    iteration = checkpoint.facts.iteration
+    final = directory / name_iteration(iteration)
+    partial = directory / f".{final.name}{PARTIAL_SUFFIX}"
     partial.mkdir()
-    arrays = io.BytesIO()
     np.savez(
-        arrays,
+        partial / ARRAYS_FILE,
         facts=np.array(json.dumps(asdict(checkpoint.facts))),
         parameters=checkpoint.parameters,
         mean=checkpoint.mean,
         square=checkpoint.square,
     )
-    _write_synced(partial / ARRAYS_FILE, arrays.getvalue())
-    _write_synced(partial / DONE_FILE, f"{checkpoint.facts.iteration}\n".encode())
-    sync_directory(partial)
-    if final.exists():
-        # A rename cannot replace a directory; what stood here was not complete, or
-        # belongs to a run that is being overwritten.
-        shutil.rmtree(final)
+    (partial / DONE_FILE).write_text(f"{iteration}\n")
+    # A rename cannot replace a directory; one that stands here was not complete.
+    shutil.rmtree(final, ignore_errors=True)
     partial.rename(final)
-    sync_directory(directory)
-    write_atomic(directory / LATEST_FILE, f"{checkpoint.facts.iteration}\n")
+    write_atomic(directory / LATEST_FILE, f"{iteration}\n")
     return final
 
 
@@ -148,32 +137,9 @@ def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
         )
 
 
-def get_partial_path(path: Path) -> Path:
-    """The hidden neighbour that is written first and then renamed to `path`."""
-    return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
-
-
-def _write_synced(path: Path, data: bytes) -> None:
-    """Write a file that has reached the disk by then; not atomic."""
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync_directory(path: Path) -> None:
-    """Wait until the disk has the directory's entries."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def write_atomic(path: Path, text: str) -> None:
     """Replace `path` with `text` in one step, making its directory if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = get_partial_path(path)
-    _write_synced(partial, text.encode())
+    partial = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
+    partial.write_text(text)
     partial.replace(path)
-    sync_directory(path.parent)

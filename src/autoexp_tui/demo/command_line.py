@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from autoexp_tui.demo.checkpoints import DemoError
 from autoexp_tui.demo.evaluation import evaluate, report
-from autoexp_tui.demo.model import DECAY_STYLES
 from autoexp_tui.demo.training import TrainSettings, train
 
 if TYPE_CHECKING:
@@ -87,17 +86,14 @@ _file: Any = partial(dict, type=_parse_file, metavar="FILE")
 
 _TRAIN: Final = {
     "--lr": _number(1e-12, 1e-3, "peak learning rate"),
-    "--min-lr": _number(0.0, 0.0, "rate at the end of the decay"),
     "--train-iters": _number(1, 10_000, "last iteration"),
     "--warmup-iters": _number(0, 500, "iterations of linear rise"),
     "--decay-iters": _number(0, 0, "decay over the last N; 0: none"),
-    "--decay-style": {"choices": DECAY_STYLES, "default": DECAY_STYLES[0]},
     "--batch-size": _number(1, 64, "contexts per iteration"),
     "--context": _number(1, 24, "bytes the model sees"),
     "--hidden": _number(1, 256, "width of the hidden layer"),
     "--seed": _number(0, 0, "of the weights and the data order"),
     "--clip-grad": _number(0.0, 1.0, "largest norm; 0: no clipping"),
-    "--weight-init-scale": _number(1e-12, 1.0),
     "--log-interval": _number(1, 100, "iterations per log line"),
     "--save-interval": _number(0, 1000, "0: at the end only"),
     "--eval-interval": _number(0, 1000, "0: never"),

@@ -1,7 +1,7 @@
 """What a cooldown gains: the losses of checkpoints, and the ranking of runs by them.
 
 An evaluation takes the whole held-out text and writes one JSON record. A report reads
-records, no checkpoint, and ranks their runs twice at equal tokens."""
+records, no checkpoint, and ranks their runs at equal tokens."""
 
 from __future__ import annotations
 
@@ -50,31 +50,25 @@ def evaluate(
     """
     corpus = read_corpus()
     found = measure(checkpoints.locate(load), corpus)
-    compared = None
+    name = name or f"lr={found['lr']:g}"
+    record = {"name": name, **found, "corpus": corpus.digest, "baseline": None}
+    losses = [("held-out", found)]
     if baseline is not None:
         place = checkpoints.locate(baseline, found["iteration"])
-        compared = measure(place, corpus)
+        compared = record["baseline"] = measure(place, corpus)
         if compared["tokens"] != found["tokens"]:
             raise DemoError(
-                f"the baseline {compared['checkpoint']} has seen {compared['tokens']} "
-                f"tokens, {found['checkpoint']} has seen {found['tokens']}: they "
-                "cannot be compared"
+                f"the baseline has seen {compared['tokens']} tokens, {load} "
+                f"{found['tokens']}: they cannot be compared"
             )
-    record = {
-        "name": name or f"lr={found['lr']:g}",
-        **found,
-        "heldout_bytes": len(corpus.heldout),
-        "corpus": corpus.digest,
-        "baseline": compared,
-    }
+        losses.append(("baseline", compared))
     write_json(output, record)
     if summary is not None:
         write_atomic(summary, format_summary(record) + "\n")
-    for what, one in (("held-out", found), ("baseline", compared)):
-        if one is not None:
-            bits = format_number(one["bits_per_byte"], ".4f")
-            loss = format_number(one["heldout_loss"], ".6f")
-            say(f"{what} loss: {loss} | bits per byte: {bits}")
+    for what, one in losses:
+        bits = format_number(one["bits_per_byte"], ".4f")
+        loss = format_number(one["heldout_loss"], ".6f")
+        say(f"{what} loss: {loss} | bits per byte: {bits}")
 
 
 def measure(path: Path, corpus: Corpus) -> Record:
@@ -98,13 +92,12 @@ def measure(path: Path, corpus: Corpus) -> Record:
 def format_summary(record: Record) -> str:
     """A record in one line: the losses side by side, and the gain."""
     after, baseline = record["heldout_loss"], record["baseline"]
-    parts = [f"{record['name']:<10} cooled down {format_number(after, '.4f')}"]
-    if baseline is not None:
-        before = baseline["heldout_loss"]
-        parts.append(f"stable {format_number(before, '.4f')}")
-        if math.isfinite(before - after):
-            parts.append(f"gain {before - after:+.4f}")
-    return "   ".join(parts)
+    text = f"{record['name']:<10} cooled down {format_number(after, '.4f')}"
+    if baseline is None:
+        return text
+    before = baseline["heldout_loss"]
+    gain = f"   gain {before - after:+.4f}" if math.isfinite(before - after) else ""
+    return f"{text}   stable {format_number(before, '.4f')}{gain}"
 
 
 def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) -> None:
@@ -114,30 +107,29 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
     of other texts.
     """
     found = [read_result(path) for path in results]
-    if len({one["tokens"] for one in found}) > 1:
-        seen = ", ".join(f"{one['name']} {one['tokens']}" for one in found)
-        raise DemoError(f"the results are not at equal tokens: {seen}")
-    if len({one["corpus"] for one in found}) > 1:
-        raise DemoError("the results were measured on different texts")
-    before = sorted(found, key=itemgetter("before"))
-    after = sorted(found, key=itemgetter("after"))
-    first = before[0]
-
-    def rank(one: Record, when: str) -> Record:
-        kept = {key: one[key] for key in ("name", "lr", "gain")}
-        return kept | {"heldout_loss": one[when]}
-
+    if len({(one["tokens"], one["corpus"]) for one in found}) > 1:
+        raise DemoError("the results are not at equal tokens of the same text")
+    ranked = sorted(found, key=itemgetter("after"))
+    before, after = min(found, key=itemgetter("before")), ranked[0]
     record = {
         "question": QUESTION,
-        **{key: first[key] for key in ("tokens", "iteration", "corpus")},
-        "winner_before": first["name"],
-        "winner_after": after[0]["name"],
-        "winner_changed": first is not after[0],
-        "before": [rank(one, "before") for one in before],
-        "after": [rank(one, "after") for one in after],
+        "winner_before": before["name"],
+        "winner_after": after["name"],
+        "winner_changed": before is not after,
+        "runs": ranked,
     }
     write_json(output.with_suffix(".json"), record)
-    text = to_markdown(before, after)
+    table = [("run", "lr", "stable", "cooled down", "gain"), ("---",) * 5]
+    table += map(_cells, ranked)
+    lines = (f"| {' | '.join(cells)} |" for cells in table)
+    verdict = "Yes: the same wins" if before is after else "No: the winner changed"
+    text = (
+        f"# {QUESTION}\n\nHeld-out loss in nats per byte, every run at "
+        f"{after['tokens']} tokens (iteration {after['iteration']}).\n\n"
+        + "\n".join(lines)
+        + f"\n\n{verdict}. Best before cooldown: lr {before['lr']:g}; best after: lr "
+        f"{after['lr']:g}.\n"
+    )
     write_atomic(output.with_suffix(".md"), text)
     say(text.rstrip("\n"))
 
@@ -149,16 +141,9 @@ def read_result(path: Path) -> Record:
         record = json.loads(path.read_text(encoding="utf-8"))
         losses = record["baseline"]["heldout_loss"], record["heldout_loss"]
         before, after = (math.inf if loss is None else float(loss) for loss in losses)
-        return {
-            "name": str(record["name"]),
-            "lr": float(record["lr"]),
-            "iteration": int(record["iteration"]),
-            "tokens": int(record["tokens"]),
-            "corpus": str(record["corpus"]),
-            "before": before,
-            "after": after,
-            "gain": before - after if math.isfinite(before - after) else math.nan,
-        }
+        kept = ("name", "lr", "iteration", "tokens", "corpus")
+        found = {key: record[key] for key in kept}
+        return {**found, "before": before, "after": after, "gain": before - after}
     except OSError as error:
         raise DemoError(f"cannot read {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -167,42 +152,10 @@ def read_result(path: Path) -> Record:
         ) from error
 
 
-def to_markdown(before: Sequence[Record], after: Sequence[Record]) -> str:
-    """The report as text: both rankings, the gains, the answer."""
-    first, last = before[0], after[0]
-    where = f"at {first['tokens']} tokens (iteration {first['iteration']})"
-    rankings = [
-        [str(rank), *_cells(b, "lr", "before"), *_cells(a, "lr", "after")]
-        for rank, (b, a) in enumerate(zip(before, after, strict=True), start=1)
-    ]
-    columns = ("name", "lr", "before", "after", "gain")
-    gains = [_cells(one, *columns) for one in sorted(before, key=itemgetter("lr"))]
-    verdict = "Yes: the same wins" if first is last else "No: the winner changed"
-    best = [*_cells(first, "lr", "before"), *_cells(last, "lr", "after")]
-    parts = (
-        f"# {QUESTION}",
-        f"Held-out loss in nats per byte, every run {where}.",
-        _format_table("rank,lr before,loss,lr after,loss", rankings),
-        _format_table("run,lr,stable,cooled down,gain", gains),
-        f"{verdict}. Best before cooldown: lr {best[0]} ({best[1]}); "
-        f"best after: lr {best[2]} ({best[3]}).",
-    )
-    return "\n\n".join(parts) + "\n"
-
-
-def _cells(one: Record, *columns: str) -> list[str]:
+def _cells(one: Record) -> tuple[str, str, str, str, str]:
     """A name without a line break or column sign of its own, a rate, losses."""
-    texts = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
-    texts["lr"] = f"{one['lr']:g}"
-    return [
-        texts[column] if column in texts else format_number(one[column], ".4f")
-        for column in columns
-    ]
-
-
-def _format_table(head: str, rows: Sequence[list[str]]) -> str:
-    names = head.split(",")
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    table = [names, ["-" * width for width in widths], *rows]
-    lines = (map(str.ljust, cells, widths) for cells in table)
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    name = " ".join(one["name"].split()).replace("|", "\\|")
+    before, after, gain = (
+        format_number(one[key], ".4f") for key in ("before", "after", "gain")
+    )
+    return name, f"{one['lr']:g}", before, after, gain

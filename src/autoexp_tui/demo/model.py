@@ -73,14 +73,14 @@ def split_weights(flat: Floats, shape: Shape) -> Weights:
     return Weights(*(piece.reshape(part) for piece, part in pieces))
 
 
-def initialize_weights(shape: Shape, seed: int, scale: float = 1.0) -> Floats:
-    """Random float32 weights as a flat vector; `scale` widens both matrices."""
+def initialize_weights(shape: Shape, seed: int) -> Floats:
+    """Random float32 weights as a flat vector."""
     random = np.random.Generator(np.random.Philox(key=seed))
     flat = random.standard_normal(shape.parameters, dtype=np.float32)
     weights = split_weights(flat, shape)
     weights.embedding[:] *= EMBEDDING_SCALE
-    weights.hidden[:] *= scale / weights.hidden.shape[0] ** 0.5
-    weights.output[:] *= scale * OUTPUT_SCALE / weights.output.shape[0] ** 0.5
+    weights.hidden[:] *= 1 / weights.hidden.shape[0] ** 0.5
+    weights.output[:] *= OUTPUT_SCALE / weights.output.shape[0] ** 0.5
     weights.hidden_bias[:] = 0.0
     weights.output_bias[:] = 0.0
     return flat
@@ -182,13 +182,9 @@ def clip(gradient: Floats, limit: float) -> float:
     return norm
 
 
-DECAY_STYLES = ("linear", "1-sqrt")
-"""How the rate falls from its peak to its minimum."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The learning rate over a run: warm-up, stable, decay up to the run's end."""
+    """The learning rate over a run: warm-up, stable, linear decay up to its end."""
 
     lr: float
     """At its peak."""
@@ -196,8 +192,6 @@ class Schedule:
     warmup_iters: int = 0
     decay_iters: int = 0
     """Length of the decay at the end of the run; 0 keeps the peak to the end."""
-    min_lr: float = 0.0
-    decay_style: str = DECAY_STYLES[0]
 
     def rate(self, iteration: int) -> float:
         """The learning rate of an iteration."""
@@ -206,6 +200,4 @@ class Schedule:
         into_decay = iteration - (self.train_iters - self.decay_iters)
         if self.decay_iters == 0 or into_decay <= 0:
             return self.lr
-        progress = into_decay / self.decay_iters
-        fallen = progress if self.decay_style == "linear" else progress**0.5
-        return self.lr - (self.lr - self.min_lr) * fallen
+        return self.lr * (1 - into_decay / self.decay_iters)

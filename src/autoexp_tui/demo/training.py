@@ -46,7 +46,6 @@ class TrainSettings(Schedule):
     seed: int
     clip_grad: float
     """Largest norm of the gradient; 0 never clips."""
-    weight_init_scale: float
     log_interval: int
     save_interval: int
     """0 saves at the end only."""
@@ -71,12 +70,10 @@ def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
     shortest = min(len(corpus.train), len(corpus.heldout))
     if settings.warmup_iters + settings.decay_iters > settings.train_iters:
         raise DemoError("--warmup-iters and --decay-iters exceed --train-iters")
-    if settings.min_lr > settings.lr:
-        raise DemoError("--min-lr exceeds --lr")
     if settings.context >= shortest:
         raise DemoError(f"--context {settings.context} exceeds a text of {shortest}")
-    if settings.save and not settings.resume:
-        checkpoints.set_aside(settings.save)
+    if settings.save:
+        checkpoints.prepare(settings.save, anew=not settings.resume)
     own = checkpoints.find_newest(settings.save) if settings.save else None
     path = own or (checkpoints.locate(settings.load) if settings.load else None)
     start = find_start(settings, corpus, path)
@@ -97,7 +94,7 @@ def find_start(
     """The checkpoint at `path`, or random weights; raises DemoError."""
     shape, seed, limit = settings.shape, settings.seed, settings.train_iters
     if path is None:
-        weights = initialize_weights(shape, seed, settings.weight_init_scale)
+        weights = initialize_weights(shape, seed)
         facts = RunFacts(0, 0, seed, settings.lr, corpus.digest, shape)
         return Checkpoint(
             facts, weights, np.zeros_like(weights), np.zeros_like(weights)
@@ -142,8 +139,6 @@ class Trainer:
     def run(self) -> None:
         """Train to the end; the last iteration is always saved."""
         save = self._settings.save
-        if save is not None:
-            checkpoints.prepare(save)
         while not self._is_finished():
             self._iterate()
         name = checkpoints.name_iteration(self._iteration)
