@@ -6,8 +6,7 @@ told apart, and sends it; the engine has the last word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Sequence
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.open import require_person
@@ -15,6 +14,7 @@ from autoexp_tui.cli.options import require_overrides
 from autoexp_tui.cli.session_verbs.request import (
     Answer,
     Request,
+    build_view,
     format_verb,
     load,
     look_at,
@@ -29,19 +29,17 @@ from autoexp_tui.cockpit.render.job_questions import (
 )
 from autoexp_tui.cockpit.spans import Line, plain
 from autoexp_tui.cockpit.state.kill_cost import list_checkpoint_places
-from autoexp_tui.cockpit.state.session import SessionView, build_session
-from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model import commands
+from autoexp_tui.model.condition import describe
 from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.masking import mask_of, mask_text
 from autoexp_tui.model.resubmission import can_come_back
-from autoexp_tui.model.snapshot import EngineView, Live
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
 from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some, plural
 
-_NO_LIVE: Mapping[str, Live] = MappingProxyType({})
 _MOST_NAMED = 5
 """How many jobs a question names before it only counts them."""
 
@@ -61,7 +59,7 @@ def kill(request: Request) -> int:
     jobs = _choose_jobs(request, lambda job: not job.ended)
     if jobs and not request.options.yes:
         sight = look_at(request.session)
-        view = _build_view(sight.state, sight.live, sight.now)
+        view = build_view(sight.state, sight.live, sight.now)
         chosen = view.list_jobs(jobs)
         looks = look_for_checkpoints(list_checkpoint_places(chosen, view))
         _say_lines(describe_kill(chosen, view, looks))
@@ -89,7 +87,7 @@ def retry(request: Request) -> int:
         use_files=args.followers == "use",
     )
     if jobs:  # where other values write, who comes back, what followers will read
-        view = _build_view(state)
+        view = build_view(state)
         chosen = view.list_jobs(jobs)
         brought, followers = describe_resubmit(chosen, view)
         place = (render_place(chosen),) if command.overrides else ()
@@ -126,23 +124,23 @@ def waive(request: Request) -> int:
     require_person("waive", session.state_dir)
     state = load(session)
     require_jobs(state, names[:1])
-    show = format_verb("show", session, names[0] if names else "JOB")
     if not names:
-        raise UsageError("waive: a condition of which job?", hint=f"{show} tells.")
-    job, given = state.jobs[names[0]], "".join(names[1:])
-    unmet = [
-        str(number)
-        for number, status in enumerate(job.start, 1)
+        hint = f"{format_verb('show', session)} names the jobs."
+        raise UsageError("waive: a condition of which job?", hint=hint)
+    job, given, mask = state.jobs[names[0]], "".join(names[1:]), mask_of(state.plan)
+    unmet = {
+        str(number): mask_text(describe(spec), mask)
+        for number, (spec, status) in enumerate(
+            zip(job.spec.start_conditions, job.start, strict=False), 1
+        )
         if job.state is JobState.WAITING and not (status and status.waived)
         if status is None or status.result is not Result.PASS
-    ]
-    number = unmet[0] if len(unmet) == 1 and not given else given
+    }
+    number = given or (next(iter(unmet)) if len(unmet) == 1 else "")
     if not (number.isdecimal() and 1 <= int(number) <= len(job.start)):
-        raise UsageError(
-            f"waive: which start condition of {job.name}? "
-            f"unmet: {', '.join(unmet) or 'none'}",
-            hint=f"{show} numbers them.",
-        )
+        listed = "; ".join(f"{number}: {what}" for number, what in unmet.items())
+        problem = f"waive: which start condition of {job.name}?"
+        raise UsageError(problem, hint=f"unmet: {listed or 'none'}")
     reason = request.args.reason
     command = commands.Waive(job=job.name, condition=int(number) - 1, reason=reason)
     return print_answer(request, send(request, [command]), [job.name])
@@ -168,14 +166,6 @@ def answer(request: Request) -> int:
         which = "none of these jobs" if names else "no job"
         raise UsageError(f"{verb}: {which} asks for approval just now")
     return print_answer(request, send(request, answers), [one.job for one in answers])
-
-
-def _build_view(
-    state: SessionState, live: Mapping[str, Live] = _NO_LIVE, now: float = 0.0
-) -> SessionView:
-    """The session as the cockpit's questions see it, at `now`."""
-    engine = EngineView(role="viewer", committed_at=now)
-    return build_session(SnapshotBuilder().build_snapshot(state, engine, live))
 
 
 def _say_lines(lines: Iterable[Line]) -> None:

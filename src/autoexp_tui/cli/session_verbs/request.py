@@ -14,13 +14,16 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import SessionOpener, find_session
 from autoexp_tui.cli.options import Options, name_session
+from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
 from autoexp_tui.engine.live import LiveHandle, ViewerHandle
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
@@ -40,6 +43,7 @@ from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import NoMoment, Present, parse_moment
 
+_NO_LIVE: Mapping[str, Live] = MappingProxyType({})
 PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""
 ANSWER_SECONDS = 30.0
@@ -122,6 +126,14 @@ def look_at(session: SessionDir) -> Sight:
         engine=detail.engine if detail else None,
         live=detail.jobs if detail else {},
     )
+
+
+def build_view(
+    state: SessionState, live: Mapping[str, Live] = _NO_LIVE, now: float = 0.0
+) -> SessionView:
+    """The session as the cockpit's panes and questions see it, at `now`."""
+    engine = EngineView(role="viewer", committed_at=now)
+    return build_session(SnapshotBuilder().build_snapshot(state, engine, live))
 
 
 def find_engine(session: SessionDir) -> tuple[Holder | None, Alive]:

@@ -13,11 +13,13 @@ from autoexp_tui.cli.open import list_places
 from autoexp_tui.cli.session_verbs.request import (
     Request,
     Sight,
+    build_view,
     look_at,
     parse_when,
     require_jobs,
 )
 from autoexp_tui.cockpit.render.digest import write_digest
+from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -25,13 +27,13 @@ from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.masking import mask_text, mask_value, mask_values
+from autoexp_tui.model.masking import mask_text, mask_values
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.resubmission import dependants, is_open
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState, Why
-from autoexp_tui.model.wording import CAUSES, format_cause_of_end, sentence, wakes
+from autoexp_tui.model.wording import format_cause_of_end, sentence, wakes
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
@@ -40,7 +42,6 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
     clock_time,
     duration,
-    format_number,
     wall_time,
 )
 
@@ -54,7 +55,6 @@ _ROW = (
     *("user", "problem"),
 )
 """What programs are told of a session in a list as it is."""
-_RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
 def list_all(request: Request) -> int:
@@ -109,11 +109,15 @@ def show(request: Request) -> int:
     sight = look_at(request.session)
     if request.names:
         require_jobs(sight.state, request.names)
-        job = sight.state.jobs[request.names[0]]
-        record = job_json(job, sight)
-        stage = f"  stage {record['stage']}" if record["stage"] else ""
-        lines = [clean(f"{job.name}{stage}")]
-        lines += _format_facts(_list_job_facts(record, job, sight), 10)
+        record = job_json(sight.state.jobs[request.names[0]], sight)
+        view = build_view(sight.state, sight.live, sight.now)
+        (seen,) = view.list_jobs(request.names[:1])
+        words = PlanWords(view.snapshot.plan, view.changed)
+        text = explain_job(seen, view, words, acts=False)
+        state, since = record["state"].lower(), clock_time(record["since"], sight.now)
+        stands = clean(f" {state} since {since}: {record['why']}").rstrip(": ")
+        rest = (plain(line).rstrip() for line in text.lines[1:])  # has no keys to press
+        lines = [text.title, stands, *rest]
         return request.print({"session": sight.session.id, "job": record}, lines)
     jobs = [sight.state.jobs[name] for name in sight.state.order]
     chosen = [job for job in jobs if not states or job.state in states]
@@ -350,79 +354,3 @@ def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
 
 def _explain(why: Why | None, now: float) -> str:
     return sentence(why, now) if why else ""
-
-
-def _list_job_facts(
-    record: Record, job: JobRecord, sight: Sight
-) -> Iterator[tuple[str, str]]:
-    """What `job_json` tells, for people."""
-    now = wall_time(sight.now, sight.now)
-    since = f" since {clock_time(record['since'], now)}" if job.since else ""
-    yield "state", f"{record['state'].lower()}{since}"
-    if job.cause is not None:
-        yield "cause", format_cause_of_end(job.cause, job.state)
-    if record["why"]:
-        yield "why", record["why"]
-    if record["asks"] is not None:
-        yield "asks", record["asks"] or "for approval"
-    for role in ("start", "cancel"):
-        for index, one in enumerate(record[f"{role}_conditions"], 1):
-            status = "not looked at yet"
-            if one["result"] is not None:
-                result = "waived" if one["waived"] else _RESULTS[one["result"]]
-                at = clock_time(one["since"], now)
-                status = f"{result} since {at}: {one['waived'] or one['why']}"
-            text = mask_text(f"{one['what']}: {status}", sight.mask)
-            yield f"{role} {index}", text
-    for run, attempt in zip(record["runs"], job.attempts, strict=True):
-        yield f"attempt {run['attempt']}", _describe_run(run, now)
-        facts = (
-            ("values", ", ".join(_list_own_values(attempt, job, sight))),
-            ("ordered", run["ordered_why"]),
-            ("why", "" if attempt.why == job.why else run["why"]),
-            ("log", run["log_path"]),
-            ("last line", run["last_line"]),
-            *(("evidence", place) for place in run["evidence"]),
-        )
-        yield from (("", f"{what}: {text}") for what, text in facts if text)
-    if found := record["metrics"]:
-        total = f"/{found['total']}" if found["total"] else ""
-        values = (
-            f"{key} {value if isinstance(value, str) else format_number(value)}"
-            for key, value in found["values"].items()
-        )
-        yield "metrics", ", ".join([f"step {found['step']}{total}", *values])
-    if found := record["metadata"]:
-        yield "metadata", ", ".join(f"{key}={found[key]}" for key in found)
-    yield "output", record["output_dir"]
-    if record["behind"]:
-        yield "behind it", ", ".join(record["behind"])
-
-
-def _list_own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
-    """The values of an attempt that are not the plan's in each of them."""
-    values, planned, mask = job.values_of(attempt), job.list_planned_values, sight.mask
-    for key in job.list_changed_keys:
-        if key in values:
-            text = mask_text(f"{key}={values[key]}", mask)
-            if planned.get(key) != values[key]:
-                text += f" (planned: {mask_value(key, planned.get(key), mask)})"
-            yield text
-
-
-def _describe_run(run: Record, now: float) -> str:
-    """What became of an attempt, in the order of time."""
-    began, ended = run["began_at"], run["ended_at"]
-    took = f" after {duration(ended - began)}" if began and ended else ""
-    cause = f" ({CAUSES[run['cause']]})" if run["cause"] else ""
-    parts = (
-        "" if began else f"ordered {clock_time(run['ordered_at'], now)}",
-        f"began {clock_time(began, now)}" if began else "",
-        f"ended {clock_time(ended, now)}{took}" if ended else "",
-        f"{run['outcome'].lower()}{cause}" if run["outcome"] else "",
-        "" if run["exit_code"] is None else f"exit code {run['exit_code']}",
-        "" if run["signal"] is None else f"signal {run['signal']}",
-        run["node"] and f"node {run['node']}",
-        run["executor_id"] and f"id {run['executor_id']}",
-    )
-    return ", ".join(filter(None, parts))
