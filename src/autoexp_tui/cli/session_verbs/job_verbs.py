@@ -32,7 +32,7 @@ from autoexp_tui.cockpit.state.kill_cost import list_checkpoint_places
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import describe
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-from autoexp_tui.model.masking import mask_of, mask_text
+from autoexp_tui.model.masking import NO_RULES, mask_text
 from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
@@ -127,7 +127,11 @@ def waive(request: Request) -> int:
     if not names:
         hint = f"{format_verb('show', session)} names the jobs."
         raise UsageError("waive: a condition of which job?", hint=hint)
-    job, given, mask = state.jobs[names[0]], "".join(names[1:]), mask_of(state.plan)
+    job, given, mask = (
+        state.jobs[names[0]],
+        "".join(names[1:]),
+        state.plan.mask if state.plan else NO_RULES,
+    )
     unmet = {
         str(number): mask_text(describe(spec), mask)
         for number, (spec, status) in enumerate(

@@ -28,7 +28,7 @@ from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.masking import MaskRules, mask_of
+from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
