@@ -79,9 +79,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.context = CockpitContext(
             handle=handle,
             model=model,
-            skin=apply_skin(
-                self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
-            ),
+            skin=apply_skin(self, wanted),
             options=wanted,
             clock=clock or WallClock(),
             keymap=wanted.keymap or Keymap(),
@@ -252,7 +250,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return  # it is not composed yet, or goes
         if self.context.model.update_ages(self.context.find_utc()):
             screen.renew()
-        screen.update_every_second()
+        screen.update_time()
 
     def _estimate_ends(self) -> bool:
         """Estimate ends when due, of many jobs behind; whether they changed now."""
@@ -474,20 +472,17 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _ask_moment(self) -> None:
         """Ask for a time, and go there."""
 
-        def jump(text: str) -> None:
+        def jump(text: str) -> str:
             shown = self.context.model.session.snapshot.playback
             if shown is None or not text.strip():
-                return
+                return ""
             try:
                 wanted = parse_moment(text, shown.at, shown.begin, shown.end)
             except NoMoment as error:
-                self.show_notice(str(error), "warning")
-                return
-            if not shown.begin <= wanted <= shown.end:
-                text = "the journal does not reach so far: its nearest moment"
-                self.show_notice(text)
+                return str(error)
             self.on_command_sent()
             self.context.handle.play("jump", wanted)
+            return ""
 
         if self.full_screen is not None:
             self.full_screen.ask_line(Request(label="time", hint=EXAMPLES, answer=jump))

@@ -101,14 +101,20 @@ class ShowNotice(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CockpitContext:
+class ScreenContext:
+    """What every screen has, outside of a session too."""
+
+    skin: Skin
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CockpitContext(ScreenContext):
     """What screens, dialogs and actions share; the app makes it once."""
 
     handle: EngineHandle
     model: SessionModel
-    skin: Skin
     options: CockpitOptions
-    clock: Clock
     keymap: Keymap
     background: Background
     """For reads of files: a disk that hangs holds these, and nothing else."""

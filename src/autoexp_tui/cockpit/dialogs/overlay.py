@@ -39,7 +39,7 @@ class Frame(LinesWidget, can_focus=True):
     """The box: a title in its upper edge, a body that scrolls, lines that stay."""
 
     def __init__(self, overlay: Overlay[object]) -> None:
-        super().__init__(overlay.context.skin, id="frame")
+        super().__init__(overlay.context, id="frame")
         self._overlay = overlay
         self.top = 0
 
@@ -70,22 +70,9 @@ class Frame(LinesWidget, can_focus=True):
         fill = "─" * max(0, cells - 3 - used)
         return (Span(f"{left}─", role), *words, Span(f"{fill}{right}", role))
 
-    def move(self, lines: int) -> None:
-        """Move the body."""
+    def scroll_lines(self, lines: int) -> None:
         self.top = max(0, self.top + lines)
         self.update_lines()
-
-    def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
-        super().watch_has_focus(value)
-        self.update_lines()
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.move(3)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.move(-3)
 
 
 class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
@@ -139,7 +126,7 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     def handle_scroll(self, key: str) -> None:
         """Scroll for a key that means it."""
         page = max(1, self.frame.size.height // 2)
-        self.frame.move(count_lines_moved(find_move(key), page, _ALL_LINES))
+        self.frame.scroll_lines(count_lines_moved(find_move(key), page, _ALL_LINES))
 
     def build_title(self) -> Line:
         """What stands in the upper edge."""

@@ -17,7 +17,6 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Command, Pane
-from autoexp_tui.cockpit.logfile import compile_search
 from autoexp_tui.cockpit.render.layout import (
     TALL_FROM,
     Box,
@@ -36,6 +35,8 @@ from autoexp_tui.model.states import NOT_STARTED
 from autoexp_tui.text.patterns import PatternRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.list_pane import ListPane
@@ -51,16 +52,16 @@ class Request:
     """What is asked, in a word."""
     hint: str
     """How to answer, shown while nothing is typed."""
-    answer: Callable[[str], None]
-    """Called with the line on enter, never on esc."""
+    answer: Callable[[str], str]
+    """Takes the line on enter; what is wrong with it is told, to be mended."""
     text: str = ""
     """What stands there at first."""
-    preview: Callable[[str], None] = lambda text: None
+    preview: Callable[[str], object] = lambda text: None
     """Called with what is typed so far."""
     give_up: Callable[[], object] = lambda: None
     """Called on esc."""
-    find_problem: Callable[[str], str] = lambda text: ""
-    """What is wrong with a text: it is told, and stays to be mended."""
+    back_to: Widget | None = None
+    """Has the focus afterwards; None: what the screen begins with."""
 
 
 class BoxScreen(Screen[None], inherit_bindings=False):
@@ -72,17 +73,16 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     """Below the first; None: that is as large as the terminal."""
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """Panes show the focus themselves: Textual would draw all of the screen for it."""
+    enlarged: Pane | None = None
+    field: Prompt | None = None
+    """Where a person types, while something is asked."""
+    _request: Request | None = None
+    _notice_timer: Timer | None = None
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__()
         self.context = context
         self.model = context.model
-        self.enlarged: Pane | None = None
-        self.field: Prompt | None = None
-        """Where a person types, while something is asked."""
-        self._request: Request | None = None
-        self._boxes: Boxes = {}
-        self._notice_timer: Timer | None = None
 
     async def take_key(self, event: Typed) -> None:
         """Take a key, or a text that was pasted."""
@@ -167,14 +167,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             elif box is not None:
                 panes.set_place(widget, box)
         if self.focused is None or not self.focused.display:
-            self._focus_somewhere()
+            self._focus()
 
-    def _focus_somewhere(self) -> None:
-        wanted = self.enlarged or self.first_pane
-        for widget in self.query(panes.Pane):
-            if widget.id == wanted and widget.display:
-                self.focus_pane(widget)
-                return
+    def _focus(self, pane: Widget | None = None) -> None:
+        """Focus a pane, else the one that is enlarged, or the first; a shown one."""
+        found = pane or self.query_one(f"#{self.enlarged or self.first_pane}")
+        if found.display:
+            self.focus_pane(found)
 
     def on_resize(self) -> None:
         self.layout_panes()
@@ -182,18 +181,21 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def renew(self) -> None:
         """Show the model's newest session."""
+        if self.is_mounted:
+            self.update_time()
+            self.renew_panes()
+            self.show_keys()
+
+    def renew_panes(self) -> None:
+        """Show it in the panes."""
         raise NotImplementedError
 
     def compose_frame(self) -> Iterator[Widget]:
         """What every screen has above and below its panes."""
         yield Header(self.context, id="header")
         if self.context.is_replay:
-            yield TimeBar(self.context.skin, self.model, id="timebar")
+            yield TimeBar(self.context, id="timebar")
         yield Footer(self.context, id="footer")
-
-    def update_every_second(self) -> None:
-        """A second has passed: ages grow."""
-        self.update_time()
 
     def update_time(self) -> None:
         """Let header and time bar tell the present."""
@@ -231,8 +233,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         pane = self.find_pane().name_in_table
         self.footer.show_keys(pane, self.find_useful(), labels)
 
-    def on_pane_focused(self, message: panes.Pane.Focused) -> None:
-        message.stop()
+    def on_descendant_focus(self) -> None:
         self.show_keys()
 
     def ask_line(self, request: Request) -> None:
@@ -255,15 +256,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         request = self._request
         if request is None or key not in ("enter", "escape"):
             await field.take(event)
-        elif key == "escape":
+            return
+        problem = request.answer(field.value) if key == "enter" else ""
+        self.show_problem(problem)
+        if not problem:
             self._close_field()
+        if key == "escape":
             request.give_up()
-        else:
-            problem = request.find_problem(field.value)
-            self.show_problem(problem)
-            if not problem:
-                self._close_field()
-                request.answer(field.value)
 
     def show_problem(self, problem: str) -> None:
         """Show what is wrong with what is being typed, above it; empty: nothing."""
@@ -273,12 +272,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def _close_field(self) -> None:
         """Nothing is asked any more."""
-        field, self.field, self._request = self.field, None, None
-        if field is not None:
+        field, request = self.field, self._request
+        self.field = self._request = None
+        if field is not None and request is not None:
             field.remove()
             self.footer.show_notice(())
-        self.show_problem("")
-        self._focus_somewhere()
+            self.layout_panes()
+            self._focus(request.back_to)
 
 
 class LogScreen(BoxScreen):
@@ -286,20 +286,12 @@ class LogScreen(BoxScreen):
 
     logs: LogPane
 
-    def update_every_second(self) -> None:
-        super().update_every_second()
-        self.logs.update_file()
-
     def action_log_search(self) -> None:
         """Ask what to look for in the log; its own keys go on from there."""
 
-        def search(text: str) -> None:
-            self.focus_pane(self.logs)
-            self.logs.search(text)
-
-        def find_problem(text: str) -> str:
+        def search(text: str) -> str:
             try:
-                compile_search(text)
+                self.logs.search(text)
             except PatternRefused as refused:
                 hint = "\\ before a sign takes it as it is"
                 return outside(f"the pattern {refused.problem}; {hint}")
@@ -310,8 +302,7 @@ class LogScreen(BoxScreen):
             hint="a regular expression",
             answer=search,
             preview=lambda _: self.show_problem(""),
-            give_up=lambda: self.focus_pane(self.logs),
-            find_problem=find_problem,
+            back_to=self.logs,
         )
         self.ask_line(request)
 
@@ -336,6 +327,12 @@ class JobListScreen(BoxScreen):
             await self.app.run_action(("app", "show_details", (jobs[:1],)))
         else:
             self.show_notice("there is no job here")
+
+    def narrow_to(self, jobs: Sequence[JobView]) -> None:
+        """Let the table have the jobs of this row alone."""
+        names = frozenset(job.name for job in jobs)
+        only = (outside(self.active_list.describe_row()), names)
+        self.model.update_arrangement(only=only)
 
     def find_scope(self) -> Scope:
         """What a verb would touch now."""

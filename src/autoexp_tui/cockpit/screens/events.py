@@ -42,22 +42,17 @@ class EventsScreen(LogScreen):
     _is_unreadable: bool = False
 
     def compose(self) -> ComposeResult:
-        skin = self.context.skin
-        self.events_pane = EventsPane(skin, self.model, id="events")
-        self.effect = EffectPane(skin, self.model, id="effect")
-        self.logs = EvidencePane(skin, self.context.background, id="evidence")
+        self.events_pane = EventsPane(self.context, id="events")
+        self.effect = EffectPane(self.context, id="effect")
+        self.logs = EvidencePane(self.context, id="evidence")
         yield self.events_pane
         yield self.effect
         yield self.logs
         yield from self.compose_frame()
 
-    def renew(self) -> None:
-        if not self.is_mounted:
-            return
-        self.update_time()
+    def renew_panes(self) -> None:
         self.events_pane.renew()
         self.effect.show(self.events_pane.find_entry())
-        self.show_keys()
         has_room = len(self.events_pane.keys) < self.events_pane.rows_in_body
         if has_room and not self.events_pane.history.complete:
             self.read_back()
@@ -132,9 +127,10 @@ class EventsScreen(LogScreen):
     def action_events_filter(self) -> None:
         """Ask for words."""
 
-        def answer(text: str) -> None:
+        def answer(text: str) -> str:
             wanted = self.events_pane.history.wanted
             self.filter_by(replace(wanted, text=text.strip()))
+            return ""
 
         request = Request(
             label="filter",

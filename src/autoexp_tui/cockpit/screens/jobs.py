@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.pane import Pane as PaneWidget
 
 LIVE_FILTER_UP_TO = 2000
 """Jobs up to which a filter works while it is typed."""
@@ -41,37 +40,27 @@ LIVE_FILTER_UP_TO = 2000
 class JobsScreen(LogScreen, JobListScreen):
     """The main screen."""
 
-    _placed: tuple[object, ...] = ()
-    """How many jobs, stages and rows were laid out."""
     _folded_for: tuple[object, ...] = ()
-    """Whether the screen was low when that was decided, and for how many of both."""
+    """Whether the screen was low when that was decided, and for how many jobs and
+    stages."""
 
     def compose(self) -> ComposeResult:
-        skin, model = self.context.skin, self.model
-        self.stages = StagesPane(skin, model, id="stages")
-        self.jobs = JobsPane(skin, model, id="jobs")
-        self.needs = NeedsPane(skin, model, id="needs")
-        self.metrics = MetricsPane(skin, model, id="metrics")
+        self.stages = StagesPane(self.context, id="stages")
+        self.jobs = self.active_list = JobsPane(self.context, id="jobs")
+        self.needs = NeedsPane(self.context, id="needs")
+        self.metrics = MetricsPane(self.context, id="metrics")
         self.why = WhyPane(self.context, id="why")
-        self.logs = LogPane(skin, self.context.background, id="log")
-        self.active_list = self.jobs
+        self.logs = LogPane(self.context, id="log")
         yield from (self.stages, self.jobs, self.needs)
         yield from (self.metrics, self.why, self.logs)
         yield from self.compose_frame()
 
-    def renew(self) -> None:
-        """Show the model's newest session."""
-        if not self.is_mounted:
-            return
-        if self._placed != self._count():
-            self.layout_panes()
-        self.update_time()
-        self.stages.renew()
-        self.jobs.renew()
-        self.needs.renew()
+    def renew_panes(self) -> None:
+        self.layout_panes()
+        for pane in (self.stages, self.jobs, self.needs):
+            pane.renew()
         self._follow_focus()
         self.show_row()
-        self.show_keys()
 
     def find_warnings(self) -> CauseGroup | None:
         """The cause whose warnings `X` says were seen; None: it skips jobs."""
@@ -92,12 +81,12 @@ class JobsScreen(LogScreen, JobListScreen):
             self.show_row()
             self.show_keys()
 
-    def on_pane_focused(self, message: PaneWidget.Focused) -> None:
+    def on_descendant_focus(self) -> None:
         before = self.active_list
         self._follow_focus()
         if self.active_list is not before:
             self.show_row()
-        super().on_pane_focused(message)
+        super().on_descendant_focus()
 
     def _follow_focus(self) -> None:
         """Act on the focused list's row; on the table's where that list is empty."""
@@ -107,25 +96,17 @@ class JobsScreen(LogScreen, JobListScreen):
             self.active_list = self.jobs
 
     def find_boxes(self, size: Size) -> Boxes:
-        _, stages, rows = self._count()
-        return build_boxes(*size, stages, self.enlarged, rows)
-
-    def _count(self) -> tuple[int, int, int | None]:
-        """Jobs, stages, rows that the table may get; None: not known yet."""
-        jobs, stages = len(self.model.session.jobs), len(self.model.stages)
-        if self.model.arrangement.fold:
-            return jobs, stages, len(self.model.rows)
-        return jobs, stages, jobs or None
+        jobs, folded = len(self.model.session.jobs), self.model.arrangement.fold
+        rows = len(self.model.rows) if folded else jobs or None
+        return build_boxes(*size, len(self.model.stages), self.enlarged, rows)
 
     def layout_panes(self) -> None:
         self.stages.bare = not has_side(*self.room) and self.enlarged != "stages"
-        jobs, stages, _ = self._count()
-        low = is_low(self.room.height)
-        if self._folded_for != (low, jobs, stages):
+        jobs, low = len(self.model.session.jobs), is_low(self.room.height)
+        if self._folded_for != (low, jobs, len(self.model.stages)):
             # Low screens fold equal causes when the rows do not fit.
-            self._folded_for = (low, jobs, stages)
+            self._folded_for = (low, jobs, len(self.model.stages))
             self.model.fold(on=low and jobs > self.room.height // 2)
-        self._placed = self._count()
         super().layout_panes()
 
     def show_pane(self, name: Pane) -> None:
@@ -182,10 +163,9 @@ class JobsScreen(LogScreen, JobListScreen):
             label="filter",
             hint="words, lr>1e-3, stage:cooldown",
             text=before,
-            answer=lambda text: None,
+            answer=self.filter_by,
             preview=preview,
             give_up=lambda: self.filter_by(before),
-            find_problem=self.filter_by,
         )
         self.ask_line(request)
 
@@ -280,9 +260,7 @@ class JobsScreen(LogScreen, JobListScreen):
         jobs = self.find_jobs()
         if self.active_list is not self.jobs:
             if jobs:
-                names = frozenset(job.name for job in jobs)
-                only = (outside(self.active_list.describe_row()), names)
-                self.model.update_arrangement(only=only)
+                self.narrow_to(jobs)
                 self.enlarge(None)
                 self.focus_pane(self.jobs)  # at once: it is told of
                 self.renew()

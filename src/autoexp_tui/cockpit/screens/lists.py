@@ -6,14 +6,12 @@ And the pane of a policy, over the whole screen: lines that it makes of the snap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.app import ComposeResult
 
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
-from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import Line, line, outside, wrap
 from autoexp_tui.cockpit.widgets.grid_pane import GridPane
 from autoexp_tui.cockpit.widgets.headings import (
@@ -24,56 +22,46 @@ from autoexp_tui.cockpit.widgets.headings import (
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
 from autoexp_tui.model.policy import Policy, find_policy
-from autoexp_tui.planning.grid import build_grid
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.widgets.list_pane import ListPane
-    from autoexp_tui.model.specs import Plan
-
-ANSWER: Final[Pane] = "conditions"
-"""The pane that every such screen has below."""
 
 
 class ListScreen(JobListScreen):
     """A list (its class in `list_class`), and every condition of what it points at."""
 
     active_list: HeadingsPane | GridPane
-    lower_pane: Pane = ANSWER
+    lower_pane: Pane = "conditions"
     home: ClassVar[Pane] = "jobs"
     """The pane to which the last level back leads."""
     list_class: ClassVar[type[HeadingsPane | GridPane]]
 
     def compose(self) -> ComposeResult:
-        skin, model = self.context.skin, self.model
-        self.active_list = self.list_class(skin, model, id=self.first_pane)
-        self.answer = AnswerPane(self.context, id=ANSWER)
+        self.active_list = self.list_class(self.context, id=self.first_pane)
+        self.answer = AnswerPane(self.context, id=self.lower_pane)
         yield self.active_list
         yield self.answer
         yield from self.compose_frame()
 
-    def renew(self) -> None:
-        if self.is_mounted:
-            self.update_time()
-            self.active_list.renew()
-            self._follow_cursor()
+    def renew_panes(self) -> None:
+        self.active_list.renew()
+        self._follow_cursor()
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
         self._follow_cursor()
+        self.show_keys()
 
     def _follow_cursor(self) -> None:
         self.answer.show_answer(self.active_list.find_answer())
-        self.show_keys()
 
     async def action_look_back(self) -> None:
         """One level back: from the answer, within the list, from the marks; at last to
         other panes."""
-        if self.enlarged is not None:
+        if self.enlarged is not None or self.focused is self.answer:
             self.enlarge(None)
-            self.focus_pane()
-        elif self.focused is self.answer:
             self.focus_pane()
         elif self.active_list.go_back():
             return
@@ -119,25 +107,6 @@ class GridScreen(ListScreen):
     list_class = GridPane
     active_list: GridPane
     home = "stages"
-    _plan: Plan | None = None
-    """The plan whose grid is shown, or being drawn."""
-
-    def renew(self) -> None:
-        """Show the session; work out the grid of a plan that was not seen before."""
-        plan = self.model.session.snapshot.plan
-        if plan is not None and plan is not self._plan and self.is_mounted:
-            self._plan = plan
-            if len(plan.jobs) <= MANY:
-                self.active_list.take(build_grid(plan))
-            else:
-                self.active_list.take(None)
-                self.run_worker(self._load_many(plan))
-        super().renew()
-
-    async def _load_many(self, plan: Plan) -> None:
-        work = partial(build_grid, plan)
-        self.active_list.take(await self.context.background.fetch("grid", work))
-        self.answer.show_answer(self.active_list.find_answer())
 
     async def action_look_open(self) -> None:
         """To the cell's job in the table; of several, the table of them alone."""
@@ -145,9 +114,7 @@ class GridScreen(ListScreen):
         if len(jobs) == 1:
             await self.app.run_action(("app", "show_job", jobs))
         elif jobs:
-            names = frozenset(job.name for job in jobs)
-            only = (outside(self.active_list.describe_row()), names)
-            self.model.update_arrangement(only=only)
+            self.narrow_to(jobs)
             await self.run_action("app.show_pane('jobs')")
         elif self.active_list.find_cell() is not None:
             self.focus_pane(self.answer)
@@ -171,19 +138,15 @@ class PolicyScreen(BoxScreen):
 
     def __init__(self, context: CockpitContext, name: str) -> None:
         super().__init__(context)
-        self._policy = find_policy(name) or Policy()
+        self.pane = PolicyPane(context, id="policy")
+        self.pane.policy = find_policy(name) or Policy()
 
     def compose(self) -> ComposeResult:
-        self.pane = PolicyPane(self.context.skin, self.model, id="policy")
-        self.pane.policy = self._policy
         yield self.pane
         yield from self.compose_frame()
 
-    def renew(self) -> None:
-        if self.is_mounted:
-            self.update_time()
-            self.pane.renew()
-            self.show_keys()
+    def renew_panes(self) -> None:
+        self.pane.renew()
 
     async def action_look_back(self) -> None:
         """Back to the jobs."""

@@ -15,6 +15,7 @@ from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.context import (
     Clock,
     CockpitOptions,
+    ScreenContext,
     WallClock,
 )
 from autoexp_tui.cockpit.keymap import find_move
@@ -24,7 +25,7 @@ from autoexp_tui.cockpit.render.lists import (
     render_session_counts,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
-from autoexp_tui.cockpit.themes import Skin, apply_skin
+from autoexp_tui.cockpit.themes import apply_skin
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 from autoexp_tui.model.snapshot import SessionBrief
@@ -41,22 +42,18 @@ class SessionsPane(ListPane):
         " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
         "`autoexp-init -- python train.py` plans your own."
     )
-
-    def __init__(self, skin: Skin, clock: Clock, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.clock = clock
-        self.sessions: Sequence[SessionBrief] = ()
+    sessions: Sequence[SessionBrief] = ()
 
     def show(self, sessions: Sequence[SessionBrief]) -> None:
         """List these."""
         self.sessions = sessions
-        self.set_keys(tuple(session.id for session in sessions))
+        self.set_keys(session.id for session in sessions)
 
     def build_head(self, cells: int) -> Sequence[Line]:
         return ((Span("  "), Span(SESSION_TITLES, "muted")),)
 
     def row(self, place: int, cells: int) -> Line:
-        return render_session(self.sessions[place], self.clock.utc())
+        return render_session(self.sessions[place], self.context.clock.utc())
 
     def find_session(self) -> SessionBrief | None:
         """The session under the cursor."""
@@ -81,11 +78,11 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     AUTO_FOCUS = "#sessions"
 
-    def __init__(self, skin: Skin, clock: Clock, sessions: ListSessions) -> None:
+    def __init__(self, context: ScreenContext, sessions: ListSessions) -> None:
         super().__init__()
         self._list = sessions
-        self.pane = SessionsPane(skin, clock, id="sessions")
-        self.footer = PickerFooter(skin)
+        self.pane = SessionsPane(context, id="sessions")
+        self.footer = PickerFooter(context)
         self.footer.pane = self.pane
 
     def compose(self) -> ComposeResult:
@@ -132,17 +129,14 @@ class SessionPicker(App[str], inherit_bindings=False):
     ) -> None:
         """`sessions` lists them, newest first; it is called again on `r`."""
         super().__init__(driver_class=terminal.CockpitDriver)
-        wanted = options or CockpitOptions()
-        self.skin = apply_skin(
-            self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
-        )
         self.animation_level = "none"
+        skin = apply_skin(self, options or CockpitOptions())
         self._sessions = sessions
-        self._clock: Clock = clock or WallClock()
+        self.context = ScreenContext(skin=skin, clock=clock or WallClock())
 
     def get_default_screen(self) -> Screen[Any]:
         """The list."""
-        return PickerScreen(self.skin, self._clock, self._sessions)
+        return PickerScreen(self.context, self._sessions)
 
     def notify_terminal_lost(self) -> None:
         """From any thread: the terminal is gone, and with it the question."""

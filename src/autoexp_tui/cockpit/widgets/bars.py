@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from textual import events
@@ -20,16 +21,11 @@ from autoexp_tui.cockpit.spans import Line, Span, cut
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
 
 
 class Header(LinesWidget):
     """What this is, how old the data is, who is needed."""
-
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context.skin, context.model, **options)
-        self.context = context
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         if is_too_small(*self.screen.size):
@@ -54,13 +50,10 @@ class Footer(LinesWidget):
     problem: str = ""
     """What is wrong with what is being typed, said in a line above; empty: nothing."""
 
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context.skin, context.model, **options)
-        self.context = context
-        self.notice: Line = ()
-        self._pane: Pane = "jobs"
-        self._useful: Collection[str] = ()
-        self._labels: Mapping[str, str] = {}
+    notice: Line = ()
+    _pane: Pane = "jobs"
+    _useful: Collection[str] = ()
+    _labels: Mapping[str, str] = MappingProxyType({})
 
     def show_keys(
         self, pane: Pane, useful: Collection[str], labels: Mapping[str, str]

@@ -34,9 +34,8 @@ from autoexp_tui.events import events
 from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.event_history import EventFilter
-    from autoexp_tui.cockpit.themes import Skin
 
 
 _MARKS: Final[Mapping[str, tuple[str, Role]]] = {
@@ -90,11 +89,12 @@ class EventsPane(ListPane):
     class AtTop(Message):
         """Somebody wants to see what is older than the first line."""
 
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
+    reading: bool = False
+    """Whether an older page is being read."""
+
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
         self.history = EventHistory()
-        self.reading = False
-        """Whether an older page is being read."""
 
     def renew(self) -> None:
         if self.history.take(self.model.session.snapshot) or not self.keys:
@@ -113,7 +113,7 @@ class EventsPane(ListPane):
     def show_entries(self) -> None:
         """Show the history as it is now; at the end the cursor stays there."""
         at_end = self.cursor >= len(self.keys) - 1
-        self.set_keys(tuple(entry.key for entry in self.history.page.entries))
+        self.set_keys(entry.key for entry in self.history.page.entries)
         if at_end:
             self.move("last")
 
@@ -125,7 +125,7 @@ class EventsPane(ListPane):
         kept, below = self.key, len(self.keys) - self.cursor
         self.history.prepend(page)
         self.show_entries()
-        if self.find_place(kept) is None:
+        if kept not in self.keys:
             self.move_to(len(self.keys) - below)
 
     def move(self, how: str) -> None:

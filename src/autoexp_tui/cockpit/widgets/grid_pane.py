@@ -7,11 +7,13 @@ it, `f1`. The cell under the cursor stands in brackets.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
 
 from autoexp_tui.cockpit.render.why import WhyText
+from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import (
     Line,
     Span,
@@ -29,13 +31,13 @@ from autoexp_tui.cockpit.state.stages import name_stage
 from autoexp_tui.cockpit.state.status import render_tallies
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer
+from autoexp_tui.planning.grid import Grid, build_grid
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.cockpit.themes import Skin
-    from autoexp_tui.planning.grid import Grid, Row
+    from autoexp_tui.model.specs import Plan
+    from autoexp_tui.planning.grid import Row
 
 _WIDEST_VALUE: Final = 12
 _WIDEST_STAGE: Final = 14
@@ -45,6 +47,8 @@ _WORD_FROM: Final = 12
 """Cells of a column from which a look's word stands beside its glyph."""
 _WIDEST_WORD: Final = 16
 _MOST_FILTERS: Final = 40
+NO_GRID: Final = Grid((), (), (), {}, {}, (), {})
+"""While one is drawn."""
 
 
 class Columns(NamedTuple):
@@ -60,8 +64,9 @@ class Columns(NamedTuple):
     """Cells of a stage's column."""
 
 
+@lru_cache(maxsize=1)
 def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
-    """What has room in `cells`, the stage at place `at` among it."""
+    """What has room in `cells`, the stage at place `at` among it; once for all rows."""
     axes: list[int] = []
     for one in grid.axes:
         widest = max(map(cell_len, (one.label, *one.values)), default=1)
@@ -177,52 +182,56 @@ class GridPane(ListPane):
     name_in_table = "grid"
     number = "G"
     heading = "Grid"
-
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.grid: Grid | None = None
-        self.column = 0
-        """Place of the stage under the cursor."""
-        self._columns: Columns | None = None
-        self._columns_for: tuple[object, ...] = ()
-
-    def take(self, grid: Grid | None) -> None:
-        """Show a plan's grid; None while it is drawn."""
-        self.grid = grid
-        rows = grid.rows if grid is not None else ()
-        self.column = min(self.column, max(0, len(grid.stages) - 1)) if grid else 0
-        self.set_keys([str(row) for row in rows])
+    nothing = " The grid is being drawn."
+    grid: Grid = NO_GRID
+    column: int = 0
+    """Place of the stage under the cursor."""
+    _plan: Plan | None = None
+    """The plan whose grid is shown, or being drawn."""
 
     def renew(self) -> None:
-        """Show how the jobs look now."""
-        self.update_lines()
+        """Show how the jobs look; work out the grid of a plan that is new."""
+        plan = self.model.session.snapshot.plan
+        if plan is None or plan is self._plan:
+            self.update_lines()
+            return
+        self._plan = plan
+        if len(plan.jobs) <= MANY:
+            self._take(build_grid(plan))
+        else:
+            self._take(NO_GRID)
+            self.run_worker(self._load_many(plan))
+
+    async def _load_many(self, plan: Plan) -> None:
+        grid = await self.context.background.fetch("grid", partial(build_grid, plan))
+        self._take(grid)
+        self.post_message(self.CursorMoved(self))
+
+    def _take(self, grid: Grid) -> None:
+        self.grid = grid
+        self.column = min(self.column, max(0, len(grid.stages) - 1))
+        self.set_keys(map(str, grid.rows))
 
     def find_cell(self) -> tuple[Row, str] | None:
         """Row and stage under the cursor; None without rows."""
-        grid = self.grid
-        if grid is None or not grid.rows or not grid.stages:
+        if not self.grid.rows or not self.grid.stages:
             return None
-        return grid.rows[self.cursor], grid.stages[self.column]
+        return self.grid.rows[self.cursor], self.grid.stages[self.column]
 
     def describe_row(self) -> str:
-        """What a cell of several jobs is called; empty for others."""
         cell = self.find_cell()
-        if self.grid is None or cell is None or len(self.find_jobs()) < 2:
+        if cell is None or len(self.find_jobs()) < 2:
             return ""
-        row, stage = cell
-        return f"{name_stage(stage)} {self.grid.describe_row(row)}"
+        return f"{name_stage(cell[1])} {self.grid.describe_row(cell[0])}"
 
     def find_jobs(self) -> tuple[JobView, ...]:
-        """The jobs of the cell under the cursor."""
         cell = self.find_cell()
-        if cell is None or self.grid is None:
-            return ()
-        return _find_jobs(self.grid, *cell, self.model.session)
+        return _find_jobs(self.grid, *cell, self.model.session) if cell else ()
 
     def find_answer(self) -> Answer:
         """About the first job of the cell, or about what emptied it."""
         cell, jobs = self.find_cell(), self.find_jobs()
-        if self.grid is None or cell is None:
+        if cell is None:
             return Answer()
         if not jobs:
             return Answer(instead=explain_cell(self.grid, *cell))
@@ -237,7 +246,7 @@ class GridPane(ListPane):
         step = {"right": 1, "left": -1}.get(how, 0)
         if not step:
             super().move(how)
-        elif self.grid is not None:  # to the stage beside
+        else:  # to the stage beside
             self.column = max(0, min(self.column + step, len(self.grid.stages) - 1))
             self.update_lines()
             self.post_message(self.CursorMoved(self))
@@ -253,7 +262,7 @@ class GridPane(ListPane):
 
     def build_title(self) -> Line:
         grid = self.grid
-        if grid is None:
+        if grid is NO_GRID:
             return ()
         holes, number = sum(grid.counts.values()), plural(len(grid.rows), "row")
         by = f"{plural(holes, 'hole')} by {plural(len(grid.counts), 'filter')}"
@@ -261,28 +270,17 @@ class GridPane(ListPane):
         return (Span(f"{size}, {by if holes else 'no holes'}", "muted"),)
 
     def build_head(self, cells: int) -> Sequence[Line]:
-        if self.grid is None or not self.grid.rows:
+        if not self.grid.rows:
             return ()
-        shown = self._find_columns(self.grid, cells - self.lead)
+        shown = choose_columns(self.grid, cells - self.lead, self.column)
         heads = render_heads(self.grid, shown, self.column)
         return ((Span(" " * self.lead), *heads),)
 
-    def _find_columns(self, grid: Grid, cells: int) -> Columns:
-        """What stands beside each other; worked out once for all rows."""
-        wish = (grid, cells, self.column)
-        if self._columns is None or wish != self._columns_for:
-            self._columns = choose_columns(grid, cells, self.column)
-            self._columns_for = wish
-        return self._columns
-
     def describe_nothing(self) -> str:
-        drawn = self.grid is not None
-        return " This plan has no jobs." if drawn else " The grid is being drawn."
+        return self.nothing if self.grid is NO_GRID else " This plan has no jobs."
 
     def row(self, place: int, cells: int) -> Line:
-        grid = self.grid
-        if grid is None:
-            return ()
-        shown = self._find_columns(grid, cells)
+        shown = choose_columns(self.grid, cells, self.column)
         at = self.column if place == self.cursor else None
-        return render_row(grid, grid.rows[place], shown, self.model.session, at)
+        row = self.grid.rows[place]
+        return render_row(self.grid, row, shown, self.model.session, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.render import lists as view
 from autoexp_tui.cockpit.render.layout import Box
@@ -34,23 +34,15 @@ from autoexp_tui.cockpit.spans import (
 from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.parameters import describe_job
 from autoexp_tui.cockpit.state.reasons import WaitGroup, Waits
-from autoexp_tui.cockpit.state.stages import StageView, build_families
+from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.themes import Skin
 
-
-class Heading(Protocol):
-    """What a line of such a list is about."""
-
-    @property
-    def jobs(self) -> tuple[JobView, ...]:
-        """Its jobs, in their order."""
-        ...
+Heading: TypeAlias = StageView | FamilyView | CauseGroup | WaitGroup
 
 
 class Item(NamedTuple):
@@ -67,11 +59,9 @@ class Item(NamedTuple):
 class HeadingsPane(ListPane):
     """Headings; below those that are open, what belongs to them."""
 
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.open: set[str] = set()
-        """Keys of the headings that are open."""
-        self.items: list[Item] = []
+    items: Sequence[Item] = ()
+    open: frozenset[str] = frozenset()
+    """Keys of the headings that are open."""
 
     def list_items(self) -> Iterator[Item]:
         """The lines of the newest session."""
@@ -87,14 +77,8 @@ class HeadingsPane(ListPane):
         raise NotImplementedError
 
     def renew(self) -> None:
-        """Take the model's newest session."""
-        self.relist()
-
-    def relist(self) -> None:
-        """List the lines anew."""
         self.items = list(self.list_items())
-        keys = tuple(one.key for one in self.items)
-        self.set_keys(self.keys if keys == self.keys else keys)
+        self.set_keys(one.key for one in self.items)
 
     def row(self, place: int, cells: int) -> Line:
         return self.items[place].draw(cells)
@@ -114,6 +98,20 @@ class HeadingsPane(ListPane):
             return ()
         return item.heading.jobs if item.job is None else (item.job,)
 
+    def describe_row(self) -> str:
+        item = self.find_item()
+        match item.heading if item is not None and item.job is None else None:
+            case StageView(name=name):
+                return f"stage {name}"
+            case FamilyView(label=label):
+                return f"family {label}"
+            case CauseGroup(title=title):
+                return title
+            case WaitGroup(jobs=jobs) as group if len(jobs) > 1:
+                words = view.describe_wait_group(group, self.model.session)
+                return f"{jobs[0].stage}: {words}"
+        return ""
+
     def find_answer(self) -> Answer:
         """What is told below about the row under the cursor."""
         return Answer(self.find_job())
@@ -125,8 +123,8 @@ class HeadingsPane(ListPane):
         key = next((one.key for one in self.items if one.heading is heading), "")
         if not key or (key in self.open) == on:
             return False
-        (self.open.add if on else self.open.discard)(key)
-        self.relist()
+        self.open ^= {key}
+        HeadingsPane.renew(self)
         if not on:
             self.move_to_key(key)
         self.post_message(self.CursorMoved(self))
@@ -196,15 +194,6 @@ class StagesPane(HeadingsPane):
         stages = not self.bare and self.key.startswith("stage:")
         return stages and super().set_open(on=on)
 
-    def describe_row(self) -> str:
-        """What the row under the cursor is called."""
-        item = self.find_item()
-        if item is None:
-            return ""
-        if isinstance(item.heading, StageView):
-            return f"stage {item.heading.name}"
-        return f"family {getattr(item.heading, 'label', '')}"
-
 
 class NeedsPane(HeadingsPane):
     """What needs a person, by cause."""
@@ -219,13 +208,13 @@ class NeedsPane(HeadingsPane):
         super().set_box(box)
 
     def list_items(self) -> Iterator[Item]:
-        apart = self.skin.ascii
         for group in self.model.groups:
-            draw = partial(_draw_cause, group, apart=apart)
-            yield Item(group.key, group, draw)
-            if self.with_evidence:
-                for one in list(view.render_evidence(group))[:6]:
-                    yield Item(group.key, group, partial(_draw_evidence, one))
+            yield Item(group.key, group, partial(self._draw_cause, group))
+            for one in list(view.render_evidence(group))[: 6 * self.with_evidence]:
+                yield Item(group.key, group, partial(cut, (Span("     "), *one)))
+
+    def _draw_cause(self, group: CauseGroup, cells: int) -> Line:
+        return view.render_cause(group, cells - 1, apart=self.skin.ascii)
 
     def build_title(self) -> Line:
         return (Span("by cause", "muted"),)
@@ -238,19 +227,6 @@ class NeedsPane(HeadingsPane):
         item = self.find_item()
         return item.heading if item and isinstance(item.heading, CauseGroup) else None
 
-    def describe_row(self) -> str:
-        """What the cause under the cursor is called."""
-        group = self.find_group()
-        return group.title if group is not None else ""
-
-
-def _draw_cause(group: CauseGroup, cells: int, *, apart: bool) -> Line:
-    return view.render_cause(group, cells - 1, apart=apart)
-
-
-def _draw_evidence(words: Line, cells: int) -> Line:
-    return cut((Span("     "), *words), cells - 1)
-
 
 class WaitingPane(HeadingsPane):
     """Groups of jobs that wait alike."""
@@ -260,13 +236,13 @@ class WaitingPane(HeadingsPane):
     heading = "Waiting"
     nothing = " Nothing waits."
 
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
         self.waits = Waits()
 
     def renew(self) -> None:
         if self.waits.take(self.model.session):
-            self.relist()
+            super().renew()
         else:
             self.update_lines()
 
@@ -285,29 +261,14 @@ class WaitingPane(HeadingsPane):
         parameters = self.model.words.parameters
         return view.render_waiting_job(job, self.model.session, parameters, cells)
 
-    def _find_group(self) -> WaitGroup | None:
-        """The group of several under the cursor; None: another row."""
-        item = self.find_item()
-        group = item.heading if item is not None and item.job is None else None
-        is_several = isinstance(group, WaitGroup) and len(group.jobs) > 1
-        return cast("WaitGroup", group) if is_several else None
-
-    def describe_row(self) -> str:
-        """What a group under the cursor is called; empty on a job."""
-        group = self._find_group()
-        if group is None:
-            return ""
-        words = view.describe_wait_group(group, self.model.session)
-        return f"{group.jobs[0].stage}: {words}"
-
     def find_answer(self) -> Answer:
         """Of a group about its oldest job, which stands for the others."""
-        group = self._find_group()
-        if group is None:
-            return Answer(next(iter(self.find_jobs()), None))
-        words = view.describe_wait_group(group, self.model.session)
-        lead = f" of {len(group.jobs)} that wait alike ({words}), the oldest:"
-        return Answer(group.jobs[0], (Span(lead),))
+        jobs = self.find_jobs()
+        if len(jobs) < 2:
+            return Answer(next(iter(jobs), None))
+        words = self.describe_row().removeprefix(f"{jobs[0].stage}: ")
+        lead = f" of {len(jobs)} that wait alike ({words}), the oldest:"
+        return Answer(jobs[0], (Span(lead),))
 
     def build_title(self) -> Line:
         return (Span(self.waits.describe(), "muted"),)
@@ -333,11 +294,11 @@ class TimelinePane(HeadingsPane):
     number = "9"
     heading = "Time-line"
     nothing = " Nothing is planned yet."
+    window: Window | None = None
+    """What a person chose to see; None: everything."""
 
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.window: Window | None = None
-        """What a person chose to see; None: everything."""
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
         self._strips: dict[str, tuple[object, tuple[JobView, ...], list[Span]]] = {}
 
     def list_items(self) -> Iterator[Item]:
@@ -345,10 +306,6 @@ class TimelinePane(HeadingsPane):
             key = f"stage:{stage.name}"
             yield Item(key, stage, partial(self._draw_stage, stage))
             yield from self.list_jobs(key, stage)
-
-    def describe_row(self) -> str:
-        """What a stage under the cursor is called; empty on a job."""
-        return f"stage {self.key[6:]}" if self.key.startswith("stage:") else ""
 
     def find_answer(self) -> Answer:
         """About the job, or the stage, under the cursor."""
@@ -414,7 +371,8 @@ class TimelinePane(HeadingsPane):
         window, now = self.find_window(), self.model.session.now
         wish = (window, window.cell(now))
         drawn_for, jobs, strip = self._strips.get(stage.name, (None, (), []))
-        if drawn_for != wish or not _is_same(jobs, stage.jobs):
+        is_same = len(jobs) == stage.total and all(map(operator.is_, jobs, stage.jobs))
+        if drawn_for != wish or not is_same:
             strip = build_stage_strip(stage.jobs, self._find_begin(), now, window)
             self._strips[stage.name] = (wish, stage.jobs, strip)
         return (label, *join_cells(strip))
@@ -440,7 +398,3 @@ class TimelinePane(HeadingsPane):
             for glyph, word in (_LEGEND if wide else _LEGEND[:-1])
         ]
         return join([*parts, *legend], "  ")
-
-
-def _is_same(old: tuple[JobView, ...], new: tuple[JobView, ...]) -> bool:
-    return len(old) == len(new) and all(map(operator.is_, old, new))

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
@@ -37,9 +36,7 @@ from autoexp_tui.text.spelling import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.cockpit.themes import Skin
 
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""
@@ -231,10 +228,6 @@ def _mute_dash(text: str) -> Span:
     return Span(text, "muted" if text == "-" else "text")
 
 
-_key = itemgetter(0)
-"""Of a row, for ten thousand of them."""
-
-
 class JobsPane(ListPane):
     """A row a job, or several jobs folded into one."""
 
@@ -243,22 +236,12 @@ class JobsPane(ListPane):
     heading = "Jobs"
     lead = GUTTER
     always_points = True
-
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.columns: tuple[Column, ...] = ()
-        self._columns_for: tuple[object, ...] = ()
-        self._keys_for: object = None
+    columns: tuple[Column, ...] = ()
+    _columns_for: tuple[object, ...] = ()
 
     def renew(self) -> None:
-        """Take the model's newest rows."""
         self._choose_columns()
-        if self._keys_for is not self.model.rows:
-            self._keys_for = self.model.rows
-            keys = tuple(map(_key, self.model.rows))
-            self.set_keys(self.keys if keys == self.keys else keys)
-        else:
-            self.update_lines()
+        self.set_keys(row.key for row in self.model.rows)
 
     def _choose_columns(self) -> None:
         words, screen = self.model.words, self.screen.size.width
@@ -310,13 +293,11 @@ class JobsPane(ListPane):
             self.renew()
 
     def find_jobs(self) -> tuple[JobView, ...]:
-        """The jobs of the row under the cursor."""
         if self.cursor >= len(self.model.rows):
             return ()
         return self.model.find_jobs(self.model.rows[self.cursor])
 
     def describe_row(self) -> str:
-        """What a folded row under the cursor is called."""
         jobs = self.find_jobs()
         return f"{jobs[0].stage} {jobs[0].look}" if len(jobs) > 1 else ""
 

@@ -7,19 +7,18 @@ on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.message import Message
 
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
-from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
+from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone, count_lines_moved
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.themes import Skin
 
 
 class ListPane(Pane):
@@ -38,16 +37,11 @@ class ListPane(Pane):
     """Whether the cursor is shown while the focus is elsewhere."""
     nothing: ClassVar[str] = ""
     """What stands where there are no rows, whatever the reason."""
-
-    def __init__(
-        self, skin: Skin, model: SessionModel | None = None, **options: Any
-    ) -> None:
-        super().__init__(skin, model, **options)
-        self.keys: Sequence[str] = ()
-        """The key of every line, in order."""
-        self.cursor = 0
-        """The line under the cursor: the first of its row."""
-        self._places: Mapping[str, int] = {}
+    keys: tuple[str, ...] = ()
+    """The key of every line, in order."""
+    cursor: int = 0
+    """The line under the cursor: the first of its row."""
+    _places: Mapping[str, int] = MappingProxyType({})
 
     def renew(self) -> None:
         """Take the rows of the newest snapshot."""
@@ -76,14 +70,13 @@ class ListPane(Pane):
         """What stands where there are no rows."""
         return self.nothing
 
-    def set_keys(self, keys: Sequence[str]) -> None:
+    def set_keys(self, keys: Iterable[str]) -> None:
         """Take new rows; the cursor's row keeps its place on the screen."""
-        if keys is not self.keys:
-            kept = self.key
-            self.keys = keys
-            places = range(len(keys))
-            self._places = dict(zip(reversed(keys), reversed(places), strict=True))
-            place = self._places.get(kept, min(self.cursor, len(keys) - 1))
+        if (fresh := tuple(keys)) != self.keys:
+            kept, self.keys = self.key, fresh
+            places = range(len(fresh))
+            self._places = dict(zip(reversed(fresh), reversed(places), strict=True))
+            place = self._places.get(kept, min(self.cursor, len(fresh) - 1))
             self.top += place - self.cursor
             self.cursor = max(0, place)
         self.update_lines()
@@ -92,10 +85,6 @@ class ListPane(Pane):
     def key(self) -> str:
         """The key under the cursor, empty without rows."""
         return self.keys[self.cursor] if self.cursor < len(self.keys) else ""
-
-    def find_place(self, key: str) -> int | None:
-        """The first line of a row, None when it is not shown."""
-        return self._places.get(key)
 
     def count_lines(self) -> int:
         return len(self.keys)
@@ -119,18 +108,17 @@ class ListPane(Pane):
 
     def move(self, how: str) -> None:
         page = max(1, self.rows_in_body // 2)
-        match how:
-            case "down" | "up":
-                by = 1 if how == "down" else -1
-                place = self.cursor
-                while 0 <= place < len(self.keys) and self.keys[place] == self.key:
-                    place += by
-                if 0 <= place < len(self.keys):  # the next row with another key
-                    self.move_to(place)
-            case "half_down" | "half_up":
-                self.move_to(self.cursor + (page if how == "half_down" else -page))
-            case "first" | "last":
-                self.move_to(0 if how == "first" else len(self.keys) - 1)
+        lines = count_lines_moved(how, page, len(self.keys))
+        # down from the last line of the row: the next one has another key
+        start = self._find_last_line() if how == "down" else self.cursor
+        self.move_to(start + lines)
+
+    def _find_last_line(self) -> int:
+        """The last line of the row under the cursor."""
+        last = self.cursor
+        while last + 1 < len(self.keys) and self.keys[last + 1] == self.key:
+            last += 1
+        return last
 
     def move_to(self, place: int, *, amid: bool = False) -> None:
         """Put the cursor on the row of a line, and show it (`amid` its neighbours)."""
@@ -156,10 +144,8 @@ class ListPane(Pane):
         rows = max(1, self.rows_in_body)
         if amid and not self.top <= self.cursor < self.top + rows:
             self.top = self.cursor - rows // 2
-        last = self.cursor
-        while last + 1 < len(self.keys) and self.keys[last + 1] == self.key:
-            last += 1
         self.top = min(self.top, self.cursor)
+        last = self._find_last_line()
         self.top = max(self.top, min(last - rows + 1, self.cursor))
 
     def scroll_lines(self, lines: int) -> None:

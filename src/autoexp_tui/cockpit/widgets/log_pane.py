@@ -29,10 +29,9 @@ from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import Background
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.render.logs import Source
-    from autoexp_tui.cockpit.themes import Skin
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _COPIED_AT_A_TIME = 1 << 20
@@ -68,9 +67,9 @@ class LogPane(Pane):
             self.text = text
             self.bad = bad
 
-    def __init__(self, skin: Skin, background: Background, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self._background = background
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
+        self._background = context.background
         self.sources: tuple[Source, ...] = ()
         self.source = 0
         self.none = ""
@@ -143,10 +142,13 @@ class LogPane(Pane):
         """The file that is read, empty without one."""
         return self.sources[self.source].path if self.sources else ""
 
-    def update_file(self) -> None:
+    def on_mount(self) -> None:
+        self.set_interval(1.0, self._follow_file)
+
+    def _follow_file(self) -> None:
         """A second has passed: look at the file, less often while nothing comes."""
         self._quiet += 1
-        if self._quiet < 5 or self._quiet % 2 == 0:
+        if self.screen.is_current and (self._quiet < 5 or self._quiet % 2 == 0):
             self.look()
 
     def look(self) -> None:

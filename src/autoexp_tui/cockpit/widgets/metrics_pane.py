@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
 
@@ -30,9 +30,7 @@ from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.text.spelling import count, format_metric
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.model.snapshot import Curve
 
 MOST_CURVES = 26
@@ -195,11 +193,9 @@ class MetricsPane(TextPane):
     number = "4"
     heading = "Metrics"
 
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.logarithmic = False
-        self.metric = ""
-        self._names: tuple[str, ...] = ()
+    logarithmic = False
+    metric = ""
+    _names: tuple[str, ...] = ()
 
     def show(self, names: Sequence[str]) -> None:
         """Draw these jobs' curves, of the first; marked jobs come before them."""

@@ -6,14 +6,22 @@ cleaned there and becomes a segment with a style, never markup or an escape sequ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    cast,
+)
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -23,6 +31,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import CockpitContext, ScreenContext
     from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.themes import Skin
@@ -94,17 +103,18 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
     """Draws lines; subclasses say which in `compose_lines`."""
 
     ALLOW_SELECT = False
-    model: SessionModel
-    """What to tell about; a widget outside of a session is given none."""
+    _lines_shown: tuple[Painted, ...] = ()
 
-    def __init__(
-        self, skin: Skin, model: SessionModel | None = None, **options: Any
-    ) -> None:
+    def __init__(self, context: ScreenContext, **options: Any) -> None:
+        """A widget outside of a session reads only how screens look, and the time."""
         super().__init__(**options)
-        self.skin = skin
-        if model is not None:
-            self.model = model
-        self._lines_shown: tuple[Painted, ...] = ()
+        self.context = cast("CockpitContext", context)
+        self.skin = context.skin
+
+    @property
+    def model(self) -> SessionModel:
+        """What is told about."""
+        return self.context.model
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         """The visible lines, at most `rows` of them, at most `cells` wide."""
@@ -144,6 +154,21 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
     def on_resize(self) -> None:
         self._lines_shown = ()
         self.update_lines()
+
+    def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
+        super().watch_has_focus(value)
+        self.update_lines()
+
+    def scroll_lines(self, lines: int) -> None:
+        """Move the lines, down when positive."""
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_lines(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_lines(-3)
 
     @property
     def text_on_screen(self) -> str:
@@ -191,16 +216,10 @@ class Pane(LinesWidget, can_focus=True):
     bare: bool = False
     """Whether it stands without its title rule: the strip of stages."""
 
-    class Focused(Message):
-        """The pane got the focus."""
-
-    def __init__(
-        self, skin: Skin, model: SessionModel | None = None, **options: Any
-    ) -> None:
-        super().__init__(skin, model, **options)
-        self.top = 0
-        self._joint = ""
-        """Where the title meets a line at the right edge; empty: there is none."""
+    top: int = 0
+    """The first line of the body that is visible."""
+    _joint: str = ""
+    """Where the title meets a line at the right edge; empty: there is none."""
 
     def build_title(self) -> Line:
         """What the title says after number and heading."""
@@ -262,26 +281,11 @@ class Pane(LinesWidget, can_focus=True):
         rule = Span(f"{dash * fill}{self._joint}", "rule")
         return (Span(dash, "rule"), *content, Span(" "), rule)
 
-    def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
-        super().watch_has_focus(value)
-        self.update_lines()
-        if value:
-            self.post_message(self.Focused())
-
     def scroll_lines(self, lines: int) -> None:
-        """Move the body by `lines`, down when positive."""
         top = max(0, min(self.top + lines, self.count_lines() - self.rows_in_body))
         if top != self.top:
             self.top = top
             self.update_lines()
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.scroll_lines(3)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.scroll_lines(-3)
 
     def move(self, how: str) -> None:
         """Carry out a `move.*` command; panes with a cursor move that instead."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
@@ -19,7 +19,6 @@ from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
 from autoexp_tui.text.spelling import format_estimate, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.state.stages import StageView
@@ -35,15 +34,12 @@ class WhyPane(TextPane):
     number = "3"
     heading = "Why"
 
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context.skin, context.model, **options)
-        self.context = context
-        self._text = NO_JOB_SHOWN
-        self._names: tuple[str, ...] = ()
-        self._jobs: tuple[JobView, ...] = ()
-        self._subject = ""
-        self._crowd_text: WhyText | None = None
-        """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
+    _text: WhyText = NO_JOB_SHOWN
+    _names: tuple[str, ...] = ()
+    _jobs: tuple[JobView, ...] = ()
+    _subject: str = ""
+    _crowd_text: WhyText | None = None
+    """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
 
     def show(self, jobs: Sequence[JobView], title: str) -> None:
         """Tell about these jobs, as the newest session has them.
