@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +13,9 @@ from textual._compositor import Compositor
 from textual.geometry import Region
 
 from autoexp_tui.cockpit.render import lists, why
-from autoexp_tui.cockpit.widgets import headings, job_panes, why_pane
+from autoexp_tui.cockpit.widgets import headings, job_panes
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
-from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.cockpit.seat import cockpit
 from tests.support.campaigns import all_done, campaign, planned
 from tests.support.scripted_handle import moved
 
@@ -114,88 +113,8 @@ async def test_opening_a_stage_and_going_back_draw_only_what_is_visible() -> Non
         assert full == []
 
 
-# --------------------------------------------------------- a stage of many is looked at
-@asynccontextmanager
-async def thoughtless(seat: Seat) -> AsyncIterator[None]:
-    """Nothing is thought out meanwhile."""
-    think, begun = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        think.wait(PATIENCE)
-
-    seat.app.run_worker(seat.app.context.thinking.fetch("held", hold))
-    await seat.until(begun.is_set)
-    try:
-        yield
-    finally:
-        think.set()
-
-
-async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread() -> None:
-    async with cockpit(planned(JOBS)) as seat:
+async def test_of_a_crowd_why_tells_what_is_seen_without_looking_at_each() -> None:
+    async with cockpit(planned(2 * JOBS)) as seat:
         with counted(why, "build_cause_key") as looked:
-            await seat.see("1", why="not submitted")
-        assert len(looked) > why_pane.CROWD
-        assert threading.get_ident() not in looked
-
-
-async def test_a_stage_s_counts_and_its_text_of_before_are_told_meanwhile() -> None:
-    async with cockpit(planned(JOBS)) as seat:
-        async with thoughtless(seat):
-            await seat.press("1")
-            number = len(seat.jobs.stages.find_jobs())
-            seat.check(why=f"{number} planned")
-        await seat.see(why="not submitted")
-        async with thoughtless(seat):
-            seat.jobs.renew()
-            await seat.pilot.pause()
-            seat.check(why="not submitted")
-
-
-async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    thinking = (threading.Event(), threading.Event())
-    begun: list[str] = []
-
-    def slowly(title: str, *arguments: Any, **more: Any) -> why.WhyText:
-        begun.append(title)
-        thinking[len(begun) - 1].wait(PATIENCE)
-        return why.explain_jobs(title, *arguments, **more)
-
-    async with cockpit(planned(JOBS), size=(200, 60)) as seat:
-        monkeypatch.setattr(why_pane, "explain_jobs", slowly)
-        await seat.press("1")
-        await seat.until(lambda: len(begun) == 1)
-        left = seat.jobs.stages.find_jobs()[0].name
-        await seat.press("j", "j")
-        thinking[0].set()
-        await seat.until(lambda: len(begun) == 2)
-        seat.check(why=f"!{left}")
-        thinking[1].set()
-        await seat.see(why=seat.jobs.stages.find_jobs()[0].name)
-
-
-async def test_where_news_outrun_the_looking_what_was_found_is_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begun, may_end = threading.Event(), threading.Event()
-
-    def slowly(*arguments: Any, **more: Any) -> why.WhyText:
-        begun.set()
-        may_end.wait(PATIENCE)
-        return why.explain_jobs(*arguments, **more)
-
-    async def look_never(*_: object) -> Any:
-        await asyncio.Future()
-
-    async with cockpit(planned(JOBS)) as seat:
-        monkeypatch.setattr(why_pane, "explain_jobs", slowly)
-        await seat.press("1")
-        await seat.until(begun.is_set)
-        with monkeypatch.context() as patch:
-            patch.setattr(seat.app.context.thinking, "fetch", look_never)
-            await seat.push(replace(seat.handle.snapshot(), seq=7))
-            may_end.set()
-            await seat.see(why="not submitted")
+            await seat.see("1", why=f"{len(seat.jobs.stages.find_jobs())} planned")
+        assert looked == []

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.context import CockpitOptions
-from autoexp_tui.cockpit.screens import events as events_screen
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.widgets import events_panes
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
 from autoexp_tui.model.errors import JournalDamaged
@@ -257,7 +257,7 @@ async def test_events_older_than_the_snapshot_are_read_when_there_is_room() -> N
 
 
 async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> None:
-    monkeypatch.setattr(events_screen, "PAGE", 50)
+    monkeypatch.setattr(events_panes, "PAGE", 50)
     async with long_session(200) as (seat, pane):
         await seat.press("full_stop", "g")
         before, shown = pane.history.page.first, len(pane.history.page.entries)

@@ -67,7 +67,7 @@ def notifier(written: list[str], snapshot: Snapshot = BASE) -> terminal.Notifier
 def test_a_copy_is_an_osc_52_which_tmux_is_asked_to_pass_on(
     tmp_path: Path, written: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words, _ = notifier(written).copy("héllo", tmp_path)
+    words = notifier(written).copy("héllo", tmp_path)
     payload = base64.b64encode("héllo".encode()).decode()
     assert written == [f"\x1b]52;c;{payload}\x07"]
     assert "6 B" in words
@@ -82,12 +82,12 @@ def test_what_is_too_long_for_a_terminal_goes_to_a_file(
 ) -> None:
     for place, letter in enumerate("ab"):
         text = letter * 200_000
-        words, _ = notifier(written).copy(text, tmp_path)
+        words = notifier(written).copy(text, tmp_path)
         copy = tmp_path / f"autoexp-copy-{place}.txt"
         assert str(copy) in words
         assert copy.read_text() == text
         assert copy.stat().st_mode & 0o777 == 0o600
-    assert notifier(written).copy("", tmp_path)[0] == "nothing to copy"
+    assert notifier(written).copy("", tmp_path) == "nothing to copy"
     assert written == []
 
 

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -21,6 +21,7 @@ from textual.worker import WorkerFailed
 
 from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.context import (
+    KEEP,
     Background,
     Clock,
     CockpitContext,
@@ -33,18 +34,18 @@ from autoexp_tui.cockpit.render.layout import is_too_small
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
-from autoexp_tui.cockpit.spans import Line, Role, outside
+from autoexp_tui.cockpit.spans import Line, outside
 from autoexp_tui.cockpit.themes import apply_skin
-from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.text.spelling import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from autoexp_tui.cockpit.dialogs.overlay import Overlay
     from autoexp_tui.cockpit.job_actions import JobActions
     from autoexp_tui.cockpit.plan_actions import PlanActions
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.log_pane import LogPane
-    from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import EngineView, Snapshot
 
@@ -84,19 +85,17 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             clock=clock or WallClock(),
             keymap=wanted.keymap or Keymap(),
             background=Background("cockpit-files"),
-            thinking=Background("cockpit-thoughts"),
         )
         quiet = wanted.replay or not wanted.notify
         self.notifier = terminal.Notifier(self._write, model, quiet=quiet)
-        self._plan_actions: PlanActions | None = None
-        self._job_actions: JobActions | None = None
         self._on_leave = on_leave
         self._on_ready = on_ready
         self._has_left = False
         self._has_greeted = False
         self._is_abandoned = False
-        self._was_watching = _is_watching(model.session.snapshot.engine)
+        self._was_watching = False
         """Whether another engine was seen to live while this cockpit looked on."""
+        self._explain_takeover(model.session.snapshot.engine)
         self._newest: Snapshot | None = None
         """What was published last, until it is shown."""
         self._shown_at = float("-inf")
@@ -166,25 +165,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             passes = {"exclamation_mark": "walk through them"} if groups else {}
             self._show_lines("While you were away", lines, passes)
 
-    @property
+    @cached_property
     def plan_actions(self) -> PlanActions:
         """What plans again."""
-        if self._plan_actions is None:
-            from autoexp_tui.cockpit.plan_actions import PlanActions
+        from autoexp_tui.cockpit.plan_actions import PlanActions
 
-            self._plan_actions = PlanActions(
-                self.context, self, self.show_notice, self.renew_screen
-            )
-        return self._plan_actions
+        return PlanActions(self.context, self, self.renew_screen)
 
-    @property
+    @cached_property
     def job_actions(self) -> JobActions:
         """What asks and sends."""
-        if self._job_actions is None:
-            from autoexp_tui.cockpit.job_actions import JobActions
+        from autoexp_tui.cockpit.job_actions import JobActions
 
-            self._job_actions = JobActions(self.context, self, self.show_notice)
-        return self._job_actions
+        return JobActions(self.context, self)
 
     @property
     def fault(self) -> Exception | None:
@@ -222,11 +215,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._shown_at = self.context.clock.monotonic()
         before = model.words.plan
         model.take(snapshot)
-        if self._plan_actions is not None or snapshot.engine.role == "plan":
+        if "plan_actions" in self.__dict__ or snapshot.engine.role == "plan":
             self.plan_actions.take(snapshot, before)
         self._estimate_ends()
-        if self._job_actions is not None:
-            self._job_actions.take(snapshot)
+        if "job_actions" in self.__dict__:
+            self.job_actions.take(snapshot)
         self.renew_screen()
         self._greet()
         self._explain_takeover(snapshot.engine)
@@ -234,14 +227,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def _explain_takeover(self, engine: EngineView) -> None:
         """Say once that the session is run from here now, and was not before."""
-        if engine.role == "live" and self._was_watching:
-            self._was_watching = False
+        is_ours = engine.role == "live"
+        if is_ours and self._was_watching:
             text = (
                 "the engine that was watched is gone; the session goes on in this one"
             )
-            self.show_notice(text, "warning", keep=True)
-        elif _is_watching(engine):
-            self._was_watching = True
+            self.notify(text, severity="warning", timeout=KEEP)
+        is_watching = engine.role == "viewer" and engine.owner_alive
+        self._was_watching = not is_ours and (self._was_watching or is_watching)
 
     def update_every_second(self) -> None:
         """A second has passed: let ages grow where no snapshot will come."""
@@ -290,12 +283,18 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """A mode was switched to."""
         self.renew_screen()
 
-    def show_notice(
-        self, text: str, role: Role = "accent", *, keep: bool = False
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
     ) -> None:
-        """Show a notice for some seconds; with `keep` until a key is pressed."""
+        """Textual's word for a notice; ours stands where the keys are."""
         if self.full_screen is not None:
-            self.full_screen.show_notice(text, role, keep=keep)
+            self.full_screen.show_notice(message, severity, keep=timeout == KEEP)
 
     def action_show_pane(self, pane: Pane) -> None:
         """To Jobs mode, and there to a pane."""
@@ -334,9 +333,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def action_redraw(self) -> None:
         """Draw everything again."""
         if self.full_screen is not None:
-            self.full_screen.refresh(layout=True)
-            for widget in self.full_screen.query(LinesWidget):
-                widget.refresh()
+            terminal.redraw(self.full_screen)
 
     def action_help(self) -> None:
         """List the keys."""
@@ -371,7 +368,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Show how a job is made, or what differs between two."""
         from autoexp_tui.cockpit.dialogs.reader import show_job_details
 
-        self.run_worker(show_job_details(self.context, self, jobs, self.show_notice))
+        self.run_worker(show_job_details(self.context, self, jobs))
 
     def action_show_folder(self, path: str, job: str) -> None:
         """Show what lies in a directory, once it was read."""
@@ -383,7 +380,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 lines = await self.context.background.fetch("folder", work)
             except OSError as error:
                 reason = error.strerror or str(error)
-                self.show_notice(f"{outside(path)} cannot be read: {reason}", "warning")
+                text = f"{outside(path)} cannot be read: {reason}"
+                self.notify(text, severity="warning")
             else:
                 self._show_lines(f"What was seen of {outside(job)}", lines)
 
@@ -392,24 +390,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def action_copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""
         directory = Path(self.context.options.save_directory)
-        self.show_notice(*self.notifier.copy(text, directory))
-
-    def action_save_log(self, logs: LogPane) -> None:
-        """Save a copy of a log; ask first where it is large."""
-        from autoexp_tui.cockpit.dialogs.question import QuestionScreen
-        from autoexp_tui.cockpit.render.questions import ask_save
-
-        directory = self.context.options.save_directory
-        question = ask_save(logs.path, logs.find_copy(directory), logs.file_size)
-
-        async def save() -> None:
-            if question is not None:
-                asked = QuestionScreen(self.context, question)
-                if await self.push_screen_wait(asked) is None:
-                    return
-            await logs.save(directory)
-
-        self.run_worker(save())
+        try:
+            self.notify(self.notifier.copy(text, directory))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.notify(f"not copied: {reason}", severity="warning")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Whether an action may be carried out now; acting ones say why not."""
@@ -423,7 +408,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             text = f"read only: this is the session of {outside(user)}"
         else:
             text = "read only: this view sends no commands"
-        self.show_notice(text, "warning")
+        self.notify(text, severity="warning")
         return False
 
     def action_act(self, verb: str) -> None:
@@ -450,24 +435,23 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_replay(self, how: str) -> None:
         """Move the replay; what comes of it is shown as soon as it is there."""
-        play = self.context.handle.play
         shown = self.context.model.session.snapshot.playback
         if shown is None:
-            self.show_notice("the journal is still being read", "warning")
-            return
-        if how == "jump":
+            self.notify("the journal is still being read", severity="warning")
+        elif how == "jump":
             self._ask_moment()
-            return
-        self.on_command_sent()
-        match how:
-            case "play":
-                play("toggle")
-            case "slower" | "faster":
-                play("speed", 2.0 if how == "faster" else 0.5)
-            case "back" | "on":
-                play("step", 1 if how == "on" else -1)
-            case _:
-                play("jump", shown.end if how == "end" else shown.begin)
+        else:
+            self.on_command_sent()
+            orders: dict[str, tuple[ReplayMove, float]] = {
+                "play": ("toggle", 0.0),
+                "slower": ("speed", 0.5),
+                "faster": ("speed", 2.0),
+                "back": ("step", -1),
+                "on": ("step", 1),
+                "begin": ("jump", shown.begin),
+                "end": ("jump", shown.end),
+            }
+            self.context.handle.play(*orders[how])
 
     def _ask_moment(self) -> None:
         """Ask for a time, and go there."""
@@ -535,8 +519,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.exit(way)
 
     def _drop_countdown(self) -> None:
-        if self._job_actions is not None:
-            self._job_actions.drop_countdown()
+        if "job_actions" in self.__dict__:
+            self.job_actions.drop_countdown()
 
     def abandon(self) -> None:
         """End at once without painting: the terminal is gone. Safe to call twice."""
@@ -566,8 +550,3 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._drop_countdown()
         self._has_left = True
         self._close_messages_no_wait()
-
-
-def _is_watching(engine: EngineView) -> bool:
-    """Whether another engine lives and runs the session."""
-    return engine.role == "viewer" and engine.owner_alive

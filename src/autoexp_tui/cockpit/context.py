@@ -6,6 +6,7 @@ Daemon threads for what takes its time: a hung disk never holds the keys.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.session_model import SessionModel
-    from autoexp_tui.cockpit.spans import Role
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.engine.handle import EngineHandle
@@ -93,11 +93,8 @@ class WallClock:
     monotonic = staticmethod(time.monotonic)
 
 
-class ShowNotice(Protocol):
-    """Shows a notice for some seconds; with `keep` until a key is pressed."""
-
-    def __call__(self, text: str, role: Role = "accent", *, keep: bool = False) -> None:
-        """Show it; an empty text takes the one away that is shown."""
+KEEP: Final = math.inf
+"""How long a notice stands that stays until a key is pressed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +115,6 @@ class CockpitContext(ScreenContext):
     keymap: Keymap
     background: Background
     """For reads of files: a disk that hangs holds these, and nothing else."""
-    thinking: Background
-    """For what takes its time and reads no file of a session: no disk hangs it."""
 
     @property
     def is_read_only(self) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from textual.message import Message
 
+from autoexp_tui.cockpit.context import KEEP
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.logfile import open_regular
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.timer import Timer
 
-    from autoexp_tui.cockpit.context import CockpitContext, ShowNotice
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope
@@ -97,13 +98,10 @@ class CommandSent(Message):
 class JobActions:
     """Asks and sends, for one app; the methods of verbs bear their names."""
 
-    def __init__(
-        self, context: CockpitContext, app: App[Any], show_notice: ShowNotice
-    ) -> None:
+    def __init__(self, context: CockpitContext, app: App[Any]) -> None:
         self._context = context
         self._model = context.model
         self._app = app
-        self._show_notice = show_notice
         self.countdown: Countdown | None = None
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
@@ -128,11 +126,11 @@ class JobActions:
                 self._unanswered.discard(record.command_id)
             if isinstance(event, CommandRefused):
                 reason = outside(sentence(event.why, snapshot.now))
-                self._show_notice(f"refused: {reason}", "failed", keep=True)
+                self._app.notify(f"refused: {reason}", severity="error", timeout=KEEP)
 
     def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
         self.send(command, count_attempts(jobs))
-        self._show_notice(words)
+        self._app.notify(words)
         self._model.marks.difference_update(job.name for job in jobs)
 
     async def _ask(self, question: Question) -> Reply | None:
@@ -150,7 +148,7 @@ class JobActions:
             session, plan_id = self._model.session, self._find_plan_id()
             question = find_question(scope, self._model)
             if question is None:
-                self._show_notice(explain(scope), "warning")
+                self._app.notify(explain(scope), severity="warning")
                 return
             reply = await self._ask(question)
             if reply is None or reply.command is None:
@@ -165,7 +163,7 @@ class JobActions:
                 is_stale = _list_facts(jobs) != _list_facts(now)
             if not is_stale:
                 break
-            self._show_notice(text, "warning")
+            self._app.notify(text, severity="warning")
             scope = replace(scope, jobs=self._find_now(scope.jobs))
         doing = f"{_DOING[type(reply.command)]} {plural(len(jobs), 'job')}"
         self._send_for(jobs, reply.command, doing)
@@ -181,14 +179,16 @@ class JobActions:
     async def kill(self, scope: Scope) -> None:
         """Ask about a kill; after `y` the countdown begins."""
         if self.countdown is not None:
-            self._show_notice("another countdown runs: U stops it", "warning")
+            self._app.notify("another countdown runs: U stops it", severity="warning")
             return
         session, look = self._model.session, self._context.options.checkpoints
         shown = select_killable(scope.jobs)
         places = list_checkpoint_places(shown, session) if look else ()
         question = ask_kill(scope, session, {one.job: NOT_YET for one in places})
         if question is None:
-            self._show_notice(_explain_nothing("can be ended", scope), "warning")
+            self._app.notify(
+                _explain_nothing("can be ended", scope), severity="warning"
+            )
             return
         screen = QuestionScreen(self._context, question)
 
@@ -208,7 +208,7 @@ class JobActions:
         still = select_killable(now)
         expected = count_attempts(still)
         if expected != count_attempts(shown):
-            self._show_notice(_CHANGED, "warning")
+            self._app.notify(_CHANGED, severity="warning")
             await self.kill(replace(scope, jobs=now))
             return
         self.countdown = Countdown(
@@ -230,18 +230,18 @@ class JobActions:
             self.drop_countdown()
             self.send(pending.command, pending.expected)
             self._model.marks.difference_update(pending.expected)
-            self._show_notice(f"ordered to end: {pending.words}")
+            self._app.notify(f"ordered to end: {pending.words}")
         else:
             text = f"{pending.words} will be killed in {ceil(left)} s   U stops it"
-            self._show_notice(text, "failed")
+            self._app.notify(text, severity="error")
 
     async def undo(self, _: Scope) -> None:
         """Stop a countdown: nothing was sent."""
         if self.countdown is None:
-            self._show_notice("no countdown runs")
+            self._app.notify("no countdown runs")
             return
         self.drop_countdown()
-        self._show_notice("stopped: nothing was sent, everything goes on")
+        self._app.notify("stopped: nothing was sent, everything goes on")
 
     def drop_countdown(self) -> None:
         """No countdown any more: it was sent, stopped, or the screen goes."""
@@ -281,13 +281,13 @@ class JobActions:
         """Say that the warnings of a cause were seen."""
         warnings = tuple(one.warning_id for one in group.warnings)
         self.send(Acknowledge(warnings=warnings, limits=group.limits))
-        self._show_notice(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
+        self._app.notify(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
 
     async def answer(self, scope: Scope) -> None:
         """Show what asks, one after the other: of the scope, else all that ask."""
         jobs = select_asking(scope.jobs) or select_asking(self._model.session.jobs)
         if not jobs:
-            self._show_notice("nothing asks", "warning")
+            self._app.notify("nothing asks", severity="warning")
         for place, job in enumerate(jobs, 1):
             many = f"{place} of {len(jobs)}" if len(jobs) > 1 else ""
             now = select_asking(self._find_now([job]))
@@ -312,7 +312,7 @@ class JobActions:
                 return True
             files = now
             text = "its files changed while you read: look again"
-            self._show_notice(text, "warning")
+            self._app.notify(text, severity="warning")
         return True
 
     async def _read_shown(self, job: JobView) -> Files:
@@ -333,10 +333,10 @@ class JobActions:
         """Pause submission, or resume it; what runs goes on either way."""
         if self._model.session.snapshot.paused is not None:
             self.send(Resume())
-            self._show_notice("submission resumes")
+            self._app.notify("submission resumes")
         else:
             self.send(Pause())
-            self._show_notice("submission pauses; what runs goes on. P resumes")
+            self._app.notify("submission pauses; what runs goes on. P resumes")
 
 
 def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:

@@ -18,13 +18,14 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from textual.drivers.linux_driver import LinuxDriver
 
 from autoexp_tui.cockpit.render import bars
-from autoexp_tui.cockpit.spans import Role, outside
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural, size
 
 if TYPE_CHECKING:
     from textual.app import App
+    from textual.screen import Screen
 
     from autoexp_tui.cockpit.session_model import SessionModel
 
@@ -136,9 +137,13 @@ class CockpitDriver(LinuxDriver):
         if not self.losable.gone and self._app.is_running:
             self.suspend_application_mode()
             self.resume_application_mode()
-            screen = self._app.screen
-            for widget in (screen, *screen.walk_children()):
-                widget.refresh(layout=widget is screen)
+            redraw(self._app.screen)
+
+
+def redraw(screen: Screen[Any]) -> None:
+    """Draw all of a screen again."""
+    for widget in (screen, *screen.walk_children()):
+        widget.refresh(layout=widget is screen)
 
 
 def restore_signals() -> None:
@@ -208,21 +213,17 @@ class Notifier:
             sequence = wrap_for_tmux(f"{ESC}]9;{clean(words, limit=200)}{BEL}")
             self._write(f"{BEL}{sequence}")
 
-    def copy(self, text: str, directory: Path) -> tuple[str, Role]:
+    def copy(self, text: str, directory: Path) -> str:
         """Copy a text by OSC 52, one too long for a terminal into a file of `directory`
-        instead; what to say about it, and as what."""
+        instead; what to say about it. Raises OSError."""
         data = text.encode("utf-8", "replace")
-        if not data:
-            return "nothing to copy", "accent"
-        if len(data) <= MOST_COPIED:
+        if len(data) > MOST_COPIED:
+            path = _write_copy(data, directory)
+            return f"{size(len(data))} is too much for a terminal: see {path}"
+        if data:
             payload = base64.b64encode(data).decode("ascii")
             self._write(wrap_for_tmux(f"{ESC}]52;c;{payload}{BEL}"))
-            return f"{size(len(data))} sent to the clipboard", "accent"
-        try:
-            path = _write_copy(data, directory)
-        except OSError as error:
-            return f"not copied: {error.strerror or error}", "warning"
-        return f"{size(len(data))} is too much for a terminal: see {path}", "accent"
+        return f"{size(len(data))} sent to the clipboard" if data else "nothing to copy"
 
 
 def _write_copy(data: bytes, directory: Path) -> Path:

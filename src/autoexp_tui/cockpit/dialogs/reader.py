@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual import events
 
+from autoexp_tui.cockpit.context import KEEP
 from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
 from autoexp_tui.cockpit.keymap import (
     HELP_GROUPS,
@@ -32,7 +33,7 @@ from autoexp_tui.text.spelling import size
 if TYPE_CHECKING:
     from textual.app import App
 
-    from autoexp_tui.cockpit.context import CockpitContext, ShowNotice
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
 
 MOST_FILES: Final = 30
@@ -109,10 +110,7 @@ class ReaderScreen(Overlay[str | None]):
 
 
 async def show_job_details(
-    context: CockpitContext,
-    app: App[Any],
-    jobs: Sequence[JobView],
-    show_notice: ShowNotice,
+    context: CockpitContext, app: App[Any], jobs: Sequence[JobView]
 ) -> None:
     """Show how a job was made, or what differs between two; a fault closes nothing."""
     plan, read = context.model.session.snapshot.plan, context.options.details
@@ -135,7 +133,7 @@ async def show_job_details(
         pages = await context.background.fetch("details", work)
     except (AutoexpError, OSError) as problem:
         message = outside(problem, 2000)
-        show_notice(message, "failed", keep=True)
+        app.notify(message, severity="error", timeout=KEEP)
         lacking = [JobDetails(missing=message, script=(message,)) for _ in specs]
         pages = build_pages(plan, specs, lacking)
     screen.replace_pages(pages)

@@ -5,9 +5,10 @@ keys: the app hands each to `take_key` before it looks at the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from textual import events
 from textual.geometry import Size
@@ -37,11 +38,19 @@ from autoexp_tui.text.patterns import PatternRefused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from textual.notifications import SeverityLevel
+
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.list_pane import ListPane
 
-NOTICE_SECONDS = 6.0
+NOTICE_SECONDS: Final = 6.0
+_ROLES: Final[Mapping[SeverityLevel, Role]] = {
+    "information": "accent",
+    "warning": "warning",
+    "error": "failed",
+}
+"""Of a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +217,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return self.query_one(Footer)
 
     def show_notice(
-        self, text: str, role: Role = "accent", *, keep: bool = False
+        self, text: str, severity: SeverityLevel = "information", *, keep: bool = False
     ) -> None:
         """Show a notice where the keys stand: for some seconds, or until a key."""
         if not self.query(Footer) or not (text or self.footer.notice):
@@ -216,11 +225,12 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if self._notice_timer is not None:
             self._notice_timer.stop()
             self._notice_timer = None
-        self.footer.show_notice((Span(f" {text}", role),) if text else ())
+        clear = partial(self.footer.show_notice, ())
+        clear()
+        if text:
+            self.footer.show_notice((Span(f" {text}", _ROLES[severity]),))
         if text and not keep:
-            self._notice_timer = self.set_timer(
-                NOTICE_SECONDS, lambda: self.footer.show_notice(())
-            )
+            self._notice_timer = self.set_timer(NOTICE_SECONDS, clear)
 
     def find_useful(self) -> Collection[str]:
         """Ids of acting commands that could do something now."""
@@ -306,9 +316,25 @@ class LogScreen(BoxScreen):
         )
         self.ask_line(request)
 
-    def on_log_pane_notice(self, message: LogPane.Notice) -> None:
-        message.stop()
-        self.show_notice(message.text, "warning" if message.bad else "accent")
+    def action_log_save(self) -> None:
+        """Save a copy of the log; a large one is asked about first."""
+        if self.logs.path:
+            self.run_worker(self._save())
+        else:
+            text = "no log to save: this job has not begun"
+            self.notify(text, severity="warning")
+
+    async def _save(self) -> None:
+        from autoexp_tui.cockpit.dialogs.question import QuestionScreen
+        from autoexp_tui.cockpit.render.questions import ask_save
+
+        logs, directory = self.logs, self.context.options.save_directory
+        question = ask_save(logs.path, logs.find_copy(directory), logs.page.size)
+        if question is not None:
+            asked = QuestionScreen(self.context, question)
+            if await self.app.push_screen_wait(asked) is None:
+                return
+        await logs.save(directory)
 
 
 class JobListScreen(BoxScreen):
@@ -326,7 +352,7 @@ class JobListScreen(BoxScreen):
         if jobs := self.find_jobs():
             await self.app.run_action(("app", "show_details", (jobs[:1],)))
         else:
-            self.show_notice("there is no job here")
+            self.notify("there is no job here")
 
     def narrow_to(self, jobs: Sequence[JobView]) -> None:
         """Let the table have the jobs of this row alone."""

@@ -130,7 +130,7 @@ class JobsScreen(LogScreen, JobListScreen):
         """Put the cursor on a job's row, whatever hides it."""
         if job.name not in self.model.list_shown():
             self.model.update_arrangement(filter=None, only=None)
-            self.show_notice("the filter hid it: cleared")
+            self.notify("the filter hid it: cleared")
         if self.enlarged not in (None, "jobs"):
             self.enlarge(None)
         self.renew()
@@ -142,7 +142,7 @@ class JobsScreen(LogScreen, JobListScreen):
         jobs = self.jobs.find_jobs()
         target = self.model.next_need(jobs[-1].name if jobs else "")
         if target is None:
-            self.show_notice(self.model.describe_opening() or "nothing needs you")
+            self.notify(self.model.describe_opening() or "nothing needs you")
         else:
             self.show_job(target)
 
@@ -153,11 +153,10 @@ class JobsScreen(LogScreen, JobListScreen):
         is_small = len(self.model.session.jobs) <= LIVE_FILTER_UP_TO
 
         def preview(text: str) -> None:
-            if not is_unfinished(text):
-                problem = self.filter_by(text, tries=not is_small)
-                self.show_problem(problem)
-                if problem and is_small:
+            if is_small and not is_unfinished(text):
+                if problem := self.filter_by(text):
                     self.filter_by(before)
+                self.show_problem(problem)
 
         request = Request(
             label="filter",
@@ -169,17 +168,15 @@ class JobsScreen(LogScreen, JobListScreen):
         )
         self.ask_line(request)
 
-    def filter_by(self, text: str, *, tries: bool = False) -> str:
-        """Keep the rows that match, or only see whether they can be found; what is
-        wrong with the text, which keeps those of before."""
+    def filter_by(self, text: str) -> str:
+        """Keep the rows that match; what is wrong with the text, which changes none."""
         try:
             wanted = compile_filter(text)
             check_names(wanted, self.model.session.jobs)
         except FilterError as error:
             return outside(error)
-        if not tries:
-            self.model.update_arrangement(filter=wanted)
-            self.renew()
+        self.model.update_arrangement(filter=wanted)
+        self.renew()
         return ""
 
     def action_rows_order(self) -> None:
@@ -227,7 +224,7 @@ class JobsScreen(LogScreen, JobListScreen):
                 start, end = sorted((keys.index(first), keys.index(last)))
                 for row in model.rows[start : end + 1]:
                     model.marks.update(job.name for job in model.find_jobs(row))
-            self.show_notice(f"{len(model.marks)} marked")
+            self.notify(f"{len(model.marks)} marked")
         self.renew()
 
     def action_rows_alike(self) -> None:
@@ -235,10 +232,10 @@ class JobsScreen(LogScreen, JobListScreen):
         jobs = self.find_jobs()
         if len(jobs) == 1:
             number = self.model.mark_alike(jobs[0])
-            self.show_notice(f"{number} alike marked: {describe_cause(jobs[0])}")
+            self.notify(f"{number} alike marked: {describe_cause(jobs[0])}")
         elif jobs:
             self.model.marks.update(job.name for job in jobs)
-            self.show_notice(f"{len(jobs)} marked")
+            self.notify(f"{len(jobs)} marked")
         self.renew()
 
     async def action_rows_diff(self) -> None:
@@ -249,7 +246,7 @@ class JobsScreen(LogScreen, JobListScreen):
         if len(names) != 2:
             marked = f"{len(names)} are marked: " if len(names) > 2 else ""
             text = f"{marked}mark two jobs with space, then d"
-            self.show_notice(text, "warning")
+            self.notify(text, severity="warning")
             return
         found = self.model.session.list_jobs(tuple(names))
         jobs = sorted(found, key=lambda job: job.index)
@@ -297,6 +294,6 @@ class JobsScreen(LogScreen, JobListScreen):
         elif self.focused is not self.jobs:
             self.focus_pane(self.jobs)
         elif self.model.marks:
-            self.show_notice(f"{plural(len(self.model.marks), 'mark')} cleared")
+            self.notify(f"{plural(len(self.model.marks), 'mark')} cleared")
             self.model.marks.clear()
         self.renew()

@@ -67,7 +67,7 @@ class ListScreen(JobListScreen):
             return
         elif self.model.marks and isinstance(self, WaitingScreen):
             self.model.marks.clear()
-            self.show_notice("marks cleared")
+            self.notify("marks cleared")
         else:
             await self.run_action(f"app.show_pane({self.home!r})")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.message import Message
-
 from autoexp_tui.cockpit.spans import (
     Line,
     Role,
@@ -23,6 +21,8 @@ from autoexp_tui.cockpit.state.event_history import (
     Entry,
     EventHistory,
     Page,
+    build_page,
+    collect_tokens,
     describe_entry,
     find_headline,
     format_entry,
@@ -31,13 +31,15 @@ from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.events import events
+from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.event_history import EventFilter
 
-
+PAGE: Final = 2000
+"""Records that are read back at a time."""
 _MARKS: Final[Mapping[str, tuple[str, Role]]] = {
     "ok": ("✓", "done"),
     "failed": ("✗", "failed"),
@@ -86,11 +88,9 @@ class EventsPane(ListPane):
     number = "8"
     heading = "Events"
 
-    class AtTop(Message):
-        """Somebody wants to see what is older than the first line."""
-
     reading: bool = False
     """Whether an older page is being read."""
+    _is_unreadable: bool = False
 
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context, **options)
@@ -98,40 +98,72 @@ class EventsPane(ListPane):
 
     def renew(self) -> None:
         if self.history.take(self.model.session.snapshot) or not self.keys:
-            self.show_entries()
+            self._show_entries()
         else:
             self.update_lines()
+        if len(self.keys) < self.rows_in_body:
+            self.read_back()
 
     def filter_by(self, wanted: EventFilter) -> None:
         """Show what another filter keeps, from the newest on."""
         kept, at_end = self.key, self.cursor >= len(self.keys) - 1
+        self._is_unreadable = False
         self.history.filter_by(wanted, self.model.session.snapshot)
-        self.show_entries()
+        self._show_entries()
         if at_end or not self.move_to_key(kept):
             self.move("last")
 
-    def show_entries(self) -> None:
+    def _show_entries(self) -> None:
         """Show the history as it is now; at the end the cursor stays there."""
         at_end = self.cursor >= len(self.keys) - 1
         self.set_keys(entry.key for entry in self.history.page.entries)
         if at_end:
             self.move("last")
 
-    def show_older(self, page: Page) -> None:
+    def move(self, how: str) -> None:
+        if self.cursor == 0 and how in ("up", "half_up", "first"):
+            self._is_unreadable = False
+            self.read_back()
+        super().move(how)
+
+    def read_back(self) -> None:
+        """Read the page before the oldest event that was looked at."""
+        if not (self.reading or self.history.complete or self._is_unreadable):
+            self.reading = True
+            self.update_lines()
+            self.run_worker(self._read_page())
+
+    async def _read_page(self) -> None:
+        handle, wanted = self.context.handle, self.history.wanted
+        first, snapshot = self.history.page.first, self.model.session.snapshot
+
+        def work() -> Page:
+            records = handle.earlier(first, PAGE)
+            return build_page(records, wanted, collect_tokens(snapshot))
+
+        try:
+            page = await self.context.background.fetch("events", work)
+        except (AutoexpError, OSError) as problem:
+            self._is_unreadable = True
+            text = f"older events cannot be read: {problem}"
+            self.notify(text, severity="warning")
+        else:
+            if self.history.wanted is wanted and self.history.page.first == first:
+                self._show_older(page)
+        self.reading = False
+        self.renew()
+        self.post_message(self.CursorMoved(self))
+
+    def _show_older(self, page: Page) -> None:
         """Put an older page before the rest; the cursor stays where it is.
 
         Its line may have gone: what came of an order is told with the order.
         """
         kept, below = self.key, len(self.keys) - self.cursor
         self.history.prepend(page)
-        self.show_entries()
+        self._show_entries()
         if kept not in self.keys:
             self.move_to(len(self.keys) - below)
-
-    def move(self, how: str) -> None:
-        if self.cursor == 0 and how in ("up", "half_up", "first"):
-            self.post_message(self.AtTop())
-        super().move(how)
 
     def build_title(self) -> Line:
         number, wanted = len(self.keys), self.history.wanted
@@ -163,9 +195,8 @@ class EventsPane(ListPane):
         return " Nothing has happened yet."
 
     def row(self, place: int, cells: int) -> Line:
-        return render_entry(
-            self.history.page.entries[place], self.model.session.now, cells
-        )
+        entry = self.history.page.entries[place]
+        return render_entry(entry, self.model.session.now, cells)
 
     def copy_text(self) -> str:
         entry = self.find_entry()

@@ -211,7 +211,7 @@ class NeedsPane(HeadingsPane):
         for group in self.model.groups:
             yield Item(group.key, group, partial(self._draw_cause, group))
             for one in list(view.render_evidence(group))[: 6 * self.with_evidence]:
-                yield Item(group.key, group, partial(cut, (Span("     "), *one)))
+                yield Item(group.key, group, partial(_draw_evidence, one))
 
     def _draw_cause(self, group: CauseGroup, cells: int) -> Line:
         return view.render_cause(group, cells - 1, apart=self.skin.ascii)
@@ -226,6 +226,10 @@ class NeedsPane(HeadingsPane):
         """The cause under the cursor."""
         item = self.find_item()
         return item.heading if item and isinstance(item.heading, CauseGroup) else None
+
+
+def _draw_evidence(words: Line, cells: int) -> Line:
+    return cut((Span("     "), *words), cells - 1)
 
 
 class WaitingPane(HeadingsPane):

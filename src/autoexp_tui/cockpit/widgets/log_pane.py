@@ -11,9 +11,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
-
-from textual.message import Message
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from autoexp_tui.cockpit.logfile import (
     Change,
@@ -24,12 +22,16 @@ from autoexp_tui.cockpit.logfile import (
     open_regular,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten, wrap
-from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
+from autoexp_tui.cockpit.widgets.pane import (
+    Painted,
+    Pane,
+    Tone,
+    count_lines_moved,
+)
 from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.render.logs import Source
 
@@ -50,6 +52,17 @@ class Page:
     size: int
     lines: tuple[LogLine, ...]
     match: int | None = None
+    problem: str = ""
+    """Why the file cannot be read."""
+
+    @property
+    def top(self) -> int:
+        """Where its first line begins."""
+        return self.lines[0].offset if self.lines else 0
+
+
+NO_PAGE: Final = Page(Change.NONE, 0, ())
+"""Before anything was read."""
 
 
 class LogPane(Pane):
@@ -58,45 +71,29 @@ class LogPane(Pane):
     name_in_table: ClassVar[PaneName] = "log"
     number = "0"
     heading = "Log"
-
-    class Notice(Message):
-        """Something to tell the person: no match, a copy was saved, a fault."""
-
-        def __init__(self, text: str, *, bad: bool = False) -> None:
-            super().__init__()
-            self.text = text
-            self.bad = bad
-
-    def __init__(self, context: CockpitContext, **options: Any) -> None:
-        super().__init__(context, **options)
-        self._background = context.background
-        self.sources: tuple[Source, ...] = ()
-        self.source = 0
-        self.none = ""
-        """Said where there is no file."""
-        self.job = ""
-        """Whose log it is."""
-        self.follow = True
-        self.wraps = False
-        self.hides_time = False
-        self.lines: tuple[LogLine, ...] = ()
-        self.match: int | None = None
-        """Offset of the line that a search found."""
-        self.pattern: Pattern | None = None
-        self.problem = ""
-        self.file_size = 0
-        """Bytes of the file when it was last looked at."""
-        self._is_missing = False
-        self._file: LogFile | None = None
-        self._goal = self._reached = 0
-        """Lines that scrolling asked for, and those of the page that is shown."""
-        self._is_searching = False
-        self._stop_search = False
-        self._quiet = 0
-        self._pages_shown = 0
-        """How often somebody was shown another place."""
-        self._target: Callable[[], None] | None = None
-        """Where to go once there is room to show it."""
+    sources: tuple[Source, ...] = ()
+    source: int = 0
+    none: str = ""
+    """Said where there is no file."""
+    job: str = ""
+    """Whose log it is."""
+    follow: bool = True
+    wraps: bool = False
+    hides_time: bool = False
+    page: Page = NO_PAGE
+    match: int | None = None
+    """Offset of the line that a search found."""
+    pattern: Pattern | None = None
+    _file: LogFile | None = None
+    _goal: int = 0
+    _reached: int = 0
+    """Lines that scrolling asked for, and those of the page that is shown."""
+    _is_searching: bool = False
+    _stop_search: bool = False
+    _quiet: int = 0
+    """Seconds since the file was another."""
+    _pages_shown: int = 0
+    """How often somebody was shown another place."""
 
     def read(self, sources: Sequence[Source], none: str, job: str = "") -> None:
         """Read the newest log of an attempt; who reads an earlier one stays with it."""
@@ -116,9 +113,9 @@ class LogPane(Pane):
         if 0 <= self.source + step < len(self.sources):
             self.source += step
             self._open()
-            return
-        which = "no earlier" if step < 0 else "no later"
-        self.post_message(self.Notice(f"{which} attempt of this job has a log"))
+        else:
+            which = "no earlier" if step < 0 else "no later"
+            self.notify(f"{which} attempt of this job has a log")
 
     def find_trailer(self) -> str:
         """What is said below the last line."""
@@ -127,13 +124,12 @@ class LogPane(Pane):
     def _open(self) -> None:
         if self._file is not None:
             key = f"close {id(self._file)}"  # no newer one goes before it
-            close = self._background.fetch(key, self._file.close)
+            close = self.context.background.fetch(key, self._file.close)
             self.run_worker(close, exit_on_error=False)
         self._file = LogFile(self.path) if self.path else None
-        self.lines, self.match, self.problem = (), None, ""
-        self.follow, self.file_size, self._is_missing = True, 0, False
-        self._goal = self._reached = 0
-        self._target, self._quiet, self._is_searching = None, 0, False
+        self.page, self.match, self.follow = NO_PAGE, None, True
+        self._goal = self._reached = self._quiet = 0
+        self._is_searching = False
         self.update_lines()
         self.look()
 
@@ -153,10 +149,10 @@ class LogPane(Pane):
 
     def look(self) -> None:
         """Look whether the file changed, when somebody can see it."""
-        if self._file is None or not self.display or not self.rows_in_body:
+        rows, top = self.rows_in_body, self.page.top
+        follow = self.follow or not self.page.lines
+        if not self.display or not rows:
             return
-        rows, follow = self.rows_in_body, self.follow or not self.lines
-        top = self.lines[0].offset if self.lines else 0
 
         def work(file: LogFile) -> Page:
             change = file.poll()
@@ -181,16 +177,12 @@ class LogPane(Pane):
 
         async def load() -> None:
             try:
-                page = await self._background.fetch(key, partial(work, file))
-            except OSError as problem:
-                if file is self._file:
-                    self.problem = problem.strerror or str(problem)
-                    self.lines, self._is_searching = (), False
-                    self.update_lines()
-                return
-            is_old = moved != self._pages_shown and page.change in _SAME_FILE
+                page = await self.context.background.fetch(key, partial(work, file))
+            except OSError as error:
+                page = Page(Change.NONE, 0, (), problem=error.strerror or str(error))
             if file is not self._file:
                 return
+            is_old = moved != self._pages_shown and page.change in _SAME_FILE
             if key == "look" and is_old:
                 self.look()
                 return
@@ -201,40 +193,34 @@ class LogPane(Pane):
         self.run_worker(load())
 
     def _take(self, page: Page) -> None:
-        if page.change is Change.REPLACED and self.file_size:
-            text = "the log was replaced: read from its new end"
-            self.post_message(self.Notice(text))
+        if page.change is Change.REPLACED and self.page.size:
+            self.notify("the log was replaced: read from its new end")
             self.match, self.follow = None, True
         if page.change is not Change.NONE:
             self._quiet = 0
-        self.problem = ""
-        self._is_missing = page.change is Change.MISSING
-        self.file_size = page.size
-        self.lines = page.lines
         if page.match is not None:
             self.match = page.match
+        if page.problem:
+            self._is_searching = False
+        self.page = page
         self.update_lines()
 
     def move(self, how: str) -> None:
-        page = max(1, self.rows_in_body // 2)
-        match how:
-            case "down" | "up":
-                self.scroll_lines(1 if how == "down" else -1)
-            case "half_down" | "half_up":
-                self.scroll_lines(page if how == "half_down" else -page)
-            case "last":
-                self.set_follow(on=True)
-            case "first":
-                self.follow, self._goal = False, self._reached
-                rows = self.rows_in_body
-                self._show("page", lambda file: _build_page(file, file.at(0, rows)))
+        rows = self.rows_in_body
+        if how == "last":
+            self.set_follow(on=True)
+        elif how == "first":
+            self.follow, self._goal = False, self._reached
+            self._show("page", lambda file: _build_page(file, file.at(0, rows)))
+        else:
+            self.scroll_lines(count_lines_moved(how, max(1, rows // 2), 0))
 
     def scroll_lines(self, lines: int) -> None:
-        if not self.lines:
+        if not self.page.lines or not lines:
             return
         self.follow = False
         self._goal += lines
-        goal, rows, top = self._goal, self.rows_in_body, self.lines[0].offset
+        goal, rows, top = self._goal, self.rows_in_body, self.page.top
         wanted = goal - self._reached
 
         def then(page: Page) -> None:
@@ -266,21 +252,10 @@ class LogPane(Pane):
             case "attempt_before" | "attempt_after":
                 self.read_attempt(1 if how == "attempt_after" else -1)
             case "stream":  # the wrapper lets both streams write into one file
-                text = "no log yet; stdout and stderr will be in one file"
-                if self.path:
-                    text = (
-                        "stdout and stderr are both in this file, in the order written"
-                    )
-                self.post_message(self.Notice(text))
+                both = "stdout and stderr are both in this file, in the order written"
+                none = "no log yet; stdout and stderr will be in one file"
+                self.notify(both if self.path else none)
         self.update_lines()
-
-    async def action_log_save(self) -> None:
-        """Save a copy of the log; a large one is asked about first."""
-        if self.path:
-            await self.app.run_action(("app", "save_log", (self,)))
-        else:
-            text = "no log to save: this job has not begun"
-            self.post_message(self.Notice(text, bad=True))
 
     def set_follow(self, *, on: bool) -> None:
         """Stay at the end as the log grows, or stay here."""
@@ -301,7 +276,7 @@ class LogPane(Pane):
         pattern = compile_errors() if errors else self.pattern
         if pattern is None or self._file is None:
             return
-        lines, rows = self.lines, self.rows_in_body
+        lines, rows = self.page.lines, self.rows_in_body
         last = self.match if any(one.offset == self.match for one in lines) else None
         self._is_searching, self._stop_search = True, False
         self.follow = False
@@ -328,49 +303,31 @@ class LogPane(Pane):
 
         def then(page: Page) -> None:
             self._is_searching = False
-            if page.match is None:
-                self.post_message(self.Notice("no further match", bad=True))
+            if page.match is None and not page.problem:
+                self.notify("no further match", severity="warning")
             self.update_lines()
 
         self._show("search", work, then)
 
     def show_offset(self, offset: int) -> None:
         """Show the line at `offset` among its neighbours, as one that was found."""
+        self.follow, rows = False, self.rows_in_body
 
-        def show() -> None:
-            self.follow = False
-            rows = self.rows_in_body
+        def work(file: LogFile) -> Page:
+            if file.poll() is Change.MISSING:
+                return Page(Change.MISSING, 0, ())
+            lines = tuple(file.move(offset, -(rows // 2), rows))
+            before = [one.offset for one in lines if one.offset <= offset]
+            return Page(Change.NONE, file.size, lines, max(before, default=None))
 
-            def work(file: LogFile) -> Page:
-                if file.poll() is Change.MISSING:
-                    return Page(Change.MISSING, 0, ())
-                lines = tuple(file.move(offset, -(rows // 2), rows))
-                before = [one.offset for one in lines if one.offset <= offset]
-                return Page(Change.NONE, file.size, lines, max(before, default=None))
-
-            self._show("page", work)
-
-        self._target = show
-        self._go_to_target()
+        self._show("page", work)
 
     def find_words(self, words: str) -> None:
         """Find the newest line that has these very words."""
-
-        def find() -> None:
-            written = words.encode("utf-8", "replace").decode()
-            self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
-            self.match = None
-            self.find_next(forward=False)
-
-        self._target = find
-        self._go_to_target()
-
-    def _go_to_target(self) -> None:
-        """Go where somebody wants to, as soon as the pane has a size."""
-        target = self._target
-        if target is not None and self.display and self.rows_in_body:
-            self._target = None
-            target()
+        written = words.encode("utf-8", "replace").decode()
+        self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
+        self.match = None
+        self.find_next(forward=False)
 
     def has_stopped_search(self) -> bool:
         """Stop a search, or forget its match; False when there was none."""
@@ -384,8 +341,9 @@ class LogPane(Pane):
 
     def copy_text(self) -> str:
         """The line that was found, else what is visible."""
-        found = [one.text for one in self.lines if one.offset == self.match]
-        return "\n".join(found or [one.text for one in self.lines])
+        lines = self.page.lines
+        found = [one.text for one in lines if one.offset == self.match]
+        return "\n".join(found or [one.text for one in lines])
 
     def find_copy(self, directory: str) -> str:
         """Where a copy in `directory` would lie."""
@@ -395,64 +353,63 @@ class LogPane(Pane):
     async def save(self, directory: str) -> None:
         """Copy the file as it is into `directory`; say where, and how large."""
         target = self.find_copy(directory)
+        work = partial(_copy, self.path, target)
         try:
-            copied = await self._background.fetch(
-                "save", partial(_copy, self.path, target)
-            )
+            copied = await self.context.background.fetch("save", work)
         except OSError as problem:
             reason = problem.strerror or str(problem)
-            self.post_message(self.Notice(f"not saved: {reason}", bad=True))
+            self.notify(f"not saved: {reason}", severity="warning")
         else:
             room = max(20, self.screen.size.width - 20)
             where = shorten(outside(target, 4000), room, middle=True)
-            self.post_message(self.Notice(f"saved {spell_size(copied)} as {where}"))
+            self.notify(f"saved {spell_size(copied)} as {where}")
 
     def build_title(self) -> Line:
         if not self.sources:
             return ()
         name = outside(os.path.basename(self.path))
-        parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
+        parts = [Span(name, "muted" if self.job else "text")]
         if self.job:
             room = max(12, min(40, self.cells - len(name) - _TITLE_REST))
-            parts.insert(
-                0, (Span(shorten(outside(self.job), room, middle=True), "text"),)
-            )
-        if not self._is_missing:
-            parts.append((Span(spell_size(self.file_size), "muted"),))
+            parts.insert(0, Span(shorten(outside(self.job), room, middle=True)))
+        if self.page.change is not Change.MISSING:
+            parts.append(Span(spell_size(self.page.size), "muted"))
         if len(self.sources) > 1:
             of = f"{self.sources[self.source].label} of {len(self.sources)}, < >"
-            parts.append((Span(of, "accent"),))
-        if self._is_searching:
-            place = "searching, esc stops it"
-        elif self._is_missing:
-            place = "not there yet"
-        elif self.follow:
-            place = "at the end"
-        else:
-            top = self.lines[0].offset if self.lines else 0
-            place = f"{top / max(1, self.file_size):.0%} (f follows)"
-        parts.append((Span(place, "muted"),))
+            parts.append(Span(of, "accent"))
+        parts.append(Span(self._describe_place(), "muted"))
         if self.pattern is not None:
-            parts.append((Span(f"/{outside(self.pattern.source)}", "accent"),))
-        return join(parts, "   ")
+            parts.append(Span(f"/{outside(self.pattern.source)}", "accent"))
+        return join(((part,) for part in parts), "   ")
+
+    def _describe_place(self) -> str:
+        """Where in the file the page stands."""
+        if self._is_searching:
+            return "searching, esc stops it"
+        if self.page.change is Change.MISSING:
+            return "not there yet"
+        if self.follow:
+            return "at the end"
+        return f"{self.page.top / max(1, self.page.size):.0%} (f follows)"
+
+    def _describe_nothing(self) -> str:
+        """Why there are no lines; empty where there are some."""
+        page, path = self.page, outside(self.path)
+        if not self.sources:
+            return f"no log: {self.find_trailer() or 'this job has not begun'}"
+        if page.problem:
+            return f"cannot read {path}: {outside(page.problem)}"
+        if page.change is Change.MISSING:
+            return f"waiting for {path}"
+        return "" if page.lines or page.size else "nothing written yet"
 
     def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
-        placeholder = ""
-        if not self.sources:
-            placeholder = f"no log: {self.find_trailer() or 'this job has not begun'}"
-        elif self.problem:
-            problem = outside(self.problem)
-            placeholder = f"cannot read {outside(self.path)}: {problem}"
-        elif self._is_missing:
-            placeholder = f"waiting for {outside(self.path)}"
-        elif not self.lines and not self.file_size:
-            placeholder = "nothing written yet"
-        if placeholder:
-            return [Painted((Span(f" {placeholder}", "muted"),))]
+        if nothing := self._describe_nothing():
+            return [Painted((Span(f" {nothing}", "muted"),))]
         painted: list[Painted] = []
         found = 0
         errors = compile_errors()
-        for one in self.lines:
+        for one in self.page.lines:
             tone: Tone = ""
             if one.offset == self.match:
                 found, tone = len(painted), "cursor"
@@ -470,10 +427,7 @@ class LogPane(Pane):
 
     def on_resize(self) -> None:
         super().on_resize()
-        if self._target is None:
-            self.look()
-        else:
-            self._go_to_target()
+        self.look()
 
 
 def _build_page(file: LogFile, lines: Sequence[LogLine]) -> Page:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.why import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.state.stages import StageView
 
-CROWD: Final = 300
+CROWD: Final = 1000
 """Jobs up to which looking at each of them is not felt in the fingers."""
 
 
@@ -38,45 +38,19 @@ class WhyPane(TextPane):
     _names: tuple[str, ...] = ()
     _jobs: tuple[JobView, ...] = ()
     _subject: str = ""
-    _crowd_text: WhyText | None = None
-    """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
 
     def show(self, jobs: Sequence[JobView], title: str) -> None:
-        """Tell about these jobs, as the newest session has them.
-
-        Of a crowd at once what is seen at a glance; the rest follows when each was
-        looked at, and stands until it was done anew for a newer session.
-        """
+        """Tell about these jobs, as the newest session has them; of a crowd what is
+        seen at a glance."""
         names = tuple(job.name for job in jobs)
-        fresh = names != self._names
-        self._names, self._jobs, self._subject = names, tuple(jobs), title
-        if fresh:
-            self._crowd_text = None
+        fresh, self._names = names != self._names, names
+        self._jobs, self._subject = tuple(jobs), title
         self.renew(to_top=fresh)
-        if len(jobs) > CROWD:
-            self.run_worker(self._look_at_crowd(names, title))
 
-    async def _look_at_crowd(self, names: tuple[str, ...], title: str) -> None:
-        """Look at every one, off the screen's thread; of no use for others by then.
-
-        What was found of a session that is older by then is shown all the same: where
-        news come faster than they are looked at, nothing would ever be.
-        """
-        if names != self._names:
-            return
-        work = self._prepare_text(self._jobs, title)
-        found = await self.context.thinking.fetch("why", work)
-        if names == self._names:
-            self._crowd_text = found
-            self.renew()
-
-    def _prepare_text(
-        self, jobs: tuple[JobView, ...], title: str
-    ) -> Callable[[], WhyText]:
-        """What tells of jobs, of the session as it is now."""
+    def _explain(self, jobs: tuple[JobView, ...], title: str) -> WhyText:
         model, acts = self.model, not self.context.is_read_only
         session, words, usual = model.session, model.words, model.rates
-        return lambda: explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
+        return explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         self._text = self.build_text()
@@ -92,9 +66,9 @@ class WhyPane(TextPane):
             return WhyText("", ((Span(text, "muted"),),))
         about = NO_JOB_SHOWN
         if len(self._jobs) > CROWD:
-            about = self._crowd_text or explain_crowd(self._subject, self._jobs)
+            about = explain_crowd(self._subject, self._jobs)
         elif self._jobs:
-            about = self._prepare_text(self._jobs, self._subject)()
+            about = self._explain(self._jobs, self._subject)
         started = session.count(Look.PLANNED) != len(session.jobs)
         if session.snapshot.engine.role == "plan" and not started:
             come_back = "" if is_multiplexer() else self.context.describe_return()
@@ -152,7 +126,7 @@ class AnswerPane(WhyPane):
         jobs = self.model.session.list_jobs(self._names)
         if not jobs:
             return self._answer.instead or NO_JOB_SHOWN
-        found = self._prepare_text(jobs, "")()
+        found = self._explain(jobs, "")
         lead = (self._answer.lead,) if self._answer.lead else ()
         last = ((), found.next) if found.next else ()
         return WhyText(found.title, (*lead, *found.lines, *last))
