@@ -80,7 +80,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.context = CockpitContext(
             handle=handle,
             model=model,
-            skin=apply_skin(self, wanted),
+            skin=apply_skin(
+                self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
+            ),
             options=wanted,
             clock=clock or WallClock(),
             keymap=wanted.keymap or Keymap(),

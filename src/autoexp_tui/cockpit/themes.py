@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from rich.errors import StyleSyntaxError
 from rich.style import Style
@@ -20,9 +20,6 @@ from textual.theme import BUILTIN_THEMES, Theme
 from autoexp_tui.cockpit.keymap import read_toml
 from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from autoexp_tui.cockpit.context import CockpitOptions
 
 ROLES: tuple[str, ...] = get_args(Role)
 ROWS = ("cursor", "away")
@@ -137,15 +134,16 @@ def is_ascii() -> bool:
     return "utf" not in chosen.lower()
 
 
-def apply_skin(app: App[Any], options: CockpitOptions) -> Skin:
+def apply_skin(
+    app: App[Any], theme: str, *, no_color: bool | None, ascii_only: bool | None
+) -> Skin:
     """Give an app its theme; without colours (None: by NO_COLOR) no grey is put in,
-    glyphs by the locale where `ascii` is None."""
-    no_color, ascii_only = options.no_color, options.ascii
+    glyphs by the locale where `ascii_only` is None."""
     if no_color is None:
         no_color = bool(os.environ.get("NO_COLOR"))
     if ascii_only is None:
         ascii_only = is_ascii()
-    skin = load_skin(options.theme, no_color=no_color, ascii_only=ascii_only)
+    skin = load_skin(theme, no_color=no_color, ascii_only=ascii_only)
     app.register_theme(skin.theme)
     app.theme = skin.theme.name
     if no_color:

@@ -130,7 +130,10 @@ class SessionPicker(App[str], inherit_bindings=False):
         """`sessions` lists them, newest first; it is called again on `r`."""
         super().__init__(driver_class=terminal.CockpitDriver)
         self.animation_level = "none"
-        skin = apply_skin(self, options or CockpitOptions())
+        wanted = options or CockpitOptions()
+        skin = apply_skin(
+            self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
+        )
         self._sessions = sessions
         self.context = ScreenContext(skin=skin, clock=clock or WallClock())
 
