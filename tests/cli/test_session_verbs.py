@@ -140,7 +140,7 @@ JUDGED = events.ConditionJudged(
         (
             [SKIPPED],
             "train",
-            "skipped since|   output     {root}/out/train",
+            "skipped since|   output|{root}/out/train",
             "X skips",
         ),
         (
@@ -283,10 +283,10 @@ def test_show_of_a_job_tells_why_each_attempt_was_ordered_and_ended(
     out = place.told("show", "k7f2", "train")
     runs = place.json("show", "k7f2", "train")["job"]["runs"]
     ends = "the rule no_progress ends this run and starts it again"
-    assert "   attempt 1  7, failed, kill criterion" in out
+    assert "attempt 1  7, failed, kill criterion" in out
     assert runs[0]["why"] == ends
     orders = "runs again as attempt 2: crashed"
-    assert out.count(f"   ordered    {orders}") == 1
+    assert out.count(orders) == 1
     assert [run["ordered_why"] for run in runs] == ["", orders]
 
 
@@ -384,9 +384,9 @@ def test_show_tells_the_values_and_metrics_of_each_attempt(place: Place) -> None
     for key in ("values", "planned_values", "metrics", "runs"):
         assert brief[key] == job[key]
     out = place.told("show", "k7f2", "train")
-    assert "   ran with   lr=1e-4\n" in out
-    assert "   ran with   lr=2e-4\n" in out
-    assert "   planned    lr=1e-4\n" in out
+    told = [line.split() for line in out.splitlines()]
+    for words in ("ran with lr=1e-4", "ran with lr=2e-4", "planned lr=1e-4"):
+        assert words.split() in told
 
 
 READS = "Wait for what it writes, and will read:"
