@@ -38,13 +38,13 @@ _LARGEST_FIRST: Final = frozenset({"progress", "time"})
 
 
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
-_KEYWORD: Final = re.compile(r"\b(and|or|not|in)\b")
-_SIGN: Final = re.compile(r"[<>]|[!=]=")
-_SIGN_APART: Final = re.compile(r"(^|\s)([<>=!]=|[<>=])|([<>=!]=|[<>=])(\s|$)|[()]")
-"""What no list of words and comparisons has: brackets, a sign that stands apart."""
+_EXPRESSION: Final = re.compile(
+    r"(^|\s)([<>=!]=|[<>=])|([<>=!]=|[<>=])(\s|$)|[()]"
+    r"|\b(and|or|not|in)\b.*([<>]|[!=]=)|([<>]|[!=]=).*\b(and|or|not|in)\b"
+)
+"""What no list of words and comparisons has: brackets, a sign that stands apart, a
+keyword beside a sign."""
 _UNFINISHED: Final = re.compile(r"([<>=!(,:]|\b(and|or|not|in))\s*$")
-_NAMED: Final = 8
-"""Names that are listed where none is near."""
 _COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -103,11 +103,9 @@ class Arrangement:
 
     order: Order = "plan"
     column: str = ""
-    """With order `column`: its title."""
+    """The title of the one that was sorted by last, also when plan order is back."""
     reversed: bool = False
     """With order `column`: whether it is the other way round."""
-    last_column: str = ""
-    """The column that was sorted by last, also when plan order is back."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """With order `column`: job name -> place, as it was when the sort was asked."""
     filter: Filter | None = None
@@ -159,21 +157,18 @@ def find_urgency(job: JobView) -> int:
     return len(URGENCY) + (1 if job.look is Look.RUNNING else 2)
 
 
-def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
-    """`current` sorted by a column, the other way round where it was already; jobs
-    without a value come last either way."""
+def sort_by(
+    session: SessionView, column: Column, current: Arrangement, *, back: bool = False
+) -> Arrangement:
+    """`current` sorted by a column, or the other way round (`back`); jobs without a
+    value come last either way."""
     keys = {job.name: _build_sort_key(job, column, session) for job in session.jobs}
-    again = current.order == "column" and current.column == column.title
-    back = again and not current.reversed
     jobs = sorted(session.jobs, key=lambda job: keys[job.name], reverse=back)
     jobs.sort(key=lambda job: keys[job.name] == _MISSING)
+    ranks = {job.name: place for place, job in enumerate(jobs)}
+    order: Order = "column"
     return replace(
-        current,
-        order="column",
-        column=column.title,
-        reversed=back,
-        last_column=column.title,
-        ranks={job.name: place for place, job in enumerate(jobs)},
+        current, order=order, column=column.title, reversed=back, ranks=ranks
     )
 
 
@@ -184,24 +179,18 @@ def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
 
 
 def sort_next(
-    session: SessionView, columns: Sequence[Column], current: Arrangement
+    session: SessionView, columns: Sequence[Column], current: Arrangement, step: int = 0
 ) -> Arrangement:
-    """What `,` sorts by: a column, its reverse, plan order, again the last column."""
-    if current.order == "column" and current.reversed:
-        return replace(current, order="plan", column="", ranks={})
-    wanted = current.column if current.order == "column" else current.last_column
-    column = next((one for one in columns if one.title == wanted), columns[0])
-    return sort_by(session, column, current)
-
-
-def sort_beside(
-    session: SessionView, columns: Sequence[Column], current: Arrangement, step: int
-) -> Arrangement:
-    """Sorted by the column `step` places to the right, going round."""
-    names = [column.title for column in columns]
-    place = names.index(current.column) if current.column in names else -step
+    """Sorted by the column `step` places to the right, going round; without a step
+    what `,` sorts by: a column, its reverse, plan order, again the last column."""
+    is_sorted = current.order == "column"
+    if is_sorted and current.reversed and not step:
+        return replace(current, order="plan", ranks={})
+    titles = [column.title for column in columns]
+    place = titles.index(current.column) if current.column in titles else -step
     column = columns[(place + step) % len(columns)]
-    return sort_by(session, column, replace(current, column=""))
+    back = is_sorted and column.title == current.column
+    return sort_by(session, column, current, back=back)
 
 
 def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _SortKey:
@@ -235,33 +224,25 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
 def compile_filter(text: str) -> Filter | None:
     """The filter that `text` asks for; None for an empty one.
 
-    Raises FilterError where it reads as an expression and is none: then a sign stands
-    apart, and it is no list of words that happen to be in one.
+    Raises FilterError for an expression that does not parse.
     """
     from autoexp_tui.sweep.expression import compile_expression  # imported ahead
 
     text = text.strip()
-    if not text:
-        return None
-    words = _compile_words(text)
-    keyword = bool(_KEYWORD.search(text))
-    meant = bool(_SIGN_APART.search(text)) or (keyword and bool(_SIGN.search(text)))
-    if not (meant or keyword):
-        return words
+    if not _EXPRESSION.search(text):
+        return _compile_words(text) if text else None
     try:
         test = compile_expression(text, dotted=True)
     except ValueError as error:
-        if meant:
-            raise FilterError(str(error)) from None
-        return words
+        raise FilterError(str(error)) from None
 
     def keeps(job: JobView) -> bool:
         try:
             return bool(test.evaluate(list_values(job)))
         except (ValueError, TypeError, KeyError):
-            return not meant and words.keeps(job)
+            return False
 
-    return Filter(text, keeps, test.names if meant else ())
+    return Filter(text, keeps, test.names)
 
 
 def _compile_words(text: str) -> Filter:
@@ -281,24 +262,18 @@ def _compile_words(text: str) -> Filter:
 
 def check_names(wanted: Filter | None, jobs: Iterable[JobView]) -> None:
     """Raise FilterError for a name that no job has: which, and what was meant."""
-    from difflib import get_close_matches
+    from autoexp_tui.text.did_you_mean import did_you_mean  # a first paint needs none
 
-    missing = set(wanted.names) if wanted is not None else set()
-    known: dict[str, None] = {}
+    missing = wanted.names if wanted is not None else ()
+    known: dict[str, object] = {}
     for job in jobs:
+        known.update(list_values(job))
+        missing = tuple(name for name in missing if name not in known)
         if not missing:
             return
-        own = list_values(job)
-        missing.difference_update(own)
-        known.update(dict.fromkeys(own))
-    if wanted is None or not missing or not known:
-        return
-    name = next(name for name in wanted.names if name in missing)
-    tails = list(dict.fromkeys(map(_find_tail, known)))
-    near = get_close_matches(name, [*tails, *known], n=1, cutoff=0.7)
-    listed = f"; there are {', '.join(tails[:_NAMED])} ..."
-    hint = f"; did you mean `{near[0]}`?" if near else listed
-    raise FilterError(f"no job has `{name}`{hint}")
+    if missing and known:
+        hint = did_you_mean(missing[0], [*map(_find_tail, known), *known], "names")
+        raise FilterError(f"no job has `{missing[0]}`; {hint}")
 
 
 def is_unfinished(text: str) -> bool:

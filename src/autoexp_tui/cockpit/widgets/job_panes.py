@@ -24,7 +24,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
-from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_beside
+from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_next
 from autoexp_tui.cockpit.state.status import Look, render_badge
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.text.spelling import (
@@ -288,7 +288,7 @@ class JobsPane(ListPane):
             super().move(how)
         elif model.arrangement.order == "column" and self.columns:
             model.update_arrangement(
-                sort_beside(model.session, self.columns, model.arrangement, step)
+                sort_next(model.session, self.columns, model.arrangement, step)
             )
             self.renew()
 
