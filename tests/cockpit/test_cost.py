@@ -13,6 +13,7 @@ from textual._compositor import Compositor
 from textual.geometry import Region
 
 from autoexp_tui.cockpit.render import lists, why
+from autoexp_tui.cockpit.state.reasons import ALIKE
 from autoexp_tui.cockpit.widgets import headings, job_panes
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from tests.cockpit.seat import cockpit
@@ -98,7 +99,7 @@ async def test_ten_thousand_jobs_cost_what_is_visible() -> None:
         with counted(lists, "find_reason") as reasons:
             await seat.press("j")
             await seat.push(moved(seat.handle.snapshot(), 1))
-        assert len(reasons) < 60 * (1 + lists._ALIKE)
+        assert len(reasons) < 60 * (1 + ALIKE)
 
 
 async def test_opening_a_stage_and_going_back_draw_only_what_is_visible() -> None:

@@ -135,7 +135,7 @@ async def to_group(seat: Seat, look: Look) -> str:
     """To the first group of that look; its key."""
     await seat.press("w")
     pane = seat.widget("waiting")
-    key = next(group.key for group in pane.waits.groups if group.look is look)
+    key = next(group.key for group in pane.groups if group.look is look)
     pane.move_to_key(key)
     await seat.pilot.pause()
     return str(key)

@@ -333,6 +333,6 @@ def test_why_and_submission_say_so_of_jobs_that_have_not_begun() -> None:
     assert "(60 min; 2 steps a second)" in text(*told.lines)
     (line,) = describe_cuts(session.jobs, session, usual)
     assert plain(line) == (
-        "! 2 jobs of train reach only step ~7200 of 10k before the time limit, "
+        "! 2 jobs of train will be cut by its time limit at step ~7200 of 10k, "
         "at 2 steps a second."
     )

@@ -172,7 +172,7 @@ def test_a_broken_expression_is_refused_with_its_reason(text: str) -> None:
 def test_a_name_that_no_job_has_is_refused_with_the_near_miss(text: str) -> None:
     with pytest.raises(FilterError, match="no job has `lrr`; did you mean `lr`"):
         check_names(compile_filter(text), SESSION.jobs)
-    with pytest.raises(FilterError, match="names: .*loss"):
+    with pytest.raises(FilterError, match=r"names: .*loss"):
         check_names(compile_filter("momentum>0"), SESSION.jobs)
     for fine in ("", "lr>1e-3 failed", "loss<3", "optim.lr=1", "a b"):
         check_names(compile_filter(fine), SESSION.jobs)

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -53,26 +52,21 @@ if TYPE_CHECKING:
 MOST_BEHIND: Final = 20
 """Waiting jobs that are named before the rest is counted."""
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
-_CLOCK: Final = re.compile(r"^(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?$")
+_USE_FILES: Final = "followers use the files that are there"
+_LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
 
 
 def _render_jobs(
-    jobs: Sequence[JobView],
-    session: SessionView,
-    losses: Mapping[str, Loss] | None = None,
+    scope: Scope, jobs: Sequence[JobView], session: SessionView, looks: Looks = NO_LOOKS
 ) -> Iterator[Line]:
-    """Every job by name, nothing is summed up away: with what is lost of it, with its
-    reason where nothing is."""
-    for job in jobs:
-        loss = losses.get(job.name) if losses else None
-        lost = _describe_loss(loss) if loss and loss.seconds else ""
-        yield render_job(job, lost or find_reason(job, session), "  ")
-
-
-def _render_scope(scope: Scope) -> Iterator[Line]:
+    """Every job by name, nothing is summed up away: with what is lost of one that runs,
+    with its reason where nothing is."""
     if scope.by_marks:
         yield (Span(f"{scope.words}:", "accent" if scope.hidden else "muted"),)
+    for job in jobs:
+        loss = estimate_loss(job, session.now, looks) if is_outside(job) else None
+        lost = _describe_loss(loss) if loss and loss.seconds else ""
+        yield render_job(job, lost or find_reason(job, session), "  ")
 
 
 def ask_kill(
@@ -82,25 +76,16 @@ def ask_kill(
     jobs = select_killable(scope.jobs)
     if not jobs:
         return None
-    live = [job for job in jobs if is_outside(job)]
-    losses = {job.name: estimate_loss(job, session.now, looks) for job in live}
     number, running = len(jobs), sum(job.record.state in BEGUN for job in jobs)
     which = f"{plural(number, 'job')}, {running} of them running"
-    if running == number:
-        which = plural(number, "running job")
-    elif not running:
-        have = "has" if number == 1 else "have"
-        which = f"{plural(number, 'job')} that {have} not begun"
-    lines: list[Line] = [
-        *describe_kill(jobs, session, looks),
-        *_render_scope(scope),
-        *_render_jobs(jobs, session, losses),
-        *_render_behind(find_waiting(jobs, session)),
-    ]
     return Question(
-        title=f"Kill {which}?",
-        lines=tuple(lines),
-        stay="Keep running" if live else "Keep them",
+        title=f"Kill {plural(number, 'running job') if running == number else which}?",
+        lines=(
+            *describe_kill(jobs, session, looks),
+            *_render_jobs(scope, jobs, session, looks),
+            *_render_behind(find_waiting(jobs, session)),
+        ),
+        stay="Keep running" if any(map(is_outside, jobs)) else "Keep them",
         confirm=f"kill in {COUNTDOWN} s (U stops it)",
         typed=number if number >= TYPE_FROM else None,
         danger=True,
@@ -121,14 +106,13 @@ def _describe_loss(loss: Loss) -> str:
     """`812 steps since 48000, 12 min, 0.9 GPU h`."""
     steps = plural(loss.steps, "step") if loss.steps is not None else ""
     last = "its checkpoint" if loss.checkpoint is None else loss.checkpoint
-    since = "" if loss.unknown else f"since {last}"
     parts = [
-        " ".join(part for part in (steps, since) if part),
+        steps if loss.unknown else f"{steps} since {last}".lstrip(),
         "no checkpoint known" if loss.unknown else "",
         duration(loss.seconds),
         format_gpu_hours(loss.gpu_hours),
     ]
-    return ", ".join(part for part in parts if part)
+    return ", ".join(filter(None, parts))
 
 
 def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
@@ -136,19 +120,16 @@ def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
     if not losses:
         return
     steps = [loss.steps for loss in losses if loss.steps is not None]
-    numbers = f"{sum(steps)} steps in all, {max(steps)} at most" if steps else ""
-    if 1 < len(steps) <= 4:
-        numbers = f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
+    numbers = " and ".join(map(str, steps)) if len(steps) <= 4 else f"{sum(steps)}"
     parts = [
-        plural(steps[0], "step") if len(steps) == 1 else numbers,
+        f"{numbers} step{'' if steps == [1] else 's'}" if steps else "",
         f"{duration(sum(loss.seconds for loss in losses))} of running",
         format_gpu_hours(sum(loss.gpu_hours for loss in losses)),
     ]
-    what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
+    since = f" since {'its checkpoint' if len(losses) == 1 else 'their checkpoints'}"
     known = steps or any(not loss.unknown for loss in losses)
-    since = f" since {what}" if known else ""
-    lost = ", ".join(part for part in parts if part)
-    yield (Span(f"Lost{since}: {lost}.", "failed"),)
+    lost = ", ".join(filter(None, parts))
+    yield (Span(f"Lost{since if known else ''}: {lost}.", "failed"),)
     for way, number in Counter(loss.unknown for loss in losses if loss.unknown).items():
         text = f"{plural(number, 'job')} with no checkpoint known ({outside(way)})."
         yield (Span(text, "failed"),)
@@ -163,30 +144,25 @@ def _render_skipped(
         spec = job.record.spec
         # A wait that can never end is left to a person, where the plan says so.
         hold = plan is not None and plan.rules_of(spec).doomed == "hold"
-        if any(one.kind == "job_state" for one in spec.start_conditions):
-            hold = False
-        if not hold and gone.intersection(session.links.upstream.get(job.name, ())):
+        by_state = any(one.kind == "job_state" for one in spec.start_conditions)
+        waits = gone.intersection(session.links.upstream.get(job.name, ()))
+        if waits and (by_state or not hold):
             gone.add(job.name)
-    skipped = len(gone) - len(jobs)
-    held = len(behind) - skipped
+    skipped, whom = len(gone) - len(jobs), "it" if len(jobs) == 1 else "them"
     for number, what in (
         (skipped, "will be skipped"),
-        (held, f"can never start, and {'is' if held == 1 else 'are'} held"),
+        (len(behind) - skipped, "can never start, and will be held"),
     ):
         wait = "waits" if number == 1 else "wait"
-        pronoun = "it" if len(jobs) == 1 else "them"
-        text = f"{plural(number, 'job')} that {wait} for {pronoun} {what}."
-        if number:
-            yield (Span(text, "warning"),)
+        text = f"{plural(number, 'job')} that {wait} for {whom} {what}."
+        yield from [(Span(text, "warning"),)] if number else []
 
 
 def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
-    if not behind:
-        return
-    yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
+    if behind:
+        yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
     for job in behind[:MOST_BEHIND]:
-        mark = Span(f"  {job.look.glyph} ", job.look.role)
-        yield (mark, Span(outside(job.name), "muted"))
+        yield render_job(job, "", "  ")
     if len(behind) > MOST_BEHIND:
         yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
 
@@ -203,10 +179,9 @@ def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
         return (*render_overrides(jobs, text.split()), render_place(jobs))
 
     brought, followers = describe_resubmit(jobs, session)
-    named = _render_jobs(jobs, session)
     return Question(
         title=f"Resubmit {plural(len(jobs), 'job')}?",
-        lines=(*_render_scope(scope), *named, *brought, *followers),
+        lines=(*_render_jobs(scope, jobs, session), *brought, *followers),
         stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
         confirm="resubmit",
         choices=tuple(_list_resubmit_choices(jobs, followed=bool(followers))),
@@ -228,24 +203,28 @@ def describe_resubmit(
     revived = session.list_jobs(ended)
     brought: list[Line] = []
     if revived:
-        was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
         done = any(job.record.done_before for job in revived)
-        more = f", or {builds} on its results" if done else ""
+        more = " or built on its results" if done else ""
         number = plural(len(revived), "job")
-        text = f"Brings back {number} that {was} skipped because of this{more}:"
-        brought = [(Span(text, "accent"),), *_render_jobs(revived, session)]
-    behind = session.list_jobs(
-        one for name in names for one in session.links.behind.get(name, ())
-    )
-    waiting = (job for job in behind if not job.record.started)
-    followers: list[Line] = []
-    for follower in dict.fromkeys((*waiting, *revived)):
-        for part in list_awaited_by(follower.record.spec):
-            if part.writer in names:
-                reads = f"{describe_condition(part, session)}  "
-                reads += outside(part.path_to_watch)
-                name = Span(f"  {outside(follower.name)}")
-                followers.append(line(name, Span(f"  {reads}", "muted")))
+        text = f"Brings back {number} that ended because of this{more}:"
+        rows = (render_job(one, find_reason(one, session), "  ") for one in revived)
+        brought = [(Span(text, "accent"),), *rows]
+    waiting = {
+        one: None
+        for name in names
+        for one in session.list_jobs(session.links.behind.get(name, ()))
+        if not one.record.started
+    }
+    followers: list[Line] = [
+        line(
+            Span(f"  {outside(job.name)}"),
+            Span(f"  {describe_condition(part, session)}", "muted"),
+            Span(f"  {outside(part.path_to_watch)}", "muted"),
+        )
+        for job in (*waiting, *(one for one in revived if one not in waiting))
+        for part in list_awaited_by(job.record.spec)
+        if part.writer in names
+    ]
     if followers:
         title = Span("Wait for what it writes, and will read:", "accent")
         followers.insert(0, (title,))
@@ -256,51 +235,35 @@ def _list_resubmit_choices(
     jobs: Sequence[JobView], *, followed: bool
 ) -> Iterator[Choice]:
     """The ways back; each says from where, the first one is the advised one."""
-    ill = [job for job in jobs if has_nan(job)]
+    ill = [str(find_checkpoint(job)) for job in jobs if has_nan(job)]
     anew = bool(ill) or any(job.record.done_before for job in jobs)
-    waits = "; followers wait for its new files" if followed else ""
     steps = [step for job in jobs if (step := find_checkpoint(job)) is not None]
-    place, more = "from a checkpoint", ", where the program finds one"
-    if steps:
-        place = "from the newest checkpoint"
-        more = f" ({len(steps)} of {len(jobs)} have one)"
-        more = f" (step {steps[0]})" if len(jobs) == 1 else more
-    start = "from the beginning" if anew else f"{place}{'' if steps else more}"
-    label = f"as planned, from the beginning{waits}"
-    if ill:
-        whose = f"{len(ill)} checkpoints were"
-        if len(ill) == 1:
-            whose = f"checkpoint {find_checkpoint(ill[0])} was"
-        label += f": {whose} saved when the loss was nan already"
-    saved = Choice("checkpoint", f"{place}{more}")
+    found = f"{len(steps)} of {len(jobs)} have one" if steps else "if there is one"
+    if steps and len(jobs) == 1:
+        found = f"step {steps[0]}"
+    waits = "; followers wait for its new files" if followed else ""
+    nan = f": checkpoint {', '.join(ill)} was saved when the loss was nan already"
+    saved = Choice("checkpoint", f"from the newest checkpoint ({found})")
+    label = f"as planned, from the beginning{waits}{nan if ill else ''}"
     fresh = Choice("planned", label, from_checkpoint=False)
     yield from (fresh, saved) if anew else (saved, fresh)
-    other = Choice(
-        "overrides",
-        f"with other values, {start}{waits}",
-        asks="overrides, as key=value",
-        from_checkpoint=not anew,
-    )
-    yield other
-    if followed:
-        kept = f"with other values, {start}; followers use the files that are there"
-        yield replace(other, label=kept, use_files=True)
-    nodes = dict.fromkeys(
-        outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
-    )
-    yield Choice(
-        "nodes",
-        f"without these nodes, {start}",
-        asks="nodes",
-        given=" ".join(nodes),
-        from_checkpoint=not anew,
-    )
-    yield Choice(
-        "limit",
-        f"with another time limit, {start}",
-        asks="limit, as 90m, 12h or 2d",
-        from_checkpoint=not anew,
-    )
+    start = "from the beginning" if anew else "from the newest checkpoint"
+    nodes = {one.attempt.node: None for one in jobs if one.attempt and one.attempt.node}
+    for name, label, asks in (
+        ("overrides", f"with other values, {start}{waits}", "overrides, as key=value"),
+        ("overrides", f"with other values, {start}; {_USE_FILES}", ""),
+        ("nodes", f"without these nodes, {start}", "nodes"),
+        ("limit", f"with another time limit, {start}", "limit, as 90m, 12h or 2d"),
+    ):
+        if asks or followed:
+            yield Choice(
+                name,
+                label,
+                asks=asks or "overrides, as key=value",
+                given=outside(" ".join(nodes)) if name == "nodes" else "",
+                from_checkpoint=not anew,
+                use_files=not asks,
+            )
 
 
 def render_overrides(
@@ -346,15 +309,13 @@ def ask_skip(scope: Scope, session: SessionView) -> Question | None:
     if not jobs:
         return None
     number, behind = len(jobs), find_waiting(jobs, session)
-    lines = (
-        *_render_skipped(jobs, behind, session),
-        *_render_scope(scope),
-        *_render_jobs(jobs, session),
-        *_render_behind(behind),
-    )
     return Question(
         title=f"Skip {plural(number, 'job')}?",
-        lines=lines,
+        lines=(
+            *_render_skipped(jobs, behind, session),
+            *_render_jobs(scope, jobs, session),
+            *_render_behind(behind),
+        ),
         stay="Let it wait" if number == 1 else "Let them wait",
         confirm="do it",
         choices=tuple(_list_skip_choices(jobs, session)),
@@ -380,16 +341,11 @@ def _list_skip_choices(
 
 
 def parse_time_limit(text: str) -> float:
-    """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`; raises AnswerError."""
-    if plain := _PLAIN.match(text.strip()):
-        seconds = float(plain[1]) * _UNITS[plain[2]]
-    elif clock := _CLOCK.match(text.strip()):
-        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
-        seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
-    else:
-        raise AnswerError("a limit reads 90m, 12h, 2d or 12:00:00")
-    if seconds <= 0:
-        raise AnswerError("a limit is more than nothing")
+    """Seconds of `90m`, `12h`, `2d`; raises AnswerError."""
+    found = _LIMIT.fullmatch(text.strip())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not seconds:
+        raise AnswerError("a limit reads 90m, 12h or 2d")
     return seconds
 
 

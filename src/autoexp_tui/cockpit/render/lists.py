@@ -23,7 +23,12 @@ from autoexp_tui.cockpit.spans import (
     width,
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
-from autoexp_tui.cockpit.state.reasons import find_reason, find_wait_begin
+from autoexp_tui.cockpit.state.reasons import (
+    ALIKE,
+    find_common_reason,
+    find_reason,
+    find_wait_begin,
+)
 from autoexp_tui.cockpit.state.status import (
     STATE_LOOKS,
     Look,
@@ -48,8 +53,6 @@ if TYPE_CHECKING:
 
 _ROOMY: Final = 60
 """Cells beyond which there is room for words beside the lines."""
-_ALIKE: Final = 20
-"""Jobs of a group whose reasons are compared."""
 
 
 def render_stage(stage: StageView, cells: int, label_cells: int, mark: str) -> Line:
@@ -181,15 +184,8 @@ def render_wait_group(
         Span(" "),
     )
     room = max(1, cells - width(head) - len(since) - 1)
-    words = fit(describe_wait_group(group, session), room)
+    words = fit(find_common_reason(group.jobs[:ALIKE], session), room)
     return (*head, Span(words, group.look.role), Span(f" {since}", "muted"))
-
-
-def describe_wait_group(group: WaitGroup, session: SessionView) -> str:
-    """What the oldest waits for; with dots where the others' words differ."""
-    first = find_reason(group.jobs[0], session)
-    alike = all(find_reason(job, session) == first for job in group.jobs[1:_ALIKE])
-    return first if alike else f"{first}, ..."
 
 
 def render_waiting_job(

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.plan_findings import format_warning
-from autoexp_tui.cockpit.spans import Line, Span, outside
-from autoexp_tui.cockpit.state.forecast import NO_RATES, Cut, Rates, find_cut
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
+from autoexp_tui.cockpit.state.forecast import (
+    NO_RATES,
+    Cut,
+    Rates,
+    find_cut,
+    format_cut,
+)
 from autoexp_tui.cockpit.state.kill_cost import find_linked
 from autoexp_tui.cockpit.state.parameters import PlanWords, describe_job
 from autoexp_tui.cockpit.state.session import sort_jobs
@@ -20,7 +28,7 @@ from autoexp_tui.cockpit.state.status import BEGUN_LOOKS, Look
 from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
-from autoexp_tui.text.spelling import count, duration, format_pace, plural, size
+from autoexp_tui.text.spelling import duration, format_pace, join_some, plural, size
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.parameters import Parameter
@@ -33,7 +41,6 @@ COUNTDOWN: Final = 5
 """Seconds in which a kill can still be stopped."""
 SAVES_UNASKED: Final = 100_000_000
 """Bytes of a log up to which saving a copy asks nothing."""
-_LOCAL: Final = frozenset({"local", "Local", "LocalCommand"})
 _OTHER_PLAN: Final = (
     "! The config is being planned again. y submits the plan shown here; what is being "
     "planned is then not opened."
@@ -106,17 +113,7 @@ def ask_approval(
         (),
     ]
     for path, text in files:
-        # A file by the job in whose directory it is, else by its path.
-        homes = [
-            (len(directory), outside(one.name))
-            for one in session.jobs
-            if (directory := one.record.spec.output_dir.rstrip("/"))
-            and path.startswith(f"{directory}/")
-        ]
-        length, name = max(homes, key=lambda home: home[0], default=(0, ""))
-        inside = outside(path[length:].lstrip("/"))
-        title = f"{name}  {inside}" if name else outside(path)
-        lines.append((Span(f"-- {title}", "accent"),))
+        lines.append((Span(f"-- {_name_file(path, session)}", "accent"),))
         lines += [(Span(outside(row, 2000)),) for row in text.rstrip("\n").split("\n")]
         lines.append(())
     which = f" ({place})" if place else ""
@@ -127,6 +124,15 @@ def ask_approval(
         confirm="approve",
         others=(("x", "refuse"),),
     )
+
+
+def _name_file(path: str, session: SessionView) -> str:
+    """A file by the job in whose directory it is, else by its path."""
+    for parent in PurePath(path).parents:
+        for job in session.jobs:
+            if PurePath(job.record.spec.output_dir) == parent:
+                return outside(f"{job.name}  {PurePath(path).relative_to(parent)}")
+    return outside(path)
 
 
 def select_asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
@@ -143,15 +149,10 @@ def ask_leave(session: SessionView, come_back: str) -> Question | None:
     left = f"{session.count(*BEGUN_LOOKS)} running, {todo} not ended yet."
     if not todo:
         left = "All jobs have ended; what rules ordered is still being done."
-    lines: list[Line] = [
-        (Span("The engine goes on without this screen; nothing is stopped."),),
-        (Span(left, "muted"),),
-    ]
-    if come_back:
-        lines.append((Span(come_back, "muted"),))
+    goes_on = Span("The engine goes on without this screen; nothing is stopped.")
     return Question(
         title="Leave?",
-        lines=tuple(lines),
+        lines=((goes_on,), (Span(left, "muted"),), line(Span(come_back, "muted"))),
         stay="Stay",
         confirm="leave",
         others=() if snapshot.paused else (("p", "pause submission and leave"),),
@@ -193,10 +194,9 @@ def ask_submit(
     if session.snapshot.engine.doing:
         lines.append((Span(_OTHER_PLAN, "warning"),))
     if done := sum(bool(job.record.done) for job in waiting):
-        verb = "is" if done == 1 else "are"
-        text = f"{done} of {plural(len(waiting), 'job')} {verb} done already"
-        more = " and not run again; --force runs all, R one of them anew."
-        lines.append((Span(text, "done"), Span(more)))
+        text = f"{done} of {plural(len(waiting), 'job')} done already: not run again; "
+        force = "--force runs all, R one of them anew."
+        lines.append((Span(text, "done"), Span(force)))
     lines += _render_too_large(waiting, session)
     lines += describe_cuts(waiting, session, usual)
     lines += [
@@ -221,33 +221,25 @@ def _is_submittable(job: JobView) -> bool:
 def _describe_executor(jobs: Sequence[JobView], session: SessionView) -> str:
     """`On slurm, partition gpu, 4 at a time, 2 GPUs, time limit 1 h`."""
     engine, plan = session.snapshot.engine, session.snapshot.plan
-    name = outside(engine.executor).removesuffix("Client")
-    where = f"On {name.lower() or 'the executor'}"
-    if name in _LOCAL:
-        where = "On this machine"
-    parallel = plan.executor.max_parallel if plan is not None else None
-    slots = [limit for limit in (parallel, engine.slots) if limit]
-    room = f", {min(slots)} at a time" if slots else ""
+    name = outside(engine.executor).removesuffix("Client").lower()
+    local = name.startswith("local")
+    parts = ["On this machine" if local else f"On {name or 'the executor'}"]
     needs = [job.record.spec.resources for job in jobs]
-    wanted = any(job.record.spec.resources.gpus for job in session.jobs)
-    if engine.gpus is not None and wanted:
-        room += f", {plural(engine.gpus, 'GPU') if engine.gpus else 'no GPU'}"
-    if name.lower() != "slurm":
-        return f"{where}{room}"
-    asked = {outside(str(one.options.get("partition") or "")) for one in needs}
-    *most, last = [name or "the default one" for name in sorted(asked)]
-    partition = f"partition {last}" if "" not in asked else "default partition"
-    if most:
-        partition = f"partitions {', '.join(most)} and {last}"
-    limits = {one.time_limit_seconds for one in needs}
-    known = sorted(limit for limit in limits if limit)
-    limit = "no time limit of their own"
-    if known and len(limits) == 1:
-        limit = f"time limit {duration(known[0])}"
-    elif known:
-        upper = duration(known[-1]) if len(known) == len(limits) else "none"
-        limit = f"time limits {duration(known[0])} to {upper}"
-    return f"{where}, {partition}{room}, {limit}"
+    if name == "slurm":
+        asked = {outside(str(one.options.get("partition") or "")) for one in needs}
+        names = " and ".join(sorted(asked - {""}))
+        parts.append(f"partition {names}" if "" not in asked else "default partition")
+    parallel = plan.executor.max_parallel if plan is not None else None
+    if slots := [limit for limit in (parallel, engine.slots) if limit]:
+        parts.append(f"{min(slots)} at a time")
+    if engine.gpus is not None and any(one.gpus for one in needs):
+        parts.append(plural(engine.gpus, "GPU") if engine.gpus else "no GPU")
+    if name == "slurm":
+        known = {one.time_limit_seconds or inf for one in needs}
+        ends = [duration(one) if one < inf else "none" for one in sorted(known)]
+        limits = dict.fromkeys((ends[0], ends[-1]))
+        parts.append(f"time limit {' to '.join(limits)}")
+    return ", ".join(parts)
 
 
 def _render_too_large(jobs: Sequence[JobView], session: SessionView) -> Iterator[Line]:
@@ -259,10 +251,11 @@ def _render_too_large(jobs: Sequence[JobView], session: SessionView) -> Iterator
         return
     most = max(job.record.spec.resources.gpus for job in large)
     want = "wants" if len(large) == 1 else "want up to"
-    text = f"! {plural(len(large), 'job')} {want} {plural(most, 'GPU')}: "
-    names = ", ".join(outside(job.name) for job in large[:_NAMED])
-    more = f" and {len(large) - _NAMED} more" if len(large) > _NAMED else ""
-    yield (Span(text, "failed"), Span(f"{names}{more}."))
+    names = join_some([outside(job.name) for job in large], _NAMED)
+    yield (
+        Span(f"! {plural(len(large), 'job')} {want} {plural(most, 'GPU')}: ", "failed"),
+        Span(f"{names}."),
+    )
     has = f"  This machine has {gpus or 'none'}, and refuses them. "
     yield (
         Span(f"{has}Lower slurm.sbatch.gpus, or open the plan where there are more."),
@@ -280,12 +273,9 @@ def describe_cuts(
             stages.setdefault(job.stage, []).append(cut)
     for stage, cuts in stages.items():
         first = min(cuts, key=lambda one: one.step / one.total)
-        verb = "reaches" if len(cuts) == 1 else "reach"
-        yield (
-            Span(f"! {plural(len(cuts), 'job')} of {outside(stage) or 'the plan'} "),
-            Span(f"{verb} only step ~{count(first.step)} of {count(first.total)} "),
-            Span(f"before the time limit, at {format_pace(first.rate)}."),
-        )
+        number = f"{plural(len(cuts), 'job')} of {outside(stage) or 'the plan'}"
+        pace = format_pace(first.rate)
+        yield (Span(f"! {number} {format_cut(first)}, at {pace}.", "warning"),)
 
 
 def _list_submit_choices(
@@ -295,9 +285,8 @@ def _list_submit_choices(
     telling: Sequence[Parameter],
 ) -> Iterator[Choice]:
     number = plural(len(waiting), "job")
-    verb = "is" if len(waiting) == 1 else "are"
     left = len(waiting) < len(session.jobs)
-    label = f"the {number} that {verb} left" if left else f"all {number}"
+    label = f"the {number} left" if left else f"all {number}"
     yield _build_choice("all", label, waiting)
     marked = [job for job in scope.jobs if _is_submittable(job)]
     if scope.by_marks and marked:

@@ -141,7 +141,7 @@ def find_waiting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView
 
 
 def find_linked(
-    jobs: Sequence[JobView], session: SessionView, links: Mapping[str, Sequence[str]]
+    jobs: Sequence[JobView], session: SessionView, links: Mapping[str, Iterable[str]]
 ) -> tuple[JobView, ...]:
     """All that links lead to from `jobs`, without these, in plan order."""
     seen = {job.name for job in jobs}

@@ -1,15 +1,10 @@
-"""Every row's reason, short: the WHY column, and the words for causes.
+"""Every row's reason, short; the words for causes; what waits, by what it waits for.
 
 The long sentence is `model.wording.sentence`; here stands what fits beside a job.
-
-Everything that waits, grouped by what it waits for, the longest wait first.
-
-Ten thousand jobs may wait: what groups one is remembered as long as it does not change.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -90,9 +85,7 @@ def _find_words(job: JobView, session: SessionView) -> str:
             waited, words = duration(now - record.since), _find_queue_words(job)
             expected = _find_expected_start(job, session)
             start = f", {format_estimate(expected, now)}" if expected else ""
-            if not words:
-                return f"{waited}{start}" if start else f"for {waited}"
-            return f"{waited}{start}: {words}"
+            return f"{waited}{start}{f': {words}' if words else ''}"
         case Look.RETRYING if record.retry is not None:
             again_at = session.snapshot.convert_to_t(record.retry.lived)
             if again_at > now:
@@ -121,21 +114,13 @@ def _describe_running(job: JobView, session: SessionView) -> str:
 
 
 def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
-    """One reason for jobs that are told together."""
-    first, now = find_reason(jobs[0], session), session.now
+    """One reason for jobs that are told together; with dots where others differ."""
+    first = find_reason(jobs[0], session)
     if all(find_reason(job, session) == first for job in jobs[1:]):
         return first
-    match jobs[0].look:
-        case Look.DONE:
-            ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
-            ended = f"the last ended {clock_time(max(ends), now)}" if ends else ""
-            return ended or "all of them"
-        case Look.QUEUED:
-            words = {_find_queue_words(job) for job in jobs}
-            return outside(words.pop() if len(words) == 1 else "") or "queued"
-        case Look.STALLED:
-            stood = [measure_stall(job, now) for job in jobs]
-            return f"no step for > {duration(min(stood))}" if all(stood) else "no step"
+    if jobs[0].look is Look.STALLED:
+        stood = min(measure_stall(job, session.now) for job in jobs)
+        return f"no step for > {duration(stood)}" if stood else "no step"
     return describe_cause(jobs[0]) if jobs[0].record.cause else f"{first}, ..."
 
 
@@ -227,17 +212,12 @@ def describe_end(job: JobView) -> str:
 
 
 def describe_queue(job: JobView, session: SessionView) -> str:
-    """How long a job has been queued, where, why, and when it is expected to start."""
+    """How long a job has been queued, why, and when it is expected to start."""
     words, expected = _find_queue_words(job), _find_expected_start(job, session)
-    queue = job.live.queue if job.live else None
-    partition = outside(queue.partition) if queue else ""
-    where = f" in {partition}" if partition and partition not in words else ""
     why = f": {outside(words, 2000)}" if words else ""
-    start = ""
-    if expected is not None:
-        name = outside(session.snapshot.engine.executor).capitalize() or "The executor"
-        start = f"; {name} expects {clock_time(expected, session.now)}"
-    return f"for {duration(session.now - job.record.since)}{where}{why}{start}"
+    name = outside(session.snapshot.engine.executor).capitalize() or "The executor"
+    start = f"; {name} expects {clock_time(expected, session.now)}" if expected else ""
+    return f"for {duration(session.now - job.record.since)}{why}{start}"
 
 
 def _find_expected_start(job: JobView, session: SessionView) -> float | None:
@@ -255,6 +235,8 @@ def _find_queue_words(job: JobView) -> str:
 
 WAITING: Final = (Look.DOOMED, Look.ASKS, Look.WAITING, Look.RETRYING, Look.HELD)
 """Looks that wait, in the order in which they are told."""
+ALIKE: Final = 20
+"""Jobs of a group whose reasons are compared."""
 _PAUSES: Final = frozenset({"paused", "held_by_storm"})
 
 
@@ -298,40 +280,23 @@ def _build_key(job: JobView) -> str:
     return f"{job.look}|{job.stage}|{code}|{spec.kind}|{index}"
 
 
-class Waits:
-    """The groups of the newest session, made anew from what changed."""
+def group_waits(jobs: Sequence[JobView]) -> tuple[WaitGroup, ...]:
+    """Waiting jobs by what they wait for, the longest wait first."""
+    grouped: dict[str, list[JobView]] = {}
+    for job in jobs:
+        grouped.setdefault(_build_key(job), []).append(job)
+    groups = (
+        WaitGroup(key, tuple(sorted(members, key=find_wait_begin)))
+        for key, members in grouped.items()
+    )
+    return tuple(sorted(groups, key=lambda group: group.oldest))
 
-    def __init__(self) -> None:
-        self.groups: tuple[WaitGroup, ...] = ()
-        self._jobs: tuple[JobView, ...] = ()
-        self._keys: dict[str, tuple[JobView, str]] = {}
 
-    def take(self, session: SessionView) -> bool:
-        """Group a newer session's jobs; whether anything changed."""
-        old, self._jobs = self._jobs, session.jobs
-        if len(old) == len(self._jobs) and all(map(operator.is_, old, self._jobs)):
-            return False
-        grouped: dict[str, list[JobView]] = {}
-        before, self._keys = self._keys, {}
-        for job in self._jobs:
-            if job.look in WAITING:
-                known = before.get(job.name)
-                if known is None or known[0] is not job:
-                    known = (job, _build_key(job))
-                self._keys[job.name] = known
-                grouped.setdefault(known[1], []).append(job)
-        made = (
-            WaitGroup(key, tuple(sorted(jobs, key=find_wait_begin)))
-            for key, jobs in grouped.items()
-        )
-        self.groups = tuple(sorted(made, key=lambda group: group.oldest))
-        return True
-
-    def describe(self) -> str:
-        """`697 jobs, 4 reasons, 26 can never start`."""
-        if not self._keys:
-            return "nothing waits"
-        never = [len(one.jobs) for one in self.groups if one.look is Look.DOOMED]
-        reasons = plural(len(self.groups), "reason")
-        number = f"{plural(len(self._keys), 'job')}, {reasons}"
-        return f"{number}, {sum(never)} can never start" if never else number
+def describe_waits(groups: Sequence[WaitGroup]) -> str:
+    """`697 jobs, 4 reasons, 26 can never start`."""
+    if not groups:
+        return "nothing waits"
+    never = sum(len(one.jobs) for one in groups if one.look is Look.DOOMED)
+    jobs = plural(sum(len(one.jobs) for one in groups), "job")
+    number = f"{jobs}, {plural(len(groups), 'reason')}"
+    return f"{number}, {never} can never start" if never else number

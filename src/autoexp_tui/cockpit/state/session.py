@@ -26,7 +26,7 @@ from autoexp_tui.text.spelling import Present, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live, Snapshot
-    from autoexp_tui.model.specs import Edge, JobSpec, Plan
+    from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Warned
 
 _STALL_CODES = ("stall", "no_step")
@@ -77,8 +77,8 @@ class JobView:
         """A start condition's recorded verdict, its reason as fresh as it is known."""
         start = self.record.start
         recorded = start[index] if index < len(start) else None
-        fresh = self.live.start if self.live is not None else ()
-        verdict = fresh[index] if index < len(fresh) else None
+        fresh = self.live.start[index : index + 1] if self.live is not None else ()
+        verdict = next(iter(fresh), None)
         if recorded is None or verdict is None or recorded.waived:
             return recorded
         return replace(recorded, result=verdict.result, why=verdict.why)
@@ -95,10 +95,9 @@ class JobView:
     @property
     def total(self) -> int | None:
         """The last step, when something tells it."""
-        if self.live is not None and self.live.total:
-            return self.live.total
+        live = self.live.total if self.live is not None else None
         noted = self.record.noted.total if self.record.noted else None
-        return noted or self.record.spec.progress_total
+        return live or noted or self.record.spec.progress_total
 
     @property
     def rate(self) -> float | None:
@@ -143,24 +142,21 @@ class Links:
         self.plan = plan
 
     @cached_property
-    def behind(self) -> Mapping[str, tuple[str, ...]]:
+    def behind(self) -> Mapping[str, Collection[str]]:
         """Job -> jobs that wait for it directly."""
-        return self._group_waits(lambda edge: (edge.before, edge.after))
+        return self._group_waits("before", "after")
 
     @cached_property
-    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+    def upstream(self) -> Mapping[str, Collection[str]]:
         """Job -> jobs that it waits for directly."""
-        return self._group_waits(lambda edge: (edge.after, edge.before))
+        return self._group_waits("after", "before")
 
-    def _group_waits(
-        self, ends: Callable[[Edge], tuple[str, str]]
-    ) -> Mapping[str, tuple[str, ...]]:
+    def _group_waits(self, end: str, other: str) -> Mapping[str, Collection[str]]:
         found: dict[str, dict[str, None]] = {}
         for edge in self.plan.edges if self.plan else ():
             if edge.mode == "waits":
-                name, other = ends(edge)
-                found.setdefault(name, {})[other] = None
-        return {name: tuple(others) for name, others in found.items()}
+                found.setdefault(getattr(edge, end), {})[getattr(edge, other)] = None
+        return found
 
     @cached_property
     def stages(self) -> Mapping[str, tuple[str, ...]]:
@@ -259,27 +255,22 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
             record, live, warned, now, plan
         )
         job = old[place] if place < len(old) else None
-        same = job is not None and job.record is record and job.live is live
-        if (
-            job is None
-            or not same
-            or job.warned != warned
-            or (job.look is Look.STALLED) != stalled
-        ):
-            leaving = live is not None and live.queue is not None and live.queue.leaving
-            look = find_look(record, stalled=stalled, leaving=leaving)
-            job = JobView(place, record, live, warned, look)
-        jobs.append(job)
-    known = before if before is not None and before.snapshot.plan is plan else None
-    index = known.index if known is not None and len(old) == len(jobs) else None
-    if index is None:
-        index = {job.name: job.index for job in jobs}
+        same = job and job.record is record and job.live is live
+        if job and same and (job.warned, job.look is Look.STALLED) == (warned, stalled):
+            jobs.append(job)
+            continue
+        leaving = live is not None and live.queue is not None and live.queue.leaving
+        look = find_look(record, stalled=stalled, leaving=leaving)
+        jobs.append(JobView(place, record, live, warned, look))
+    same_plan = before is not None and before.snapshot.plan is plan
     return SessionView(
         snapshot=snapshot,
         jobs=tuple(jobs),
-        index=index,
+        index=before.index
+        if before is not None and same_plan and len(old) == len(jobs)
+        else {job.name: job.index for job in jobs},
         counts=count_looks(jobs),
-        links=known.links if known is not None else Links(plan),
+        links=before.links if before is not None and same_plan else Links(plan),
         changed=tuple(
             job.record.spec for job in jobs if job.record.spec.planned is not None
         ),

@@ -33,7 +33,14 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.parameters import describe_job
-from autoexp_tui.cockpit.state.reasons import WaitGroup, Waits
+from autoexp_tui.cockpit.state.reasons import (
+    ALIKE,
+    WAITING,
+    WaitGroup,
+    describe_waits,
+    find_common_reason,
+    group_waits,
+)
 from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
@@ -107,8 +114,8 @@ class HeadingsPane(ListPane):
                 return f"family {label}"
             case CauseGroup(title=title):
                 return title
-            case WaitGroup(jobs=jobs) as group if len(jobs) > 1:
-                words = view.describe_wait_group(group, self.model.session)
+            case WaitGroup(jobs=jobs) if len(jobs) > 1:
+                words = find_common_reason(jobs[:ALIKE], self.model.session)
                 return f"{jobs[0].stage}: {words}"
         return ""
 
@@ -242,16 +249,19 @@ class WaitingPane(HeadingsPane):
 
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context, **options)
-        self.waits = Waits()
+        self.groups: tuple[WaitGroup, ...] = ()
+        self._waiting: list[JobView] = []
 
     def renew(self) -> None:
-        if self.waits.take(self.model.session):
+        waiting = [one for one in self.model.session.jobs if one.look in WAITING]
+        if waiting != self._waiting:
+            self._waiting, self.groups = waiting, group_waits(waiting)
             super().renew()
         else:
             self.update_lines()
 
     def list_items(self) -> Iterator[Item]:
-        for group in self.waits.groups:
+        for group in self.groups:
             yield Item(group.key, group, partial(self._draw_group, group))
             yield from self.list_jobs(group.key, group)
 
@@ -275,7 +285,7 @@ class WaitingPane(HeadingsPane):
         return Answer(jobs[0], (Span(lead),))
 
     def build_title(self) -> Line:
-        return (Span(self.waits.describe(), "muted"),)
+        return (Span(describe_waits(self.groups), "muted"),)
 
 
 MOVED_SHARE: Final = 0.125
