@@ -155,7 +155,7 @@ async def test_one_family_goes_first_and_the_rest_is_offered_afterwards() -> Non
     jobs = (replace(job, state=states[job.spec.family == first]) for job in shown.jobs)
     async with cockpit(replace(shown, jobs=tuple(jobs))) as seat:
         seat.check(jobs="not chosen: S submits it")
-        await seat.see("S", dialog="the 8 jobs that are left")
+        await seat.see("S", dialog="the 8 jobs left")
 
 
 # ------------------------------------------------------------ resubmit, skip, waive
@@ -188,7 +188,7 @@ async def test_an_answer_is_sent_as_it_was_shown(
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
     async with asking("R", Look.FAILED) as (seat, _):
-        limit = "a limit reads 90m, 12h, 2d"
+        limit = "a limit reads 90m, 12h or 2d"
         await seat.see("k tab 'soon enter hear y", dialog=limit)
         assert seat.handle.sent == []
 

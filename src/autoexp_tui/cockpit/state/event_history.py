@@ -7,7 +7,7 @@ is shown.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
+from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Headline
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
@@ -92,7 +93,8 @@ def find_headline(entry: Entry, now: float) -> Headline:
 def describe_entry(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
     """All of an entry, by labels: as it was ordered, why, its exact words; clean."""
     for label, text in _describe_record(entry, now):
-        yield label, outside(mask_text(text), 4000)
+        if text or not label:
+            yield label, outside(mask_text(text), 4000)
 
 
 def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
@@ -100,30 +102,19 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
     yield "event", type(event).__name__
     when = f"{clock_time(record.t, now)}:{int(wall_time(record.t, now)) % 60:02}"
     yield "at", f"{when}   seq {record.seq}"
-    if record.command_id:
-        yield "command", record.command_id
-    if record.cause_id:
-        yield "because of", record.cause_id
-    if entry.submitted:
-        yield "job", ", ".join(entry.submitted)
-    if isinstance(event, events.EffectOrdered):
-        effect = event.effect
-        yield "effect", f"{effect.kind.replace('_', ' ')}   {event.effect_id}"
-        if event.why is not None:
-            yield "why", sentence(event.why, now)
-        if isinstance(effect, effects.SubmitTasks | effects.CancelTasks):
-            for job, attempt in effect.tasks:
-                yield "job", f"{job}   attempt {attempt}"
-        else:
-            yield "", effect.describe()
-    else:
+    yield "command", record.command_id
+    yield "because of", record.cause_id
+    yield "job", ", ".join(entry.submitted)
+    if not isinstance(event, events.EffectOrdered):
         yield "what", ": ".join(filter(None, find_headline(entry, now)))
-        for one in fields(event):
-            value = getattr(event, one.name)
-            if text := _format_field(value, now):
-                yield one.name.replace("_", " "), text
-            if isinstance(value, Why) and (sent := value.arg("sent")):
-                yield "sent", f"$ {sent}"
+    for one in fields(event):
+        value = getattr(event, one.name)
+        yield one.name.replace("_", " "), _format_field(value, now)
+        if isinstance(value, Why) and (sent := value.arg("sent")):
+            yield "sent", f"$ {sent}"
+        if isinstance(value, effects.SubmitTasks | effects.CancelTasks):
+            for job, attempt in value.tasks:
+                yield "job", f"{job}   attempt {attempt}"
     if entry.settled is not None:
         yield "result", entry.settled.outcome
         for row in entry.settled.detail.split("\n"):
@@ -134,6 +125,8 @@ def _format_field(value: object, now: float) -> str:
     match value:
         case Why():
             return sentence(value, now)
+        case Effect():
+            return f"{value.kind.replace('_', ' ')}   {value.describe()}"
         case Checkpoint(path=path) | SavedCheckpoint(checkpoint=Checkpoint(path=path)):
             return path
         case tuple():
@@ -260,28 +253,20 @@ def build_page(
     settled: dict[str, events.EffectSettled] = {}
     ordered: dict[str, Recorded] = {}
     for record in records:
-        match record.event:
-            case events.EffectSettled(effect_id=effect_id) as result:
-                settled[effect_id] = result
-            case events.EffectOrdered(effect_id=effect_id):
-                ordered[effect_id] = record
+        if isinstance(record.event, events.EffectSettled):
+            settled[record.event.effect_id] = record.event
+        elif isinstance(record.event, events.EffectOrdered):
+            ordered[record.event.effect_id] = record
     entries = []
     for record in records:
-        match record.event:
-            case events.EffectSettled(effect_id=effect_id) if effect_id in ordered:
-                continue
-            case events.EffectOrdered(effect_id=effect_id):
-                entry = Entry(record, settled.get(effect_id))
-            case (
-                events.SubmissionAccepted(token=token)
-                | events.SubmissionUncertain(token=token)
-                | events.SubmissionAbsent(token=token)
-            ):
-                entry = Entry(record, submitted=tokens.get(token, ()))
-            case _:
-                entry = Entry(record)
-        if wanted.keeps(entry):
-            entries.append(entry)
+        event, entry = record.event, Entry(record)
+        if isinstance(event, events.EffectSettled) and event.effect_id in ordered:
+            continue
+        if isinstance(event, events.EffectOrdered):
+            entry = Entry(record, settled.get(event.effect_id))
+        elif isinstance(event, _OF_SUBMISSIONS):
+            entry = Entry(record, submitted=tokens.get(event.token, ()))
+        entries += [entry] if wanted.keeps(entry) else []
     return Page(records[0].seq if records else 1, entries, ordered, settled)
 
 
@@ -311,18 +296,16 @@ class EventHistory:
     def take(self, snapshot: Snapshot) -> bool:
         """Take what is new; whether anything was. Another session, one that stands
         earlier (a replay), and one of which records were missed begin anew."""
-        records, place = snapshot.events, len(snapshot.events)
-        if not records:
-            return False
-        while place and records[place - 1].seq > self._last:
-            place -= 1  # from the end, where the news are
+        records = snapshot.events
+        place = bisect_right(records, self._last, key=lambda one: one.seq)
         fresh = records[place:]
         other = snapshot.session != self._session or snapshot.seq < self._last
         missed = bool(fresh) and fresh[0].seq > self._last + 1
-        if other or missed or self._fresh >= MOST:
+        if records and (other or missed or self._fresh >= MOST):
             self.filter_by(self.wanted, snapshot)
             return True
-        self._append(fresh, snapshot)
+        if fresh:
+            self._append(fresh, snapshot)
         return bool(fresh)
 
     def prepend(self, page: Page) -> None:
