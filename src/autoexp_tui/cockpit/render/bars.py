@@ -9,6 +9,7 @@ from math import isinf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from autoexp_tui.cockpit.render.timeline import Window, list_ticks
 from autoexp_tui.cockpit.spans import (
     Line,
     Role,
@@ -240,14 +241,12 @@ def render_footer(
         (looks if len(looks) > 2 or not acts else acts).pop()
 
 
-_MARKS: Final[Mapping[str, tuple[str, Role, str]]] = {
-    "gone": ("░", "warning", "gone"),
-    "asked": ("?", "asks", "asked"),
-    "failed": ("✗", "failed", "failed"),
+_MARKS: Final[Mapping[str, tuple[str, Role]]] = {
+    "gone": ("░", "warning"),
+    "asked": ("?", "asks"),
+    "failed": ("✗", "failed"),
 }
-"""Of a landmark, the gravest last: its glyph, role and word."""
-_LABEL: Final = 8
-"""Cells that the name of a day needs."""
+"""Of a landmark, the gravest last: its glyph and role."""
 
 
 def format_speed(speed: float) -> str:
@@ -257,9 +256,9 @@ def format_speed(speed: float) -> str:
     return f"{speed:.0f}x" if speed >= 10 or speed == int(speed) else f"{speed:.1f}x"
 
 
-def render_time_bar(playback: Playback, cells: int, rows: int) -> tuple[Line, ...]:
-    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in `rows`
-    lines (1 or 2: that names the days) of at most `cells`."""
+def render_time_bar(playback: Playback, cells: int) -> Line:
+    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in at
+    most `cells`."""
     wide = cells >= 100
     playing = Span(" ▸ ", "running") if playback.playing else Span(" ‖ ", "stalled")
     clock = "%a %d %b %H:%M:%S" if wide else "%m-%d %H:%M"
@@ -275,58 +274,22 @@ def render_time_bar(playback: Playback, cells: int, rows: int) -> tuple[Line, ..
     right: Line = (Span(f" {text}", "muted"),)
     room = max(8, cells - width(left) - width(right) - 2)
     bar = join_cells(_build_bar(playback, room))
-    lines = [(*left, Span("├", "rule"), *bar, Span("┤", "rule"), *right)]
-    if rows > 1:
-        lines.append(_render_days(playback, room, width(left) + 1))
-    return tuple(cut(one, cells) for one in lines)
-
-
-def _find_cell(playback: Playback, t: float, cells: int) -> int:
-    """The cell of a time, one of those there are."""
-    per_cell = max((playback.end - playback.begin) / cells, 1e-9)
-    return max(0, min(int((t - playback.begin) / per_cell), cells - 1))
+    return cut((*left, Span("├", "rule"), *bar, Span("┤", "rule"), *right), cells)
 
 
 def _build_bar(playback: Playback, room: int) -> list[tuple[str, Role]]:
-    here = _find_cell(playback, playback.at, room)
+    seconds = max(playback.end - playback.begin, 1e-3)
+    window = Window(playback.begin, seconds * (1 + 1e-9), room)
+    here = window.cell(playback.at)
     cells: list[tuple[str, Role]] = [
         ("━", "accent") if place < here else ("─", "rule") for place in range(room)
     ]
-    for day in list_midnights(playback.begin, playback.end):
-        place = _find_cell(playback, day, room)
+    for tick in list_ticks(window):
+        place = window.cell(tick)
         cells[place] = ("┼", cells[place][1])
     order = list(_MARKS)
     for mark in sorted(playback.landmarks, key=lambda one: order.index(one.kind)):
-        last = _find_cell(playback, mark.until, room)
-        for place in range(_find_cell(playback, mark.t, room), last + 1):
-            cells[place] = _MARKS[mark.kind][:2]
-    cells[here] = ("●", "focus")
+        for place in window.list_cells(mark.t, mark.until):
+            cells[place] = _MARKS[mark.kind]
+    cells[max(0, min(here, room - 1))] = ("●", "focus")
     return cells
-
-
-def list_midnights(begin: float, end: float, most: int = 400) -> list[float]:
-    """The beginnings of the days between, in the machine's zone; at most `most`."""
-    first = time.localtime(begin)
-    found: list[float] = []
-    for day in range(1, most + 1):
-        parts = (first.tm_year, first.tm_mon, first.tm_mday + day, 0, 0, 0, 0, 0, -1)
-        midnight = time.mktime(parts)
-        if midnight >= end:
-            break
-        found.append(midnight)
-    return found
-
-
-def _render_days(playback: Playback, room: int, indent: int) -> Line:
-    """The names of the days below their ticks, where there is room; the legend."""
-    text, last = "", -_LABEL
-    for day in list_midnights(playback.begin, playback.end):
-        place = _find_cell(playback, day, room)
-        if place - last >= _LABEL and place + 6 <= room:
-            text = text.ljust(place) + time.strftime("%a %d", time.localtime(day))
-            last = place
-    found: list[Span] = [Span(" " * (indent - 1)), Span(fit(f" {text}", room), "muted")]
-    for kind in ("failed", "asked", "gone"):
-        glyph, role, word = _MARKS[kind]
-        found += [Span(f" {glyph}", role), Span(f" {word}", "muted")]
-    return tuple(found)

@@ -19,7 +19,6 @@ from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Command, Pane
 from autoexp_tui.cockpit.render.layout import (
-    TALL_FROM,
     Box,
     Boxes,
     build_two_boxes,
@@ -153,7 +152,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         width, height = self.size
         if not self.context.is_replay or is_too_small(width, height):
             return self.size
-        return Size(width, height - (1 if height < TALL_FROM else 2))
+        return Size(width, height - 1)
 
     def layout_panes(self) -> None:
         """Put every pane where it belongs at the present size."""

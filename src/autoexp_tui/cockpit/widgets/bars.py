@@ -83,7 +83,7 @@ class TimeBar(LinesWidget):
         playback = self.model.session.snapshot.playback
         if playback is None:
             return [Painted((Span(" reading the journal", "muted"),))]
-        return [Painted(one) for one in render_time_bar(playback, cells, rows)]
+        return [Painted(render_time_bar(playback, cells))]
 
 
 Typed: TypeAlias = events.Key | events.Paste
