@@ -13,7 +13,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.text.patterns import Pattern, compile_line_pattern, make_readable
@@ -22,9 +22,7 @@ from autoexp_tui.text.sanitize import clean
 CHUNK: Final = 1 << 14
 """Bytes read at a time."""
 LONGEST: Final = 1 << 16
-"""Bytes of one line; what is longer, and overwrites nothing, is shown as several."""
-_SEEN: Final = LONGEST + 2
-"""Bytes of a longer row that are read: from the `\\r` before its last state on."""
+"""Bytes of one line that are looked at, from its last state on."""
 MOST: Final = 1 << 24
 """Bytes that are read on end for one line, and upwards for a page: what is longer is
 cut there."""
@@ -60,7 +58,7 @@ class LogLine(NamedTuple):
 
 
 _Row: TypeAlias = tuple[int, bytes]
-"""Where a line, or a part of a long one, begins; its bytes, as far as they count."""
+"""Where a line begins; its bytes, as far as they count."""
 
 
 def open_regular(path: str) -> int:
@@ -240,16 +238,12 @@ def _find_matches(
 
 
 def _split_rows(base: int, data: bytes) -> Iterator[_Row]:
-    """The rows of whole lines; a long line that overwrites nothing is cut up."""
+    """The rows of whole lines; of a long one the beginning of its last state."""
     for match in re.finditer(rb"[^\n]*\n|[^\n]+", data):
-        line, at = match[0], base + match.start()
-        if len(line) <= LONGEST:
-            yield at, line
-            continue
-        first = find_last_state(line) + LONGEST
-        cuts = [0, *range(first, len(line) - 1, LONGEST), len(line)]
-        for start, end in pairwise(cuts):
-            yield at + start, line[max(start, end - _SEEN) : end]
+        line = match[0]
+        if len(line) > LONGEST:
+            line = line[find_last_state(line) :][:LONGEST]
+        yield base + match.start(), line
 
 
 def find_last_state(raw: bytes) -> int:
