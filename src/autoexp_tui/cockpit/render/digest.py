@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.lists import render_cause
-from autoexp_tui.cockpit.spans import Line, Span, outside
+from autoexp_tui.cockpit.spans import Line, Span, line, outside
+from autoexp_tui.cockpit.state.reasons import find_wait_begin
 from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
@@ -45,41 +46,34 @@ def write_digest(
     `groups`: what needs a person now; `lead` begins the sentence, before the time;
     empty: it tells of leaving, and of the key that leads on.
     """
-    fresh = [job for job in session.jobs if _is_fresh(job, since)]
+    fresh = [job for job in session.jobs if _find_change(job) > since]
     parts = list(_count_news(fresh, session, groups, since))
     gaps = tuple(_describe_gaps(session, since, now))
     if not parts and not gaps:
         return ()
     at, news = clock_time(since, now), ", ".join(parts) or "nothing else"
-    if lead:
-        text = f"{lead} {at}: {news}."
-    else:
+    text = f"{lead} {at}: {news}."
+    if not lead:
         went_on = "" if gaps else "; the engine went on"
         walk = " ! walks through them." if groups and parts else ""
         text = f"You left at {at}{went_on}. Since then: {news}.{walk}"
     paused = session.snapshot.paused
     pause = outside(sentence(paused, now), 2000) if paused is not None else ""
-    details = (*gaps, *([(Span(pause, "warning"),)] if pause else ()))
+    details = (*gaps, line(Span(pause, "warning"))) if pause else gaps
     return ((Span(text),), *details, *_describe_causes(fresh, groups, since))
 
 
-def _is_fresh(job: JobView, since: float) -> bool:
-    """Whether a job came to look as it does after `since`."""
-    match job.look:
-        case Look.STALLED:  # found to stand, or made its last step
-            warned = [entry.raised_at for entry in job.warned]
-            moved = job.live.last_step_at if job.live is not None else None
-            return max([*warned, moved or 0.0]) > since
-        case Look.DOOMED:
-            failed = [
-                status.since
-                for status in job.record.start
-                if status is not None and status.result is Result.FAIL
-            ]
-            return max(failed, default=0.0) > since
-        case Look.ASKS:
-            return job.record.ask is not None and job.record.ask.asked_at > since
-    return job.record.since > since
+def _find_change(job: JobView) -> float:
+    """Since when a job looks as it does; UTC."""
+    record = job.record
+    if job.look is Look.STALLED:  # found to stand, or made its last step
+        moved = job.live.last_step_at if job.live is not None else None
+        return max([moved or 0.0, *(entry.raised_at for entry in job.warned)])
+    if job.look is Look.DOOMED:
+        statuses = [one for one in record.start if one is not None]
+        failed = [one.since for one in statuses if one.result is Result.FAIL]
+        return max(failed, default=0.0)
+    return find_wait_begin(job)
 
 
 def _count_news(

@@ -63,10 +63,8 @@ def build_boxes(
     middle = _find_middle(width, height)
     if enlarged is not None:
         return _add_frame(middle, {enlarged: middle})
-    if has_side(width, height):
-        wide = width >= WIDE_FROM
-        return _add_frame(middle, _build_beside(middle, stages, rows, wide=wide))
-    return _add_frame(middle, _build_stacked(middle, stages, rows))
+    build = _build_beside if has_side(width, height) else _build_stacked
+    return _add_frame(middle, build(middle, stages, rows))
 
 
 def build_two_boxes(
@@ -77,12 +75,8 @@ def build_two_boxes(
     if enlarged is not None:
         return _add_frame(middle, {enlarged: middle})
     below = max(6, middle.height // 3)
-    above = middle.height - below
-    places: dict[str, Box] = {
-        upper: Box(0, middle.y, width, above),
-        lower: Box(0, middle.y + above, width, below),
-    }
-    return _add_frame(middle, places)
+    heights = {upper: middle.height - below, lower: below}
+    return _add_frame(middle, _stack(middle, heights))
 
 
 def _find_middle(width: int, height: int) -> Box:
@@ -90,13 +84,24 @@ def _find_middle(width: int, height: int) -> Box:
     return Box(0, top, width, height - top - 1)
 
 
-def _add_frame(middle: Box, places: dict[str, Box]) -> Boxes:
+def _add_frame(middle: Box, places: Boxes) -> Boxes:
     """Panes with header and footer; on a screen that is too small a header alone."""
-    width, height = middle.width, middle.y + middle.height + 1
+    width, height = middle.width, middle.bottom + 1
     if is_too_small(width, height):
         return {"header": Box(0, 0, width, height)}
     header, footer = Box(0, 0, width, middle.y), Box(0, height - 1, width, 1)
     return {"header": header, "footer": footer, **places}
+
+
+def _stack(area: Box, heights: Mapping[Pane, int]) -> dict[str, Box]:
+    """Panes of these heights one below the other; without lines they are left out."""
+    places: dict[str, Box] = {}
+    y = area.y
+    for pane, height in heights.items():
+        if height:
+            places[pane] = Box(area.x, y, area.width, height)
+        y += height
+    return places
 
 
 def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[str, Box]:
@@ -109,21 +114,15 @@ def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[str, Box]
     jobs = left - log - why
     needed = jobs if rows is None else max(_LEAST, why, rows + _AROUND)
     spare = max(0, jobs - needed)  # it goes to why and log
-    for_log = spare - spare // 2 if log else 0
-    jobs, log, why = jobs - spare, log + for_log, why + spare - for_log
-    places: dict[str, Box] = {}
-    heights = {"stages": strip, "jobs": jobs, "why": why, "log": log}
-    y = middle.y
-    for pane, height in heights.items():
-        if height:
-            places[pane] = Box(0, y, middle.width, height)
-        y += height
-    return places
+    more = spare - spare // 2 if log else 0
+    jobs, log, why = jobs - spare, log + more, why + spare - more
+    return _stack(middle, {"stages": strip, "jobs": jobs, "why": why, "log": log})
 
 
-def _build_beside(
-    middle: Box, stages: int, rows: int | None, *, wide: bool
-) -> dict[str, Box]:
+def _build_beside(middle: Box, stages: int, rows: int | None) -> dict[str, Box]:
+    """Stages and needs-you left of the jobs; where it is wide, the latter at the right
+    below metrics."""
+    wide = middle.width >= WIDE_FROM
     log = max(4, middle.height // 7)
     why = max(6, middle.height // 6)
     upper = middle.height - log - why
@@ -132,22 +131,15 @@ def _build_beside(
     spare = max(0, upper - needed)  # it goes to why and log
     upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
-    right = _RIGHT if wide else 0
     # A quarter of what the table can do without goes to the stages.
     free = max(0, middle.width - (200 if wide else 124))
-    side = min(_SIDE_MOST, _SIDE + free // 4)
-    jobs = middle.width - side - right
-    y, below = middle.y, middle.y + upper - needs
-    lists = upper if wide else upper - needs
-    places: dict[str, Box] = {
-        "stages": Box(0, y, side, lists),
-        "needs": Box(side + jobs, below, right, needs)
-        if wide
-        else Box(0, below, side, needs),
-        "jobs": Box(side, y, jobs, upper),
-        "why": Box(0, y + upper, middle.width, why),
-        "log": Box(0, y + upper + why, middle.width, log),
-    }
+    side, right = min(_SIDE_MOST, _SIDE + free // 4), _RIGHT if wide else 0
+    jobs, y = middle.width - side - right, middle.y
+    places = _stack(middle, {"jobs": upper, "why": why, "log": log})
+    places["jobs"] = Box(side, y, jobs, upper)
     if wide:
-        places["metrics"] = Box(side + jobs, y, right, upper - needs)
-    return places
+        at_right = Box(side + jobs, y, right, upper)
+        places["stages"] = Box(0, y, side, upper)
+        return places | _stack(at_right, {"metrics": upper - needs, "needs": needs})
+    at_left = Box(0, y, side, upper)
+    return places | _stack(at_left, {"stages": upper - needs, "needs": needs})

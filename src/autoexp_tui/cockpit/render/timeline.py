@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import BARS, Line, Span, join_cells
-from autoexp_tui.cockpit.state.status import Look, find_look
+from autoexp_tui.cockpit.state.status import ENDED_BADLY, Look, find_look
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.text.spelling import DAY, duration, wall_time
 
@@ -38,7 +38,6 @@ _RAN_BADLY: Final = Span("▒", "failed")
 _RAN_CUT: Final = Span("▒", "skipped")
 _WEIGHT: Final = (_WAITS, _AGAIN, _QUEUED, _RAN, _RAN_CUT, _RAN_BADLY, _RUNS)
 """From the least telling to the most: what of several things a cell shows."""
-_RANK: Final = {cell: place for place, cell in enumerate(_WEIGHT)}
 _RUN_CELLS: Final = {
     None: _RUNS,
     Outcome.COMPLETED: _RAN,
@@ -130,17 +129,13 @@ def build_job_strip(
 ) -> list[Span]:
     """The cells of one job; ends stand over all else, a bad one is not hidden."""
     cells = [_EMPTY] * window.cells
-    for begin, end, cell in list_segments(record, joined, now):
+    segments = list_segments(record, joined, now)
+    for begin, end, cell in sorted(segments, key=lambda one: _WEIGHT.index(one.cell)):
         for place in window.list_cells(begin, end) if end > begin else ():
-            if _RANK.get(cells[place], -1) < _RANK[cell]:
-                cells[place] = cell
-    bad: set[int] = set()
-    for t, look in list_marks(record):
-        place = window.cell(t)
-        if 0 <= place < window.cells and place not in bad:
+            cells[place] = cell
+    for t, look in sorted(list_marks(record), key=lambda one: one[1] in ENDED_BADLY):
+        for place in window.list_cells(t, t):
             cells[place] = Span(look.glyph, look.role)
-            if look in (Look.FAILED, Look.LOST):
-                bad.add(place)
     return _add_now(cells, now, window)
 
 
@@ -178,17 +173,17 @@ def build_stage_strip(
                 own[places.stop] -= 1
         if job.record.state in (JobState.FAILED, JobState.LOST):
             bad.update([window.cell(t) for t, _ in list_marks(job.record)][-1:])
-    running, queued, waiting = (list(accumulate(one)) for one in changes.values())
-    most = max(running[: window.cells], default=0)
+    counts = zip(*(accumulate(one) for one in changes.values()), strict=True)
+    heights = list(counts)[: window.cells]
+    most = max((running for running, *_ in heights), default=0)
     cells = []
-    for place in range(window.cells):
-        rest = _WAITS if waiting[place] else _EMPTY
-        cell = _QUEUED if queued[place] else rest
-        if running[place]:
-            height = max(0, round(running[place] / most * 8) - 1)
-            cell = Span(BARS[height], "running")
-        failed = Span(Look.FAILED.glyph, Look.FAILED.role)
-        cells.append(failed if place in bad else cell)
+    for running, queued, waiting in heights:
+        cell = _QUEUED if queued else _WAITS if waiting else _EMPTY
+        if running:
+            cell = Span(BARS[max(0, round(running / most * 8) - 1)], "running")
+        cells.append(cell)
+    for place in bad & set(range(window.cells)):
+        cells[place] = Span(Look.FAILED.glyph, Look.FAILED.role)
     return _add_now(cells, now, window)
 
 
