@@ -85,7 +85,7 @@ def _find_words(job: JobView, session: SessionView) -> str:
             waited, words = duration(now - record.since), _find_queue_words(job)
             expected = _find_expected_start(job, session)
             start = f", {format_estimate(expected, now)}" if expected else ""
-            return f"{waited}{start}{f': {words}' if words else ''}"
+            return f"{waited}{start}: {words}" if words else f"for {waited}{start}"
         case Look.RETRYING if record.retry is not None:
             again_at = session.snapshot.convert_to_t(record.retry.lived)
             if again_at > now:
