@@ -86,7 +86,6 @@ def test_numbers_are_spelled_in_few_cells() -> None:
         ([2.0, 2.0], "▁▁"),
         (range(100), "▁▂▃▄▅▆▇█"),
     ],
-    ids=["rising", "gap", "nothing", "flat", "thinned"],
 )
 def test_a_sparkline_has_the_shape_of_its_values(
     values: Sequence[float], drawn: str
@@ -124,7 +123,6 @@ def test_a_plot_has_one_scale_letters_its_last_step_and_the_newest_value() -> No
 @pytest.mark.parametrize(
     ("values", "log", "ends"),
     [((1.0, math.nan, math.inf), False, (0, 0)), ((-1.0, 10.0), True, (1, 1))],
-    ids=["no numbers", "not positive on a logarithmic scale"],
 )
 def test_what_cannot_be_drawn_is_left_out(
     values: tuple[float, ...], *, log: bool, ends: tuple[int, int]

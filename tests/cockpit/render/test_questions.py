@@ -93,13 +93,9 @@ def test_a_kill_names_what_waits_behind_it_however_far_and_counts_the_rest() -> 
     behind = find_waiting(kill_cost.select_killable(jobs), SESSION)
     told = body(ask_kill(Scope(jobs=jobs), SESSION))
     assert f"and {len(behind) - job_questions.MOST_BEHIND} more" in told
-    states = {job.record.state for job in find_waiting(SESSION.jobs[:3], SESSION)}
-    assert states <= {JobState.WAITING, JobState.HELD, JobState.PLANNED}
     session = build_session(planned(10))
     stages = [job.stage for job in find_waiting(session.jobs[:1], session)]
     assert stages == ["cooldown", "evaluate", "report"]
-    needed = kill_cost.find_linked(session.jobs[2:3], session, session.links.upstream)
-    assert [job.stage for job in needed] == ["stable", "cooldown"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +157,6 @@ def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found(
 @pytest.mark.parametrize(
     ("first", "is_saved", "anew", "lost"),
     [(8001, False, False, 812), (1, True, False, 812), (1, True, True, 8812)],
-    ids=["none, since the first step", "found at an end", "found before other work"],
 )
 def test_steps_are_lost_since_what_is_known_without_a_look(
     first: int, is_saved: bool, anew: bool, lost: int
@@ -189,16 +184,6 @@ def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> No
     assert (place.job, place.output_dir) == (spec.name, spec.output_dir)
     assert (place.glob, place.since) == ("iter_*", None)
     assert not kill_cost.list_checkpoint_places(jobs, SESSION)
-
-
-def test_marks_come_first_and_those_that_a_filter_hides_are_told() -> None:
-    marked, other, third = looking(Look.RUNNING)[:3]
-    assert choose_scope(SESSION, {marked.name}, set, (other,)).jobs == (marked,)
-    assert choose_scope(SESSION, (), set, (other,)).jobs == (other,)
-    marks = {marked.name, other.name, third.name}
-    wanted = choose_scope(SESSION, marks, lambda: {marked.name}, ())
-    told = body(ask_kill(wanted, SESSION))
-    assert "3 marked jobs, 2 of them hidden by the filter" in told
 
 
 # ------------------------------------------------------------------------------ submit
@@ -411,12 +396,9 @@ def test_a_checkpoint_with_the_nan_in_it_is_not_what_any_way_goes_on_from(
     assert (reason in first.label) is is_ill
     for choice, typed in {"overrides": "a=1", "nodes": "n1", "limit": "2h"}.items():
         sent = build_resubmit(["a"], choices(asked)[choice], typed)
-        fresh = "from the beginning" in choices(asked)[choice].label
-        assert sent.from_checkpoint is not fresh
-        assert fresh is is_ill
-    planned_way = choices(asked)["planned"]
-    assert "from the beginning" in planned_way.label
-    assert not build_resubmit(["a"], planned_way, "").from_checkpoint
+        assert ("from the beginning" in choices(asked)[choice].label) is is_ill
+        assert sent.from_checkpoint is not is_ill
+    assert not build_resubmit(["a"], choices(asked)["planned"], "").from_checkpoint
 
 
 @pytest.mark.parametrize(("state", "is_told"), [("COMPLETED", True), ("FAILED", False)])
@@ -442,15 +424,9 @@ def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
     rows = f"{first.record.spec.output_dir}/rows/a.md"
     files = [("/plan.md", "line one\nline two"), (rows, "x")]
     asked = questions.ask_approval(job, job.record.ask, files, "1 of 2", SESSION)
-    for words in (
-        "Publish the comparison of all runs?",
-        "line two",
-        "-- /plan.md",
-        f"-- {first.name}  rows/a.md",
-        f"y starts {job.name}.",
-    ):
-        assert words in body(asked)
-    assert "digest" not in body(asked)
+    named = f"-- {first.name}  rows/a.md"
+    told = ("the comparison of all runs?", "line two", "-- /plan.md", named)
+    assert all(words in body(asked) for words in (*told, f"y starts {job.name}."))
     assert asked.title.endswith("(1 of 2)?")
 
 
@@ -468,13 +444,8 @@ def test_leaving_says_that_the_engine_goes_on() -> None:
     assert ordered in body(questions.ask_leave(ended, ""))
 
 
-def test_no_close_button_says_cancel() -> None:
-    for asked in (
-        ask_kill(scope(Look.RUNNING), SESSION),
-        ask_skip(scope(Look.WAITING), SESSION),
-        ask_resubmit(scope(Look.FAILED), SESSION),
-        questions.ask_submit(NOBODY, build_session(planned(10))),
-        questions.ask_leave(SESSION, ""),
-    ):
-        assert asked is not None
-        assert "cancel" not in f"{asked.stay} {asked.confirm}".lower()
+def test_marks_that_a_filter_hides_are_told() -> None:
+    marks = {job.name for job in looking(Look.RUNNING)[:3]}
+    wanted = choose_scope(SESSION, marks, lambda: {min(marks)}, ())
+    told = body(ask_kill(wanted, SESSION))
+    assert "3 marked jobs, 2 of them hidden by the filter" in told

@@ -80,7 +80,6 @@ BOTH = record(EARLY, SOON, state=JobState.COMPLETED)
         (AGAIN, DAY, "··░░▒▒✗╌╌╌░░" + "█" * 13 + " " * 23),
         (BOTH, DAY, "··░░✗" + " " * 19 + PRESENT),
     ],
-    ids=["ended", "before", "amid", "runs", "aside", "waits", "again", "both"],
 )
 def test_a_strip_tells_what_a_job_did(
     one: JobRecord, window: Window, strip: str
@@ -129,31 +128,13 @@ def test_a_stage_costs_its_attempts_not_its_cells(
 
 
 # ----------------------------------------------------------------------------- windows
-@given(
-    st.floats(1, 1e7),
-    st.lists(st.sampled_from([0.5, 2.0]), max_size=40),
-    st.floats(0, 1),
-)
-def test_zooming_keeps_the_moment_where_it_stood(
-    seconds: float, factors: list[float], share: float
-) -> None:
-    window = Window(T0, max(LEAST_SECONDS, seconds), 100)
-    around = window.begin + share * window.seconds
-    for factor in factors:
-        window = window.zoom(factor, around)
-        assert LEAST_SECONDS <= window.seconds <= MOST_SECONDS
-        stands = (around - window.begin) / window.seconds
-        assert stands == pytest.approx(share, abs=1e-3)
-
-
-@given(st.floats(0, 1e8))
-def test_the_whole_seldom_changes_its_length(seconds: float) -> None:
-    first = build_window(T0, T0 + seconds, 80)
-    assert first.end > T0 + seconds
-    assert LEAST_SECONDS <= first.seconds <= max(2 * seconds, 2 * LEAST_SECONDS)
-    assert first.move(0.5).begin == T0 + first.seconds / 2
-    assert build_window(T0, T0 + 6, 80).seconds < 12
-    assert build_window(T0, T0 + 40, 80).seconds < 45
+@given(st.floats(LEAST_SECONDS, 1e7), st.sampled_from([0.001, 0.5, 2, 1e4]))
+def test_zooming_keeps_the_moment_where_it_stood(seconds: float, factor: float) -> None:
+    around = T0 + 0.25 * seconds
+    window = Window(T0, seconds, 100).zoom(factor, around)
+    assert LEAST_SECONDS <= window.seconds <= MOST_SECONDS
+    stands = (around - window.begin) / window.seconds
+    assert stands == pytest.approx(0.25, abs=1e-3)
 
 
 @pytest.mark.parametrize("cells", [20, 60, 90, 170])
@@ -166,6 +147,10 @@ def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     assert width(upper) <= cells + 10
     assert width(lower) == cells + 10
     assert "▾" in plain(lower)
+    whole = build_window(T0, T0 + seconds, cells)
+    assert T0 + seconds < whole.end <= T0 + 2 * max(seconds, LEAST_SECONDS)
+    gap = (T0 + seconds / 4, T0 + seconds / 2)
+    assert plain(render_axis(window, T0, [gap], 0)[1]).count("░") >= cells // 4
 
 
 def test_labels_are_times_and_days_and_every_glyph_has_a_twin() -> None:
@@ -176,10 +161,3 @@ def test_labels_are_times_and_days_and_every_glyph_has_a_twin() -> None:
     glyphs = "".join(cell.text for cell in timeline._WEIGHT) + "┬▾│"
     assert "?" not in to_ascii(glyphs)
     assert len(set(to_ascii("·░█▒"))) == 4
-
-
-@pytest.mark.parametrize(("begin", "cells"), [(6, 6), (-9, 0)])
-def test_times_without_an_engine_are_seen(begin: int, cells: int) -> None:
-    gap = (T0 + begin * HOUR, T0 + (begin + 3) * HOUR)
-    seen = plain(render_axis(DAY, T0, [gap], 0)[1]).count("░")
-    assert cells <= seen <= 2 * cells

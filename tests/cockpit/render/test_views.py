@@ -237,7 +237,6 @@ def test_an_event_leads_to_its_byte_to_its_words_or_to_the_end_of_the_log(
         (match(RAN.name, attempt=7), None),
         (events.SubmissionPaused(why=why("paused")), None),
     ],
-    ids=["kept", "not kept", "never ran", "nobody", "no such attempt", "another event"],
 )
 def test_kept_evidence_leads_to_its_directory_and_what_has_none_nowhere(
     event: Event, proof: Folder | None

@@ -116,30 +116,20 @@ def has_rate(holds: Callable[[float], bool]) -> Callable[[JobView], bool]:
 
 KEEPS: dict[str, Callable[[JobView], bool]] = {
     "cooldown": lambda job: job.stage == "cooldown",
-    "COOLDOWN": lambda job: job.stage == "cooldown",
-    "cannot": lambda job: job.look is Look.DOOMED,
-    "failed": lambda job: job.look is Look.FAILED,
+    "CANNOT": lambda job: job.look is Look.DOOMED,
     "failed stable": lambda job: (job.look, job.stage) == (Look.FAILED, "stable"),
     "memory": lambda job: job.record.cause is Cause.OUT_OF_MEMORY,
     "lr>1e-3": has_rate(lambda rate: rate > 1e-3),
-    "optim.lr>1e-3": has_rate(lambda rate: rate > 1e-3),
-    "lr>=2e-3": has_rate(lambda rate: rate >= 2e-3),
+    "optim.lr>=2e-3": has_rate(lambda rate: rate >= 2e-3),
     "lr!=1e-3 lr>1e-3": has_rate(lambda rate: rate > 1e-3),
     "lr=0.001": has_rate(lambda rate: rate == 1e-3),
-    "lr=1e-3": has_rate(lambda rate: rate == 1e-3),
     "stage:cooldown": lambda job: job.stage == "cooldown",
-    'stage=="cooldown"': lambda job: job.stage == "cooldown",
     "stage!=cooldown": lambda job: job.stage != "cooldown",
     "loss<2.6": lambda job: job.list_metrics().get("loss", 9.0) < 2.6,
     "momentum>0": lambda job: False,
-    "stage>3": lambda job: False,
-    # words with a keyword are words
-    "not a ! word": lambda job: False,
     "in doubt !": lambda job: False,
-    # expressions of the sweep's language
     "stage == 'stable' and lr > 0": lambda job: job.stage == "stable",
     "lr > 0 and stage in ['stable']": lambda job: job.stage == "stable",
-    "stage == 'stable' or lr<0": lambda job: job.stage == "stable",
     "stage == 1 and lr > 2": lambda job: False,
 }
 
@@ -153,13 +143,8 @@ def test_a_filter_keeps_what_a_person_means(text: str) -> None:
         assert found.keeps(one) == KEEPS[text](one), one.name
 
 
-def test_blanks_are_no_filter_and_words_with_a_keyword_are_words() -> None:
+def test_blanks_are_no_filter() -> None:
     assert compile_filter("   ") is None
-    words = compile_filter("cooldown in")
-    assert words is not None
-    kept = {one.stage for one in SESSION.jobs if words.keeps(one)}
-    assert "cooldown" in kept
-    assert "report" not in kept
 
 
 @pytest.mark.parametrize("text", ["lr > ! 2", "(lr > 1e-3", "lr != 1 and ! x"])
@@ -210,15 +195,6 @@ X1, X2 = {"x": 1}, {"x": 2}
         (sweep({"x": [1, 2]}, {"x": {"a": 1}}), "x", "x"),
         (sweep({}, {"k": 2, **X1}, {"k": 3, **X1}, X2, stages="abbc"), "k", ""),
         (sweep(X1, {"k": 2, **X1}, X2, {"k": 3, **X2}, stages="abab"), "x k", "x"),
-    ],
-    ids=[
-        "the same",
-        "equal tails",
-        "the stage",
-        "1 and true",
-        "no hash",
-        "b",
-        "b of a",
     ],
 )
 def test_what_varies_is_shown_by_a_name_of_its_own(

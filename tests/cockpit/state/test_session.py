@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.session_model import SessionModel
-from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look, find_look
 from autoexp_tui.conditions.kinds import Approval, FileExists
 from autoexp_tui.model.resubmission import unmet
@@ -78,15 +78,10 @@ SHOWS = job("a", start_conditions=(Approval(blocking=False),))
         (record(JobState.WAITING, Result.PASS), None),
         (record(JobState.WAITING, None, spec=SHOWS), None),
     ],
-    ids=["what failed before what waits", "all passed", "one that only shows"],
 )
 def test_what_a_job_has_not_got(one: JobRecord, place: int | None) -> None:
     missing = unmet(one)
     assert (missing and missing[0]) == place
-
-
-def look_of(one: JobView, session: SessionView) -> Look:
-    return session.jobs[one.index].look
 
 
 def test_a_counter_that_stopped_long_ago_is_stalled_until_it_moves_on() -> None:
@@ -142,7 +137,6 @@ def resting(**engine: Any) -> Snapshot:
         (resting(owner_alive=False), None, False),
         (resting(role="replay"), None, False),
     ],
-    ids=["rests", "an older word", "runs", "is seen to run", "no engine", "a replay"],
 )
 def test_ages_go_on_only_where_an_engine_is_silent_because_it_rests(
     shown: Snapshot, newer: Snapshot | None, go_on: bool
