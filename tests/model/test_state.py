@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
 from autoexp_tui.events.events import JobEnded, MetricsNoted
 from autoexp_tui.executors.supervisors import HeldTimes
-from autoexp_tui.model import state as state_module
 from autoexp_tui.model.decision_context import (
     DecisionContext,
     Draft,
@@ -17,7 +16,6 @@ from autoexp_tui.model.decision_context import (
     Timers,
     Watch,
 )
-from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.specs import ExecutorSpec
 from autoexp_tui.model.state import SessionState, changed
@@ -26,22 +24,16 @@ from autoexp_tui.scheduling.submission_queue import release
 from tests.model.builders import at, ended, happen, job, plan, run, started
 
 
-def test_a_copy_is_the_standard_library_s_and_ones_own_is_changed_in_place() -> None:
+def test_a_record_of_ones_own_is_changed_in_place() -> None:
     session = started(plan(job("a")))
     run(session, "a")
-    record = session.jobs["a"]
-    before = record.since
+    record, before = session.jobs["a"], session.jobs["a"].since
     assert changed(record, since=9.0) == replace(record, since=9.0)
-    assert changed(record).attempts is record.attempts
     assert record.since == before
     assert changed(record, in_place=True, since=9.0) is record
     assert record.since == 9.0
-    with pytest.raises(KeyError):
-        changed(record, sinse=1.0)
-    copied = (state_module.JobRecord, state_module.Attempt, state_module.Ask, Recorded)
-    for kind in copied:  # what a copy would pass over
-        assert not hasattr(kind, "__post_init__")
-        assert all(field.init for field in fields(kind))
+    with pytest.raises(AttributeError):
+        changed(record, in_place=True, sinse=1.0)
 
 
 def context(
