@@ -25,7 +25,7 @@ from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wak
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.kinds import is_ours, tell_error
-from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, is_for_stage
+from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, arm, is_for_stage
 from autoexp_tui.model.state import Deferred, JobRecord, Move
 from autoexp_tui.model.states import (
     Cause,
@@ -309,12 +309,7 @@ def _list_armed_by_end(
             yield waiting
     for rule in context.rules_of(before.name).state_events:
         if _is_rule_over_end(rule, before, ended):
-            yield from _arm(rule, trigger, ended.evidence)
-
-
-def _arm(rule: LogEvent | StateEvent, trigger: str, line: str = "") -> Iterator[Armed]:
-    for index, action in enumerate(rule.actions):
-        yield Armed(f"{rule.name}/{index}", action, trigger, line)
+            yield from arm(rule, trigger, ended.evidence)
 
 
 def _is_rule_over_end(
@@ -341,7 +336,7 @@ def log_matched(
     if known is not None and known[0] == matched.match_id:
         return
     context.draft.emit(matched)
-    for armed in _arm(rule, matched.match_id, matched.line):
+    for armed in arm(rule, matched.match_id, matched.line):
         if not context.job(matched.job).ended:
             _run_action(context, armed, matched.job)
 
@@ -359,6 +354,6 @@ def _handle_move(context: DecisionContext, move: Move) -> None:
         job = context.job(move.job)
         if new != move.new.value or old not in (None, move.old.value):
             continue
-        for armed in _arm(rule, trigger) if is_for_stage(rule, job.spec.stage) else ():
+        for armed in arm(rule, trigger) if is_for_stage(rule, job.spec.stage) else ():
             if not (context.job(move.job).ended and armed.action.is_of_run):
                 _run_action(context, armed, move.job)

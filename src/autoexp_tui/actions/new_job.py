@@ -82,9 +82,7 @@ class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
         return "name" if field in ("name", "stage", "cwd") else "text"
 
     def bind(self, firing: Firing) -> tuple[Self | None, tuple[Lacking, ...]]:
-        """Its start and cancel conditions keep `{runtime...}` of what is not known yet:
-        the new job waits for that itself.
-        """
+        """Its start and cancel conditions keep `{runtime...}` that is not known yet."""
         bare = replace(self, conditions=(), start_conditions=(), cancel_conditions=())
         made, missing = firing.bind(bare)
         start, lacking = _bind_conditions(firing, self.start_conditions)

@@ -1,5 +1,4 @@
-"""What deciders order and say: effects, ends of runs and jobs, warnings, why a job
-waits."""
+"""What deciders order and say: effects, ends of runs and jobs, warnings, waits."""
 
 from __future__ import annotations
 

@@ -26,8 +26,7 @@ class Restart(Action, kind="restart", restarts=True, is_of_run=True, follows_run
     """Where it begins anew (`overrides`, or not from a checkpoint): followers wait for
     new files, or use those that are there."""
     quarantine_after: int = 0
-    """Failures in a row of attempts that went on from one checkpoint and came no
-    further, before it is moved aside; 0: never."""
+    """Failures in a row on one checkpoint before it is moved aside; 0: never."""
 
     def execute(self, firing: Firing) -> bool:
         """Order a further attempt once the run has ended; a living one ends first."""

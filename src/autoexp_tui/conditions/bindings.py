@@ -56,8 +56,7 @@ _LINE: Final = "line"
 
 
 class Lacking(NamedTuple):
-    """A value that a spec needs and that no log has shown yet, or that may not stand
-    where it is asked for."""
+    """A value of a spec that no log has shown yet, or that may not stand there."""
 
     job: str
     key: str
@@ -110,8 +109,7 @@ def list_runtime_sources(
 
 
 def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
-    """What a bare name in an action may mean, metadata apart: what the job is called
-    and where it is, the present attempt's number, its parameters as written."""
+    """What a bare name in an action may mean, metadata apart; parameters as written."""
     values = ((key.lstrip("+"), value) for key, value in spec.parameters.items())
     return {
         **{k: format_float(v) if isinstance(v, float) else str(v) for k, v in values},

@@ -266,7 +266,7 @@ def _refuse_pattern(pattern: str) -> Verdict | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogPattern(FileCondition, kind="log_pattern"):
+class LogPattern(FileCondition, kind="log_pattern", lasts=True):
     """A regex is found in a log (or all logs of a glob), in new bytes only."""
 
     log_path: str
@@ -290,9 +290,6 @@ class LogPattern(FileCondition, kind="log_pattern"):
 
     def name_object(self) -> str:
         return f"{self.pattern!r} in {self.log_path}"
-
-    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        return True
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if problem := _refuse_pattern(self.pattern):

@@ -126,7 +126,7 @@ class MaxAttempts(Condition, kind="max_attempts"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeReached(Condition, kind="time"):
+class TimeReached(Condition, kind="time", lasts=True):
     """Seconds since WAITING was entered have passed, or a moment is reached."""
 
     after_seconds: float | None = None
@@ -158,9 +158,6 @@ class TimeReached(Condition, kind="time"):
         if self.after_seconds is not None and ctx.waiting_lived is not None:
             moments.append(ctx.waiting_lived + self.after_seconds)
         yield from sorted(moments)[-1:]
-
-    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +229,7 @@ class CommandPasses(Condition, kind="command"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(Condition, kind="approval", timeout_code="approval_timeout"):
+class Approval(Condition, kind="approval", timeout_code="approval_timeout", lasts=True):
     """A person says yes; bound to what will be done."""
 
     prompt: str = ""
@@ -267,6 +264,3 @@ class Approval(Condition, kind="approval", timeout_code="approval_timeout"):
             return None
         asked = ctx.waiting_lived if ctx.asked_lived is None else ctx.asked_lived
         return Condition.find_deadline(self, replace(ctx, waiting_lived=asked))
-
-    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        return True

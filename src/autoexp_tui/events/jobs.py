@@ -100,8 +100,7 @@ class JobReplanned(OfJob, verb="planned anew"):
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Give the job another spec; metrics of other work stay with the attempt that
-        made them."""
+        """Metrics of other work stay with the attempt that made them."""
         old = state.jobs[self.job]
         if self.spec.fingerprint != old.spec.fingerprint:
             update(state, self.job, attempts=keep_metrics(old), noted=None)

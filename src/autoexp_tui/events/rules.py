@@ -36,8 +36,7 @@ class LogMatched(Event, topic="reaction"):
     line: str
     metadata: Mapping[str, str] = field(default_factory=dict)
     count: int = 1
-    """Matches that it stands for, itself the last: they came too fast for events of
-    their own."""
+    """Matches that it stands for, itself the last: they came too fast."""
     first_offset: int | None = None
     """Where the first of several lies; None: it is the only one."""
 

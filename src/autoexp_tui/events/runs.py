@@ -296,8 +296,7 @@ class AttemptEnded(OfJob):
     reached: int | None = None
     """The last step that its log reported; None: none, or it was not read."""
     streak: Literal["", "quick", "broken"] = ""
-    """What it is to the count of quick failures in a row: one more, the end of it, or
-    nothing."""
+    """To the count of quick failures in a row: one more, its end, or nothing."""
     rerun: bool = False
     """The executor would have started it again, had it not forgotten it itself."""
 

@@ -168,8 +168,7 @@ def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoneFound(Event, topic="state"):
-    """Jobs whose work an earlier session has done; they complete when they are let
-    run."""
+    """Jobs whose work an earlier session did; they complete when they are let run."""
 
     works: tuple[DoneWork, ...]
 
@@ -190,8 +189,7 @@ class DoneFound(Event, topic="state"):
 class ForeignFilesFound(
     Event, topic="state", verb="files of other work", about=("jobs",)
 ):
-    """In the directories of these jobs lies what other work has left, or what counts
-    as such."""
+    """In the directories of these jobs lies what other work has left."""
 
     jobs: tuple[str, ...]
 

@@ -1,2 +1,1 @@
-"""What the program knows. Standard library only; nothing here reads a clock or a
-disk."""
+"""What the program knows: by the standard library alone, without clock or disk."""

@@ -121,8 +121,7 @@ def is_personal(command: Command) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """One process on one host, and whether it is a job's; code of the user can forge
-    it."""
+    """One process on one host; code of the user can forge it."""
 
     user: str = ""
     host: str = ""

@@ -72,6 +72,8 @@ class Condition(Kind):
     timeout_code: ClassVar[str] = "start_timeout"
     runs_theirs: ClassVar[bool] = False
     """Whether it asks code of the user's, which may raise anything."""
+    lasts: ClassVar[bool] = False
+    """Whether it cannot cease to hold, once it holds, as a line logged."""
 
     timeout_seconds: float | None = None
     """FAIL after this long in WAITING, not counting time without an engine."""
@@ -121,9 +123,8 @@ class Condition(Kind):
         yield from ()
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        """Whether it cannot cease to hold, once it holds, as a job's end or a line
-        logged."""
-        return False
+        """Whether it cannot cease to hold, as things are, once it holds."""
+        return self.lasts
 
     def find_deadline(self, ctx: EvalContext) -> float | None:
         """When (lived) its time-out ends the wait; None: never."""
@@ -158,8 +159,7 @@ def _ask(
     question: Callable[[Condition], T],
     excuse: Callable[[Exception], T],
 ) -> T:
-    """The answer; `excuse` for what somebody else's code raises. A bug of ours is
-    raised."""
+    """The answer; `excuse` for what somebody else's code raises."""
     try:
         return question(spec)
     except Exception as error:
@@ -243,8 +243,7 @@ def find_wake(
 
 
 def say(result: Result, code: str, **args: str | float | None) -> Verdict:
-    """A verdict with a reason as a journal can hold it; arguments that are None or
-    empty are left out."""
+    """A verdict as a journal can hold it; arguments that are None or empty go."""
     known: list[tuple[str, str | float]] = []
     for name, value in args.items():
         if isinstance(value, str):

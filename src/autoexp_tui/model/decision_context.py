@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,22 +19,17 @@ from autoexp_tui.model.event import Event, Recorded, apply
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
-    CommandKey,
     Fact,
     FactKey,
     FactValue,
     FiredKey,
-    GlobKey,
     JobFact,
     JobKey,
-    LogKey,
     MetadataKey,
     MetricFact,
     MetricKey,
     Moment,
     OutsideKey,
-    StatKey,
-    TextKey,
 )
 from autoexp_tui.model.ids import event_id
 from autoexp_tui.model.resubmission import (
@@ -42,15 +37,13 @@ from autoexp_tui.model.resubmission import (
     is_beginning_anew,
     list_files_aside,
 )
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent, arm
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Deferred, JobRecord, SessionState, changed
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
 
 K = TypeVar("K")
-C = TypeVar("C", bound=Collection[FactKey])
-_OUTSIDE = (StatKey, GlobKey, TextKey, LogKey, CommandKey)
 
 
 class Watch:
@@ -59,9 +52,6 @@ class Watch:
     def __init__(self) -> None:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
-        self._outside: dict[str, tuple[OutsideKey, ...]] = {}
-        """Of a job's keys those looked up outside, in an order that every process
-        has."""
         self._wanted: dict[OutsideKey, None] = {}
         self._dropped: dict[OutsideKey, None] = {}
         self._measured: Counter[str] = Counter()
@@ -76,10 +66,9 @@ class Watch:
                 if isinstance(key, MetricKey) and key not in self._jobs:
                     self._measured[key.job] += 1
                 self._jobs.setdefault(key, set()).add(job)
-            outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
-            _keep(self._keys, job, keys)
-            _keep(self._outside, job, outside)
-        self._wanted.update(dict.fromkeys(self._outside.get(job, ())))
+            self._keys[job] = keys
+        outside = [key for key in keys if isinstance(key, OutsideKey)]
+        self._wanted |= dict.fromkeys(_in_order(outside))
 
     def _drop(self, key: FactKey, job: str) -> None:
         readers = self._jobs[key]
@@ -90,7 +79,7 @@ class Watch:
                 self._measured[key.job] -= 1
                 if not self._measured[key.job]:
                     del self._measured[key.job]
-            if isinstance(key, _OUTSIDE):
+            if isinstance(key, OutsideKey):
                 self._dropped[key] = None
 
     def jobs(self, key: FactKey) -> Iterable[str]:
@@ -112,17 +101,9 @@ class Watch:
         return [key for key in dropped if key not in self._jobs]
 
 
-def _in_order(keys: Iterable[K]) -> Sequence[K]:
-    found = list(keys)
-    return sorted(found, key=repr) if len(found) > 1 else found
-
-
-def _keep(kept: dict[str, C], job: str, keys: C) -> None:
-    """Nothing is kept of a job that reads nothing."""
-    if keys:
-        kept[job] = keys
-    else:
-        kept.pop(job, None)
+def _in_order(keys: Collection[K]) -> Collection[K]:
+    """In one that every process has."""
+    return sorted(keys, key=repr) if len(keys) > 1 else keys
 
 
 class Timers:
@@ -222,14 +203,9 @@ class Roster:
     failed_policies: set[str] = field(default_factory=set)
 
     def note(self, job: JobRecord) -> None:
-        if job.state in ACTIVE:
-            self.active.add(job.name)
-        else:
-            self.active.discard(job.name)
-        if job.state is JobState.LOST:
-            self.lost.add(job.name)
-        else:
-            self.lost.discard(job.name)
+        is_lost = job.state is JobState.LOST
+        (self.active.add if job.state in ACTIVE else self.active.discard)(job.name)
+        (self.lost.add if is_lost else self.lost.discard)(job.name)
         if job.state not in _MAY_START:
             self.ready.pop(job.name, None)
 
@@ -276,17 +252,11 @@ class DecisionContext:
 
     def find_action(self, job: str, key: str, put_off: Deferred) -> Armed | None:
         """The action that `<rule>/<index>` names for a job; None when rules changed."""
-        name, _, index = key.rpartition("/")
-        watched = self.rules_of(job)
-        rules: tuple[LogEvent | StateEvent, ...] = (
-            *watched.log_events,
-            *watched.state_events,
-        )
-        for rule in rules:
-            if rule.name == name and index.isdigit() and int(index) < len(rule.actions):
-                action = rule.actions[int(index)]
-                return Armed(key, action, put_off.trigger, put_off.line)
-        return None
+        watched, why = self.rules_of(job), (put_off.trigger, put_off.line)
+        rules: tuple[LogEvent | StateEvent, ...]
+        rules = (*watched.log_events, *watched.state_events)
+        armed = (one for rule in rules for one in arm(rule, *why))
+        return next((one for one in armed if one.key == key), None)
 
     def list_restarts(self, job: str) -> list[tuple[str, Deferred]]:
         return [
@@ -311,7 +281,7 @@ class DecisionContext:
             case JobKey():
                 value = job_fact(job)
             case MetadataKey():
-                value = None if is_beginning_anew(job) else job.metadata.get(key.key)
+                value = self.read_metadata(key.job, key.key)
             case FiredKey():
                 value = job.fired.get(key.action)
             case ApprovalKey() if job.ask is not None:

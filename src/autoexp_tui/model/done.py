@@ -106,8 +106,7 @@ def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
 
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
-    """Every job after all that it depends on; without circles and what hangs on
-    them."""
+    """Every job after what it depends on; without circles and what hangs on them."""
     jobs = {job.name: job for job in plan.jobs}
     sorter = TopologicalSorter({job.name: job.depends_on for job in plan.jobs})
     with suppress(CycleError):

@@ -13,8 +13,7 @@ TaskId: TypeAlias = tuple[str, int]
 """(job name, attempt number from 1)."""
 
 Recovery: TypeAlias = Literal["redo", "probe", "once"]
-"""What a new engine does with an effect that has no settlement: redo, ask the outside,
-ask a person."""
+"""What a new engine does with one not settled: redo, ask outside, ask a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

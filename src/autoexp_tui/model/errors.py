@@ -56,8 +56,7 @@ class Problem:
     job: str = ""
     hint: str = ""
     place: str = ""
-    """`config/exp.yaml:41` of what `where` names; empty: no file has it, or `where`
-    says it."""
+    """`config/exp.yaml:41` of what `where` names; empty: none, or `where` says it."""
     others: tuple[str, ...] = ()
     """Further jobs that have the same, called as `job` is."""
 

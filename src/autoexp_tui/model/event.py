@@ -68,8 +68,7 @@ class Event(Marked):
     """The fields that its headline tells."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Change the state; raises IllegalTransition, or KeyError for an unknown
-        name."""
+        """Change the state; raises IllegalTransition, or KeyError: an unknown name."""
 
     def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
@@ -128,8 +127,7 @@ def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
 
 @contextmanager
 def unseen(state: SessionState, *, ours: bool = False) -> Iterator[None]:
-    """Fold fast, records changed in place, while nobody looks at `state`: only one that
-    has no jobs yet, or whose records are `ours`."""
+    """Fold fast, in place, while nobody looks at a state without jobs, or `ours`."""
     if state.jobs and not ours:
         yield
         return

@@ -190,8 +190,7 @@ FactValue: TypeAlias = (
     | float
     | None
 )
-"""`str`: metadata; `float` (seconds that engines lived): FiredKey; None: there is
-none."""
+"""`str`: metadata; `float` (lived): FiredKey; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,7 @@ def is_secret_key(key: str, rules: MaskRules = NO_RULES) -> bool:
 
 
 def mask_value(key: str, value: object, rules: MaskRules = NO_RULES) -> object:
-    """A value as it may be shown; of mappings and lists every part, by its own key. A
-    list of texts may be a command."""
+    """A value as it may be shown, every part by its key; a list may be a command."""
     if isinstance(value, str):
         if is_secret_key(key, rules) and not is_no_text(value):
             return MASK

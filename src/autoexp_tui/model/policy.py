@@ -30,8 +30,7 @@ class Policy:
     title: ClassVar[str] = ""
 
     def decide(self, context: DecisionContext) -> float | None:
-        """Emit what follows; when (lived) to be asked again, None: when something
-        happened."""
+        """Emit what follows; when (lived) to be asked again, None: on news."""
         return None
 
     def is_open(self, part: Any) -> bool:

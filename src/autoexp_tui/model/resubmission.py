@@ -100,8 +100,7 @@ def list_ended_because_of(
 
 
 def is_open(jobs: Collection[JobRecord], pending: Collection[PendingEffect]) -> bool:
-    """Whether a session has work left: no jobs yet, one that has not ended, an
-    action."""
+    """Whether work is left: no jobs yet, one that has not ended, an action."""
     return not jobs or not all(job.ended for job in jobs) or is_acting(jobs, pending)
 
 
@@ -145,8 +144,7 @@ def asks(record: JobRecord) -> bool:
 
 
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
-    """Jobs that no engine will start (`with_asks`: that ask, too), and what waits for
-    them."""
+    """Jobs that no engine starts (`with_asks`: or that ask), and what waits for them."""
     found = {
         job.name
         for job in jobs

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.model.action import Action
+from autoexp_tui.model.action import Action, Armed
 
 PatternType: TypeAlias = Literal["substring", "regex", "inactivity", "progress"]
-
-
 QUIET_TYPES: Final = ("inactivity", "progress")
 """Rules that apply when for some time nothing has moved."""
 
@@ -48,6 +46,12 @@ class StateEvent:
     """(old or None for any, new): our state names."""
     actions: tuple[Action, ...] = ()
     stages: tuple[str, ...] = ()
+
+
+def arm(rule: LogEvent | StateEvent, trigger: str, line: str = "") -> Iterator[Armed]:
+    """The actions of a rule that was triggered."""
+    for index, action in enumerate(rule.actions):
+        yield Armed(f"{rule.name}/{index}", action, trigger, line)
 
 
 def is_for_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
@@ -116,8 +120,7 @@ class MetricFile:
     """A file of a job's from which metrics are read, beside its log."""
 
     path: str
-    """Or a glob; below the job's output directory. `{name}` and the like are
-    replaced."""
+    """Or a glob, below the job's output directory; `{name}` is replaced."""
     format: Literal["jsonl", "csv"]
     step: str = ""
     """The key or column of the step; empty: one that is called like it."""
@@ -126,11 +129,7 @@ class MetricFile:
 
 
 MOST_EVIDENCE_SECONDS: Final = 20.0
-
-
 LOCK_STALE_SECONDS: Final = 600.0
-
-
 SHORTEST_LOCK_STALE_SECONDS: Final = 90.0
 """Three heartbeats of an engine: one that is late by less is not dead."""
 

@@ -1,5 +1,4 @@
-"""What front ends see: one frozen value, compared by identity; `Live` is never
-journaled."""
+"""What front ends see: one frozen value, compared by identity."""
 
 from __future__ import annotations
 

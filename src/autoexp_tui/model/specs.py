@@ -45,15 +45,11 @@ _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 def count_gpus(options: Mapping[str, Scalar]) -> int:
     nodes, tasks = count_nodes(options), count_tasks(options)
-    sockets = count_of(options.get("sockets-per-node")) or 1
-    for option, times in (
-        ("gpus", 1),
-        ("gpus-per-node", nodes),
-        ("gpus-per-task", tasks),
-        ("gpus-per-socket", sockets * nodes),
-    ):
-        if option in options:
-            return count_of(options[option]) * times
+    sockets = nodes * (count_of(options.get("sockets-per-node")) or 1)
+    times = {"": 1, "-per-node": nodes, "-per-task": tasks, "-per-socket": sockets}
+    for per in times:
+        if f"gpus{per}" in options:
+            return count_of(options[f"gpus{per}"]) * times[per]
     per_task = _count_gpus_among(options.get("tres-per-task"))
     return per_task * tasks or _count_gpus_among(options.get("gres")) * nodes
 
@@ -116,8 +112,7 @@ class JobSpec:
     parameters: Mapping[str, object] = field(default_factory=dict)
     """As written in the sweep; of a job that was planned anew, its own values."""
     planned: Mapping[str, object] | None = None
-    """What its own values replace, and its other parameters; None: it has the
-    plan's."""
+    """What its own values replace, and the others; None: it has the plan's."""
     config_record: str = ""
     """The file of the record that holds its config; empty: the plan's."""
     overrides: tuple[str, ...] = ()

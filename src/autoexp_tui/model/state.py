@@ -118,8 +118,7 @@ class Latched:
 
 
 Mark: TypeAlias = tuple[str, int]
-"""The id of a rule's newest match in a run, and the byte of the log where its line
-begins; -1: in a text replaced since."""
+"""The id of a rule's newest match in a run, and its byte; -1: in a replaced text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,4 @@
-"""What a job can be, why it ended, which steps between states are legal, and reasons. A
-reason is stored as its code; `model.wording` makes the sentence."""
+"""States of jobs, why they ended, which steps are legal; reasons are codes."""
 
 from __future__ import annotations
 
