@@ -20,7 +20,6 @@ from autoexp_tui.actions.orders import (
 from autoexp_tui.conditions.bindings import (
     Binder,
     Lacking,
-    Lookup,
     bind,
     list_own_fields,
 )
@@ -56,12 +55,10 @@ class Firing:
         fields = list_own_fields(self.job.spec, len(self.job.attempts))
         return fields | {"line": self.armed.line}
 
-    def bind(
-        self, spec: S, lookup: Lookup | None = None
-    ) -> tuple[S | None, tuple[Lacking, ...]]:
+    def bind(self, spec: S) -> tuple[S | None, tuple[Lacking, ...]]:
         """A condition or an action with its references replaced by their values."""
         jobs = self.context.state.jobs
-        return bind(spec, lookup or self.context.read_metadata, jobs, self.own)
+        return bind(spec, self.context.read_metadata, jobs, self.own)
 
     @property
     def _binder(self) -> Binder:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.conditions.bindings import Lacking, Later
 from autoexp_tui.model import ids
 from autoexp_tui.model.action import Action, JoinMode
 from autoexp_tui.model.condition import Condition
@@ -81,16 +80,6 @@ class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
             return "plain"
         return "name" if field in ("name", "stage", "cwd") else "text"
 
-    def bind(self, firing: Firing) -> tuple[Self | None, tuple[Lacking, ...]]:
-        """Its start and cancel conditions keep `{runtime...}` that is not known yet."""
-        bare = replace(self, conditions=(), start_conditions=(), cancel_conditions=())
-        made, missing = firing.bind(bare)
-        start, lacking = _bind_conditions(firing, self.start_conditions)
-        cancel, also = _bind_conditions(firing, self.cancel_conditions)
-        if made is None or lacking or also:
-            return None, (*missing, *lacking, *also)
-        return replace(made, start_conditions=start, cancel_conditions=cancel), ()
-
     def execute(self, firing: Firing) -> bool:
         from autoexp_tui.effects.effects import AddJob
 
@@ -129,22 +118,6 @@ class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
             cancel_conditions=self.cancel_conditions,
             resources=resources,
         )
-
-
-def _bind_conditions(
-    firing: Firing, specs: tuple[Condition, ...]
-) -> tuple[tuple[Condition, ...], tuple[Lacking, ...]]:
-    def look_up(job: str, key: str) -> str:
-        known = firing.context.read_metadata(job, key)
-        return known or Later(f"{{runtime.{job}.{key}}}")
-
-    made: list[Condition] = []
-    missing: list[Lacking] = []
-    for spec in specs:
-        found, lacking = firing.bind(spec, look_up)
-        made += [] if found is None else [found]
-        missing += lacking
-    return tuple(made), tuple(missing)
 
 
 def _find_free_name(firing: Firing, wanted: str) -> str:

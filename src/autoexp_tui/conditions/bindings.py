@@ -137,12 +137,6 @@ def split_reference(path: str, jobs: Container[str]) -> tuple[str, str]:
     return job, key
 
 
-class Later(str):
-    """A reference in the place of a value: who gets the spec binds it again."""
-
-    __slots__ = ()
-
-
 class _Found(NamedTuple):
     """Where a value was looked for, and the value."""
 
@@ -252,7 +246,7 @@ class Binder:
         if found.value is None:
             self.lacking.append(Lacking(found.job, found.key))
             return match[0]
-        if isinstance(found.value, Later) or literal is None:
+        if literal is None:
             return found.value
         try:
             return literal(found, found.value, match)

@@ -211,21 +211,12 @@ def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verd
         return verdict
     if deadline is None or now.lived < deadline:
         return verdict
-    seen = None
-    if why.code in _TELLING:
-        detail = why.arg("detail") or why.arg("problem")
-        seen = f"{short(why)}: {detail}" if detail else short(why)
+    detail = why.arg("detail") or why.arg("problem")
+    seen = f"{short(why)}: {detail}" if detail else None
+    if not detail and dict(why.args).keys() & {"exit", "value", "size", "text"}:
+        seen = short(why)
     args = {"seconds": spec.timeout_seconds, "what": describe(spec), "seen": seen}
     return say_fail(spec.timeout_code, **args)
-
-
-_TELLING: Final = frozenset(
-    {
-        *("command_failed", "command_error", "own_says", "own_failed", "file_small"),
-        *("metadata_is_not", "metric_is_not", "metric_early", "bad_condition"),
-    }
-)
-"""Reasons to wait that say more than what is waited for."""
 
 
 def find_wake(

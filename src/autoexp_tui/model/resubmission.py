@@ -144,7 +144,7 @@ def asks(record: JobRecord) -> bool:
 
 
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
-    """Jobs that no engine starts (`with_asks`: or that ask), and what waits for them."""
+    """Jobs that no engine starts (`with_asks`: or that ask) and what waits for them."""
     found = {
         job.name
         for job in jobs
