@@ -18,6 +18,7 @@ from autoexp_tui.model.condition import (
     find_grace_end,
     held_back,
     job_fact,
+    needs,
     read_fact,
     say_fail,
     say_pass,
@@ -88,9 +89,6 @@ class FileCondition(Condition):
     def list_sources(self) -> Iterator[str]:
         writer = f", written by {self.writer}" if self.writer else ""
         yield f"{self.path_to_watch}{writer}"
-
-    def list_awaited_jobs(self) -> Iterator[str]:
-        yield self.writer
 
     def with_writers(self, owner: Callable[[str], str]) -> Self:
         return replace(self, writer=owner(self.path_to_watch))
@@ -362,8 +360,7 @@ class Places:
         return change_parts(condition, lambda part: part.with_writers(self.owner))
 
     def list_awaited(self, condition: Condition) -> Iterator[str]:
-        """The jobs whose progress a condition looks at; names repeat, or are empty."""
-        for part in walk(condition):
-            yield from part.list_awaited_jobs()
+        """The jobs of whom a condition reads anything; names repeat, or are empty."""
+        yield from (getattr(key, "job", "") for key in needs(condition, ""))
         for job, _ in list_runtime_sources(list_texts(condition), self._names):
             yield job if job in self._names else ""

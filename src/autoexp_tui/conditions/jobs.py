@@ -63,9 +63,6 @@ class JobStateIs(Condition, kind="job_state"):
     def list_sources(self) -> Iterator[str]:
         yield from (f"the state of {name}" for name in self.jobs)
 
-    def list_awaited_jobs(self) -> Iterator[str]:
-        yield from self.jobs
-
     def name_object(self) -> str:
         return self.name_subject(", ".join)
 

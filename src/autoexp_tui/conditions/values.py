@@ -124,9 +124,6 @@ class _OfValue(Condition):
             return say_fail("doomed_value", job=self.job, key=name, **end_of(owner))
         return (held and held_back(facts, other, name, held)) or waits
 
-    def list_awaited_jobs(self) -> Iterator[str]:
-        yield self.job
-
     def name_wanted(self) -> tuple[str, str]:
         """The value's name, and what it is to be."""
         raise NotImplementedError(type(self).__name__)

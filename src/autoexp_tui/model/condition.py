@@ -95,10 +95,6 @@ class Condition(Kind):
         """When (lived) it may say something else, its time-out apart."""
         yield from ()
 
-    def list_awaited_jobs(self) -> Iterator[str]:
-        """The jobs whose progress it looks at; names may repeat or be empty."""
-        yield from ()
-
     def with_writers(self, owner: Callable[[str], str]) -> Self:
         """The same with the job that writes its file or log, by the path's owner."""
         return self

@@ -82,34 +82,26 @@ NOT_STARTED: Final = frozenset({_S.PLANNED, _S.HELD, _S.WAITING})
 
 REVIVABLE: Final = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST})
 
-_OVER: Final = TERMINAL - {_S.SKIPPED}
+_STEPS: Final = """
+PLANNED: HELD WAITING CANCELLED SKIPPED
+HELD: WAITING CANCELLED SKIPPED
+WAITING: HELD SUBMITTING COMPLETED FAILED CANCELLED SKIPPED
+SUBMITTING: SUBMIT_UNKNOWN QUEUED RUNNING RETRYING WAITING HELD *
+SUBMIT_UNKNOWN: SUBMITTING QUEUED RUNNING RETRYING *
+QUEUED: SUBMITTING RUNNING RETRYING *
+RUNNING: SUSPENDED QUEUED RETRYING *
+SUSPENDED: RUNNING QUEUED RETRYING *
+RETRYING: SUBMITTING HELD *
+COMPLETED:
+FAILED: WAITING
+CANCELLED: WAITING
+SKIPPED: WAITING
+LOST: WAITING COMPLETED
+""".replace("*", "COMPLETED FAILED CANCELLED LOST")
+
 TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
-    _S.PLANNED: frozenset({_S.HELD, _S.WAITING, _S.CANCELLED, _S.SKIPPED}),
-    _S.HELD: frozenset({_S.WAITING, _S.CANCELLED, _S.SKIPPED}),
-    _S.WAITING: frozenset({_S.HELD, _S.SUBMITTING, *TERMINAL - {_S.LOST}}),
-    _S.SUBMITTING: frozenset(
-        {
-            _S.SUBMIT_UNKNOWN,
-            _S.QUEUED,
-            _S.RUNNING,
-            _S.RETRYING,
-            _S.WAITING,
-            _S.HELD,
-            *_OVER,
-        }
-    ),
-    _S.SUBMIT_UNKNOWN: frozenset(
-        {_S.SUBMITTING, _S.QUEUED, _S.RUNNING, _S.RETRYING, *_OVER}
-    ),
-    _S.QUEUED: frozenset({_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *_OVER}),
-    _S.RUNNING: frozenset({_S.SUSPENDED, _S.QUEUED, _S.RETRYING, *_OVER}),
-    _S.SUSPENDED: frozenset({_S.RUNNING, _S.QUEUED, _S.RETRYING, *_OVER}),
-    _S.RETRYING: frozenset({_S.SUBMITTING, _S.HELD, *_OVER}),
-    _S.COMPLETED: frozenset(),
-    _S.FAILED: frozenset({_S.WAITING}),
-    _S.CANCELLED: frozenset({_S.WAITING}),
-    _S.SKIPPED: frozenset({_S.WAITING}),
-    _S.LOST: frozenset({_S.WAITING, _S.COMPLETED}),
+    _S(old): frozenset(map(_S, new.split()))
+    for old, _, new in (line.partition(":") for line in _STEPS.split("\n") if line)
 }
 
 
