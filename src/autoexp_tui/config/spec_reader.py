@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.rules import SHORTEST_LOCK_STALE_SECONDS
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import Pattern, PatternRefused, compile_line_pattern
@@ -25,17 +26,26 @@ Fields: TypeAlias = dict[str, Any]
 Parse: TypeAlias = Callable[[object, str], Any]
 """What makes a spec of a value at a place."""
 
-_POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts")
-_NOT_NEGATIVE: Final = ("min_size", "tail_bytes", "quarantine_after", "keep")
+_POSITIVE: Final = frozenset(
+    {
+        *("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts"),
+        *("poll_seconds", "stall_after_seconds", "quick_seconds", "divergence_percent"),
+    }
+)
+_LEAST: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("min_size", "tail_bytes", "quarantine_after", "keep"), 0),
+    **dict.fromkeys(("failures", "doomed_grace_seconds", "evidence_seconds"), 0),
+    "min_points": 2,
+    "lock_stale_seconds": SHORTEST_LOCK_STALE_SECONDS,
+}
+"""Bounds of numbers in whatever spec has a field of that name."""
 _MAY_BE_EMPTY: Final = frozenset({"text"})
 """Required texts of which an empty one means something: a line without words."""
 _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument"}
 )
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-_NO_MAPPING: Final = frozenset(
-    {"model_type", "model_attributes_type", "dict_type", "dataclass_type"}
-)
+_NO_MAPPING: Final = frozenset({"dict_type", "dataclass_type"})
 _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tuple"})
 """Parts of a place that name a member of a union, not a key."""
 
@@ -88,6 +98,8 @@ class Kind:
     """Fields of the spec that planning sets."""
     lists: Mapping[str, Parse] = field(default_factory=dict)
     """Fields that are lists of nested things."""
+    parts: Mapping[str, Kind] = field(default_factory=dict)
+    """Fields that are one nested thing; null is none."""
 
     def list_fields(self) -> Sequence[str]:
         """The fields that a mapping may have."""
@@ -100,18 +112,22 @@ class Kind:
 
     def build(self, fields: Fields, where: str) -> Any:
         """The spec made of `fields`, which are used up; as `parse`."""
-        findings = Findings(where)
+        findings, made = Findings(where), None
         accepted = self.list_fields()
         for name in [name for name in fields if name not in accepted]:
             del fields[name]
-            hint = did_you_mean(name, accepted, "fields")
-            findings.add("is no field here", name, hint)
+            hint = did_you_mean(name, accepted, "keys")
+            findings.add("is no key here", name, hint)
         for name, parse in self.lists.items():
             if name in fields:
                 fields[name] = parse_list(fields[name], findings, name, parse)
+        for name in self.parts.keys() & fields.keys():
+            given = fields.pop(name)
+            if given is not None:
+                made = findings.inherit(self.parts[name].parse, given, name)
+                fields |= {} if made is None else {name: made}
         self.prepare(fields, findings)
         _refuse_numbers(self.spec, fields, findings)
-        made: Any = None
         try:
             made = make_adapter(self.spec).validate_python(fields)
         except ValidationError as error:
@@ -145,8 +161,9 @@ def _refuse_numbers(spec: Any, fields: Fields, findings: Findings) -> None:
         elif isinstance(value, int | float):
             if name in _POSITIVE and value <= 0:
                 findings.add(f"is {value}; it must be more than 0", name)
-            elif name in _NOT_NEGATIVE and value < 0:
-                findings.add(f"is {value}; it must not be less than 0", name)
+            elif value < _LEAST.get(name, -math.inf):
+                least = f"{_LEAST[name]:g}"
+                findings.add(f"is {value}; it must not be less than {least}", name)
 
 
 @cache
@@ -230,22 +247,16 @@ def flatten_texts(value: object) -> object:
     return flat
 
 
-def describe_errors(
-    error: ValidationError,
-    where: str,
-    known: Mapping[tuple[str, ...], Iterable[str]] | None = None,
-) -> list[Problem]:
-    """One finding for each key; `known`: what keys there are, by the place above."""
+def describe_errors(error: ValidationError, where: str) -> list[Problem]:
+    """One finding for each key."""
     found: dict[str, Problem] = {}
     for item in error.errors(include_url=False):
-        problem = _describe_error(dict(item), where, known or {})
+        problem = _describe_error(dict(item), where)
         found.setdefault(problem.where, problem)
     return list(found.values())
 
 
-def _describe_error(
-    item: Mapping[str, Any], where: str, known: Mapping[tuple[str, ...], Iterable[str]]
-) -> Problem:
+def _describe_error(item: Mapping[str, Any], where: str) -> Problem:
     path = tuple(
         str(part)
         for part in item["loc"]
@@ -256,8 +267,7 @@ def _describe_error(
     if kind in _MISSING:
         return Problem("is missing", where=place)
     if kind in _UNKNOWN:
-        hint = did_you_mean(path[-1], known.get(path[:-1], ()), "keys")
-        return Problem("is no key here", where=place, hint=hint)
+        return Problem("is no key here", where=place)
     if kind == "literal_error":
         expected = str(item["ctx"]["expected"])
         return Problem(f"is {given!r}; it may be {expected}", where=place)

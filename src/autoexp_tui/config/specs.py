@@ -312,7 +312,7 @@ def _read_run_autoexp(fields: Fields, findings: Findings) -> None:
     for key, value in (nested or {}).items():
         if key not in _NESTED:
             hint = f"it takes {', '.join(_NESTED)}"
-            findings.add("is no field here", f"action.{key}", hint)
+            findings.add("is no key here", f"action.{key}", hint)
         elif fields.setdefault(key, value) != value:
             message = "is given here and beside `action`"
             findings.add(message, f"action.{key}", _KEEP_ONE)
