@@ -17,7 +17,6 @@ import argparse
 import contextlib
 import enum
 import importlib
-import importlib.util
 import inspect
 import json
 import math
@@ -97,21 +96,14 @@ def load_target(target: str, paths: "list[str]") -> "Any":
 
 
 def load_module(name: str) -> "Any":
+    path = os.path.abspath(name)
     if not name.endswith(".py"):
         sys.path.insert(0, os.getcwd())
         return importlib.import_module(name)
-    path = os.path.abspath(name)
     if not os.path.isfile(path):
         raise Refused(f"there is no file {name}")
     sys.path.insert(0, os.path.dirname(path))
-    stem = os.path.splitext(os.path.basename(path))[0]
-    spec = importlib.util.spec_from_file_location(stem, path)
-    if spec is None or spec.loader is None:
-        raise Refused(f"{name} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[stem] = module
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module(os.path.splitext(os.path.basename(path))[0])
 
 
 def build_parser(target: "Any", prog: str) -> argparse.ArgumentParser:
@@ -146,12 +138,8 @@ def get_positions(function: "Callable[..., object]") -> int:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 0
-    by_place = (
-        inspect.Parameter.POSITIONAL_ONLY,
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-    )
     needed = [one for one in parameters if one.default is one.empty]
-    return len([one for one in needed if one.kind in by_place])
+    return len([one for one in needed if one.kind <= one.POSITIONAL_OR_KEYWORD])
 
 
 def extract_schema(parser: argparse.ArgumentParser) -> "Record":
