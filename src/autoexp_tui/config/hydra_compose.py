@@ -138,7 +138,6 @@ class HydraComposer:
         self.composed = 0
         """How often Hydra composed: one for the base, one for each job."""
         self._parser = OverridesParser.create()
-        self._parsed: dict[str, Override] = {}
         ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
         self._sweep_overrides = ours
         self._overrides = rest
@@ -410,15 +409,13 @@ class HydraComposer:
         return view
 
     def _parse(self, text: str) -> Override:
-        if text not in self._parsed:
-            try:
-                self._parsed[text] = self._parser.parse_overrides([text])[0]
-            except OverrideParseException:
-                raise CannotCompose((explain_unreadable(text),)) from None
-            except RecursionError:
-                where = f"override {text.partition('=')[0]}"
-                raise CannotCompose((explain_too_deep(where),)) from None
-        return self._parsed[text]
+        try:
+            return self._parser.parse_overrides([text])[0]
+        except OverrideParseException:
+            raise CannotCompose((explain_unreadable(text),)) from None
+        except RecursionError:
+            where = f"override {text.partition('=')[0]}"
+            raise CannotCompose((explain_too_deep(where),)) from None
 
     def _explain_refusal(
         self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True

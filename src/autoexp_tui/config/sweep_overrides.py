@@ -18,6 +18,7 @@ from hydra.core.override_parser.types import Override
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.plain_tree import leaves
 
 _INTO_SWEEP: Final = re.compile(r"(?:\+{0,2}|~)sweep\.")
 _OPEN: Final = frozenset({"params", "configs", "grids", "defaults", "base_values"})
@@ -59,8 +60,12 @@ def apply_sweep_overrides(
                 holder = holder.setdefault(name, {})
             holder[rest[-1]] = override.value()
         else:
-            known = sorted(_list_paths(changed, ""))
-            hint = did_you_mean(".".join(segments), known, "keys of the sweep")
+            known = {
+                ".".join(map(str, path[:size]))
+                for path, _ in leaves(changed)
+                for size in range(1, len(path) + 1)
+            }
+            hint = did_you_mean(".".join(segments), sorted(known), "keys of the sweep")
             where, hint = f"override {override.input_line}", f"{hint}; + adds"
             problems.append(Problem("names nothing in the sweep", where, hint=hint))
     if problems:
@@ -97,15 +102,3 @@ def _find_key(container: Any, text: str) -> Any:
     if isinstance(container, list) and text.isdigit() and int(text) < len(container):
         return int(text)
     return None
-
-
-def _list_paths(container: object, prefix: str) -> Iterable[str]:
-    items: Iterable[tuple[object, object]] = ()
-    if isinstance(container, Mapping):
-        items = container.items()
-    elif isinstance(container, list):
-        items = enumerate(container)
-    for key, value in items:
-        path = f"{prefix}.{key}" if prefix else str(key)
-        yield path
-        yield from _list_paths(value, path)
