@@ -191,7 +191,6 @@ def _is_same(value: object, other: object) -> bool:
     return type(value) in _SCALARS and type(other) in _SCALARS and value == other
 
 
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _NO_OTHERS: Final[Mapping[str, str]] = {}
 
 
@@ -215,10 +214,7 @@ class Arguments:
         if isinstance(schema, SchemaRenderer):
             return [*found, *self._render(schema, backend, args).problems]
         for name, value in (args or {}).items():
-            # Most values are plain, and there are many of them in many jobs.
-            if value.__class__ in _PLAIN:
-                continue
-            if isinstance(value, list | Mapping) and not is_word_list(value):
+            if isinstance(value, list | dict) and not is_word_list(value):
                 message = "is a mapping or a nested list; flags take plain values"
                 found.append(problem(f"{key}.{name}", message))
         return found

@@ -91,7 +91,11 @@ class Check(NamedTuple):
 
     def find(self, key: str, value: object) -> list[Problem]:
         """What is wrong with the value of a key of the section; null is nothing."""
-        if value is None or self.accepts(value):
+        return [] if value is None else self.require(key, value)
+
+    def require(self, key: str, value: object) -> list[Problem]:
+        """The same of a key that must be there."""
+        if self.accepts(value):
             return []
         return [problem(key, self.message.format(value), self.hint)]
 

@@ -13,14 +13,15 @@ from typing import Final, cast
 from autoexp_tui.backends import environment
 from autoexp_tui.backends.arguments import Arguments
 from autoexp_tui.backends.base import (
+    FILLED_TEXT,
     Backend,
     Check,
     Config,
     check_one_given,
     check_texts,
+    choice_of,
     format_word,
     is_word_list,
-    problem,
 )
 from autoexp_tui.model.errors import Problem
 
@@ -32,18 +33,22 @@ class NullBackend(Backend):
         return ("true",)
 
 
+_WORDS: Final = Check(
+    lambda value: bool(value) and is_word_list(value),
+    "is {!r}, not a list of words",
+    'command: [./train.sh, "--lr", "${backend.lr}"]; class_name: Bash runs `script`',
+)
+_SCRIPT: Final = FILLED_TEXT._replace(
+    message="is {!r}, not the text of a script",
+    hint="script: |\n  ./prepare.sh\n  ./train.sh",
+)
+
+
 class CommandBackend(Backend):
     """A command as a list of words; no shell sees it."""
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        command = backend.get("command")
-        if isinstance(command, str):
-            hint = "write its words as a list, or use class_name: Bash with `script`"
-            return (problem("command", "is text, not a list", hint),)
-        if command and is_word_list(command):
-            return ()
-        hint = 'command: [./train.sh, "--lr", "${backend.lr}"]'
-        return (problem("command", "must be a list of words", hint),)
+        return _WORDS.require("command", backend.get("command"))
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         return tuple(map(format_word, cast("Sequence[object]", backend["command"])))
@@ -57,21 +62,13 @@ class BashBackend(Backend):
     """
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        script = backend.get("script")
-        if isinstance(script, str) and script.strip():
-            return ()
-        hint = "script: |\n  ./prepare.sh\n  ./train.sh"
-        if script is None and backend.get("command") is not None:
-            hint = "class_name: Command runs `command`; Bash runs `script`"
-        return (problem("script", "must be the text of a script", hint),)
+        return _SCRIPT.require("script", backend.get("script"))
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         return ("bash", "-c", str(backend["script"]))
 
 
-_UNDERSCORES: Final = Check(
-    lambda value: value in ("dash", "keep"), "is {!r}; it may be dash or keep"
-)
+_UNDERSCORES: Final = choice_of(("dash", "keep"))
 _POSITIONAL: Final = Check(is_word_list, "must be a list of texts or numbers")
 
 

@@ -170,7 +170,7 @@ def _check_container(given: Config | None) -> list[Problem]:
     if not isinstance(given, Mapping):
         return found
     if given.get("image") is None:
-        found.append(problem("container.image", "must be a path or a URI", _EXAMPLE))
+        found += _CONTAINER["image"].require("container.image", None)
     if given.get("nv") and given.get("rocm"):
         message = "does not go with nv"
         found.append(problem("container.rocm", message, "leave one of them out"))
