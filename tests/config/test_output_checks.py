@@ -139,7 +139,7 @@ def test_the_quota_is_asked_of_the_file_system_s_own_tool_and_read_as_it_writes_
     assert list(output_checks.read_quotas(Path("/x"))) == expected
 
 
-def test_a_look_that_breaks_is_a_bug_and_one_that_hangs_is_told_and_not_waited_for(
+def test_a_look_that_hangs_is_told_and_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over = threading.Event()
@@ -148,12 +148,6 @@ def test_a_look_that_breaks_is_a_bug_and_one_that_hangs_is_told_and_not_waited_f
         over.wait(60)
         return ()
 
-    def broken(*_: object) -> Sequence[object]:
-        raise LookupError("a bug")
-
-    monkeypatch.setattr(output_checks, "find_problems", broken)
-    with pytest.raises(LookupError, match="a bug"):
-        check_output_places(tmp_path)
     monkeypatch.setattr(output_checks, "find_problems", hang)
     found = check_output_places(tmp_path, JOBS, seconds=0.05)
     over.set()

@@ -26,9 +26,6 @@ DEEP = (
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
-MERGED = "a0: &a0 {k: 1}\n" + "".join(
-    f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 12)
-)
 REFERENCE = "{sibling.stable.output_dir}"
 MAPPING = f"{REFERENCE} is a YAML mapping, not a reference"
 TOO_MANY = (
@@ -152,7 +149,6 @@ KEY = (
     ("text", "line", "message", "hint"),
     [
         pytest.param(LAUGHS, 6, *TOO_MANY, id="a billion laughs"),
-        pytest.param(MERGED, 7, *TOO_MANY, id="a billion merges"),
         ("a: &a [1, *a]", 1, *DEEP),
         (f"a: {'[' * 80}{']' * 80}", 1, *DEEP),
         (f"b: 1\na: '{'${b.' * 80}{'}' * 80}'", 2, *DEEP),

@@ -200,7 +200,6 @@ class Arguments:
     def __init__(self, places: Places) -> None:
         self._places = places
         self._schemas: dict[object, SchemaRenderer | Refused] = {}
-        self._last: tuple[Config, Rendered] | None = None
 
     def check(self, backend: Config, key: str, args: object) -> Sequence[Problem]:
         """Everything wrong with `schema` and with the arguments at `key`."""
@@ -212,7 +211,7 @@ class Arguments:
             hint = f"{key}: {{lr: 0.001}}"
             return [*found, problem(key, f"is {args!r}, not a mapping", hint)]
         if isinstance(schema, SchemaRenderer):
-            return [*found, *self._render(schema, backend, args).problems]
+            return [*found, *schema.render(args or {}).problems]
         for name, value in (args or {}).items():
             if isinstance(value, list | dict) and not is_word_list(value):
                 message = "is a mapping or a nested list; flags take plain values"
@@ -236,7 +235,7 @@ class Arguments:
         """
         schema = self._find_schema(backend, key)
         if isinstance(schema, SchemaRenderer):
-            return self._render(schema, backend, args).words
+            return schema.render(cast(Config, args or {})).words
         words: list[str] = []
         for name, value in cast(Config, args or {}).items():
             flag = name.replace("_", "-") if dashes else name
@@ -261,20 +260,11 @@ class Arguments:
             return Refused(f"is {name!r}, not a name")
         if (name, key) not in self._schemas:
             try:
-                made = SchemaRenderer(load_schema(name, self._places), key)
+                schema = load_schema(name, self._places)
+                self._schemas[name, key] = SchemaRenderer(schema, key)
             except Refused as error:
                 self._schemas[name, key] = error
-            else:
-                self._schemas[name, key] = made
         return self._schemas[name, key]
-
-    def _render(
-        self, schema: SchemaRenderer, backend: Config, args: object
-    ) -> Rendered:
-        """Checked, then rendered: one job asks twice."""
-        if self._last is None or self._last[0] is not backend:
-            self._last = (backend, schema.render(cast(Config, args or {})))
-        return self._last[1]
 
 
 @dataclass(frozen=True, slots=True)
