@@ -105,7 +105,9 @@ def _render_values(value: object, action: Action, schema: Schema) -> Words:
     each: Sequence[object] = cast("Sequence[object]", value) if is_list else [value]
     words = [word for item in each for word in _render_once(item, action, schema)]
     kind = _KINDS.get(action.type, str)
-    how: dict[str, Any] = {"type": kind, "const": action.const, "nargs": action.nargs}
+    how: dict[str, Any] = {"type": kind, "nargs": action.nargs}
+    if action.nargs == "?":
+        how["const"] = action.const
     if action.action in ("append", "extend"):
         how["action"] = action.action
     if action.choices:
