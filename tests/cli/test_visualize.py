@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from autoexp_tui.cli.visualize import main, render_chart, to_ascii
+from autoexp_tui.cli.visualize import main, render_chart
+from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.conditions.kinds import JobStateIs, MetadataIs
 from autoexp_tui.model.specs import Plan, PlanFinding
 from autoexp_tui.planning.chart import build_chart

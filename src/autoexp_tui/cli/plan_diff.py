@@ -162,30 +162,18 @@ def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
             sessions += find_sessions(one)
     if by_id := match_id(sessions, other):
         return read_manifest(by_id[0].plan)
-    return read_manifest(_find_newest(other, place, sessions, plan))
-
-
-def _find_newest(
-    other: str, place: Path, sessions: Sequence[SessionDir], plan: Plan
-) -> Path:
-    """The newest other plan of a config, or of a session's name."""
     of_sessions = (read_manifest_head(one.plan) for one in sessions)
     heads = [*list_manifests(place), *filter(None, of_sessions)]
+    heads = [head for head in heads if head.plan_id != plan.plan_id]
     named = [head for head in heads if other in (head.config_ref, head.name)]
-    others = [head for head in named if head.plan_id != plan.plan_id]
-    if others:
-        return max(others, key=lambda head: head.created_at).path
     if named:
-        raise UsageError(
-            f"--diff {other}: the only plan of {other} is this one",
-            hint="Name a manifest, a plan's id or a session to compare with.",
-        )
-    known = dict.fromkeys(name for h in heads for name in (h.config_ref, h.plan_id))
-    known |= dict.fromkeys(session.id for session in sessions)
+        return read_manifest(max(named, key=lambda head: head.created_at).path)
+    known = {name for head in heads for name in (head.config_ref, head.plan_id)}
+    known |= {session.id for session in sessions}
     raise UsageError(
-        f"--diff {other}: no manifest, plan, session or config of that name",
+        f"--diff {other}: no other manifest, plan, session or config of that name",
         str(place),
-        did_you_mean(other, filter(None, known), "plans and sessions"),
+        did_you_mean(other, filter(None, sorted(known)), "plans and sessions"),
     )
 
 

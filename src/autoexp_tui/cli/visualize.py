@@ -24,7 +24,6 @@ _UNBOUNDED: Final = 100_000
 """Columns where no terminal wraps lines: a pipe or a file."""
 _NARROWEST: Final = 24
 _MARK_STYLES: Final = {"✓": "green", "!": "yellow"}
-_ASCII_TWINS: Final = str.maketrans("─│├└×✓…", "-|++x+~")
 
 
 _FLAGS: Final = (
@@ -79,19 +78,11 @@ def draw_plan(
     is_plain = options.no_color or os.environ.get("TERM") == "dumb" or ascii_only
     chart = build_chart(plan, whole=whole)
     text = render_chart(chart, width, color=is_terminal and not is_plain)
-    return to_ascii(text) if ascii_only else text
+    if ascii_only:
+        from autoexp_tui.cockpit.widgets.pane import to_ascii
 
-
-def to_ascii(text: str) -> str:
-    """`text` in ASCII, each character by as many columns as it took."""
-    from autoexp_tui.text.spelling import count_columns
-
-    if text.isascii():
-        return text
-    return "".join(
-        char if char.isascii() else "?" * count_columns(char)
-        for char in text.translate(_ASCII_TWINS)
-    )
+        text = "\n".join(map(to_ascii, text.splitlines()))
+    return text
 
 
 def render_chart(chart: Chart, width: int, *, color: bool = False) -> str:

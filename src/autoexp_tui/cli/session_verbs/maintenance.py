@@ -8,12 +8,10 @@ nobody runs; without --yes it only tells how much would go.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 
 from autoexp_tui.cli.background import start_background
 from autoexp_tui.cli.diagnostics import ExitCode
@@ -59,8 +57,6 @@ from autoexp_tui.storage.sessions import (
 from autoexp_tui.storage.trust import MOST_BYTES, open_checked
 from autoexp_tui.text.sanitize import clean as clean_text
 from autoexp_tui.text.spelling import plural, size
-
-_LOG_LINES = 3
 
 
 def stop(request: Request) -> int:
@@ -108,20 +104,14 @@ def restart(request: Request) -> int:
         watch = f"autoexp-tui --session {where} shows it"
         text = f"an engine goes on with {session.id}; {watch}"
         if not start_background(session, approve, find_highest_epoch(session)):
-            log = session.path / "heir.log"
-            raise EnvironmentFailed("no engine came up", str(log), _read_end(log))
+            log, output = session.path / "heir.log", b""
+            with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
+                output = file.read(MOST_BYTES)
+            last = output.decode(errors="replace").split("\n")[-4:]
+            hint = "\n  ".join(map(clean_text, filter(None, last)))
+            raise EnvironmentFailed("no engine came up", str(log), hint)
     record = {"session": session.id, "verb": "restart", "outcome": "done"}
     return request.print(record | {"engine": "running" if runs else "none"}, [text])
-
-
-def _read_end(log: Path) -> str:
-    """The last lines of an engine's log."""
-    output = b""
-    with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-        output = file.read(4096)
-    lines = filter(None, output.decode(errors="replace").splitlines())
-    return "\n  ".join(map(clean_text, list(lines)[-_LOG_LINES:]))
 
 
 def _require_free(session: SessionDir) -> None:
@@ -129,19 +119,13 @@ def _require_free(session: SessionDir) -> None:
     holder, alive = find_engine(session)
     if holder is None or alive is Alive.NO:
         return
-    stopping = format_verb("stop", session)
     where = name_session(session.id, session.state_dir)
-    monitor = f"`autoexp-monitor --session {where}`"
-    if alive is Alive.YES:
-        raise SessionOwned(
-            f"session {session.id} is run by {holder.describe()}",
-            hint=f"{stopping} ends that engine and leaves its jobs running; "
-            f"{monitor} watches it.",
-        )
     raise SessionOwned(
-        f"session {session.id} may be run by {holder}, on another host",
-        hint=f"If it lives, {stopping} ends it. If it is dead, {monitor} takes the "
-        "session over once its heartbeat has been seen still for "
+        f"session {session.id} {'is' if alive is Alive.YES else 'may be'} run by "
+        f"{holder.describe()}",
+        hint=f"{format_verb('stop', session)} ends that engine and leaves its jobs "
+        f"running; `autoexp-monitor --session {where}` watches it, and takes the "
+        "session over once it is gone, or its heartbeat was seen still for "
         f"{holder.stale_seconds:.0f} s.",
     )
 
