@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,7 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.run_sweep_entry import main
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MetadataIs,
-    Not,
-)
+from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs
 from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import ExecutorSpec, Plan
@@ -196,65 +187,28 @@ def test_a_signal_reaches_the_job_and_who_is_killed_outright_ends_it(
     wait_until((entries.root / "heard").exists)
 
 
-def listed(err: str) -> Sequence[str]:
-    """The conditions that are told."""
-    return [line[4:] for line in err.splitlines() if line.startswith("  - ")]
-
-
-def test_conditions_are_met_by_what_an_entry_has_done_and_by_files(
+def test_an_entry_waits_for_what_it_depends_on_and_for_a_person(
     entries: Entries,
 ) -> None:
-    checkpoint = entries.root / "ckpt"
     one = entries.write_two(
-        JobStateIs(jobs=("a",), state="COMPLETED"),
-        FileExists(path=str(checkpoint), writer="a"),
+        JobStateIs(jobs=("a",), state="COMPLETED"), Approval(prompt="Promote it?")
     )
-    code, out, err = entries.say("--job", "b")
-    assert (code, out) == (3, "")
-    assert err.startswith("error: b: its start conditions are not met\n  - ")
-    waits = f"{checkpoint}: waits for {checkpoint} of a"
-    told = ["a COMPLETED: waits for a to be completed", waits]
-    assert listed(err) == told
-    assert "--force runs it all the same" in err
+
+    def listed(*argv: str) -> list[str]:
+        """What is told of the start conditions."""
+        code, out, err = entries.say(*argv)
+        assert (code, out) == (3, "")
+        assert ": its start conditions are not met\n  - " in err
+        assert "--force runs it all the same" in err
+        return [line[4:] for line in err.splitlines() if line.startswith("  - ")]
+
+    assert listed("--job", "b") == ["a is not done", "an approval"]
     assert entries.say("--job", "a")[0] == 0
-    assert listed(entries.say("--job", "b")[2]) == told[1:]
-    checkpoint.touch()
-    assert entries.say("--job", "b")[1] == "I am b\n"
+    assert listed("--job", "b") == ["an approval"]
+    assert entries.say("--job", "b", "--force")[1] == "I am b\n"
     assert list(check_done(one).done) == ["a", "b"]
     provenance = entries.root / "out" / "a" / "provenance"
     assert json.loads((provenance / "command.json").read_text())[-1] == "echo I am a"
-
-
-def test_a_condition_is_told_with_what_it_looks_for_and_its_reason(
-    entries: Entries,
-) -> None:
-    missing, log, none = (str(entries.root / name) for name in ("ckpt", "log", "none"))
-    Path(log).touch()
-    entries.write_two(
-        FileContent(path=log, pattern="saved"),
-        LogPattern(log_path=log, pattern="saved"),
-        LogPattern(log_path=none, pattern="saved"),
-        Not(condition=FileExists(path=log)),
-        FileExists(path=missing, description="the checkpoint"),
-        MetadataIs(job="a", key="iteration", op=">=", value=5),
-        Approval(prompt="Promote it?"),
-    )
-    found = listed(entries.say("--job", "b")[2])
-    assert found == [
-        f'{log}: waits for "saved" in {log}',
-        f"'saved' in {log}: waits for \"saved\" in {log}",
-        f"'saved' in {none}: waits for a log at {none}: there is none yet",
-        f"not {log}: it is so although it must not be: {log}",
-        f"the checkpoint: waits for {missing}",
-        "iteration of a >= 5: waits for iteration of a: its log has shown no usable "
-        "value yet",
-        "an approval: waits for your approval: Promote it?",
-    ]
-    assert entries.say("--job", "b", "--force")[1] == "I am b\n"
-
-
-def test_a_cancel_condition_that_holds_is_told(entries: Entries) -> None:
-    stop = FileExists(path=str(entries.root))
-    entries.write({"a": "echo a"}, cancel_conditions=(stop,))
-    code, _, err = entries.say("--index", "0")
-    assert (code, "its cancel condition holds: " in err) == (3, True)
+    never = FileExists(path=str(entries.root / "never"))
+    entries.write({"c": "echo c"}, start_conditions=(never,))
+    assert listed("--job", "c") == [never.path]

@@ -21,12 +21,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from autoexp_tui.cli.diagnostics import (
     ExitCode,
@@ -37,34 +37,16 @@ from autoexp_tui.cli.diagnostics import (
 )
 from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
 from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
-from autoexp_tui.conditions.bindings import bind
+from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import build_task_fields
 from autoexp_tui.executors.slurm.script import with_grace
-from autoexp_tui.model.condition import Condition, EvalContext, describe, evaluate
+from autoexp_tui.model.condition import describe, walk
 from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
-from autoexp_tui.model.facts import (
-    ApprovalFact,
-    ApprovalKey,
-    Fact,
-    FactKey,
-    FactValue,
-    JobFact,
-    JobKey,
-    MetadataKey,
-    MetricFact,
-    MetricKey,
-    Moment,
-    OutsideKey,
-)
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import JobState, Result
-from autoexp_tui.model.wording import sentence
-from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.done_file import (
     find_done,
@@ -82,7 +64,6 @@ from autoexp_tui.text.spelling import join_some
 
 ARRAY_INDEX = "SLURM_ARRAY_TASK_ID"
 _MOST_LISTED = 12
-_OUTSIDE = get_args(OutsideKey)
 _FORWARDED: Final = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
     *(signal.SIGUSR1, signal.SIGUSR2),
@@ -127,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
     if same and job.fingerprint:
         say(f"{job.name} is done already; --force runs it again")
         return ExitCode.OK
-    unmet = () if args.force else list_unmet(job, plan, time.time())
+    unmet = [] if args.force else list_unmet(job, plan)
     if reasons := [f"  - {one}" for one in unmet]:
         raise NotConfirmed(
             "\n".join(["its start conditions are not met", *reasons]),
@@ -178,75 +159,22 @@ def _print_entry(job: JobSpec, command: Sequence[str], *, as_json: bool) -> None
     print(f"{before}{shlex.join(command)}")
 
 
-class FileFacts:
-    """`model.facts.Facts` without a session: what other jobs did is known from the word
-    that completed ones leave in their output directories."""
+def list_unmet(job: JobSpec, plan: Plan) -> list[str]:
+    """Why a job may not start now, in words; empty: it may.
 
-    def __init__(self, plan: Plan, now: float) -> None:
-        self._plan = plan
-        # All of it UTC: nothing lived, and nothing was away.
-        self.now = Moment(t=now, utc=now, lived=now)
-        self._source = OutsideFacts(SystemClock())
-
-    @cached_property
-    def _done(self) -> Mapping[str, DoneWork]:
-        """Jobs of the plan that completed, doing the work that they would do now."""
-        found = find_done(self._plan.jobs, self._plan.share)
-        same = {(job.name, job.fingerprint) for job in self._plan.jobs}
-        return {n: work for n, work in found.items() if (n, work.fingerprint) in same}
-
-    def get(self, key: FactKey) -> Fact | None:
-        """The fact for `key`; what only a session could know has no value."""
-        if isinstance(key, _OUTSIDE):
-            return replace(self._source.observe(key), observed_at=self.now.lived)
-        return Fact(self._find_value(key), self.now.lived)
-
-    def _find_value(self, key: FactKey) -> FactValue:
-        match key:
-            case JobKey():
-                work = self._done.get(key.job)
-                if work is None:
-                    # Held jobs and `S` are a session's; here it only has not ended.
-                    return JobFact(JobState.WAITING)
-                return JobFact(JobState.COMPLETED, ended_lived=work.at, step=work.step)
-            case MetadataKey():
-                return self.read_metadata(key.job, key.key)
-            case MetricKey():
-                work = self._done.get(key.job)
-                value = work.values.get(key.name) if work else None
-                if work is not None and isinstance(value, float | int):
-                    return MetricFact(float(value), work.step or 0)
-            case ApprovalKey():
-                return ApprovalFact(approved=None)
-        return None
-
-    def read_metadata(self, job: str, key: str) -> str | None:
-        """What a completed job's log told."""
-        work = self._done.get(job)
-        return work.metadata.get(key) if work is not None else None
-
-
-def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
-    """Why a job may not start now, in words; nothing: it may."""
-    facts = FileFacts(plan, now)
-    names = frozenset(job.name for job in plan.jobs)
-    context = EvalContext(job=job.name, waiting_lived=now)
-
-    def look(condition: Condition) -> tuple[Result, str]:
-        bound, missing = bind(condition, facts.read_metadata, names)
-        if bound is None:
-            values = ", ".join(f"{one.key} of {one.job}" for one in missing)
-            return Result.WAIT, f"no value of {values} that could be used"
-        verdict = evaluate(bound, facts, facts.now, context)
-        return verdict.result, sentence(verdict.why, now, keys=False)
-
-    for condition in job.start_conditions:
-        result, reason = look(condition)
-        if condition.blocking and result is not Result.PASS:
-            yield f"{describe(condition)}: {reason}"
-    for condition in job.cancel_conditions:
-        if look(condition)[0] is Result.PASS:
-            yield f"its cancel condition holds: {describe(condition)}"
+    What it depends on counts when it left word that it is done; other conditions are a
+    session's to look at.
+    """
+    waits_for = job.depends_on if job.start_conditions else ()
+    before = [one for one in plan.jobs if one.name in waits_for]
+    works = find_done(before, plan.share)
+    done = {(name, work.fingerprint) for name, work in works.items()}
+    left = [one.name for one in before if (one.name, one.fingerprint) not in done]
+    looked_at = job.start_conditions
+    if before:
+        parts = [part for one in looked_at for part in walk(one)]
+        looked_at = tuple(part for part in parts if isinstance(part, Approval))
+    return [*(f"{name} is not done" for name in left), *map(describe, looked_at)]
 
 
 def _run_entry(
