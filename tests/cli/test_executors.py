@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.assemble import resume_session, start_session
-from autoexp_tui.cli.doctor import Finding, examine_slurm
+from autoexp_tui.cli.doctor import examine_slurm
 from autoexp_tui.cli.executors import find_launcher, find_offer, make_executor
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.plan import check_json, format_check, show_check
@@ -175,64 +175,53 @@ def test_the_exit_code_says_whether_a_cluster_would_refuse_something(
 
 
 COMMANDS = {"sbatch", "squeue", "scancel", "scontrol", "sacct"}
-Examined = Callable[..., dict[str, Finding]]
+NO_CLUSTER = "scontrol: fatal: Could not establish a configuration source\n"
+BARE = CONFIG.replace("accounting_storage/slurmdbd", "accounting_storage/none")
+REFUSED_SACCT = says(stderr="sacct: error: Connection refused\n", status=1)
 
 
-@pytest.fixture
-def examined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Examined:
-    """What the doctor finds where these programs are on PATH."""
-
-    def examine(
-        programs: set[str] = COMMANDS,
-        config: Ran | None = None,
-        sacct: Ran | None = None,
-    ) -> dict[str, Finding]:
-        def scontrol(words: object) -> Ran:
-            if isinstance(words, tuple) and "nodes" in words:
-                return says("NodeName=n1 NodeHostName=elsewhere State=IDLE\n")
-            return config or says(CONFIG)
-
-        found = {name: name for name in programs}
-        monkeypatch.setattr(shutil, "which", found.get)
-        commands = ScriptedCommands({"scontrol": scontrol, "sacct": sacct or says()})
-        return {one.what: one for one in examine_slurm(tmp_path, commands)}
-
-    return examine
-
-
-def test_a_cluster_that_answers_is_told_with_its_version_limits_and_what_mends(
-    examined: Examined,
+@pytest.mark.parametrize(
+    ("programs", "config", "sacct", "what", "grade", "said"),
+    [
+        (COMMANDS, says(CONFIG), says(), "slurm", "ok", "of elwe answers, 23.11.4"),
+        (COMMANDS, says(CONFIG), says(), "arrays", "ok", "up to 1000 jobs an array"),
+        (COMMANDS, says(CONFIG), says(), "accounting", "ok", "sacct answers"),
+        (COMMANDS, says(CONFIG), says(), "KillWait", "hint", "USR1@120"),
+        (COMMANDS, says(CONFIG), says(), "shared state", "hint", "srun -N1"),
+        (COMMANDS - {"scancel"}, says(CONFIG), says(), "scancel", "missing", "PATH"),
+        (set(), says(CONFIG), says(), "slurm", "hint", "no sbatch"),
+        (COMMANDS, says(stderr=NO_CLUSTER, status=1), says(), "slurm", "hint", "_CONF"),
+        (
+            COMMANDS,
+            says(status=None),
+            says(),
+            "slurm",
+            "hint",
+            "not answer within 10 s",
+        ),
+        (COMMANDS, says(BARE), says(), "accounting", "hint", "by their own records"),
+        (
+            *(COMMANDS, says(BARE.replace("300", "5")), says(), "MinJobAge"),
+            *("hint", "MinJobAge=60"),
+        ),
+        (COMMANDS, says(CONFIG), REFUSED_SACCT, "accounting", "hint", "Connection ref"),
+    ],
+)
+def test_the_doctor_tells_what_of_a_cluster_is_there_and_what_mends_the_rest(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: set[str],
+    config: Ran,
+    sacct: Ran,
+    what: str,
+    grade: str,
+    said: str,
 ) -> None:
-    found = examined()
-    assert found["slurm"].found == "the controller of elwe answers, 23.11.4"
-    assert found["arrays"].found == "up to 1000 jobs an array (MaxArraySize)"
-    assert found["accounting"].grade == "ok"
-    assert not [one for one in found.values() if one.grade == "missing"]
-    assert "USR1@120" in found["KillWait"].mend
-    assert "srun -N1" in found["shared state"].mend
-    assert examined(COMMANDS - {"scancel"})["scancel"].grade == "missing"
-
-
-def test_without_a_cluster_jobs_run_here_and_the_next_step_is_told(
-    examined: Examined,
-) -> None:
-    assert [one.grade for one in examined(set()).values()] == ["hint"]
-    text = "scontrol: fatal: Could not establish a configuration source\n"
-    (slurm,) = examined(config=says(stderr=text, status=1)).values()
-    assert (slurm.what, slurm.grade) == ("slurm", "hint")
-    assert "SLURM_CONF" in slurm.mend
-    hangs = examined(config=says(status=None))["slurm"]
-    assert "did not answer within 10 s" in hangs.found
-
-
-def test_a_cluster_without_accounting_says_what_is_known_of_ended_jobs(
-    examined: Examined,
-) -> None:
-    text = CONFIG.replace("accounting_storage/slurmdbd", "accounting_storage/none")
-    found = examined(config=says(text.replace("300", "5")))
-    assert "by their own records" in found["accounting"].found
-    assert "MinJobAge=60" in found["MinJobAge"].mend
-    down = says(stderr="sacct: error: Connection refused\n", status=1)
-    accounting = examined(sacct=down)["accounting"]
-    assert accounting.grade == "hint"
-    assert "Connection refused" in accounting.found
+    monkeypatch.setattr(shutil, "which", {name: name for name in programs}.get)
+    commands = ScriptedCommands({"scontrol": config, "sacct": sacct})
+    found = {one.what: one for one in examine_slurm(tmp_path, commands)}
+    assert found[what].grade == grade
+    assert said in found[what].format()
+    if found["slurm"].grade != "ok" or what == "scancel":
+        return
+    assert "missing" not in {one.grade for one in found.values()}

@@ -195,7 +195,7 @@ def test_whoever_comes_back_reads_what_happened_and_steers_on(
     again.wait_exit()
 
 
-def test_a_second_cockpit_sees_the_same_and_commands_through_the_inbox(
+def test_a_second_cockpit_sees_the_same_commands_through_the_inbox_and_leaves_alone(
     campaign: Campaign, seats: Seats
 ) -> None:
     campaign.write(families=2, seconds=60.0)
@@ -206,6 +206,8 @@ def test_a_second_cockpit_sees_the_same_and_commands_through_the_inbox(
     kill_under_cursor(second)
     first.wait_for("cancelled", 30.0)
     second.wait_for("cancelled", 30.0)
+    leave(second)
+    second.wait_for(COME_BACK, 5.0)
     holder = campaign.owner()
     assert holder is not None
     assert holder.epoch == 1
@@ -224,18 +226,6 @@ def test_a_cockpit_that_watches_goes_on_when_the_other_one_is_killed(
     leave(second)
     second.wait_for(f"Come back: autoexp-tui --session {campaign.session()}", 5.0)
     assert_ends_well(campaign)
-
-
-def test_leaving_a_cockpit_that_only_watches_says_how_to_come_back(
-    campaign: Campaign, seats: Seats
-) -> None:
-    first, second = seats.submit(), seats.come_back()
-    second.wait_for("watching")
-    leave(second)
-    second.wait_for(COME_BACK, 5.0)
-    assert campaign.owner_pid() == first.pid
-    first.signal(signal.SIGKILL)
-    kill_workers(campaign)
 
 
 # --------------------------------------------------------------------- a plan to come

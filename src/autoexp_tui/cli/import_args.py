@@ -8,13 +8,10 @@ line; it is called in a process of its own.
 
 from __future__ import annotations
 
-import argparse
 import json
-import math
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from difflib import unified_diff
 from functools import partial
 from pathlib import Path
@@ -35,14 +32,6 @@ from autoexp_tui.text.spelling import plural
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _SHOWN = 40
 """Lines of a difference that are shown before the rest is only counted."""
-
-
-def _parse_seconds(text: str) -> float:
-    """A span of time as an option gives it: above 0, and with an end."""
-    with suppress(ValueError):
-        if 0 < (value := float(text)) < math.inf:
-            return value
-    raise argparse.ArgumentTypeError(f"invalid seconds value: {text!r}")
 
 
 _FLAGS = (
@@ -66,13 +55,7 @@ _FLAGS = (
         action="append",
         default=[],
     ),
-    option(
-        "--timeout",
-        "for the import (120)",
-        "SECONDS",
-        type=_parse_seconds,
-        default=120.0,
-    ),
+    option("--timeout", "for the import (120)", "SECONDS", type=float, default=120.0),
     option("--force", "write over files that would change"),
     JSON,
 )

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitOptions
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.executors.job_details import JobDetailsReader
     from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS: Final = (
@@ -127,14 +126,6 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
         slow=args.slow,
         keymap=load_keymap(Path(args.keymap)) if args.keymap else None,
     )
-
-
-@cache
-def _load_job_reader() -> JobDetailsReader:
-    """Reads how jobs were made; imported when it is first asked."""
-    from autoexp_tui.executors.job_details import JobDetailsReader
-
-    return JobDetailsReader()
 
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
@@ -254,12 +245,15 @@ class Cockpit:
             come_back = _format_return(session)
             seen = None if self._args.replay else session.read_last_visit()
         find_changes = _load_later("autoexp_tui.cli.plan_diff", "find_changes")
+        reader = cache(
+            _load_later("autoexp_tui.executors.job_details", "JobDetailsReader")
+        )
         options = replace(
             _build_options(self._options, self._args),
             come_back=come_back,
             away_since=seen,
             replay=self._args.replay,
-            details=lambda plan, job: _load_job_reader()(plan, job),
+            details=lambda plan, job: reader()(plan, job),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
