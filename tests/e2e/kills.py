@@ -1,27 +1,18 @@
 """autoexp-run killed by SIGKILL at random moments, over and over, on real processes.
 
-    python -m tests.e2e.kills --kills 200
-
-Campaigns run one after the other; each is killed and taken up again until it ends.
 Nothing may be lost, and no attempt may begin twice: that is judged by a ledger that the
 jobs themselves write, by the wrapper's records, and by the processes that are left.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import subprocess
-import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tests.e2e.campaign import Campaign, result_of
 
-KILLS_A_CAMPAIGN = 25
 LAST_SECONDS = 180.0
 
 
@@ -74,29 +65,3 @@ def _judge(campaign: Campaign, out: str, score: Score) -> None:
     if len(begun) != attempts or records != attempts:
         seen = f"{len(begun)} attempts began, {records} begin records"
         score.problems.append(f"{seen}, not {attempts}")
-
-
-def main() -> int:
-    """Kill, and say what came of it."""
-    parser = argparse.ArgumentParser(prog="kills", description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    rng, total = random.Random(args.seed), Score()
-    while total.counts["kills"] < args.kills and not total.problems:
-        with tempfile.TemporaryDirectory() as root:
-            campaign = Campaign(Path(root))
-            campaign.write(seconds=rng.uniform(4.0, 12.0))
-            planned = min(KILLS_A_CAMPAIGN, args.kills - total.counts["kills"])
-            try:
-                score = kill_through(campaign, rng, planned)
-                total.counts.update(score.counts)
-                total.problems += score.problems
-            except subprocess.TimeoutExpired:
-                total.problems.append(f"no end within {LAST_SECONDS:.0f} s")
-        print(total, flush=True)
-    return int(bool(total.problems))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -184,23 +184,22 @@ def clean(request: Request) -> int:
     chosen = _choose_sessions(request)
     for session in chosen:
         require_removable(session)
-    if not chosen or not request.options.yes:
-        sizes = [(session, measure_size(session.path)) for session in chosen]
-        _print_sizes(request, sizes, done=False)
-        if chosen:
-            count = plural(len(chosen), "session")
-            raise NotConfirmed(
-                f"nothing was removed: this would remove {count}",
-                hint="Add --yes to do it. Outputs and logs of the jobs stay.",
-            )
-        return ExitCode.OK
-    gone: list[tuple[SessionDir, Size]] = []
+    done = bool(chosen) and request.options.yes
+    sizes: list[tuple[SessionDir, Size]] = []
     try:
-        gone.extend((session, remove(session)) for session in chosen)
-        for state_dir in dict.fromkeys(session.state_dir for session in chosen):
-            sweep(state_dir)
+        for session in chosen:
+            found = remove(session) if done else measure_size(session.path)
+            sizes.append((session, found))
     finally:
-        _print_sizes(request, gone, done=True)
+        _print_sizes(request, sizes, done=done)
+    if chosen and not done:
+        count = plural(len(chosen), "session")
+        raise NotConfirmed(
+            f"nothing was removed: this would remove {count}",
+            hint="Add --yes to do it. Outputs and logs of the jobs stay.",
+        )
+    for state_dir in {session.state_dir for session in chosen}:
+        sweep(state_dir)
     return ExitCode.OK
 
 
