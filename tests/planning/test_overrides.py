@@ -119,7 +119,6 @@ def write(parameters: Parameters, others: Sequence[Parameters] = ()) -> Any:
     ({"slurm.log_dir": "a,b"}, "slurm.log_dir='a,b'"),
     ({"++backend.lr": "1e-3,3e-3"}, "++backend.lr='1e-3,3e-3'"),
     ({"backend.lr": "${backend.batch_size}"}, "backend.lr='${backend.batch_size}'"),
-    ({"++waits": [{"class_name": "FileExists"}]}, "++waits=[{class_name:FileExists}]"),
     ({"slurm": {"sbatch": 1, "held": 2}, "++slurm": {"new": 3}},
      "++slurm.sbatch=1 slurm.held=2 ++slurm.new=3"),
     ({"backend.args": {"save": "x"}}, "backend.args={save:x}"),
@@ -136,17 +135,12 @@ def test_what_is_meant_is_written_with_no_finding(parameters: Any, texts: str) -
     assert (made.errors, made.warnings) == ([], [])
 
 
-CONDITION = [{"class_name": "FileExistsCondition", "path": "x"}]
-
-
 @pytest.mark.parametrize(("key", "value", "meant"), [
     ("backend.lrr", 1, "backend.lr"), ("backend.batchsiz", 1, "backend.batch_size"),
     ("bakend.lr", 1, "backend.lr"), ("backend.args.sav", 1, "backend.args.save"),
     ("stge", "x", "stage"), ("_stagee", "x", "_stage"),
     ("start_condition", "x", "start_conditions"),
     ("start_conditon_cmd", "x", "start_condition_cmd"), ("auxx", "x", "aux"),
-    ("waits", CONDITION, "start_conditions"),
-    ("waits", [{"class_name": "SlurmState"}], "start_conditions"),
 ])  # fmt: skip
 def test_a_slip_names_what_was_meant(key: str, value: object, meant: str) -> None:
     made = write({key: value, "slurm.log_dirr": 2})
@@ -175,7 +169,7 @@ AS_IT_WAS = "and was the number `1e-3`"
 MEANT = "`++backend.lr` says that it is meant"
 TRIED = (
     "values to try are a list right below `params`: `backend.lr: [1, 2]`; "
-    "`++backend.lr` says that this is meant"
+    "`++backend.lr` says that it is meant"
 )
 
 
@@ -188,9 +182,9 @@ TRIED = (
     ("slurm.held", {"a": 1}, "is set to a mapping, and was `true`", "values to try"),
     ("backend.lr", [1, 2], "is set to a list, and was `1e-3`", TRIED),
     ("backend.lr", "0o17", f"is the text `0o17`, {AS_IT_WAS}",
-     f"YAML has no such number; write 15; {MEANT}"),
+     MEANT),
     ("backend.lr", "1e-4", f"is the text `1e-4`, {AS_IT_WAS}",
-     f"take the quotes away: 1e-4; {MEANT}"),
+     MEANT),
     ("backend.lr", "2024-01-01", f"is the text `2024-01-01`, {AS_IT_WAS}", MEANT),
     ("backend.lr", True, f"is `true`, {AS_IT_WAS}", MEANT),
 ])  # fmt: skip

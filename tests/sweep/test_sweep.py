@@ -207,8 +207,8 @@ def test_values_are_spelled_short(value: object, text: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "fault"), [
-    ("", "is empty"), ("a/.autoexp", "`.autoexp`, where we keep our own files"),
-    ("provenance/a", "`provenance`, where we keep our own files"), (" ", "is empty"),
+    ("", "is empty"), ("a/.autoexp", "where we keep our own files"),
+    ("provenance/a", "where we keep our own files"), (" ", "is empty"),
     ("a\0b", "control character"), ("a\nb", "control character"),
     ("a{b", "holds braces"), ("a}b", "holds braces"), ("/a", "a path from the root"),
     ("~a", "a path from the root"), ("..", "holds `..`"), ("a/../b", "holds `..`"),

@@ -51,13 +51,12 @@ from autoexp_tui.planning.build import (
     build_mask,
     build_plan_outcome,
 )
-from autoexp_tui.planning.job_config import resolve_where_possible
+from autoexp_tui.planning.job_config import resolve_where_possible, select_or_none
 from autoexp_tui.planning.override_checks import check_hydra_key
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,
     SpecRefused,
-    select_or_none,
 )
 from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems

@@ -82,15 +82,11 @@ def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
     return {name: json_safe(getattr(one, name)) for name in names}
 
 
-def name_condition(kind: str) -> str:
-    """The `class_name` of a kind of ours: `JobStateCondition` of `job_state`."""
-    return f"{kind.title().replace('_', '')}Condition"
-
-
 def condition_to_json(spec: Condition) -> dict[str, object]:
     """A condition as configs write it; `writer` only where planning knows one."""
     name = type(spec).__name__
-    name = name_condition(spec.kind) if is_ours(type(spec)) else name
+    if is_ours(type(spec)):
+        name = f"{spec.kind.title().replace('_', '')}Condition"
     tree: dict[str, object] = {"class_name": name}
     if isinstance(spec, OwnCondition):
         tree = {"class_name": json_safe(spec.class_path)}

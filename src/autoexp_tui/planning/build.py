@@ -38,12 +38,12 @@ from autoexp_tui.planning.job_config import (
     Refused,
     check_without_jobs,
     list_problems,
+    select_or_none,
 )
 from autoexp_tui.planning.ports import (
     Composer,
     ConfigView,
     SpecParser,
-    select_or_none,
 )
 from autoexp_tui.planning.references import DroppedJob, Identity, World
 from autoexp_tui.planning.validate import (

@@ -59,14 +59,12 @@ class Chart:
     """A mark (`✓`, `!`) and what was found."""
 
 
-_STAGES: Final = 40
 _JOBS: Final = 8
 """Of one stage."""
-_KEYS: Final = 12
 _VALUES: Final = 20
 """Of one key."""
 _CONDITIONS: Final = 6
-"""Of a job, and jobs of a stage that wait for different things."""
+"""Jobs of a stage that wait for different things."""
 _WARNINGS: Final = 20
 
 
@@ -94,31 +92,21 @@ class _ChartBuilder:
         return maxsize if self._whole else most
 
     def build(self) -> Chart:
-        most = self._limit(_STAGES)
-        shown, rest = self._stages[:most], self._stages[most:]
-        sections = [self._build_sweep(), *map(self._build_stage, shown)]
-        if rest:
-            jobs = plural(sum(len(one.jobs) for one in rest), "job")
-            title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
-            sections.append(Section(title))
+        sections = (self._build_sweep(), *map(self._build_stage, self._stages))
         findings = tuple(self._list_warnings())
         title = f"{clean_line(self._plan.name)}: {plural(len(self._plan.jobs), 'job')}"
         if any(one.name for one in self._stages):
             title += f" in {plural(len(self._stages), 'stage')}"
         if ref := clean_line(self._plan.config_ref):
             title += f", config {ref}"
-        return Chart(title, tuple(sections), findings)
+        return Chart(title, sections, findings)
 
     def _build_sweep(self) -> Section:
-        axes = self._axes
         rows = []
-        for one in axes[: self._limit(_KEYS)]:
+        for one in self._axes:
             values = [fit(value, _VALUE_COLUMNS) for value in one.values]
             rows.append((clean_line(one.key), join_some(values, self._limit(_VALUES))))
-        rest = len(axes) - len(rows)
-        more = f"... and {plural(rest, 'key')} more" if rest > 0 else ""
-        more = more if axes else "Nothing is swept."
-        return Section("Sweep", _filter_tables(rows, more))
+        return Section("Sweep", (tuple(rows or [("Nothing is swept.",)]),))
 
     def _build_stage(self, stage: Stage) -> Section:
         title = f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}"
@@ -134,8 +122,9 @@ class _ChartBuilder:
             *self._list_conditions(stage, start=True),
             *self._list_conditions(stage, start=False),
         ]
-        tables = _filter_tables(list(map(self._build_row, shown)), more, conditions)
-        return Section(title, tables)
+        rows = tuple(map(self._build_row, shown))
+        tables = (rows, ((more,),) if more else (), tuple(conditions))
+        return Section(title, tuple(filter(None, tables)))
 
     def _build_row(self, job: JobSpec) -> Row:
         after = [
@@ -196,11 +185,8 @@ class _ChartBuilder:
         if not own:
             return ("at once",) if start else ()
         head, further = ("when", "and") if start else ("if", "or")
-        texts = list(dict.fromkeys(self._describe(one, job, start) for one in own))
-        most = self._limit(_CONDITIONS)
-        rest = [f"... and {len(texts) - most} more"] if len(texts) > most else []
-        following = (f"{further} {text}" for text in texts[1:most])
-        return f"{head} {texts[0]}", *following, *rest
+        first, *texts = dict.fromkeys(self._describe(one, job, start) for one in own)
+        return f"{head} {first}", *(f"{further} {text}" for text in texts)
 
     def _describe(self, spec: Condition, me: JobSpec, start: bool) -> str:  # noqa: FBT001
         """A condition in the words of its kind; a sibling goes by its stage."""
@@ -232,13 +218,6 @@ class _ChartBuilder:
         rest = len(warnings) - self._limit(_WARNINGS)
         if rest > 0:
             yield "", f"... and {plural(rest, 'warning')} more"
-
-
-def _filter_tables(
-    rows: Sequence[Row], more: str, conditions: Sequence[Row] = ()
-) -> tuple[Table, ...]:
-    tables = (tuple(rows), ((more,),) if more else (), tuple(conditions))
-    return tuple(filter(None, tables))
 
 
 MOST_JOBS: Final = 60

@@ -177,6 +177,14 @@ def list_problems(error: Exception, where: str, job: str = "") -> tuple[Problem,
     return (Problem(str(error), where, job, hint),)
 
 
+def select_or_none(base: ConfigView, key: str) -> object:
+    """A value of the base config; None where it has none."""
+    try:
+        return base.select(key)
+    except (KeyError, CannotCompose):
+        return None
+
+
 def build_mounts(
     stage: str, index: int, family: str, base: ConfigView
 ) -> dict[str, object]:

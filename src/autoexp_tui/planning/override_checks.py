@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, TypeGuard
 
-from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.as_json import name_condition
 from autoexp_tui.planning.overrides import CannotSpell, format_override
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
 from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name, shorten_text
@@ -53,10 +52,11 @@ class OverrideWriter:
         """`points`: the parameters of the sweep, for the numbers among them."""
         self._composer = composer
         self._settings = composer.settings()
-        self._is_group: dict[str, bool] = {}
-        self._views: dict[_Choices, ConfigView | tuple[Problem, ...]] = {}
-        self._held: dict[tuple[_Choices, str], tuple[bool, object]] = {}
-        self._children: dict[_Choices, dict[str, set[str]]] = {}
+        # All jobs ask for the same few.
+        self._is_group = cache(lambda key: composer.group_options(key) is not None)
+        self._compose = cache(self._compose_choices)
+        self._find_held = cache(self._read_held)
+        self._find_children = cache(self._list_children)
         self._numbers: dict[str, int | float] = {}
         """The first number that each parameter has in any of the points."""
         for point in points:
@@ -77,10 +77,8 @@ class OverrideWriter:
             with suppress(CannotSpell):
                 if self.selects(key):
                     chosen = (*chosen, format_override(key, value))
-        try:
-            self._compose(chosen)
-        except CannotCompose as refused:
-            made.errors += refused.problems
+        if isinstance(refused := self._compose(chosen), tuple):
+            made.errors += refused
         known = () if made.errors else chosen
         for key, value in flat:
             try:
@@ -105,24 +103,31 @@ class OverrideWriter:
 
     def selects(self, key: str) -> bool:
         """Whether the key is a config group."""
-        bare = key.lstrip("+~")
-        if bare not in self._is_group:
-            options = self._composer.group_options(bare)
-            self._is_group[bare] = options is not None
-        return self._is_group[bare]
+        return self._is_group(key.lstrip("+~"))
 
-    def _compose(self, chosen: _Choices) -> ConfigView:
-        """The config with these choices, or why it does not compose: asked once."""
-        composer = self._composer
-        if chosen not in self._views:
-            try:
-                view = composer.compose(chosen, {}) if chosen else composer.base()
-                self._views[chosen] = view
-            except CannotCompose as error:
-                self._views[chosen] = error.problems
-        found = self._views[chosen]
-        if isinstance(found, tuple):
-            raise CannotCompose(found)
+    def _compose_choices(self, chosen: _Choices) -> ConfigView | tuple[Problem, ...]:
+        """The config with these choices, or why it does not compose."""
+        try:
+            composer = self._composer
+            return composer.compose(chosen, {}) if chosen else composer.base()
+        except CannotCompose as error:
+            return error.problems
+
+    def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
+        """Whether the config has a key, and what."""
+        view = self._compose(chosen)
+        with suppress(KeyError):
+            return True, None if isinstance(view, tuple) else view.raw(key)
+        return False, None
+
+    def _list_children(self, chosen: _Choices) -> Mapping[str, set[str]]:
+        """Dotted path -> the names below it."""
+        found: dict[str, set[str]] = {"": set(_OURS)}
+        view = self._compose(chosen)
+        for path in () if isinstance(view, tuple) else view.leaf_paths():
+            names = path.split(".")
+            for at, name in enumerate(names):
+                found.setdefault(".".join(names[:at]), set()).add(name)
         return found
 
     def _check_key(
@@ -132,58 +137,32 @@ class OverrideWriter:
         if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
             finding, is_error = found
             (made.errors if is_error else made.warnings).append(finding)
-        if self.selects(key):
-            return key
         # A slash is for groups: of one that is not there, composing says so.
-        if key[0] in "+~" or "/" in key:
+        if self.selects(key) or key[0] in "+~" or "/" in key:
             return key
-        is_there, held = self._read_held(chosen, key)
+        is_there, held = self._find_held(chosen, key)
         if isinstance(value, str | bool):
             self._check_literal(key, value, held, made)
         else:
             made.warnings += _check_shape(key, value, held)
         if is_there:
             return key
-        if key not in self._settings:
-            meant = self._find_slip(key, chosen)
-            if meant is None and _is_condition(value):
-                meant = "start_conditions"
-            if meant is not None:
-                hint = f"did you mean `{meant}`? write `++{key}` to add it"
-                made.errors.append(Problem("is not in the config", key, hint=hint))
-            else:
-                hint = f"write `++{key}` to say that this is meant"
-                message = "is not in the config, and is added to it"
-                made.warnings.append(Problem(message, key, hint=hint))
+        if meant := key not in self._settings and self._find_slip(key, chosen):
+            hint = f"did you mean `{meant}`? write `++{key}` to add it"
+            made.errors.append(Problem("is not in the config", key, hint=hint))
+        elif key not in self._settings:
+            hint = f"write `++{key}` to say that this is meant"
+            message = "is not in the config, and is added to it"
+            made.warnings.append(Problem(message, key, hint=hint))
         return f"++{key}"
 
-    def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
-        """Whether the config has a key, and what: all jobs ask for the same few."""
-        if (chosen, key) not in self._held:
-            try:
-                found = True, self._compose(chosen).raw(key)
-            except KeyError:
-                found = False, None
-            self._held[chosen, key] = found
-        return self._held[chosen, key]
-
     def _find_slip(self, key: str, chosen: _Choices) -> str | None:
-        if chosen not in self._children:
-            found = self._children[chosen] = {}
-            for path in self._compose(chosen).leaf_paths():
-                names = path.split(".")
-                for at, name in enumerate(names):
-                    found.setdefault(".".join(names[:at]), set()).add(name)
         parts = key.split(".")
         for at, part in enumerate(parts):
-            children = self._children[chosen].get(".".join(parts[:at]), set())
-            if at == 0:
-                children = children | _OURS
+            children = self._find_children(chosen).get(".".join(parts[:at]), set())
             if part not in children:
                 meant = find_slip(part, sorted(children))
-                return (
-                    ".".join([*parts[:at], meant, *parts[at + 1 :]]) if meant else None
-                )
+                return meant and ".".join([*parts[:at], meant, *parts[at + 1 :]])
         return None
 
     def _check_literal(
@@ -195,26 +174,19 @@ class OverrideWriter:
         number = held if is_number(held) else self._numbers.get(key)
         if number is None:
             return
-        kind, mend = "", ""
-        if isinstance(value, str):
-            kind = "the text "
-            with suppress(ValueError):
-                mend = f"YAML has no such number; write {int(value, 0)}; "
-            with suppress(ValueError):
-                float(value)
-                mend = f"take the quotes away: {value}; "
+        kind = "the text " if isinstance(value, str) else ""
         before = "and was" if number is held else "where other jobs have"
         message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
+        hint = f"`++{key}` says that it is meant"
         if isinstance(value, str) and "," in value and number is held:
             brackets = f"values to try have brackets: `{key}: [{shorten_text(value)}]`"
-            hint = f"{brackets}; `++{key}` says that the text is meant"
-            made.errors.append(Problem(message, key, hint=hint))
+            made.errors.append(Problem(message, key, hint=f"{brackets}; {hint}"))
         else:
-            hint = f"{mend}`++{key}` says that it is meant"
             made.warnings.append(Problem(message, key, hint=hint))
 
 
 def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
+    """A list or a mapping where the config has one value."""
     if isinstance(value, Mapping) and isinstance(held, Mapping):
         for name, inner in value.items():
             yield from _check_shape(f"{key}.{name}", inner, held.get(name))
@@ -226,7 +198,7 @@ def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
     if isinstance(value, Mapping | list | tuple) and isinstance(held, one):
         hint = (
             f"values to try are a list right below `params`: `{key}: [1, 2]`; "
-            f"`++{key}` says that this is meant"
+            f"`++{key}` says that it is meant"
         )
         noun = "mapping" if is_mapping else "list"
         yield Problem(f"is set to a {noun}, and was {_quote(held)}", key, hint=hint)
@@ -254,13 +226,3 @@ def check_hydra_key(key: str, where: str) -> tuple[Problem, bool] | None:
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_condition(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return any(_is_condition(item) for item in value)
-    name = value.get("class_name") if isinstance(value, Mapping) else None
-    known = {*map(name_condition, Condition.kinds), "SlurmStateCondition"}
-    return (
-        isinstance(name, str) and f"{name.removesuffix('Condition')}Condition" in known
-    )

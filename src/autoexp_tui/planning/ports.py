@@ -59,14 +59,6 @@ class ConfigView(Protocol):
         """The same as written, interpolations unresolved."""
 
 
-def select_or_none(base: ConfigView, key: str) -> object:
-    """A value of the base config; None where it has none."""
-    try:
-        return base.select(key)
-    except (KeyError, CannotCompose):
-        return None
-
-
 class Composer(Protocol):
     """Composes configs of one primary config, in the planning process."""
 

@@ -360,12 +360,8 @@ def read_accessor(
         message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
         raise UnknownKey(message, f"write one whole: {', '.join(ends)}")
     candidates = [*ATTRIBUTES, *metadata_keys, *paths]
-    tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    hint = did_you_mean(accessor, candidates, "there is")
-    if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
-        hint = f"did you mean `{near}`?"
     message = f"{whose} has no attribute, config key or metadata `{accessor}`"
-    raise UnknownKey(message, hint)
+    raise UnknownKey(message, did_you_mean(accessor, candidates, "there is"))
 
 
 def _list_extracted(view: ConfigView) -> Iterator[str]:

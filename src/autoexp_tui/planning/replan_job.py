@@ -16,13 +16,13 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_config import (
     JobFinisher,
     build_mounts,
+    select_or_none,
 )
 from autoexp_tui.planning.overrides import escape_dollars, read_override_key
 from autoexp_tui.planning.ports import (
     Composer,
     ConfigView,
     SpecParser,
-    select_or_none,
 )
 from autoexp_tui.sweep.points import plain_key
 

@@ -189,17 +189,6 @@ _COMMENT: Final = re.compile(
 )
 """A string, which is kept, or a comment; an open string goes on to the end."""
 
-_KINDS: Final = {
-    **dict.fromkeys(
-        ("ListComp", "SetComp", "DictComp", "GeneratorExp"), "comprehensions are"
-    ),
-    "JoinedStr": "f-strings are",
-    "Lambda": "functions are",
-    "NamedExpr": "assignments are",
-    "Starred": "stars are",
-    "Dict": "mappings are",
-}
-
 Run: TypeAlias = Callable[[Mapping[str, object]], object]
 
 
@@ -335,9 +324,8 @@ class _Builder:
                 return lambda names: kind(run(names) for run in runs)
             case ast.Call():
                 return self._build_call(node, depth + 1)
-        name = type(node).__name__
-        what = _KINDS.get(name, f"{name} is")
-        raise ExpressionError(f"`{_format_node(node)}`: {what} not allowed here")
+        what = f"{type(node).__name__} is not allowed here"
+        raise ExpressionError(f"`{_format_node(node)}`: {what}")
 
     def _build_name(self, name: str) -> Run:
         self.names.append(name)
@@ -443,8 +431,8 @@ class _Builder:
             )
         function, fewest, most = FUNCTIONS[name]
         if len(node.args) < fewest or (most is not None and len(node.args) > most):
-            count = f"{fewest} to {most} values" if most else f"{fewest} or more values"
-            count = "one value" if most == 1 else count
+            more = "or more" if most is None else f"to {most}"
+            count = "one value" if most == 1 else f"{fewest} {more} values"
             raise ExpressionError(f"`{name}` takes {count}")
         runs = [self.build(argument, depth) for argument in node.args]
         return lambda names: check_bounds_of(function(*(run(names) for run in runs)))

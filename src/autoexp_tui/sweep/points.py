@@ -228,26 +228,27 @@ def format_in_name(value: object) -> str:
     return str(value)
 
 
+_OUR_PARTS: Final = "|".join(map(re.escape, sorted(OURS)))
+_FAULTS: Final = (
+    (r"\s*\Z", "is empty"),
+    (r".*[\x00-\x1f\x7f]", "holds a control character"),
+    (r".*[{}]", "holds braces, which mean references everywhere else"),
+    (r"[/~]", "is a path from the root; it must stay below base_output_dir"),
+    (r"(?:.*/)?\.\.(?:/|\Z)", "holds `..`; it must stay below base_output_dir"),
+    (r"(?:.*/)?\.?(?:/|\Z)", "has an empty part between slashes"),
+    (rf"(?:.*/)?(?:{_OUR_PARTS})(?:/|\Z)", "leads to where we keep our own files"),
+)
+"""What a name may not begin with, and why."""
+
+
 def find_fault_of_name(name: str) -> str:
     """What is wrong with a job's name; empty when nothing is."""
-    if not name.strip():
-        return "the name is empty"
-    if any(ord(char) < 32 or ord(char) == 127 for char in name):
-        return "the name holds a control character"
-    if "{" in name or "}" in name:
-        return "the name holds braces, which mean references everywhere else"
-    if name.startswith(("/", "~")):
-        return "the name is a path from the root; it must stay below base_output_dir"
-    parts = name.split("/")
-    if ".." in parts:
-        return "the name holds `..`; it must stay below base_output_dir"
-    if any(part in {"", "."} for part in parts):
-        return "the name has an empty part between slashes"
-    if taken := [part for part in parts if part in OURS]:
-        return f"the name holds `{taken[0]}`, where we keep our own files"
-    if any(len(part.encode("utf-8", "replace")) > _MOST_BYTES for part in parts):
-        return f"the name is longer than {_MOST_BYTES} bytes"
-    return ""
+    for pattern, fault in _FAULTS:
+        if re.match(pattern, name, re.DOTALL):
+            return f"the name {fault}"
+    parts = name.encode("utf-8", "replace").split(b"/")
+    too_long = max(map(len, parts)) > _MOST_BYTES
+    return f"the name is longer than {_MOST_BYTES} bytes" if too_long else ""
 
 
 MOST_OF_A_FILTER: Final = 300
