@@ -57,7 +57,7 @@ def changed(jobs: Sequence[JobSpec], of: Callable[[Any], Any], **more: Any) -> A
 
 def test_the_same_change_of_many_jobs_is_told_once() -> None:
     old, same = plan(*families(2)), plan(*families(2), plan_id="p2", created_at=9)
-    assert not diff_plans(old, same).differs
+    assert not plan_diff.is_different(diff_plans(old, same))
     assert lines(old, same) == ["nothing differs: 4 jobs"]
     assert lines(plan(*families(20)), plan(*families(20, lr=3e-4))) == [
         "40 jobs changed",
@@ -93,8 +93,7 @@ def test_a_renamed_job_changes_none_that_follows_it() -> None:
     assert lines(named("a"), named("b")) == told
     old, new = (plan(job(name, fingerprint="f", parameters={"lr": lr}))
                 for name, lr in (("a", 1), ("b", 2)))  # fmt: skip
-    renamed = diff_plans(old, new).renamed
-    assert [(one.old_name, one.name) for one in renamed] == [("a", "b")]
+    assert diff_plans(old, new)["renamed"] == [{"from": "a", "to": "b"}]
     assert lines(old, new)[1:] == ["~ a -> b: lr 1 -> 2"]
 
 
@@ -110,7 +109,9 @@ def test_conditions_and_waits_that_differ_are_told_once() -> None:
     new = replace(old, edges=(*old.edges, reads))
     assert lines(old, new)[1:] == ["~ s0_cooldown: reads s0_stable"]
     last = changed(old.jobs, lambda c: replace(c, path=c.path.replace("ckpt", "last")))
-    assert len(diff_plans(old, plan(*last)).alike) == 1  # though each has its own path
+    assert (
+        len(diff_plans(old, plan(*last))["alike"]) == 1
+    )  # though each has its own path
 
 
 def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
@@ -123,7 +124,7 @@ def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
         "! configs of 1 job are not recorded with both plans: not compared",
     ]
     old, new = (plan(job("a", fingerprint=n), job("b", fingerprint="1")) for n in "12")
-    assert diff_plans(old, new).differs
+    assert plan_diff.is_different(diff_plans(old, new))
     said = "1 job changed in what is not recorded, 1 the same"
     assert lines(old, new)[0] == said
 
@@ -132,7 +133,6 @@ def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
     ([{"resources": Resources(options={"time": f"{n}:00"})} for n in (1, 2)],
      "slurm.sbatch.time 1:00 -> 2:00"),
     ([{"parameters": {"lr": lr}} for lr in (1.0, 3e-4 * 0.1)], "lr 1 -> 3e-5"),
-    ([{"parameters": {"lr": lr}} for lr in (1.0, 1 + 1e-12)], "lr 1 -> 1.000000000001"),
 ])  # fmt: skip
 def test_a_value_is_told_as_short_as_the_difference(fields: Any, said: str) -> None:
     assert between(*fields)[1] == f"~ a: {said}"
@@ -172,7 +172,7 @@ def test_text_of_a_plan_cannot_steer_the_terminal() -> None:
 
 def test_the_json_has_every_job_and_value() -> None:
     found = diff_plans(plan(*families(2)), plan(*families(3, lr=float("nan"))))
-    tree = json.loads(json.dumps(plan_diff.diff_to_json(found), allow_nan=False))
+    tree = json.loads(json.dumps(found, allow_nan=False))
     assert tree["counts"]["added"] == 2
     assert [one["name"] for one in tree["changed"]] == [one.name for one in families(2)]
     rate = {"key": "optim.lr", "old": 1e-3, "new": "nan"}

@@ -24,11 +24,11 @@ from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.plan_diff import (
-    PlanDiff,
+    Tree,
     ValueChange,
     diff_plans,
-    diff_to_json,
     diff_values,
+    is_different,
     list_differences,
     list_first_differences,
     summarize_diff,
@@ -53,7 +53,7 @@ _NICENESS: Final = 10
 """Added for the process: a campaign may be running beside it."""
 
 
-def compare_to_last(plan: Plan) -> tuple[float, PlanDiff] | None:
+def compare_to_last(plan: Plan) -> tuple[float, Tree] | None:
     """When the last plan of the same config was made (UTC), and what changed since;
     None: none that reads."""
     mine = (plan.config_ref, plan.config_dir)
@@ -67,7 +67,7 @@ def compare_to_last(plan: Plan) -> tuple[float, PlanDiff] | None:
     return None
 
 
-def compare_plans(old: Plan, new: Plan) -> PlanDiff:
+def compare_plans(old: Plan, new: Plan) -> Tree:
     """How two plans differ, their jobs' recorded configs included."""
     records: list[ProvenanceRecord | None] = [None, None]
     for at, plan in enumerate((old, new)):
@@ -93,7 +93,7 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     found = compare_plans(old, plan)
     if options.json:
         ids = {"old": old.plan_id, "new": plan.plan_id}
-        print(json.dumps(diff_to_json(found) | ids))
+        print(json.dumps(found | ids))
         return
     made = clock_time(old.created_at, time.time())
     print(f"against   {clean(old.name)}, plan {clean(old.plan_id)} of {made}")
@@ -140,7 +140,7 @@ def main(argv: Sequence[str]) -> int:
     since = compare_to_last(read_manifest(path)) if path is not None else None
     answer = since and {
         "created_at": since[0],
-        "differs": since[1].differs,
+        "differs": is_different(since[1]),
         "head": summarize_diff(since[1]),
         "lines": list_differences(since[1], _MOST_LINES),
     }

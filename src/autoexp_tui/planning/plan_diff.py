@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.masking import mask_override, mask_value
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
 from autoexp_tui.planning.job_config import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
@@ -42,100 +41,47 @@ class ValueChange(NamedTuple):
     new: object = ABSENT
 
 
-Changes: TypeAlias = tuple[ValueChange, ...]
 Values: TypeAlias = Mapping[str, object]
+Tree: TypeAlias = dict[str, Any]
+"""What scripts read of a difference, or of a part of it."""
 ConfigDiff: TypeAlias = Callable[[str, str], Iterable[ValueChange] | None]
 """Names of an old and a new job -> what differs in their recorded resolved configs;
 None: not both are recorded."""
+_PARTS: Final = ("parameters", "config", "conditions", "other")
+"""Parameters; keys of the resolved config that no parameter sets by the same name;
+conditions; command, environment and resources, where no key above tells of them."""
+_DIFFERING: Final = ("plan", "added", "removed", "renamed", "changed", "alike")
 
 
-class EdgeChange(NamedTuple):
-    """A wait or a read that one of the plans alone has."""
-
-    mode: Literal["waits", "reads"]
-    added: bool
-    job: str
-    """The one that is waited for or read, as its own plan names it."""
-    stage: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobChange:
-    """A job of both plans, and all that differs."""
-
-    name: str
-    old_name: str
-    stage: str = ""
-    parts: Mapping[str, Changes]
-    """`parameters`; keys of the resolved `config` that no parameter sets by the same
-    name; `conditions`; `other`: command, environment and resources, where no key above
-    tells of them."""
-    edges: tuple[EdgeChange, ...] = ()
-
-    @property
-    def values(self) -> Changes:
-        """Every value that differs, of whatever kind."""
-        return tuple(chain.from_iterable(self.parts.values()))
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether more than its name differs."""
-        return bool(self.values or self.edges)
+def _build_tree(
+    parts: Tree, same: int, without_config: int = 0, unseen: int = 0
+) -> Tree:
+    """`same`: jobs without any difference; `without_config`: jobs that do other work by
+    their fingerprints, with no record of what differs; `unseen`: those of them of which
+    nothing else differs."""
+    counts = {
+        "added": sum(len(group["jobs"]) for group in parts["added"]),
+        "removed": sum(len(group["jobs"]) for group in parts["removed"]),
+        "renamed": len(parts["renamed"]),
+        "changed": len(parts["changed"]),
+        "same": same,
+        "without_config": without_config,
+        "unseen": unseen,
+    }
+    tree: Any = json_safe({"version": 1, "counts": counts, **parts})
+    return dict(tree)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobsOnly:
-    """Jobs of one stage that one of the plans alone has."""
-
-    stage: str
-    names: tuple[str, ...]
-    values: Changes = ()
-    """Parameters that all of them share and no job of the other plan has so."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDiff:
-    """All that differs between two plans."""
-
-    plan: Changes = ()
-    """What holds for the plan as a whole."""
-    added: tuple[JobsOnly, ...] = ()
-    removed: tuple[JobsOnly, ...] = ()
-    renamed: tuple[JobChange, ...] = ()
-    """Jobs with another name, changed otherwise or not."""
-    alike: tuple[tuple[JobChange, ...], ...] = ()
-    """Jobs of which more than the name differs, those together that changed alike."""
-    same: int = 0
-    """Jobs without any difference."""
-    without_config: int = 0
-    """Jobs that do other work by their fingerprints, with no record of what differs."""
-    unseen: int = 0
-    """Those of them of which nothing else differs: they are not the same."""
-
-    @property
-    def differs(self) -> bool:
-        """Whether anything differs."""
-        parts = (self.plan, self.added, self.removed, self.renamed, self.alike)
-        return any(parts) or self.unseen > 0
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many jobs are added, removed ... by the names that JSON has for them."""
-        return {
-            "added": sum(len(group.names) for group in self.added),
-            "removed": sum(len(group.names) for group in self.removed),
-            "renamed": len(self.renamed),
-            "changed": sum(map(len, self.alike)),
-            "same": self.same,
-            "without_config": self.without_config,
-            "unseen": self.unseen,
-        }
+def is_different(found: Tree) -> bool:
+    """Whether anything differs."""
+    return any(found[part] for part in _DIFFERING) or found["counts"]["unseen"] > 0
 
 
 def diff_plans(
     old: Plan, new: Plan, diff_configs: ConfigDiff = lambda *_: None
-) -> PlanDiff:
-    """How `new` differs from `old`; without `diff_configs`, none is recorded."""
+) -> Tree:
+    """How `new` differs from `old`, as scripts read it: nothing folded, and what is
+    absent has no key. Without `diff_configs`, no config is recorded."""
     return _PlanComparison(old, new, diff_configs).diff()
 
 
@@ -145,43 +91,51 @@ class _PlanComparison:
         self._diff_configs = diff_configs
         self._pairs, self._gone, self._come = _match_jobs(old, new)
         self._renames = {a.name: b.name for a, b in self._pairs if a.name != b.name}
-        self._edges: list[dict[str, list[Edge]]] = [{}, {}]
-        """Of both plans, by the job at their end."""
-        for plan, edges in zip((old, new), self._edges, strict=True):
+        self._befores: list[dict[str, dict[tuple[str, str], str]]] = [{}, {}]
+        """Of both plans: job -> how it waits, for whom by the new name -> for whom."""
+        renames: tuple[Mapping[str, str], ...] = (self._renames, {})
+        for plan, befores, names in zip(
+            (old, new), self._befores, renames, strict=True
+        ):
             for edge in plan.edges:
-                edges.setdefault(edge.after, []).append(edge)
+                key = (edge.mode, names.get(edge.before, edge.before))
+                befores.setdefault(edge.after, {})[key] = edge.before
         self._stages = [{j.name: j.stage for j in plan.jobs} for plan in (old, new)]
 
-    def diff(self) -> PlanDiff:
-        alike: dict[str, list[JobChange]] = {}
-        renamed: list[JobChange] = []
+    def diff(self) -> Tree:
+        alike: dict[str, list[Tree]] = {}
+        renamed: list[Tree] = []
         same = without_config = unseen = 0
         for old, new in self._pairs:
             recorded = self._diff_configs(old.name, new.name)
             is_unknown = recorded is None and old.fingerprint != new.fingerprint
             change = self._diff_job(old, new, recorded or ())
+            is_changed = any(change[part] for part in (*_PARTS, "edges"))
             without_config += is_unknown
-            if change.is_changed:
-                alike.setdefault(_find_likeness(change, old, new), []).append(change)
+            if is_changed:
+                likeness = self._find_likeness(change, old, new)
+                alike.setdefault(likeness, []).append(change)
             if old.name != new.name:
-                renamed.append(change)
-            elif not change.is_changed:
+                renamed.append({"from": old.name, "to": new.name})
+            elif not is_changed:
                 unseen += is_unknown
                 same += not is_unknown
-        return PlanDiff(
-            plan=tuple(_diff_wholes(self._old, self._new)),
-            added=self._group_only(self._come, self._old, added=True),
-            removed=self._group_only(self._gone, self._new, added=False),
-            renamed=tuple(renamed),
-            alike=tuple(map(tuple, alike.values())),
-            same=same,
-            without_config=without_config,
-            unseen=unseen,
-        )
+        parts = {
+            "plan": list(map(_change_to_json, _diff_wholes(self._old, self._new))),
+            "added": self._group_only(self._come, self._old, "new"),
+            "removed": self._group_only(self._gone, self._new, "old"),
+            "renamed": renamed,
+            "changed": [change for jobs in alike.values() for change in jobs],
+            "alike": [
+                {"jobs": [job["name"] for job in jobs], "text": _format_changed(jobs)}
+                for jobs in alike.values()
+            ],
+        }
+        return _build_tree(parts, same, without_config, unseen)
 
     def _diff_job(
         self, old: JobSpec, new: JobSpec, recorded: Iterable[ValueChange]
-    ) -> JobChange:
+    ) -> Tree:
         texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
         texts |= {
             _find_root(old.output_dir, old.name): _find_root(new.output_dir, new.name),
@@ -191,16 +145,16 @@ class _PlanComparison:
         texts |= {one: self._renames[one] for one in names if one in self._renames}
         rename = _build_renamer(texts)
 
-        def keep(pairs: Iterable[ValueChange]) -> Changes:
-            return tuple(
+        def keep(pairs: Iterable[ValueChange]) -> list[Tree]:
+            return [
                 self._mask(one) for one in pairs if _differ(rename(one.old), one.new)
-            )
+            ]
 
-        def compare(read: Callable[[JobSpec], Values]) -> Changes:
+        def compare(read: Callable[[JobSpec], Values]) -> list[Tree]:
             return keep(diff_values(read(old), read(new)))
 
         parameters = compare(_flatten_parameters)
-        known = {change.key for change in parameters}
+        known = {change["key"] for change in parameters}
         config = keep(
             one
             for one in recorded
@@ -208,41 +162,52 @@ class _PlanComparison:
         )
         waits = ((j.start_conditions, j.cancel_conditions) for j in (old, new))
         has_equal_waits = next(waits) == next(waits)
-        return JobChange(
-            name=new.name,
-            old_name=old.name,
-            stage=new.stage,
-            parts={
-                "parameters": parameters,
-                "config": config,
-                "conditions": () if has_equal_waits else compare(_flatten_conditions),
-                "other": () if parameters or config else compare(_list_launch),
-            },
-            edges=tuple(self._diff_edges(old, new)),
-        )
+        return {
+            "name": new.name,
+            "old_name": old.name,
+            "stage": new.stage,
+            "parameters": parameters,
+            "config": config,
+            "conditions": [] if has_equal_waits else compare(_flatten_conditions),
+            "other": [] if parameters or config else compare(_list_launch),
+            "edges": list(self._diff_edges(old, new)),
+        }
 
-    def _mask(self, change: ValueChange) -> ValueChange:
+    def _mask(self, change: ValueChange) -> Tree:
         key, old, new = change
         old = mask_value(key, old, self._old.mask)
-        return ValueChange(key, old, mask_value(key, new, self._new.mask))
+        return _change_to_json(
+            ValueChange(key, old, mask_value(key, new, self._new.mask))
+        )
 
-    def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
+    def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[Tree]:
         before, after = (
-            {(e.mode, self._renames.get(e.before, e.before)): e.before for e in edges}
-            for edges in (
-                self._edges[0].get(old.name, ()),
-                self._edges[1].get(new.name, ()),
-            )
+            self._befores[0].get(old.name, {}),
+            self._befores[1].get(new.name, {}),
         )
         for mine, theirs, added in ((after, before, True), (before, after, False)):
             for mode, name in (key for key in mine if key not in theirs):
-                job = mine[mode, name]
-                yield EdgeChange(mode, added, job, self._stages[added].get(job, ""))
+                yield {"kind": mode, "added": added, "job": mine[mode, name]}
+
+    def _find_likeness(self, change: Tree, old: JobSpec, new: JobSpec) -> str:
+        """The same text for jobs that changed alike, whatever they are called."""
+        names = (
+            enumerate((old.name, *old.depends_on)),
+            enumerate((new.name, *new.depends_on)),
+        )
+        hide = _build_renamer({name: f"\0{at}" for at, name in chain(*names)})
+        values = [hide(one) for part in _PARTS for one in change[part]]
+        edges = [
+            (e["kind"], e["added"], self._stages[e["added"]].get(e["job"]) or e["job"])
+            for e in change["edges"]
+        ]
+        return format_canonical(json_safe([values, edges]))
 
     def _group_only(
-        self, jobs: Iterable[JobSpec], other: Plan, *, added: bool
-    ) -> tuple[JobsOnly, ...]:
-        """Jobs of one plan alone, by stage, with what sets them apart."""
+        self, jobs: Iterable[JobSpec], other: Plan, side: str
+    ) -> list[Tree]:
+        """Jobs of one plan alone, by stage, with the parameters that all of them share
+        and no job of the other plan has so."""
         stages: dict[str, list[JobSpec]] = {}
         for job in jobs:
             stages.setdefault(job.stage, []).append(job)
@@ -254,18 +219,21 @@ class _PlanComparison:
         found = []
         for stage, members in stages.items():
             first, *others = map(_flatten_parameters, members)
-            values = tuple(
-                self._mask(
-                    ValueChange(key, new=one) if added else ValueChange(key, one)
-                )
+            values = [
+                self._mask(ValueChange(key, **{side: one}))
                 for key, one in first.items()
                 if key not in ("stage", _NAME)
                 and (key, _text(one)) not in theirs
                 and all(_text(it.get(key, ABSENT)) == _text(one) for it in others)
-            )
-            names = tuple(job.name for job in members)
-            found.append(JobsOnly(stage=stage, names=names, values=values))
-        return tuple(found)
+            ]
+            names = [job.name for job in members]
+            found.append({"stage": stage, "jobs": names, "values": values})
+        return found
+
+
+def _change_to_json(change: ValueChange) -> Tree:
+    sides = change._asdict().items()
+    return {name: json_safe(value) for name, value in sides if value is not ABSENT}
 
 
 def _flatten_conditions(job: JobSpec) -> dict[str, object]:
@@ -293,18 +261,6 @@ def _list_launch(job: JobSpec) -> dict[str, object]:
     texts |= {f"env.{name}": value for name, value in job.env.items()}
     texts |= {f"slurm.sbatch.{k}": v for k, v in job.resources.options.items()}
     return texts | {"cwd": job.cwd}
-
-
-def _find_likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
-    """The same text for jobs that changed alike, whatever they are called."""
-    names = (
-        enumerate((old.name, *old.depends_on)),
-        enumerate((new.name, *new.depends_on)),
-    )
-    hide = _build_renamer({name: f"\0{at}" for at, name in chain(*names)})
-    values = [(v.key, _text(hide(v.old)), _text(hide(v.new))) for v in change.values]
-    edges = [(edge.mode, edge.added, edge.stage or edge.job) for edge in change.edges]
-    return format_canonical(json_safe([values, edges]))
 
 
 def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
@@ -437,32 +393,32 @@ _COUNTS: Final = {
 }
 
 
-def summarize_diff(found: PlanDiff) -> str:
+def summarize_diff(found: Tree) -> str:
     """`12 jobs added, 3 removed, 40 changed, 100 the same`; or that nothing differs."""
-    if not found.differs:
-        return f"nothing differs: {plural(found.same, 'job')}"
-    counted = [(found.counts[name], word) for name, word in _COUNTS.items()]
+    counts = found["counts"]
+    if not is_different(found):
+        return f"nothing differs: {plural(counts['same'], 'job')}"
+    counted = [(counts[name], word) for name, word in _COUNTS.items()]
     (number, word), *rest = [one for one in counted if one[0]]
     return ", ".join(
         [f"{plural(number, 'job')} {word}", *(f"{n} {w}" for n, w in rest)]
     )
 
 
-def list_differences(found: PlanDiff, most: int = MOST_LINES) -> tuple[MarkedLine, ...]:
+def list_differences(found: Tree, most: int = MOST_LINES) -> tuple[MarkedLine, ...]:
     """Everything that differs, a line for each group of alike changes."""
     lines = list(_list_lines(found))
-    hidden = len(lines) - most
-    if hidden > 0:
+    if (hidden := len(lines) - most) > 0:
         more = f"and {plural(hidden, 'more difference')}: --json has all"
         lines = [*lines[:most], ("~", more)]
-    if found.without_config:
-        jobs = plural(found.without_config, "job")
+    if number := found["counts"]["without_config"]:
+        jobs = plural(number, "job")
         text = f"configs of {jobs} are not recorded with both plans: not compared"
         lines.append(("!", text))
     return tuple(lines)
 
 
-def list_first_differences(found: PlanDiff, most: int = 3) -> tuple[str, ...]:
+def list_first_differences(found: Tree, most: int = 3) -> tuple[str, ...]:
     """The headline, and the first few differences when there are few of them."""
     lines = [f"{mark} {text}" for mark, text in _list_lines(found)]
     if len(lines) > most:
@@ -471,62 +427,56 @@ def list_first_differences(found: PlanDiff, most: int = 3) -> tuple[str, ...]:
     return (summarize_diff(found), *lines)
 
 
-def _list_lines(found: PlanDiff) -> Iterator[MarkedLine]:
-    yield from (("*", _format_change(change)) for change in found.plan)
-    yield from (("+", _format_only(group)) for group in found.added)
-    yield from (("-", _format_only(group)) for group in found.removed)
+def _list_lines(found: Tree) -> Iterator[MarkedLine]:
+    yield from (("*", _format_change(change)) for change in found["plan"])
+    yield from (("+", _format_only(group)) for group in found["added"])
+    yield from (("-", _format_only(group)) for group in found["removed"])
+    changed = {job["name"] for job in found["changed"]}
     moved = [
-        f"{clean(job.old_name)} -> {clean(job.name)}"
-        for job in found.renamed
-        if not job.is_changed
+        f"{clean(job['from'])} -> {clean(job['to'])}"
+        for job in found["renamed"]
+        if job["to"] not in changed
     ]
     if moved:
         head = f"{plural(len(moved), 'job')} renamed: "
         yield ">", head + ", ".join(_shorten(moved, _MOST_NAMES))
-    yield from (("~", _format_changed(alike)) for alike in found.alike)
+    yield from (("~", alike["text"]) for alike in found["alike"])
 
 
-def _format_only(group: JobsOnly) -> str:
-    head = plural(len(group.names), "job")
-    stage = f" of {clean(group.stage)}" if group.stage else ""
+def _format_only(group: Tree) -> str:
+    head = plural(len(group["jobs"]), "job")
+    stage = f" of {clean(group['stage'])}" if group["stage"] else ""
     values = [
-        f"{clean(v.key)} {_format_value(v.old if v.new is ABSENT else v.new)}"
-        for v in group.values
+        f"{clean(v['key'])} {_format_value(v.get('new', v.get('old')))}"
+        for v in group["values"]
     ]
     why = f" ({', '.join(_shorten(values, 3))})" if values else ""
-    return f"{head}{stage}{why}: {_format_names(group.names)}"
+    return f"{head}{stage}{why}: {_format_names(group['jobs'])}"
 
 
-def _format_changed(alike: Sequence[JobChange]) -> str:
+def _format_changed(alike: Sequence[Tree]) -> str:
     first = alike[0]
-    name = clean(first.name)
-    parts = list(map(_format_change, first.values))
-    for edge in first.edges:
-        verb = "waits for" if edge.mode == "waits" else "reads"
-        parts.append(f"{'' if edge.added else 'no longer '}{verb} {clean(edge.job)}")
+    name, old_name = clean(first["name"]), clean(first["old_name"])
+    parts = [_format_change(one) for part in _PARTS for one in first[part]]
+    for edge in first["edges"]:
+        verb = "waits for" if edge["kind"] == "waits" else "reads"
+        no_longer = "" if edge["added"] else "no longer "
+        parts.append(f"{no_longer}{verb} {clean(edge['job'])}")
     shown = "; ".join(_shorten(parts, _MOST_VALUES))
     if len(alike) > 1:
-        return f"{len(alike)} jobs: {shown} ({_format_names([j.name for j in alike])})"
-    is_renamed = first.name != first.old_name
-    who = f"{clean(first.old_name)} -> {name}" if is_renamed else name
-    return f"{who}: {shown}"
+        names = _format_names([job["name"] for job in alike])
+        return f"{len(alike)} jobs: {shown} ({names})"
+    return f"{name if name == old_name else f'{old_name} -> {name}'}: {shown}"
 
 
-def _format_change(change: ValueChange) -> str:
+def _format_change(change: Tree) -> str:
     """`optim.lr 1e-3 -> 3e-4`, `lr added: 0.9`, `lr removed: was 0.9`."""
-    key = clean(change.key)
-    if change.old is ABSENT:
-        return f"{key} added: {_format_value(change.new)}"
-    if change.new is ABSENT:
-        return f"{key} removed: was {_format_value(change.old)}"
-    # A number without the noise of computing it: 3e-5 for 2.9999999999999997e-05.
-    old, new = (
-        _format_value(float(f"{one:.6g}") if isinstance(one, float) else one)
-        for one in (change.old, change.new)
-    )
-    if old == new:
-        old, new = _format_value(change.old), _format_value(change.new)
-    return f"{key} {old} -> {new}"
+    key = clean(change["key"])
+    if "old" not in change:
+        return f"{key} added: {_format_value(change['new'])}"
+    if "new" not in change:
+        return f"{key} removed: was {_format_value(change['old'])}"
+    return f"{key} {_format_value(change['old'])} -> {_format_value(change['new'])}"
 
 
 def _format_names(names: Sequence[str]) -> str:
@@ -540,56 +490,9 @@ def _shorten(texts: Sequence[str], most: int) -> Sequence[str]:
 
 
 def _format_value(value: object) -> str:
+    if isinstance(value, float):  # without the noise of computing it
+        value = float(f"{value:.9g}")
     text = clean(value) if isinstance(value, str) else format_yaml_value(value)
     if isinstance(value, list | tuple):
         text = f"[{', '.join(map(_format_value, value))}]"
     return fit(text or '""', _VALUE_COLUMNS)
-
-
-def diff_to_json(found: PlanDiff) -> dict[str, object]:
-    """The whole difference, nothing folded; a value that is absent has no key."""
-    return {
-        "version": 1,
-        "counts": found.counts,
-        "plan": list(map(_change_to_json, found.plan)),
-        **{
-            name: [
-                {
-                    "stage": json_safe(group.stage),
-                    "jobs": json_safe(group.names),
-                    "values": list(map(_change_to_json, group.values)),
-                }
-                for group in groups
-            ]
-            for name, groups in (("added", found.added), ("removed", found.removed))
-        },
-        "renamed": [
-            {"from": json_safe(job.old_name), "to": json_safe(job.name)}
-            for job in found.renamed
-        ],
-        "changed": [_job_to_json(job) for jobs in found.alike for job in jobs],
-        "alike": [
-            {
-                "jobs": json_safe([job.name for job in jobs]),
-                "text": _format_changed(jobs),
-            }
-            for jobs in found.alike
-        ],
-    }
-
-
-def _change_to_json(change: ValueChange) -> dict[str, object]:
-    sides = change._asdict().items()
-    return {name: json_safe(value) for name, value in sides if value is not ABSENT}
-
-
-def _job_to_json(job: JobChange) -> dict[str, object]:
-    texts = {"name": job.name, "old_name": job.old_name, "stage": job.stage}
-    return {
-        **{name: json_safe(text) for name, text in texts.items()},
-        **{name: list(map(_change_to_json, of)) for name, of in job.parts.items()},
-        "edges": [
-            {"kind": e.mode, "added": e.added, "job": json_safe(e.job)}
-            for e in job.edges
-        ],
-    }

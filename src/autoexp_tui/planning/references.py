@@ -332,14 +332,11 @@ def read_accessor(
     view_of_it: Callable[[], ConfigView],
     metadata_keys: Collection[str],
     accessor: str,
-    *,
-    whose: str = "",
 ) -> object:
     """One thing of one job: attribute, then config key, then metadata.
 
-    `view_of_it` is asked only when the attributes do not answer. `whose`: what messages
-    call the job; empty: by its stage, or its name. Raises UnknownKey, and CannotCompose
-    where the key does not resolve.
+    `view_of_it` is asked only when the attributes do not answer. Raises UnknownKey, and
+    CannotCompose where the key does not resolve.
     """
     if accessor.startswith("metadata."):
         return Runtime(identity.name, accessor.removeprefix("metadata."))
@@ -355,7 +352,7 @@ def read_accessor(
         return view.select(ends[0])
     if accessor in metadata_keys or accessor in _list_extracted(view):
         return Runtime(identity.name, accessor)
-    whose = whose or identity.stage or identity.name
+    whose = identity.stage or identity.name
     if ends:
         message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
         raise UnknownKey(message, f"write one whole: {', '.join(ends)}")
@@ -674,7 +671,7 @@ class Substitution:
             self.prepare(accessor)
         identity, view = self.own
         keys = self.world.metadata_keys
-        found = read_accessor(identity, lambda: view, keys, accessor, whose="the job")
+        found = read_accessor(identity, lambda: view, keys, accessor)
         if self.prepare is not None and isinstance(found, Runtime):
             raise NotAReference(
                 f"`{{{accessor}}}` is known only while the job runs; "

@@ -5,10 +5,8 @@ to the keys that its points have, and then read from each point. A filter that h
 `${...}` needs a composed config and is evaluated for each job by its caller, who
 resolves the interpolations. What the expression language is: `expression`.
 
-Where a `${...}` ends: the one scanner for texts that hold interpolations.
-
-OmegaConf's grammar nests braces and quotes inside an interpolation; everything that
-reads our own `{...}` beside them has to step over them alike.
+Here stands where a `${...}` ends, too: OmegaConf's grammar nests braces and quotes
+inside an interpolation, and whatever reads our own `{...}` steps over them alike.
 """
 
 from __future__ import annotations
@@ -115,16 +113,8 @@ def check_filter(text: str) -> None:
 
 
 def list_names(rows: Iterable[Mapping[str, object]]) -> Collection[str]:
-    """What filters may name: keys of rows and of mappings in them, once for a shape."""
-    names: dict[str, None] = {}
-    shapes: set[tuple[str, ...]] = set()
-    for parameters in rows:
-        shape = tuple(parameters)
-        nested = any(isinstance(value, Mapping) for value in parameters.values())
-        if nested or shape not in shapes:
-            shapes.add(shape)
-            names |= {name: None for name, _ in _list_named(parameters)}
-    return names
+    """What filters may name: keys of rows and of mappings in them."""
+    return {name: None for row in rows for name, _ in _list_named(row)}
 
 
 def _list_named(
@@ -168,13 +158,7 @@ class PointFilter:
 
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point; None: it has none."""
-        values: dict[str, object] = {"": find_stage(parameters) or None}
-        wanted = tuple(f"{key}." for key in self._bindings.values())
-        for key, value in parameters.items():
-            plain = plain_key(key)
-            if any(one.startswith(f"{plain}.") for one in wanted):
-                for name, inner in _list_named({key: value}):
-                    values.setdefault(name, inner)
+        values = {**dict(_list_named(parameters)), "": find_stage(parameters) or None}
         return {name: values.get(key) for name, key in self._bindings.items()}
 
 
