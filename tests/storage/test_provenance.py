@@ -3,13 +3,10 @@ the programs that a repository's configuration names runs."""
 
 from __future__ import annotations
 
-import base64
 import gzip
-import json
 import os
 import re
 import subprocess
-import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +32,6 @@ from autoexp_tui.storage.provenance import (
     load_record,
     read_git_state,
     record_of,
-    record_path,
     save_record,
     write_provenance,
 )
@@ -107,15 +103,6 @@ def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> Non
     assert load_record(tmp_path, "p1") is None
     save_record(tmp_path, "p1", make_record()).write_bytes(data)
     assert load_record(tmp_path, "p1") is None
-
-
-def test_of_a_record_of_an_earlier_version_the_commit_is_read(tmp_path: Path) -> None:
-    path = record_path(tmp_path, "p1").with_suffix("")
-    path.parent.mkdir(parents=True)
-    path.write_text('{"version": 2, "git": {"commit": "c"}, "configs": "packed"}')
-    found = load_record(tmp_path, "p1")
-    assert found is not None
-    assert (found.git.commit, found.get_configs("a")) == ("c", None)
 
 
 def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
@@ -211,13 +198,6 @@ def test_a_damaged_config_says_so(kept: str) -> None:
     record = ProvenanceRecord(configs={"a": kept})
     with pytest.raises(EnvironmentFailed, match="a config is damaged"):
         record.get_configs("a")
-
-
-def test_a_section_that_does_not_read_hides_no_other() -> None:
-    text = 'a:\n- 1\nb: "\\udcff"\nc: {d: 2}\n'
-    kept = base64.b85encode(zlib.compress(text.encode())).decode()
-    record = ProvenanceRecord(configs={"a": json.dumps([kept, kept])})
-    assert record.load_resolved("a") == {"a": [1], "c": {"d": 2}}
 
 
 NUMBERED = """

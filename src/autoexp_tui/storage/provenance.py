@@ -11,14 +11,12 @@ import base64
 import gzip
 import json
 import os
-import re
 import subprocess
 import threading
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,11 +31,6 @@ from autoexp_tui.text import plain_tree
 from autoexp_tui.text.plain_tree import Patched
 
 VERSION: Final = 3
-_WITHOUT_CONFIGS: Final = (1, 2)
-"""Of these earlier versions the state of git is read, and no configs."""
-_GZIP: Final = b"\x1f\x8b"
-_SECTION: Final = re.compile(r"^(?=[^ \n-]|-[^ \n])", re.MULTILINE)
-"""Where a key of the top begins."""
 _ANY_TEXT: Final = ("utf-8", "surrogatepass")
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
@@ -62,17 +55,6 @@ class GitState:
     """Why something above is missing or cut."""
 
 
-@lru_cache(maxsize=1024)
-def _load_section(text: str) -> Mapping[str, object]:
-    """A section of a config; jobs share most of them."""
-    import yaml
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with suppress(yaml.YAMLError):
-        return yaml.load(text, Loader=loader) or {}
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfigs:
     resolved: str
@@ -91,43 +73,42 @@ class ProvenanceRecord:
 
     def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none; raises EnvironmentFailed."""
-        texts = [
-            part if isinstance(part, str) else format_yaml(part)
-            for part in self._unpack(job)
-        ]
+        found = self._unpack(job)
+        texts = [one if isinstance(one, str) else format_yaml(one) for one in found]
         return JobConfigs(resolved=texts[0], unresolved=texts[1]) if texts else None
 
     def load_resolved(self, job: str) -> object:
-        """One job's resolved config, without what does not read; None where planning
-        kept none; raises EnvironmentFailed."""
+        """One job's resolved config; None where planning kept none that reads; raises
+        EnvironmentFailed."""
         resolved, *_ = (*self._unpack(job), None)
         if not isinstance(resolved, str):
             return resolved
-        sections = [part for part in _SECTION.split(resolved) if part.strip()]
-        return {k: v for part in sections for k, v in _load_section(part).items()}
+        import yaml
+
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        with suppress(yaml.YAMLError):
+            return yaml.load(resolved, Loader=loader)
+        return None
 
     def _unpack(self, job: str) -> Sequence[Any]:
         """Both configs of a job, each as text or as data; none where none are kept."""
         kept = self.configs.get(job)
         if kept is None:
             return ()
-        parts: list[object] = []
         try:
-            for part in json.loads(kept):
-                if isinstance(part, str):
-                    packed = zlib.decompress(base64.b85decode(part))
-                    parts.append(packed.decode(*_ANY_TEXT))
-                else:
-                    number, changes = part
-                    values = {tuple(path): value for path, value in changes}
-                    whole = self.wholes[number]
-                    parts.append(plain_tree.with_values(whole, values))
-            resolved, unresolved = parts
+            resolved, unresolved = map(self._unpack_part, json.loads(kept))
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             hint = "Make the plan again with autoexp-plan."
             problem = f"a config is damaged: {error}"
             raise EnvironmentFailed(problem, hint=hint) from error
         return resolved, unresolved
+
+    def _unpack_part(self, part: Any) -> object:
+        if isinstance(part, str):
+            return zlib.decompress(base64.b85decode(part)).decode(*_ANY_TEXT)
+        number, changes = part
+        values = {tuple(path): value for path, value in changes}
+        return plain_tree.with_values(self.wholes[number], values)
 
 
 class RecordBuilder:
@@ -138,28 +119,20 @@ class RecordBuilder:
         """id -> number and dict, held so that its id stays its own."""
         self._kept: dict[int, str] = {}
 
-    def add(
-        self,
-        index: int,
-        resolved: Mapping[str, object],
-        unresolved: Mapping[str, object],
-    ) -> None:
-        """Keep the configs of the job at `index`; a later call replaces."""
-        trees = (resolved, unresolved)
-        parts: list[object] = []
-        if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
-            parts += map(self._split_patched, (resolved, unresolved))
-        else:  # thousands of whole configs are held at a time
-            data = [format_yaml(tree).encode(*_ANY_TEXT) for tree in trees]
-            parts += [base64.b85encode(zlib.compress(one)).decode() for one in data]
+    def add(self, index: int, *configs: Mapping[str, object]) -> None:
+        """Keep the resolved and the written config of the job at `index`; a later call
+        replaces."""
+        is_patched = all(isinstance(config, Patched) for config in configs)
+        pack = self._split_patched if is_patched else _pack_whole
+        parts = [*map(pack, configs)]
         self._kept[index] = json.dumps(parts, separators=(",", ":"))
 
-    def _split_patched(self, tree: Patched) -> object:
+    def _split_patched(self, tree: Any) -> object:
         """The number of the whole that a tree differs from, and in what."""
-        found: list[tuple[plain_tree.Path, object]] = []
-        _note_changes(tree, (), found)
         known = len(self._wholes), tree.origin
-        return self._wholes.setdefault(id(tree.origin), known)[0], found
+        return self._wholes.setdefault(id(tree.origin), known)[0], [
+            *_list_changes(tree)
+        ]
 
     def record(self, jobs: Iterable[JobSpec], git: GitState) -> ProvenanceRecord:
         """The record of these jobs; one that was never added is left out."""
@@ -170,15 +143,22 @@ class RecordBuilder:
         return ProvenanceRecord(git=git, wholes=wholes, configs=configs)
 
 
-def _note_changes(
-    tree: Patched, path: plain_tree.Path, found: list[tuple[plain_tree.Path, object]]
-) -> None:
+def _pack_whole(tree: Mapping[str, object]) -> object:
+    """A whole config, packed: thousands are held at a time."""
+    return base64.b85encode(
+        zlib.compress(format_yaml(tree).encode(*_ANY_TEXT))
+    ).decode()
+
+
+def _list_changes(
+    tree: Patched, path: plain_tree.Path = ()
+) -> Iterator[tuple[plain_tree.Path, object]]:
     for key in tree.changed:
         value = tree[key]
         if isinstance(value, Patched) and value.origin is tree.origin.get(key):
-            _note_changes(value, (*path, key), found)
+            yield from _list_changes(value, (*path, key))
         else:
-            found.append(((*path, key), value))
+            yield (*path, key), value
 
 
 def record_path(state_dir: Path, plan_id: str) -> Path:
@@ -189,21 +169,16 @@ def record_path(state_dir: Path, plan_id: str) -> Path:
 def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
     """Keep the record of a plan, or of a job planned anew; raises EnvironmentFailed."""
     path = record_path(state_dir, plan_id)
-    tree = {
-        "version": VERSION,
-        "git": asdict(record.git),
-        "wholes": list(record.wholes),
-        "configs": dict(record.configs),
-    }
+    tree = {"version": VERSION, "git": asdict(record.git), "wholes": record.wholes}
+    data = json.dumps(tree | {"configs": record.configs}).encode()
     make_directory(path.parent)
-    write_atomic(path, gzip.compress(json.dumps(tree).encode(), 6, mtime=0))
+    write_atomic(path, gzip.compress(data, 6, mtime=0))
     return path
 
 
 def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
     """The record of a plan; None: none that we can read; raises EnvironmentFailed."""
-    path = record_path(state_dir, plan_id)
-    return read_record(path) or read_record(path.with_suffix(""))  # of earlier versions
+    return read_record(record_path(state_dir, plan_id))
 
 
 def read_record(path: Path) -> ProvenanceRecord | None:
@@ -212,30 +187,22 @@ def read_record(path: Path) -> ProvenanceRecord | None:
     if data is None:
         return None
     try:
-        tree = json.loads(gzip.decompress(data) if data[:2] == _GZIP else data)
-        if tree["version"] in _WITHOUT_CONFIGS:
-            tree |= {"wholes": (), "configs": {}}
-        elif tree["version"] != VERSION:
-            return None
-        git = dict(tree["git"])
-        untracked = tuple(git.pop("untracked", ()))
-        return ProvenanceRecord(
-            git=GitState(**git, untracked=untracked),
-            wholes=tree["wholes"],
-            configs=tree["configs"],
-        )
+        tree = json.loads(gzip.decompress(data))
+        if tree.pop("version") == VERSION:
+            git = tree.pop("git")
+            git["untracked"] = tuple(git["untracked"])
+            return ProvenanceRecord(git=GitState(**git), **tree)
     except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error):
-        return None
+        pass
+    return None
 
 
 def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
     """The record in `state_dir`, else where planning left it; raises
     EnvironmentFailed."""
-    found = load_record(state_dir, plan.plan_id)
-    made = Path(plan.state_dir)
-    if found is None and plan.state_dir and made != state_dir:
-        found = load_record(made, plan.plan_id)
-    return found
+    places = dict.fromkeys((state_dir, Path(plan.state_dir or state_dir)))
+    found = (load_record(place, plan.plan_id) for place in places)
+    return next(filter(None, found), None)
 
 
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
@@ -253,23 +220,20 @@ def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) 
 def _build_files(
     plan: Plan, job: JobSpec, record: ProvenanceRecord | None
 ) -> dict[str, str]:
-    resolved = Path(job.output_dir, "provenance", "resolved_config.yaml")
     git = record.git if record else GitState(note="not recorded")
-    overrides = (*plan.overrides, *job.overrides)
-    environment = plan.environment.items()
     clean = "with uncommitted changes: git.diff" if git.diff else "clean"
+    names = "with files that git does not track: git_untracked.txt"
     head = [f"commit {git.commit}", clean] if git.commit else []
-    if git.untracked:
-        head.append("with files that git does not track: git_untracked.txt")
+    head += [*([names] if git.untracked else []), *([git.note] if git.note else [])]
     files = {
         "overrides.txt": _join_lines(
-            mask_override(text, plan.mask) for text in overrides
+            mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
         ),
         "environment.txt": _join_lines(
             f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
-            for name, digest in environment
+            for name, digest in plan.environment.items()
         ),
-        "git.txt": _join_lines([*head, *([git.note] if git.note else [])]),
+        "git.txt": _join_lines(head),
         "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
     }
     if git.diff:
@@ -280,7 +244,7 @@ def _build_files(
     if configs is not None:
         files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
         files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
-    elif not resolved.exists():
+    elif not Path(job.output_dir, "provenance", "resolved_config.yaml").exists():
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     return files
 
