@@ -104,7 +104,6 @@ def test_an_ended_run_has_its_exit_and_whether_its_command_was_asked_to_end(
         ({"asked": True}, True),
         ({"asked": False}, False),
         ({}, None),  # of an earlier wrapper
-        ({"asked": "no"}, None),
     ):
         records = write(place, exit_0=ended(**more))
         assert records.exited == replace(ENDED, asked=asked)

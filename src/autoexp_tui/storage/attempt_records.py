@@ -4,28 +4,27 @@ What they *mean* is the executors' and the engine's to decide."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
+from autoexp_tui.storage.json_codec import read_json, read_small
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.trust import Untrusted, read_checked
 
 R = TypeVar("R")
-Fields: TypeAlias = Mapping[str, Any]
+Fields: TypeAlias = dict[str, Any]
 
 _MOST_BYTES = 64 * 1024
 _SETTLE_SECONDS = 2.0
 """An age of a directory that stood so long is believed: two changes within one tick of
 a file system's clock leave the same."""
 _RUN = re.compile(r"(begin|exit)\.(\d{1,9})\.json")
-_UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 _DUPLICATE = re.compile(r"duplicate\.(.+)\.json")
 
 
@@ -65,7 +64,7 @@ class Run:
     """Its exit record bears it too; empty: of an older wrapper, whose do not."""
     exit_copy: str = ""
     """Where the wrapper leaves the exit record when it cannot write it."""
-    restored: tuple[str, ...] = ()
+    restored: Sequence[str] = ()
     """Records that somebody removed, changed or forged, and the wrapper put right."""
     exited: ExitRecord | None = None
     ending: str = ""
@@ -126,65 +125,50 @@ def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
     """Every record of an attempt, by one listing; `copies`: and, in place of an exit
     record that is not there, what the wrapper left elsewhere; raises OSError."""
     try:
-        names = os.listdir(attempt_dir)
+        names = frozenset(os.listdir(attempt_dir))
     except (FileNotFoundError, NotADirectoryError):
         return AttemptRecords()
-    return _Reading(attempt_dir, frozenset(names), copies).read_all()
+    damaged: list[str] = []
+    forged: list[str] = []
 
-
-@dataclass(slots=True)
-class _Reading:
-    directory: str
-    names: frozenset[str]
-    copies: bool
-    damaged: list[str] = field(default_factory=list)
-    forged: list[str] = field(default_factory=list)
-
-    def read_all(self) -> AttemptRecords:
-        begun, ended = self._list_runs("begin"), self._list_runs("exit")
-        duplicates = filter(None, map(_DUPLICATE.fullmatch, self.names))
-        return AttemptRecords(
-            claim=self._read_one("claim", _parse_claim),
-            run=self._read_newest(begun),
-            void=self._read_one("void.json", _parse_void),
-            cancel_ordered="cancel" in self.names,
-            task_files=tuple(sorted(n for n in self.names if n.startswith("task."))),
-            duplicates=tuple(sorted(match[1] for match in duplicates)),
-            damaged=tuple(self.damaged),
-            forged=tuple(self.forged),
-            orphaned=tuple(f"exit.{n}.json" for n in ended if n not in begun),
-        )
-
-    def _list_runs(self, kind: str) -> list[int]:
-        found = map(_RUN.fullmatch, self.names)
-        return sorted(int(match[2]) for match in found if match and match[1] == kind)
-
-    def _read_newest(self, runs: Sequence[int]) -> Run | None:
-        for number in reversed(runs):
-            begun = self._read_one(f"begin.{number}.json", _parse_begin)
-            if begun is None:
-                continue
-            found, name = None, f"exit.{number}.json"
+    def read(name: str, parse: Callable[[Fields], R]) -> R | None:
+        with suppress(FileNotFoundError):  # removed since the listing
             try:
-                found = self._read_one(name, partial(_parse_end, begun))
+                path = os.path.join(attempt_dir, name)
+                return parse(_read_fields(path)) if name in names else None
             except _ForgedRecordError:
-                self.forged.append(name)
-            if found is None and self.copies and begun.nonce and begun.exit_copy:
-                with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
-                    found = _parse_end(begun, _read_json(begun.exit_copy))
-            return found or begun
+                forged.append(name)
+            except (ValueError, TypeError, Untrusted):
+                damaged.append(name)
         return None
 
-    def _read_one(self, name: str, parse: Callable[[Fields], R]) -> R | None:
-        if name not in self.names:
-            return None
-        try:
-            return parse(_read_json(os.path.join(self.directory, name)))
-        except FileNotFoundError:  # removed since the listing
-            return None
-        except (*_UNREADABLE, Untrusted):
-            self.damaged.append(name)
-            return None
+    found = [match for name in names if (match := _RUN.fullmatch(name))]
+    begun, ended = (
+        sorted(int(match[2]) for match in found if match[1] == kind)
+        for kind in ("begin", "exit")
+    )
+    run = None
+    for number in reversed(begun):
+        if run := read(f"begin.{number}.json", _parse_begin):
+            parse_end = partial(_parse_end, run)
+            end = read(f"exit.{number}.json", parse_end)
+            if end is None and copies and run.nonce and run.exit_copy:
+                with suppress(_ForgedRecordError, OSError, ValueError, TypeError):
+                    end = parse_end(_read_fields(run.exit_copy))
+            run = end or run
+            break
+    duplicates = filter(None, map(_DUPLICATE.fullmatch, names))
+    return AttemptRecords(
+        claim=read("claim", partial(read_small, Claim)),
+        run=run,
+        void=read("void.json", partial(read_small, Void)),
+        cancel_ordered="cancel" in names,
+        task_files=tuple(sorted(name for name in names if name.startswith("task."))),
+        duplicates=tuple(sorted(match[1] for match in duplicates)),
+        damaged=tuple(damaged),
+        forged=tuple(forged),
+        orphaned=tuple(f"exit.{n}.json" for n in ended if n not in begun),
+    )
 
 
 class RecordCache:
@@ -227,39 +211,18 @@ class _Known(NamedTuple):
     records: AttemptRecords
 
 
-def _read_json(path: str) -> Fields:
-    fields = json.loads(read_checked(path, "session", _MOST_BYTES))
+def _read_fields(path: str) -> Fields:
+    """The fields of a record; raises ValueError, TypeError or OSError."""
+    fields = read_json(read_checked(path, "session", _MOST_BYTES))
     if not isinstance(fields, dict):
         raise TypeError("not an object")
     return fields
 
 
-def _parse_claim(fields: Fields) -> Claim:
-    kept = _take(fields, token=str, executor_id=str, nonce=str, claimed_at=float)
-    return Claim(**kept, process=Identity.from_json(fields["process"]))
-
-
-def _parse_void(fields: Fields) -> Void:
-    return Void(**_take(fields, why=str, message=str, at=float))
-
-
 def _parse_begin(fields: Fields) -> Run:
-    process = Identity.from_json(fields["process"])
-    began = BeginRecord(
-        **_take(fields, run=int, began_at=float, executor_id=str, log_path=str),
-        host=str(fields.get("node") or process.host),
-        partition=str(fields.get("partition") or ""),
-        pid=process.pid,
-        log_start=_find_int(fields, "log_start") or 0,
-    )
-    return Run(
-        began=began,
-        process=process,
-        command_pid=_find_int(fields, "command_pid") or 0,
-        command_started=str(fields.get("command_started") or ""),
-        nonce=str(fields.get("nonce") or ""),
-        exit_copy=str(fields.get("exit_copy") or ""),
-    )
+    process = read_small(Identity, fields.get("process"))
+    began = {"host": fields.get("node") or process.host, "pid": process.pid}
+    return read_small(Run, {"began": fields | began, **_pick(fields, _OF_BEGIN)})
 
 
 class _ForgedRecordError(Exception):
@@ -269,42 +232,16 @@ class _ForgedRecordError(Exception):
 def _parse_end(begun: Run, fields: Fields) -> Run:
     if begun.nonce and fields.get("nonce") != begun.nonce:
         raise _ForgedRecordError
-    asked = fields.get("asked")
-    exited = ExitRecord(
-        **_take(fields, ended_at=float),
-        run=begun.began.run,
-        exit_code=_find_int(fields, "exit_code"),
-        signal=_find_int(fields, "signal"),
-        note=str(fields.get("note") or ""),
-        # An earlier wrapper, or a guard, did not say.
-        asked=asked if isinstance(asked, bool) else None,
-        oom_kills=_find_int(fields, "oom_kills"),
-    )
-    if (exited.exit_code is None) == (exited.signal is None):
+    exited = fields | {"run": begun.began.run}
+    if (fields.get("exit_code") is None) == (fields.get("signal") is None):
         raise ValueError("either an exit code or a signal")
-    restored = fields.get("restored")
-    return replace(
-        begun,
-        exited=exited,
-        ending=str(fields.get("ending", "")),
-        timed_out=fields.get("timed_out") is True,
-        restored=tuple(map(str, restored)) if isinstance(restored, list) else (),
-    )
+    tree = asdict(begun) | _pick(fields, _OF_END) | {"exited": exited}
+    return read_small(Run, tree)
 
 
-def _take(fields: Fields, **kinds: type[str | int | float]) -> dict[str, Any]:
-    """Fields that must be there, each of its type; an integer may stand for a float;
-    raises KeyError, TypeError or ValueError."""
-    for name, kind in kinds.items():
-        value: Any = fields[name]
-        fits = isinstance(value, int | float if kind is float else kind)
-        if not fits or isinstance(value, bool):
-            raise TypeError(name)
-        if kind is float and not abs(value) < 1e15:  # also keeps out nan
-            raise ValueError(name)
-    return {name: kind(fields[name]) for name, kind in kinds.items()}
+_OF_BEGIN = ("process", "command_pid", "command_started", "nonce", "exit_copy")
+_OF_END = ("ending", "timed_out", "restored")
 
 
-def _find_int(fields: Fields, name: str) -> int | None:
-    found: int | None = fields.get(name)
-    return None if found is None else _take(fields, **{name: int})[name]
+def _pick(fields: Fields, names: Sequence[str]) -> Fields:
+    return {name: fields[name] for name in names if name in fields}

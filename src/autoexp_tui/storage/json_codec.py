@@ -133,16 +133,31 @@ def decode(model: type[T], data: bytes, where: str, *, finite: bool = True) -> T
     return cast(T, value)
 
 
+def read_small(model: type[T], tree: object) -> T:
+    """A small record from its plain data; fields that nobody knows are passed over, as
+    of a later version; raises ValueError."""
+    data = json.dumps(tree)
+    value = build_validator(cast(Any, model), loose=True).validate_json(
+        data, strict=True
+    )
+    if value is None:
+        raise ValueError("it is null")
+    return cast(T, value)
+
+
 @cache
-def build_validator(model: Any, *, finite: bool = True) -> SchemaValidator:
-    """What checks and makes a dataclass, without unknown fields; built at its first
-    use."""
+def build_validator(
+    model: Any, *, finite: bool = True, loose: bool = False
+) -> SchemaValidator:
+    """What checks and makes a dataclass, built at its first use; `loose`: beside fields
+    that it does not have."""
     from pydantic import ConfigDict, TypeAdapter
     from pydantic_core import CoreConfig, SchemaValidator
 
     from autoexp_tui.model import snapshot
 
-    config = ConfigDict(extra="forbid", allow_inf_nan=not finite, defer_build=True)
+    extra: Final = "ignore" if loose else "forbid"
+    config = ConfigDict(extra=extra, allow_inf_nan=not finite, defer_build=True)
     # A bare dataclass takes no config of ours; inside `| None` it takes the union's.
     adapter: TypeAdapter[Any] = TypeAdapter(model | None, config=config)
     adapter.rebuild(_types_namespace=vars(snapshot))
