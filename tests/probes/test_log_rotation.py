@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from unittest.mock import DEFAULT, Mock
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.probes.log_reader import MOST_BYTES, LogReader
@@ -72,45 +68,6 @@ def log(fresh: Log) -> Log:
     return fresh
 
 
-def test_the_rest_of_a_renamed_log_is_read_before_the_new_one(log: Log) -> None:
-    log.append(b"two\ntorn")
-    log.path.rename(log.path.with_name("job.out.1"))
-    log.append(b"three\n")
-    found = [log.chunk(), log.chunk()]
-    wanted = [(4, b"two\ntorn", False), (0, b"three\n", True)]
-    assert [(one.offset, one.data, one.reset) for one in found] == wanted
-    moved = log.path.rename(log.path.with_name("old"))  # its writer goes on
-    assert log.read() is None
-    with moved.open("ab") as file:
-        file.write(b"two\nhal")
-    assert log.text() == b"two\n"
-
-
-def test_the_rest_of_a_copied_and_truncated_log_is_found_in_the_copy(log: Log) -> None:
-    log.append(b"two\n")
-    shutil.copy(log.path, log.path.with_name("job.out.1"))
-    os.truncate(log.path, 0)
-    log.append(b"3\n")
-    assert [log.text(), log.text()] == [b"two\n", b"3\n"]
-
-
-def test_a_file_beside_the_log_that_only_looks_alike_is_not_its_rest(log: Log) -> None:
-    log.path.with_name("job.out.other").write_bytes(b"six\nseven\n")
-    log.path.write_bytes(b"2\n")
-    assert log.everything() == b"2\n"
-
-
-def test_a_link_that_points_elsewhere_is_a_new_log(log: Log) -> None:
-    first = log.path.rename(log.path.with_name("slurm-1.out"))
-    log.path.symlink_to(first.name)
-    with first.open("ab") as file:
-        file.write(b"two\n")
-    log.path.unlink()
-    log.path.symlink_to("slurm-2.out")
-    log.path.write_bytes(b"of the second run\n")
-    assert [log.text(), log.text()] == [b"two\n", b"of the second run\n"]
-
-
 def test_a_log_written_anew_to_the_same_length_is_noticed(log: Log) -> None:
     end = b"x" * 64 + b"\n"
     log.append(b"first\n" + end)
@@ -141,20 +98,6 @@ def test_another_log_is_read_anew(
     assert fresh.read() is None
 
 
-def test_a_hole_in_a_log_is_not_read(log: Log) -> None:
-    with log.path.open("r+b") as file:
-        file.seek(10 << 30)
-        file.write(b"two\n")
-    chunk = log.chunk()
-    assert chunk.data.lstrip(b"\0") == b"two\n"
-    assert chunk.offset - chunk.hole == len(b"one\n")
-    assert log.read() is None
-    os.truncate(log.path, 20 << 30)
-    chunk = log.chunk()
-    assert (chunk.data, chunk.offset) == (b"", 20 << 30)
-    assert log.read() is None
-
-
 def test_the_hole_that_a_truncation_leaves_is_passed_over(log: Log) -> None:
     with log.path.open("wb", buffering=0) as writer:
         writer.write(b"x" * 3_000_000 + b"\n")
@@ -166,35 +109,6 @@ def test_the_hole_that_a_truncation_leaves_is_passed_over(log: Log) -> None:
     assert (chunk.offset, chunk.data) == (3_000_001, b"step 5 loss 2\n")
     assert chunk.reset
     assert log.read() is None
-
-
-KINDS = st.sampled_from(["line", "half", "read", "rename", "copytruncate"])
-
-
-@given(st.lists(KINDS, max_size=25))
-def test_whatever_rotation_happens_each_line_is_read_once(history: list[str]) -> None:
-    with TemporaryDirectory() as directory:
-        log, written, read = Log(Path(directory) / "job.out"), b"", b""
-        for at, kind in enumerate(history):
-            if kind in ("line", "half"):
-                data = b"line %d%s" % (at, b"\n" if kind == "line" else b"")
-                log.append(data)
-                written += data
-            elif kind == "read":
-                read += log.text() or b""
-            elif log.path.exists() and log.path.stat().st_size:
-                # one rotation between two reads, as rotations are seldom
-                read += log.everything(final=False)
-                log.append(b"more\n")
-                written += b"more\n"
-                other = log.path.with_name(f"job.out.{at}")
-                if kind == "rename":
-                    log.path.rename(other)
-                else:
-                    shutil.copy(log.path, other)
-                    os.truncate(log.path, 0)
-        read += log.everything()
-    assert read == written
 
 
 @pytest.mark.parametrize(("call", "number", "said"), [

@@ -120,18 +120,14 @@ def test_of_many_those_that_are_there_are_found_in_their_order(
     assert there(tmp_path, MANY) == ["j3", "j7"]
     assert looks == [str(tmp_path)]  # one look for all of them
     assert there(tmp_path / "none", MANY) == []
-    looks.clear()  # a few are looked at without a listing
-    assert there(tmp_path, {"a": "j3", "b": "x"}) == ["a"]
-    assert looks == []
     monkeypatch.setattr(os, "listdir", failing(errno.EACCES))
-    assert there(tmp_path, MANY) == ["j3", "j7"]  # each is asked for
-    monkeypatch.setattr(os, "lstat", failing(errno.EACCES))
     assert there(tmp_path, MANY) == list(MANY)  # nothing is known
 
 
-@pytest.mark.parametrize("name", ["J3", "..", "."])
+@pytest.mark.parametrize("name", ["J3", "na\u00efve", "x/../j3", ".", "j3/"])
 def test_a_name_that_a_file_system_may_take_for_another_is_looked_at(
     tmp_path: Path, name: str
 ) -> None:
-    (tmp_path / "j3").mkdir()
+    for made in ("j3", "nai\u0308ve"):
+        (tmp_path / made).mkdir()
     assert there(tmp_path, MANY | {"odd": name}) == ["j3", "odd"]

@@ -59,7 +59,7 @@ def test_a_living_owner_is_an_error_that_names_it(output: Path) -> None:
         take_ownership(output, owner("m3x9"), alive)
     assert caught.value.exit_code == 4
     owned = "session k7f2 owns it for job a: it lives"
-    for told in (owned, str(output), "autoexp-sessions stop k7f2 --jobs"):
+    for told in (owned, str(output), "autoexp-sessions stop --jobs k7f2"):
         assert told in str(caught.value)
 
 

@@ -66,7 +66,7 @@ def check_output_places(
         living = find_living_owners(jobs, share) if owners else ()
         return [*find_problems(place, jobs, share), *living]
 
-    (found,) = ask_all([look], seconds, rounds=1)
+    (found,) = ask_all([look], seconds)
     if isinstance(found, TimeoutError):
         message = f"{place} did not answer within {seconds:g} s"
         hint = "look at it with `df`; jobs that write there would hang as well"

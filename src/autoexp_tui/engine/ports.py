@@ -165,8 +165,6 @@ class LogChunk:
     """The file was replaced or truncated: what came before is void."""
     midline: bool = False
     """`data` begins within a line that was too long for one read."""
-    hole: int = 0
-    """Bytes before `offset` that nobody ever wrote."""
 
 
 @dataclass(frozen=True, slots=True)

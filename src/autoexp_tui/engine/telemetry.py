@@ -158,8 +158,7 @@ class Telemetry:
             return []
         if read.source == GPU:
             return self._read_gpus(context, run, chunk)
-        is_next = source and chunk.offset - chunk.hole == source.offset
-        if source is None or not (chunk.reset or is_next):
+        if source is None or not (chunk.reset or chunk.offset == source.offset):
             return []
         self.changed.add(job.name)
         if source is run.log:

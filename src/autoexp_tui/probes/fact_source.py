@@ -40,9 +40,6 @@ from autoexp_tui.text.patterns import (
 
 MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
-_SETTLED_SECONDS = 2.0
-"""A file this old cannot change again with the same times."""
-_MOST_TEXTS = 10_000
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
@@ -60,7 +57,6 @@ class OutsideFacts:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._watches: dict[LogKey, dict[str, LogWatch]] = {}
-        self._texts: dict[TextKey, FileText] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
         return next(self.observe_all([key]))
@@ -87,25 +83,13 @@ class OutsideFacts:
             case GlobKey():
                 return find_matches(key.pattern, at)
             case TextKey():
-                return self._text(key)
+                return read_file_text(key)
             case LogKey():
                 return self._log(key, at)
             case CommandKey():
                 return run_bounded(key.command, key.timeout)
             case _:
                 assert_never(key)
-
-    def _text(self, key: TextKey) -> FileText:
-        """What is asked of a file's text, worked out again when it may be another."""
-        text = read_file_text(key, self._texts.get(key))
-        if len(self._texts) >= _MOST_TEXTS:
-            self._texts.clear()
-        if (
-            text.file
-            and self._clock.utc() - text.file.ctime_ns / 1e9 > _SETTLED_SECONDS
-        ):
-            self._texts[key] = text
-        return text
 
     def _log(self, key: LogKey, at: Glance) -> LogFound:
         paths = [key.path]
@@ -114,37 +98,31 @@ class OutsideFacts:
             if matches.problem and not matches.paths:
                 raise matches.problem
             paths = sorted(matches.paths)
-        known = self._watches.get(key)
-
-        def make() -> LogWatch:
-            return LogWatch(
+        known, problem = self._watches.get(key), None
+        watches = self._watches[key] = {
+            path: known[path]
+            if known and path in known
+            else LogWatch(
                 pattern=compile_text_pattern(key.pattern),
                 tail_bytes=key.tail_bytes,
                 started=known is not None,
                 skip=dict(key.skip),
             )
-
-        watches = {path: (known or {}).get(path) or make() for path in paths}
-        problem = None
+            for path in paths
+        }
         for path, watch in watches.items():
             try:
                 watch.look(path)
             except OSError as error:
                 problem = problem or error
-        self._watches[key] = watches
-        found = [
-            (path, one.line) for path, one in watches.items() if one.line is not None
-        ]
+        lines = [(path, one.line) for path, one in watches.items()]
+        found = [(path, line) for path, line in lines if line is not None]
         # One that could not be read may not change the answer.
         if problem and not (key.check_mode == "any" and found):
             raise problem
         path, line = found[-1] if found else ("", "")
-        return LogFound(
-            files=sum(watch.exists for watch in watches.values()),
-            matched=len(found),
-            line=line or "",
-            path=path,
-        )
+        files = sum(watch.exists for watch in watches.values())
+        return LogFound(files=files, matched=len(found), line=line, path=path)
 
 
 def look_at(path: str, at: Glance) -> FileStat:
@@ -160,16 +138,13 @@ def look_at(path: str, at: Glance) -> FileStat:
     )
 
 
-def read_file_text(key: TextKey, known: FileText | None = None) -> FileText:
-    """What is asked of a file's text, `known` where the file is as it was then; raises
-    OSError: it could not be looked at."""
+def read_file_text(key: TextKey) -> FileText:
+    """What is asked of a file's text; raises OSError: it could not be looked at."""
     with open_regular(key.path) as (handle, found):
         if handle is None or found is None:
             return FileText(None)
-        identity = _make_identity(key.path, found)
-        if known is not None and known.file == identity:
-            return known
         data = os.pread(handle, MOST_TEXT + 1, 0)
+    identity = _make_identity(key.path, found)
     if len(data) > MOST_TEXT:
         raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", key.path)
     if not key.pattern:

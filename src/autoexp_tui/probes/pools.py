@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -124,22 +125,16 @@ class ThreadPool:
 
 _IDLE_SECONDS = 0.01
 """Of a processor; a call that hangs uses less."""
-MOST_ROUNDS = 5
+_MOST_ROUNDS = 5
 """How often a call that still computes is given as long again."""
 
 
 def ask_all(
-    calls: Sequence[Callable[[], T]],
-    seconds: float,
-    *,
-    at_once: int = 4,
-    rounds: int = MOST_ROUNDS,
+    calls: Sequence[Callable[[], T]], seconds: float, *, at_once: int = 4
 ) -> list[T | Exception]:
-    """Each call's answer or error, in order; a TimeoutError for one that hangs.
-
-    A call hangs when it has done nothing for `seconds`, or has worked for `rounds`
-    times that. It keeps its thread, and holds up no other.
-    """
+    """Each call's answer or error, in order; a TimeoutError for one that hangs: that
+    did nothing for `seconds`, or worked for five times that. It keeps its thread, and
+    holds up no other."""
     answers: dict[int, T | Exception] = {}
     running: dict[int, _Running] = {}
     changed = threading.Condition()
@@ -158,47 +153,40 @@ def ask_all(
     waiting = deque(range(len(calls)))
     with changed:
         while waiting or running:
-            now = time.monotonic()
-            late = [index for index, call in running.items() if call.due <= now]
-            for index in late:
-                if not running[index].is_working(now + seconds, rounds):
+            for index, call in [*running.items()]:
+                if call.due <= time.monotonic() and not call.is_working(seconds):
                     del running[index]
                     answers[index] = TimeoutError(f"no answer in {seconds:g} s")
             while waiting and len(running) < at_once:
-                running[waiting[0]] = _Running(run, waiting[0], now + seconds)
-                waiting.popleft()
-            first = min((call.due for call in running.values()), default=now)
-            changed.wait(max(0.0, first - now))
+                index = waiting.popleft()
+                running[index] = _Running(partial(run, index), seconds)
+            first = min((call.due for call in running.values()), default=0.0)
+            changed.wait(max(0.0, first - time.monotonic()))
     return [answers[index] for index in range(len(calls))]
 
 
 class _Running:
     """A call on a thread of its own, begun while its end is held up."""
 
-    def __init__(self, run: Callable[[int], None], index: int, due: float) -> None:
-        self.due = due
-        thread = threading.Thread(target=run, args=(index,), name="ask", daemon=True)
+    def __init__(self, call: Callable[[], None], seconds: float) -> None:
+        self.due = time.monotonic() + seconds
+        thread = threading.Thread(target=call, name="ask", daemon=True)
         thread.start()
         assert thread.ident is not None
         self._clock = time.pthread_getcpuclockid(thread.ident)
-        self._seen = time.clock_gettime(self._clock)
-        self._rounds = 1
+        self._seen = [time.clock_gettime(self._clock)]
 
-    def is_working(self, due: float, rounds: int) -> bool:
-        """Whether it has computed meanwhile, and is given until `due`."""
-        now = time.clock_gettime(self._clock)
-        worked, self._seen = now - self._seen > _IDLE_SECONDS, now
-        if not worked or self._rounds >= rounds:
-            return False
-        self._rounds += 1
-        self.due = due
-        return True
+    def is_working(self, seconds: float) -> bool:
+        """Whether it has computed meanwhile, and is given as long again."""
+        self._seen.append(time.clock_gettime(self._clock))
+        self.due = time.monotonic() + seconds
+        worked = self._seen[-1] - self._seen[-2] > _IDLE_SECONDS
+        return worked and len(self._seen) <= _MOST_ROUNDS
 
 
 TABLE: Final = Path("/proc/self/mountinfo")
 FRESH_SECONDS: Final = 30.0
 """How long the table counts before it is read again."""
-_MOST_KNOWN: Final = 50_000
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 _MAGIC: Final = re.compile(r"[*?\[]")
 
@@ -218,18 +206,16 @@ class Mounts:
         """The mount point; `/` for everything where there is no table."""
         now = self._clock.monotonic()
         if now - self._read_at >= FRESH_SECONDS:
-            self._read_at, points = now, mount_points(self._table)
-            if points != self._points or len(self._known) >= _MOST_KNOWN:
-                self._points, self._known = points, {}
-        if path in self._known:
-            return self._known[path]
-        # The directories before the first one that is a pattern.
-        match = _MAGIC.search(path)
-        plain = path if match is None else posixpath.dirname(path[: match.start()])
-        place = posixpath.normpath(posixpath.join(self._cwd, plain))
-        while place not in self._points and place != posixpath.dirname(place):
-            place = posixpath.dirname(place)
-        self._known[path] = place if place in self._points else "/"
+            self._read_at, self._known = now, {}
+            self._points = mount_points(self._table)
+        if path not in self._known:
+            # The directories before the first one that is a pattern.
+            match = _MAGIC.search(path)
+            plain = path if match is None else posixpath.dirname(path[: match.start()])
+            place = posixpath.normpath(posixpath.join(self._cwd, plain))
+            while place not in self._points and place != "/":
+                place = posixpath.dirname(place)
+            self._known[path] = place
         return self._known[path]
 
 
@@ -241,9 +227,5 @@ def mount_points(table: Path = TABLE) -> frozenset[str]:
         return frozenset()
     columns = (line.split(" ") for line in lines)
     points = (parts[4] for parts in columns if len(parts) > 4)
-    return frozenset(map(unescape, points))
-
-
-def unescape(point: str) -> str:
-    """A path of the kernel's tables, where blanks and the like are octal numbers."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point)
+    # Blanks and the like are octal numbers there.
+    return frozenset(_ESCAPED.sub(lambda x: chr(int(x[1], 8)), one) for one in points)

@@ -11,19 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 from autoexp_tui.model.done import DoneReport, done_before
-from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
-from autoexp_tui.storage.json_codec import Unencodable, decode, encode
+from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.trust import read_checked
 
 VERSION: Final = 1
 _AT_ONCE: Final = 8
 """Directories that are looked at at a time: a shared file system answers slowly."""
-_MANY: Final = 16
 
 
 def get_done_path(output_dir: Path) -> Path:
@@ -32,13 +32,9 @@ def get_done_path(output_dir: Path) -> Path:
 
 def write_done(output_dir: Path, work: DoneWork, mode: int = 0o600) -> None:
     """Keep what a completed job leaves, durable; raises EnvironmentFailed."""
-    path = get_done_path(output_dir)
-    try:
-        tree = {"version": VERSION} | json.loads(encode(work))
-    except Unencodable as error:
-        raise EnvironmentFailed(f"cannot keep that it is done: {error}") from error
+    tree = {"version": VERSION} | json.loads(encode(work))
     data = json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
-    write_atomic(path, data.encode(), mode, place="output")
+    write_atomic(get_done_path(output_dir), data.encode(), mode, place="output")
 
 
 def forget_done(output_dir: Path) -> None:
@@ -78,45 +74,29 @@ def find_done(
 
 
 def filter_existing(jobs: Iterable[JobSpec]) -> Sequence[JobSpec]:
-    """The jobs whose output directory is there, or cannot be known not to be."""
-    found = [(job, *os.path.split(job.output_dir)) for job in jobs]
-    siblings: dict[str, set[str]] = {}
-    for _, parent, name in found:
-        siblings.setdefault(parent, set()).add(name)
-    there = {
-        parent: _list_names(parent) if len(names) >= _MANY else None
-        for parent, names in siblings.items()
-    }
-    kept: list[JobSpec] = []
-    for job, parent, name in found:
-        names = there[parent]
-        # Some file systems take names for one that differ in case, or in how accents
-        # are written, and some parts of a path are no names.
-        odd = name in ("", ".", "..") or not name.isascii()
-        if names is None or odd:
-            is_there = _may_be_there(job.output_dir)
-        else:
-            is_there = name.casefold() in names
-        if is_there:
-            kept.append(job)
-    return kept
-
-
-def _may_be_there(path: str) -> bool:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except (OSError, ValueError):
-        return True
-    return True
+    """The jobs whose output directory is there, or cannot be known not to be: each
+    directory above them is listed once."""
+    found = [(job, *os.path.split(os.path.normpath(job.output_dir))) for job in jobs]
+    parents = dict.fromkeys(parent for _, parent, _ in found)
+    there = {parent: _list_names(parent) for parent in parents}
+    return [
+        job
+        for job, parent, name in found
+        if (names := there[parent]) is None or _fold(name) in names
+    ]
 
 
 def _list_names(directory: str) -> frozenset[str] | None:
-    """What is in a directory, without the case of letters; None: it cannot be known."""
+    """What is in a directory; None: it cannot be known."""
     try:
-        return frozenset(name.casefold() for name in os.listdir(directory or os.curdir))
+        return frozenset(map(_fold, os.listdir(directory or os.curdir)))
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError:
         return None
+
+
+def _fold(name: str) -> str:
+    """A name without its case and its way to write accents, which some file systems do
+    not tell apart."""
+    return normalize("NFC", name.casefold())

@@ -20,6 +20,7 @@ from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.json_codec import read_json, read_small
 from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
@@ -94,10 +95,8 @@ def read_owner(
     if number < 0:
         return None
     path = _path(output_dir, number)
-    with explaining(path, "read the owner"), suppress(FileNotFoundError):
-        data = read_checked(path, share)
-        with suppress(ValueError, TypeError, RecursionError):
-            return Owner(**json.loads(data))
+    with explaining(path, "read the owner"), suppress(FileNotFoundError, ValueError):
+        return read_small(Owner, read_json(read_checked(path, share)))
     return None
 
 
@@ -107,23 +106,22 @@ class Living:
 
     def __init__(self) -> None:
         self._states: dict[Path, SessionState] = {}
+        """Without an engine nothing changes; the lease is asked each time."""
 
     def __call__(self, owner: Owner) -> str:
-        """Why `owner` counts as alive, empty when it is dead."""
         session = SessionDir(Path(owner.state_dir) / owner.session)
         if not session.has_journal():
             return ""
         try:
             if find_engine(session)[1] is not Alive.NO:
                 return "its engine is running, or may be"
-            # Kept: without an engine nothing changes, and the lease is asked each time.
             if session.path not in self._states:
                 self._states[session.path] = load_state(session, tail=1).state
             job = self._states[session.path].jobs.get(owner.job)
+            if job is None or job.state not in ACTIVE or _has_ended(session, job):
+                return ""
         except EnvironmentFailed as error:
             return f"it cannot be read ({error.problem})"
-        if job is None or job.state not in ACTIVE or _has_ended(session, job):
-            return ""
         return f"its job {owner.job} was {job.state} when its engine ended"
 
 
@@ -139,13 +137,12 @@ def _has_ended(session: SessionDir, job: JobRecord) -> bool:
 
 
 def _build_refusal(output_dir: Path, owner: Owner, reason: str) -> SessionOwned:
-    state_dir = owner.state_dir
+    where = f"{owner.session} --state-dir {owner.state_dir}"
     return SessionOwned(
         f"session {owner.session} owns it for job {owner.job}: {reason}",
         str(output_dir),
-        f"Stop that session (`autoexp-sessions stop {owner.session} --jobs "
-        f"--state-dir {state_dir}`), take it up again (`autoexp-tui --session "
-        f"{owner.session} --state-dir {state_dir}`), or write elsewhere.",
+        f"Stop that session (`autoexp-sessions stop --jobs {where}`), take it up again "
+        f"(`autoexp-tui --session {where}`), or write elsewhere.",
     )
 
 
