@@ -32,7 +32,6 @@ from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.live_sink import FileLiveSink, build_detail
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.user_files import note_place
 from tests.cli.session_places import (
     Place,
     all_ended,
@@ -86,15 +85,9 @@ def test_words_have_one_answer_and_a_code_and_start_nothing(
     assert not list(place.state_dir.glob("*/heir.log"))
 
 
-def test_a_session_elsewhere_is_told_where_and_one_closed_to_us_not_called_unknown(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_session_closed_to_us_is_not_called_unknown(
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
-    there = Place(tmp_path / "there", place.capsys)
-    there.session("k7f2")
-    note_place(there.state_dir)
-    told = place.told("show", "k7f2", code=2)
-    assert f"--state-dir {there.state_dir}" in told
     path, listdir = place.session("k7f2").path, os.listdir
 
     def refusing(where: str | Path = ".") -> list[str]:  # as for who is not root

@@ -151,7 +151,7 @@ def test_an_id_is_looked_for_in_all_places(tmp_path: Path) -> None:
     made = written(there, "k7f2")
     with pytest.raises(UsageError) as raised:
         find_session((here, there), "k7f3")
-    assert f"in {here}, nor in another known place" in str(raised.value)
+    assert f"in {here}, nor in {there}" in str(raised.value)
     assert "Did you mean k7f2?" in raised.value.hint
     # What cannot be read is passed over, but for the place where one stands.
     assert find_session((there, odd), "k7f2").path == made.path

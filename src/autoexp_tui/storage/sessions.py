@@ -41,7 +41,7 @@ from autoexp_tui.storage.manifests import ENTRIES, MANIFESTS, make_state_dir
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import read_checked
-from autoexp_tui.storage.user_files import ANSWER_SECONDS, list_places
+from autoexp_tui.storage.user_files import ANSWER_SECONDS
 
 _NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
 _SILENCE = f"it did not answer within {ANSWER_SECONDS:g} s"
@@ -116,23 +116,23 @@ def _look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
 def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
     """The session whose id is, or alone begins, so; the first place must be readable;
     raises UsageError, EnvironmentFailed."""
-    first, *others = places
-    looks = _look_into(places)
-    if isinstance(looks[0], TimeoutError):
-        hint = "Its file server may be down: look at it with `df`."
-        raise EnvironmentFailed(_SILENCE, str(first), hint)
-    if isinstance(looks[0], Exception):
-        raise looks[0]
-    lists = [found for found in looks if not isinstance(found, Exception)]
-    known = [session for found in lists for session in found]
-    found = match_id(known, session_id)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        where = " and in ".join(str(session.state_dir) for session in found)
+    known: list[SessionDir] = []
+    for place, found in zip(places, _look_into(places), strict=True):
+        if not isinstance(found, Exception):
+            known += found
+        elif isinstance(found, TimeoutError) and place == places[0]:
+            hint = "Its file server may be down: look at it with `df`."
+            raise EnvironmentFailed(_SILENCE, str(place), hint)
+        elif place == places[0]:
+            raise found
+    matches = match_id(known, session_id)
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        where = " and in ".join(str(session.state_dir) for session in matches)
         raise UsageError(
             f"there is a session {session_id!r} in {where}",
-            hint=f"choose one with --state-dir {found[0].state_dir}",
+            hint=f"choose one with --state-dir {matches[0].state_dir}",
         )
     for place in places:
         path = place.absolute() / session_id
@@ -142,28 +142,15 @@ def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
             raise explain(error, path, "read the session") from error
         except (OSError, ValueError):
             continue  # no session, then
+    where = ", nor in ".join(map(str, places))
     ids = sorted({session.id for session in known})
     near = get_close_matches(session_id, ids, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    problem = f"there is no session {session_id!r} in {first}"
-    if not others:
-        hint = _find_elsewhere(first, session_id) or (
-            f"{hint}`autoexp-sessions list --state-dir {first}` shows them all."
-        )
-        raise UsageError(problem, hint=hint)
-    more = len(others)
-    nor = "another known place" if more == 1 else f"{more} other known places"
-    hint = f"{hint}`autoexp-sessions list` shows them all."
-    raise UsageError(f"{problem}, nor in {nor}", hint=hint)
-
-
-def _find_elsewhere(place: Path, session_id: str) -> str:
-    """Where else a session of that id lies than in the place that was named."""
-    for found in _look_into(list_places(place)[1:]):
-        for one in () if isinstance(found, Exception) else found:
-            if one.id == session_id:
-                return f"There is one in {one.state_dir}: --state-dir {one.state_dir}"
-    return ""
+    raise UsageError(
+        f"there is no session {session_id!r} in {where}",
+        hint=f"{hint}`autoexp-sessions list` shows them all, with --state-dir those of "
+        "another place.",
+    )
 
 
 def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir]:
@@ -238,7 +225,7 @@ def describe(session: SessionDir) -> SessionRow:
 
 
 def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
-    # The mark is taken first: what is appended meanwhile makes the cache stale.
+    # The mark is taken first: what is appended meanwhile makes the row stale.
     with explaining(session.path, "read the journal"):
         mark = _build_mark(session)
     state = load_state(session, tail=1).state
@@ -259,24 +246,19 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
 def _read_kept(session: SessionDir) -> dict[str, Any] | None:
     """The row as it was made from the very same journal; None: fold again."""
     try:
-        cache = json.loads(read_checked(session.snapshot, "session"))
-        summary: dict[str, Any] = cache["summary"]
-        fits = cache["of"] == _build_mark(session) and set(summary) == _KEYS
-        known = {state.value for state in JobState}
-        return summary if fits and known.issuperset(summary["counts"]) else None
+        kept = json.loads(read_checked(session.snapshot, "session"))
+        summary: dict[str, Any] = kept["summary"]
+        known = set(map(JobState, summary["counts"])) and set(summary) == _KEYS
+        return summary if known and kept["of"] == _build_mark(session) else None
     except _UNREADABLE:
         return None
 
 
 def _build_mark(session: SessionDir) -> list[object]:
     """What changes whenever the journal does: every part's size."""
-    mark: list[object] = [__version__]
-    for path in (session.get_part(*part) for part in session.list_parts()):
-        size = -1
-        with suppress(FileNotFoundError):  # one that was packed will never change
-            size = path.stat().st_size
-        mark.append([path.name, size])
-    return mark
+    parts = [session.get_part(*part) for part in session.list_parts()]
+    there = [path for path in parts if path.exists()]  # a packed one does not change
+    return [__version__, *([path.name, path.stat().st_size] for path in there)]
 
 
 @dataclass(frozen=True, slots=True)
