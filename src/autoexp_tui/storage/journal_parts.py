@@ -56,8 +56,7 @@ MORE: Final = b'{"more":true,'
 """How the line of a record begins that others of its commit follow."""
 _CRC: Final = b',"crc":"'
 _CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
-_BOM: Final = b"\xef\xbb\xbf"
-_BY_OTHERS: Final = "an editor or a copy rewrote the file"
+_OTHER_BYTES: Final = "its bytes are not those that were written (CRC-32)"
 VERSION: Final = 1
 """Of every type of event; whoever changes one has to read the older form as well."""
 _ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
@@ -146,7 +145,7 @@ def _read_object(line: bytes) -> Fields:
     rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
     if crc.startswith(_CRC):
         if crc != _format_crc(rest):
-            raise _explain_rewriting(line)
+            raise Undecodable(_OTHER_BYTES)
         line = rest + b"}"
     try:
         tree = read_json(line)
@@ -155,21 +154,12 @@ def _read_object(line: bytes) -> Fields:
     if not isinstance(tree, dict):
         raise Undecodable("not a JSON object")
     if "crc" in tree:
-        raise _explain_rewriting(line)
+        raise Undecodable(_OTHER_BYTES)
     return tree
 
 
 def _format_crc(rest: bytes) -> bytes:
     return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
-
-
-def _explain_rewriting(line: bytes) -> Undecodable:
-    """How a line came to be another one than was written, as far as it shows."""
-    if line.startswith(_BOM):
-        return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
-    if line.endswith(b"\r\n"):
-        return Undecodable(f"it ends in CR: {_BY_OTHERS}")
-    return Undecodable("its bytes are not those that were written (CRC-32)")
 
 
 _MOST_BYTES = 1 << 40

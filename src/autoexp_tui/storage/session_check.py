@@ -28,7 +28,7 @@ from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
-from autoexp_tui.storage.atomic import explain, find_remedy, read_session_modes
+from autoexp_tui.storage.atomic import explain, read_session_modes
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import (
     DOES_NOT_FOLLOW,
@@ -59,8 +59,8 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 *warning* may; a *note* is no flaw."""
 _ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
-RecordsOnDisk: TypeAlias = Mapping[tuple[str, int], AttemptRecords]
-"""(name of the job's directory, number of the attempt) -> what lies there."""
+RecordsOnDisk: TypeAlias = Mapping[Path, AttemptRecords]
+"""An attempt's directory -> what lies there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +127,8 @@ def check_session(session: SessionDir) -> SessionReport:
         except EnvironmentFailed as refusal:
             report.add("error", refusal.where, refusal.problem, refusal.hint)
         except OSError as error:
-            where = error.filename or session.path
-            problem = f"it cannot be looked at: {error.strerror or error}"
-            report.add("error", where, problem, find_remedy(error, "state"))
+            found = explain(error, error.filename or session.path, "look at it")
+            report.add("error", found.where, found.problem, found.hint)
     report.flaws.sort(key=lambda flaw: _ORDER.index(flaw.severity))
     return report
 
@@ -143,7 +142,7 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     on_disk: RecordsOnDisk = {}
     try:
         on_disk = {
-            (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
+            place: read_attempt(str(place), copies=True)
             for job in _list_directory(session.attempts)
             for place in _list_directory(job)
             if place.name.isdecimal()
@@ -171,7 +170,11 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     for line in loaded.notices:
         where, _, problem = line.partition(": ")
         report.add("note", where, problem)
-    _check_jobs(session, report, loaded.state, on_disk)
+    _check_records(session, report, loaded.state, on_disk)
+    for job in loaded.state.jobs.values():
+        _check_job(session, report, job, on_disk)
+        if job.state in ACTIVE:
+            _check_owner(session, report, job, loaded.state)
 
 
 def _list_directory(path: Path) -> list[Path]:
@@ -179,92 +182,73 @@ def _list_directory(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else []
 
 
-def _check_jobs(
+def _check_records(
     session: SessionDir,
     report: SessionReport,
     state: SessionState,
     on_disk: RecordsOnDisk,
 ) -> None:
-    """Compare what the journal says of jobs with what they left."""
-    jobs = {format_filename(name): job for name, job in state.jobs.items()}
-    for (directory, number), records in on_disk.items():
-        place = session.attempts / directory / str(number)
+    """Compare what lies there with what the journal knows."""
+    known = {
+        session.get_attempt(job.name, attempt.number): job
+        for job in state.jobs.values()
+        for attempt in job.attempts
+    }
+    jobs = {format_filename(name) for name in state.jobs}
+    for place, records in on_disk.items():
         for name in records.forged:
             problem = "the record was not written by the job's supervisor"
             report.add("error", place / name, problem, _LOOK)
         for name in records.damaged:
             hint = "It counts as not there. " + _LOOK
             report.add("error", place / name, "the record does not read", hint)
-        _check_attempt(report, place, jobs.get(directory), number, records)
-    for name, job in jobs.items():
-        attempt, lack = job.attempt, ""
-        left = on_disk.get((name, attempt.number)) if attempt else None
-        if attempt and job.state in BEGUN and (left is None or left.run is None):
-            lack = "runs, and there is no record that it began"
-        elif attempt and attempt.outcome is Outcome.COMPLETED:
-            has_ended = left is not None and left.exited is not None
-            lack = "" if has_ended else "completed, and there is no exit record"
-        if attempt and lack:
-            place = session.get_attempt(job.name, attempt.number)
-            report.add("warning", place, f"{job.name} {lack}", _LOOK)
-        if job.state in ACTIVE:
-            _check_owner(session, report, job, state)
-
-
-def _check_attempt(
-    report: SessionReport,
-    place: Path,
-    job: JobRecord | None,
-    number: int,
-    records: AttemptRecords,
-) -> None:
-    found = (a for a in job.attempts if a.number == number) if job else iter(())
-    attempt = next(found, None)
-    if attempt is None:
-        if job is None or records.claim or records.run:
+        job = place.parent.name
+        if place not in known and (job not in jobs or records.claim or records.run):
             what = "a job that the journal does not know"
-            what = f"an attempt of {job.name} never ordered" if job else what
+            what = f"an attempt of {job} never ordered" if job in jobs else what
             lost = "a part of the journal may be gone."
             hint = f"Something ran that the session does not count; {lost}"
             severity: Severity = "note" if report.engine else "error"
             report.add(severity, place, f"records of {what}", hint)
+
+
+def _check_job(
+    session: SessionDir, report: SessionReport, job: JobRecord, on_disk: RecordsOnDisk
+) -> None:
+    """Compare what the journal says of a job with what it left."""
+    if job.attempt is None:
         return
-    assert job is not None
-    run, unseen = records.run, ""
-    if run and run.began.run > attempt.run and attempt.outcome is None:
-        unseen = f"run {run.began.run} of {job.name} began"
-    elif records.exited and attempt.outcome is None:
-        unseen = f"{job.name} ended"
-    elif records.exited and attempt.outcome is Outcome.LOST:
-        unseen = f"{job.name}, which counts as lost, ended"
-    if unseen:
-        problem = f"{unseen}, and no engine has recorded it yet"
-        hint = "" if report.engine else "The next engine does."
-        report.add("note", place, problem, hint)
+    place, lack = session.get_attempt(job.name, job.attempt.number), ""
+    left = on_disk.get(place, AttemptRecords())
+    if job.state in BEGUN and left.run is None:
+        lack = "runs, and there is no record that it began"
+    elif job.attempt.outcome is Outcome.COMPLETED and left.exited is None:
+        lack = "completed, and there is no exit record"
+    if lack:
+        report.add("warning", place, f"{job.name} {lack}", _LOOK)
 
 
 def _check_owner(
     session: SessionDir, report: SessionReport, job: JobRecord, state: SessionState
 ) -> None:
     """Whose output directory an active job writes."""
-    home, plan = Path(job.spec.output_dir), state.plan
-    place = home / ".autoexp"
+    home = Path(job.spec.output_dir)
     try:
-        owner = read_owner(home, plan.share if plan else "private")
+        owner = read_owner(home, state.plan.share if state.plan else "private")
     except EnvironmentFailed as refusal:
         report.add("warning", refusal.where, refusal.problem)
         return
     if owner is None and job.state in BEGUN:
         problem = f"{job.name} runs, and nothing that reads says whose this is"
-        report.add("warning", place, problem)
+        report.add("warning", home / ".autoexp", problem)
     elif owner is not None and owner.session != session.id:
         problem = f"{job.name} writes it, and session {owner.session} owns it"
         hint = f"Stop one of them: `autoexp-sessions show {owner.session}`."
-        report.add("error", place, problem, hint)
+        report.add("error", home / ".autoexp", problem, hint)
 
 
 def _check_plans(session: SessionDir, report: SessionReport) -> None:
-    for path in sorted((session.path / "plans").glob("*.json")):
+    for path in sorted(session.plans.glob("*.json")):
         if path.match("*.public.json"):
             continue  # a masked copy, for viewers alone
         data = read_if_there(path)
@@ -280,11 +264,8 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
     if not session.lease.is_dir():
         report.add("error", session.lease, "there is no directory of leases")
         return
-    held = set()
-    for path in sorted(session.lease.iterdir()):
-        if path.suffix != ".json" or not path.stem.isdecimal():
-            continue
-        held.add(int(path.stem))
+    held = {path for path in session.lease.glob("*.json") if path.stem.isdecimal()}
+    for path in sorted(held):
         try:
             Identity.from_json(json.loads(read_checked(path, "session")))
         except (ValueError, TypeError, RecursionError):
@@ -292,13 +273,14 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
             hint = f"When it is the newest, {wait}"
             problem = "it does not read: who holds, or held, it cannot be told"
             report.add("warning", path, problem, hint)
-    for epoch in sorted({epoch for epoch, _ in session.list_parts()} - held):
-        problem = (
-            f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
-            "that it was deposed"
-        )
-        hint = "Leases are never removed; bring it back from a copy."
-        report.add("error", session.get_part(epoch), problem, hint)
+    for epoch in sorted({epoch for epoch, _ in session.list_parts()}):
+        if session.lease / f"{epoch}.json" not in held:
+            problem = (
+                f"its lease, lease/{epoch}.json, is gone: a former engine could not "
+                "know that it was deposed"
+            )
+            hint = "Leases are never removed; bring it back from a copy."
+            report.add("error", session.get_part(epoch), problem, hint)
 
 
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
@@ -307,22 +289,17 @@ def _check_modes(session: SessionDir, report: SessionReport) -> None:
     needed = os.R_OK | os.W_OK
     if os.statvfs(session.path).f_flag & os.ST_RDONLY:
         needed = os.R_OK
-        report.add(
-            "error",
-            session.path,
-            "the disk is mounted read-only",
-            "No engine can go on there, and nothing be repaired: have it mounted "
-            "for writing, or go on with a copy of the session.",
-        )
+        hint = "Have it mounted for writing, or go on with a copy of the session."
+        report.add("error", session.path, "the disk is mounted read-only", hint)
     for path in (session.path, *sorted(session.path.iterdir())):
         status = path.lstat()
+        mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
             continue
         if status.st_uid != os.geteuid():
             problem = f"it belongs to another user ({status.st_uid})"
             report.add("warning", path, problem)
-        elif status.st_mode & 0o077 & ~usual:
-            mode = stat.S_IMODE(status.st_mode)
+        elif mode & 0o077 & ~usual:
             problem = f"others may look at it or change it (mode {mode:o})"
             hint = f"`chmod {mode & (usual | 0o700):o}` closes it."
             report.add("warning", path, problem, hint)
