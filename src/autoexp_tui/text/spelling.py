@@ -1,9 +1,6 @@
-"""How numbers, spans of time and names are spelled for people, everywhere alike.
-
-Pure: the present is an argument. Times of day are in the machine's own zone.
-
-What a person types for a moment of a journal: a time, a distance, a share.
-"""
+"""How numbers, spans of time and names are spelled for people, everywhere alike, and
+what a person types for a moment of a journal. Pure: the present is an argument. Times
+of day are in the machine's own zone."""
 
 from __future__ import annotations
 
@@ -11,6 +8,8 @@ import math
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
+from decimal import Decimal
 from typing import Final
 from unicodedata import combining, east_asian_width
 
@@ -79,32 +78,26 @@ def _local(t: float) -> time.struct_time | None:
 
 def count(number: float) -> str:
     """A count for a narrow column: `812`, `9999`, `31.2k`, `60k`, `1.5M`."""
-    if not math.isfinite(number):
-        return UNKNOWN
-    if abs(number) < 10_000:
+    if math.isfinite(number) and abs(number) < 10_000:
         return f"{number:.0f}"
-    for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
-        if abs(number) < 999.5 * scale:
-            return _format_three(number / scale) + unit
-    return _format_three(number / 1e12) + "T"
-
-
-def _format_three(number: float) -> str:
-    """Three digits that say something, no idle zeros."""
-    text = f"{number:.2f}" if abs(number) < 9.995 else f"{number:.1f}"
-    if abs(number) >= 99.95:
-        text = f"{number:.0f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return _scale(number, ("", "k", "M", "G", "T"))
 
 
 def size(count_of_bytes: float) -> str:
     """A number of bytes: `0 B`, `312 B`, `4.1 MB` (powers of ten)."""
-    if not math.isfinite(count_of_bytes):
+    return _scale(count_of_bytes, (" B", " kB", " MB", " GB", " TB"))
+
+
+def _scale(number: float, units: Sequence[str]) -> str:
+    """A number in the unit that leaves up to three digits, no idle zeros."""
+    if not math.isfinite(number):
         return UNKNOWN
-    for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
-        if abs(count_of_bytes) < 999.5 * scale:
-            return f"{_format_three(count_of_bytes / scale)} {unit}"
-    return f"{_format_three(count_of_bytes / 1e12)} TB"
+    steps = sum(abs(number) >= 999.5 * 1e3**step for step in range(len(units) - 1))
+    number /= 1e3**steps
+    places = 2 if abs(number) < 9.995 else 1 if abs(number) < 99.95 else 0
+    text = f"{number:.{places}f}"
+    text = text.rstrip("0").rstrip(".") if places else text
+    return text + units[steps]
 
 
 def plural(number: int, noun: str) -> str:
@@ -137,21 +130,12 @@ def format_float(number: float) -> str:
         return str(int(number))
     if not math.isfinite(number):
         return str(number)
-    mantissa, _, power = f"{abs(number)!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0").rstrip("0") or "0"
-    skipped = len(whole + fraction) - len((whole + fraction).lstrip("0"))
-    exponent = len(whole) - 1 + int(power or 0) - skipped if number else 0
-    if exponent < 0:
-        decimal = "0." + "0" * (-exponent - 1) + digits
-    else:
-        tail = digits[exponent + 1 :]
-        decimal = digits[: exponent + 1].ljust(exponent + 1, "0")
-        decimal += f".{tail}" if tail else ""
-    scientific = f"{digits[0]}.{digits[1:]}" if digits[1:] else digits
-    scientific += f"e{exponent}"
+    exact = Decimal(repr(abs(float(number)))).normalize()
+    first, *rest = map(str, exact.as_tuple().digits)
+    scientific = f"{first}.{''.join(rest)}" if rest else first
+    scientific += f"e{exact.adjusted()}"
     sign = "-" if number < 0 else ""
-    return sign + (scientific if len(scientific) < len(decimal) else decimal)
+    return sign + min(f"{exact:f}", scientific, key=len)
 
 
 def format_number(value: float) -> str:
@@ -251,12 +235,8 @@ def format_estimate(t: float, now: float) -> str:
 _SPANS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-_TIME: Final = re.compile(
-    r"(?:(?:(\d{4})-)?(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?"
-)
-
-
-_DAY: Final = re.compile(r"(?:(\d{4})-)?(\d{1,2})-(\d{1,2})")
+_CLOCKS: Final = ("%H:%M", "%H:%M:%S")
+_DATES: Final = ("%m-%d", "%Y-%m-%d")
 EXAMPLES: Final = "14:02, 03-12 14:02, +2h, -1d, 50%"
 
 
@@ -270,44 +250,28 @@ def parse_moment(text: str, at: float, begin: float, end: float) -> float:
     It may lie outside the journal. A time of day without a date is that of the nearest
     day on which the journal has it.
     """
-    wanted = text.strip()
+    wanted = text.strip().replace("T", " ")
     if match := _DISTANCE.fullmatch(wanted):
         seconds = float(match[2]) * _SPANS[match[3]]
         return at + (seconds if match[1] == "+" else -seconds)
     if match := _SHARE.fullmatch(wanted):
         return begin + (end - begin) * float(match[1]) / 100
-    if match := _TIME.fullmatch(wanted):
-        year, month, day, *clock = match.groups()
-        hours, minutes, seconds = (int(part or 0) for part in clock)
-        if hours > 23 or minutes > 59 or seconds > 59:
-            raise NoMoment(f"no time of day: {wanted}")
-        of_day = (hours, minutes, int(seconds))
-        if month is None:
-            return _find_nearest(of_day, at, begin, end)
-        return _build_moment(year, month, day, of_day, at)
-    if match := _DAY.fullmatch(wanted):
-        return _build_moment(match[1], match[2], match[3], (0, 0, 0), at)
+    year, month, today = time.localtime(at)[:3]
+    for form in _CLOCKS:
+        with suppress(ValueError):
+            clock = time.strptime(wanted, form)[3:6]
+            days = (today + day for day in sorted(range(-31, 32), key=abs))
+            moments = [_make_moment(year, month, day, *clock) for day in days]
+            there = (one for one in moments if begin <= one <= end)
+            return next(there, moments[0])
+    for form in (*_DATES, *(f"{date} {clock}" for date in _DATES for clock in _CLOCKS)):
+        # A year is given, for otherwise there is no 29th of February.
+        dated = (wanted, form) if "%Y" in form else (f"{year}-{wanted}", f"%Y-{form}")
+        with suppress(ValueError):
+            return _make_moment(*time.strptime(*dated)[:6])
     raise NoMoment(f"a time reads {EXAMPLES}")
 
 
-def _build_moment(
-    year: str | None, month: str, day: str, clock: tuple[int, int, int], at: float
-) -> float:
-    """A date and time in the machine's zone; the year is that of `at` if not given."""
-    wanted = int(year or time.localtime(at).tm_year)
-    made = time.mktime((wanted, int(month), int(day), *clock, 0, 0, -1))
-    if time.localtime(made)[1:3] != (int(month), int(day)):
-        raise NoMoment(f"no such day: {month}-{day}")
-    return made
-
-
-def _find_nearest(
-    clock: tuple[int, int, int], at: float, begin: float, end: float
-) -> float:
-    """That time of the shown day, or of the nearest one at which the journal has it."""
-    year, month, today = time.localtime(at)[:3]
-    moments = [
-        time.mktime((year, month, today + day, *clock, 0, 0, -1))
-        for day in sorted(range(-31, 32), key=abs)
-    ]
-    return next((one for one in moments if begin <= one <= end), moments[0])
+def _make_moment(*parts: int) -> float:
+    """A date and time in the machine's zone, in UTC."""
+    return time.mktime((*parts, 0, 0, -1))  # type: ignore[arg-type]
