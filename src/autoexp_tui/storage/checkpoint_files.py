@@ -10,10 +10,9 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -24,8 +23,12 @@ from autoexp_tui.model.outputs import (
     SeenCheckpoint,
 )
 from autoexp_tui.probes.globbing import expand
-from autoexp_tui.storage.atomic import explain, explaining, sync_directory
-from autoexp_tui.storage.atomic import write_atomic as write_file
+from autoexp_tui.storage.atomic import (
+    explain,
+    explaining,
+    sync_directory,
+    write_atomic,
+)
 from autoexp_tui.storage.trust import read_checked
 
 ASIDE: Final = ".quarantined-"
@@ -43,23 +46,22 @@ class CheckpointFiles:
         """The checkpoint that is meant; see the port; raises EnvironmentFailed."""
         root = _require_root(look.output_dir)
         found = _find_matches(root, look.glob) if look.glob else []
-        meant = None
+        meant = found
         if look.path:
             wanted = os.path.normpath(os.path.join(root, look.path))
             _require_inside(root, wanted)
             if os.path.islink(wanted):
                 raise EnvironmentFailed("it is a symbolic link", wanted)
-            meant = next(iter(_filter_movable(root, [wanted])), None)
-        newest = meant or max(found, key=_get_age, default=None)
-        if newest is None or (look.path and meant is None):
+            meant = _list_movable(root, [wanted])
+        if not meant:
             return None
+        newest = max(meant)
         others = [one for one in found if one.path != newest.path]
-        before = max(others, key=_get_age, default=None)
         names = (f"{newest.path}{ASIDE}{number}" for number in count(1))
         return FoundCheckpoint(
             newest=newest.known,
             target=next(name for name in names if not os.path.lexists(name)),
-            before=before.known if before else None,
+            before=max(others).known if others else None,
             others=len(others),
         )
 
@@ -67,8 +69,9 @@ class CheckpointFiles:
         """Rename it, then mend the pointer; done once; raises EnvironmentFailed."""
         root = _require_root(move.output_dir)
         source, target = move.checkpoint.path, move.target
-        _require_inside(root, source)
-        _require_inside(root, target)
+        pointer = os.path.normpath(os.path.join(root, move.pointer or target))
+        for path in (source, target, pointer):
+            _require_inside(root, path)
         there, taken = os.path.lexists(source), os.path.lexists(target)
         if taken and there:
             raise EnvironmentFailed("there is something else already", target)
@@ -78,15 +81,10 @@ class CheckpointFiles:
             with explaining(source, "move the checkpoint aside", "output"):
                 os.rename(source, target)
                 sync_directory(Path(target).parent)
-        if not move.pointer:
-            return
-        pointer = os.path.normpath(os.path.join(root, move.pointer))
-        _require_inside(root, pointer)
-        with explaining(pointer, "mend the pointer to the newest checkpoint", "output"):
-            if os.path.islink(pointer):
-                _update_link(pointer, move)
-            elif os.path.isfile(pointer):
-                _update_text(pointer, move)
+        if move.pointer and os.path.lexists(pointer):
+            doing = "mend the pointer to the newest checkpoint"
+            with explaining(pointer, doing, "output"):
+                _mend_pointer(pointer, move)
 
 
 def look_for_checkpoints(
@@ -103,36 +101,30 @@ def look_for_checkpoints(
 
 
 def _find_newest(place: CheckpointPlace) -> SeenCheckpoint | str:
-    none = "monitoring.checkpoints.glob finds none"
-    if not os.path.isdir(place.output_dir):
-        return none
+    root = place.output_dir
     try:
-        found = _find_matches(_require_root(place.output_dir), place.glob)
+        found = _find_matches(root, place.glob) if os.path.isdir(root) else []
     except EnvironmentFailed as error:
         return error.line
-    since = 0.0 if place.since is None else place.since
-    own = [one for one in found if one.mtime_ns / 1e9 >= since]
-    newest = max(own, key=_get_age, default=None)
-    if newest is None:
-        return none
+    own = [one for one in found if one.mtime_ns / 1e9 >= (place.since or 0.0)]
+    if not own:
+        return "monitoring.checkpoints.glob finds none"
+    newest = max(own)
     age = max(0.0, time.time() - newest.mtime_ns / 1e9)
-    return SeenCheckpoint(step=newest.step, age=age)
+    return SeenCheckpoint(step=newest.known.step, age=age)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    path: str
-    step: int | None
+class _Seen(NamedTuple):
+    """The newest is the largest: by its step, then by its time."""
+
+    step: int
+    """-1: its name has none."""
     mtime_ns: int
+    path: str
 
     @property
     def known(self) -> Checkpoint:
-        return Checkpoint(path=self.path, step=self.step)
-
-
-def _get_age(seen: _Seen) -> tuple[int, int]:
-    """The newest is the largest: by its step, then by its time."""
-    return (-1 if seen.step is None else seen.step, seen.mtime_ns)
+        return Checkpoint(path=self.path, step=None if self.step < 0 else self.step)
 
 
 def _require_root(output_dir: str) -> str:
@@ -148,16 +140,19 @@ def _find_matches(root: str, pattern: str) -> list[_Seen]:
     if expansion.problem is not None:
         raise explain(expansion.problem, whole, "look for checkpoints", "output")
     names = (path for path in expansion.paths if ASIDE not in os.path.basename(path))
-    return list(_filter_movable(root, names))
+    return _list_movable(root, names)
 
 
-def _filter_movable(root: str, paths: Iterable[str]) -> Iterable[_Seen]:
+def _list_movable(root: str, paths: Iterable[str]) -> list[_Seen]:
     """Those that may be moved; links, and what lies elsewhere, are passed over."""
+    found: list[_Seen] = []
     for path in map(os.path.normpath, paths):
         with suppress(FileNotFoundError):
-            state = os.lstat(path)
+            age = os.lstat(path).st_mtime_ns
             if not os.path.islink(path) and _is_inside(root, path):
-                yield _Seen(path, parse_step(os.path.basename(path)), state.st_mtime_ns)
+                step = parse_step(os.path.basename(path))
+                found.append(_Seen(-1 if step is None else step, age, path))
+    return found
 
 
 def parse_step(name: str) -> int | None:
@@ -178,52 +173,41 @@ def _require_inside(root: str, path: str) -> None:
         raise EnvironmentFailed(problem, path)
 
 
-def _update_link(pointer: str, move: MoveCheckpoint) -> None:
-    named = os.path.join(os.path.dirname(pointer), os.readlink(pointer))
-    if os.path.normpath(named) != move.checkpoint.path:
+def _mend_pointer(pointer: str, move: MoveCheckpoint) -> None:
+    """Let a link or a text that names what was moved name the one before; aside with
+    it where there is none."""
+    place, is_link = os.path.dirname(pointer), os.path.islink(pointer)
+    if is_link:
+        text = os.readlink(pointer)
+    elif not os.path.isfile(pointer) or os.path.getsize(pointer) > _LONGEST_POINTER:
         return
-    if move.before is None:
-        _set_aside(pointer, move)
+    else:
+        data = read_checked(pointer, "anybody", _LONGEST_POINTER)
+        text = data.decode("utf-8", "replace")
+    named = text.strip()
+    width = len(named) if named.startswith("0") else 0
+    moved = _list_names(move.checkpoint, place, width)
+    if named not in moved:
         return
-    place = os.path.dirname(pointer)
-    temporary = os.path.join(place, f".{os.path.basename(pointer)}.tmp")
-    with suppress(FileNotFoundError):
-        os.unlink(temporary)
-    os.symlink(os.path.relpath(move.before.path, place), temporary)
-    os.replace(temporary, pointer)
+    before = _list_names(move.before, place, width) if move.before else ()
+    now = dict(zip(moved, before, strict=False)).get(named)
+    if now is None:
+        os.rename(pointer, f"{pointer}{ASIDE}{move.target.rpartition(ASIDE)[2]}")
+    elif is_link:
+        temporary = os.path.join(place, f".{os.path.basename(pointer)}.tmp")
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        os.symlink(now, temporary)
+        os.replace(temporary, pointer)
+    else:
+        mode = os.stat(pointer).st_mode & 0o777
+        write_atomic(Path(pointer), text.replace(named, now).encode(), mode)
     sync_directory(Path(place))
 
 
-def _update_text(pointer: str, move: MoveCheckpoint) -> None:
-    path = Path(pointer)
-    if path.stat().st_size > _LONGEST_POINTER:
-        return
-    data = read_checked(path, "anybody", _LONGEST_POINTER)
-    text = data.decode("utf-8", "replace")
-    named = text.strip()
-    width = len(named) if named.startswith("0") else 0
-    moved = _list_names(move.checkpoint, width)
-    if named not in moved:
-        return
-    now = _list_names(move.before, width) if move.before else ()
-    place = moved.index(named)
-    if place >= len(now):
-        _set_aside(pointer, move)
-        return
-    mode = path.stat().st_mode & 0o777
-    mended = text.replace(named, now[place])
-    write_file(path, mended.encode(), mode, place="output")
-
-
-def _list_names(checkpoint: Checkpoint, width: int) -> Sequence[str]:
-    """How a pointer may name it; `width`: digits of a step with zeros in front."""
-    name = os.path.basename(checkpoint.path)
+def _list_names(checkpoint: Checkpoint, place: str, width: int) -> Sequence[str]:
+    """How a pointer in `place` may name it; `width`: digits of a step with zeros in
+    front."""
+    path = checkpoint.path
     step = [] if checkpoint.step is None else [str(checkpoint.step).zfill(width)]
-    return (checkpoint.path, name, *step)
-
-
-def _set_aside(pointer: str, move: MoveCheckpoint) -> None:
-    """No checkpoint is left that it could name."""
-    number = move.target.rpartition(ASIDE)[2]
-    os.rename(pointer, f"{pointer}{ASIDE}{number}")
-    sync_directory(Path(pointer).parent)
+    return (path, os.path.relpath(path, place), os.path.basename(path), *step)
