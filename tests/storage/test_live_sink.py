@@ -23,7 +23,6 @@ from autoexp_tui.storage.json_codec import LiveDetail, encode_live
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.live_sink import (
     BEAT_SECONDS,
-    LIVE_LAG_SECONDS,
     LOOK_SECONDS,
     VIEWER_SECONDS,
     WRITE_SECONDS,
@@ -235,22 +234,6 @@ def test_detail_older_than_what_was_loaded_or_of_the_engine_before_is_of_the_pas
     assert shown == [None, newest, newest + 9]
     Writer(eyes.store).begin()
     eyes.news()
-    assert eyes.shows() is None
-
-
-def test_detail_may_be_a_moment_behind_the_news_or_follow_them_from_behind(
-    eyes: Viewer,
-) -> None:
-    writer = Writer(eyes.store)
-    newest = len(writer.begin())
-    eyes.load()
-    for behind in range(3):
-        writer.write(message("1"))
-        eyes.news()
-        assert eyes.shows(newest + behind) == newest + behind
-        eyes.clock.advance(LIVE_LAG_SECONDS - 1)
-        assert eyes.shows() == newest + behind
-        eyes.clock.advance(1)
     assert eyes.shows() is None
 
 

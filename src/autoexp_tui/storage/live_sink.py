@@ -38,14 +38,6 @@ VIEWER_SECONDS = 10.0
 """A viewer whose heartbeat stood still this long is gone."""
 BEAT_SECONDS = 3.0
 """How often a viewer should beat."""
-LIVE_LAG_SECONDS = 60.0
-"""For so long detail may stay behind the journal: a network file system may be late."""
-
-
-def is_of_now(detail: LiveDetail, seq: int, epoch: int) -> bool:
-    """Whether detail is not older than a journal that was read to record `seq`: it is
-    left lying when the last viewer goes, and when its engine is stopped or dies."""
-    return detail.seq >= seq and detail.engine.epoch >= epoch
 
 
 def build_detail(snapshot: Snapshot) -> LiveDetail:
@@ -64,18 +56,18 @@ class ViewerWatch:
 
     def __init__(self, viewers: Path) -> None:
         self._viewers = viewers
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._seen: set[tuple[str, int]] = set()
+        self._moved_at = float("-inf")
 
     def anybody(self, now: float) -> bool:
         """`now` is monotonic. A file seen for the first time counts as a heartbeat."""
-        before, self._seen = self._seen, {}
+        found: set[tuple[str, int]] = set()
         with suppress(OSError), os.scandir(self._viewers) as entries:
-            for entry in entries:
-                mtime = entry.stat().st_mtime_ns
-                seen = before.get(entry.name)
-                same = seen is not None and seen[0] == mtime
-                self._seen[entry.name] = seen if seen and same else (mtime, now)
-        return any(now - moved < VIEWER_SECONDS for _, moved in self._seen.values())
+            found |= {(entry.name, entry.stat().st_mtime_ns) for entry in entries}
+        if found - self._seen:
+            self._moved_at = now
+        self._seen = found
+        return bool(found) and now - self._moved_at < VIEWER_SECONDS
 
 
 class FileLiveSink:
@@ -164,9 +156,10 @@ class LiveReader:
         self._stamp: tuple[int, int, int] | None = None
         self._detail: LiveDetail | None = None
 
-    def read(self) -> LiveDetail | None:
-        """The newest detail; None when there is none that we can read: no error, for
-        nobody decides by it."""
+    def read(self, seq: int = 0, epoch: int = 0) -> LiveDetail | None:
+        """The detail, if it is not older than a journal that was read to record `seq`:
+        it is left lying when the last viewer goes, and when its engine dies. None where
+        there is none that we can read: no error, for nobody decides by it."""
         try:
             status = self._path.stat()
         except OSError:
@@ -175,10 +168,11 @@ class LiveReader:
         if stamp != self._stamp:
             self._stamp, self._detail = stamp, None
             with suppress(EnvironmentFailed, JournalDamaged):
-                if (data := read_if_there(self._path)) is not None:
-                    where = "live.json"
-                    self._detail = decode(LiveDetail, data, where, finite=False)
-        return self._detail
+                data = read_if_there(self._path) or b""
+                self._detail = decode(LiveDetail, data, "live.json", finite=False)
+        detail = self._detail
+        is_old = not detail or detail.seq < seq or detail.engine.epoch < epoch
+        return None if is_old else detail
 
 
 class FileSessionWatcher:
@@ -202,17 +196,14 @@ class FileSessionWatcher:
         self._alive = True
         self._halted_pid = 0
         self._live: tuple[EngineView, Mapping[str, Live]] | None = None
-        self._loaded = self._newest = self._epoch = 0
-        """Records: the newest of the last load, the newest, and its engine's epoch."""
-        self._behind: tuple[int, float] | None = None
-        """The record of detail that the journal has left behind, and since when."""
+        self._loaded = self._epoch = 0
+        """The newest record of the last load, and the newest engine's epoch."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
         """The session as its journal tells it now; raises JournalDamaged."""
         loaded = load_state(self._session)
         self._follower = JournalFollower(self._session, loaded)
-        self._loaded = self._newest = loaded.state.seq
-        self._epoch = loaded.state.epoch
+        self._loaded, self._epoch = loaded.state.seq, loaded.state.epoch
         return loaded.state, loaded.events
 
     def news(self) -> Sequence[Recorded] | None:
@@ -221,25 +212,14 @@ class FileSessionWatcher:
             return None
         news = self._follower.poll()
         if news:
-            self._newest, self._epoch = news[-1].seq, news[-1].epoch
+            self._epoch = news[-1].epoch
         return news
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's detail; None while it writes none, or wrote it long ago: before
-        what was loaded, or a minute behind the news."""
-        detail = self._reader.read() if self._alive else None
-        if detail is None or not is_of_now(detail, self._loaded, self._epoch):
-            self._live = None
+        """The owner's detail, the same again while it is; None while it writes none."""
+        detail = self._reader.read(self._loaded, self._epoch) if self._alive else None
+        if detail is None:
             return None
-        if detail.seq >= self._newest:
-            self._behind = None
-        else:
-            now = self._clock.monotonic()
-            if self._behind is None or self._behind[0] != detail.seq:
-                self._behind = (detail.seq, now)
-            if now - self._behind[1] >= LIVE_LAG_SECONDS:
-                self._live = None
-                return None
         if self._live is None or self._live[0] is not detail.engine:
             self._live = (detail.engine, detail.jobs)
         return self._live

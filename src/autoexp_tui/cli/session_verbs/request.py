@@ -35,8 +35,8 @@ from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import LiveDetail
-from autoexp_tui.storage.lease import Holder, LeaseWatch
-from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
+from autoexp_tui.storage.lease import Holder, find_engine
+from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -136,30 +136,17 @@ def build_view(
     return build_session(SnapshotBuilder().build_snapshot(state, engine, live))
 
 
-def find_engine(session: SessionDir) -> tuple[Holder | None, Alive]:
-    """Who runs the session, or ran it last, and whether that engine lives."""
-    watch = LeaseWatch(session)
-    holder = watch.find_holder()
-    return holder, watch.check_alive(holder, 0.0)
-
-
 def _read_detail(session: SessionDir, state: SessionState) -> LiveDetail | None:
     """What the engine tells besides: it writes what is new as soon as somebody watches,
     so what it does not write anew still holds, unless the journal has gone on since."""
     reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
-
-    def is_current(found: LiveDetail | None) -> bool:
-        return found is not None and is_of_now(found, state.seq, state.epoch)
-
-    before = detail = reader.read()
+    before = detail = reader.read(state.seq, state.epoch)
     deadline = time.monotonic() + PROBE_SECONDS if heartbeat.beat() else 0.0
-    while time.monotonic() < deadline:
-        if detail is not before and is_current(detail):
-            break
+    while time.monotonic() < deadline and (detail is None or detail is before):
         time.sleep(0.05)
-        detail = reader.read()
+        detail = reader.read(state.seq, state.epoch)
     heartbeat.close()
-    return detail if is_current(detail) else None
+    return detail
 
 
 def require_jobs(state: SessionState, names: Sequence[str]) -> None:
