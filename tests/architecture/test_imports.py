@@ -97,7 +97,7 @@ def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
 def test_who_asks_for_a_plan_s_report_loads_nothing_that_reads_plans() -> None:
     names = loaded_by("autoexp_tui.cli.plan", "autoexp_tui.config.planning")
     assert "pydantic" not in names
-    assert not names & modules("storage.journal_parts", "events.events")
+    assert not names & modules("storage.journal", "events.events")
     assert not names & modules("planning.build", "sweep.expand", "conditions.kinds")
 
 

@@ -24,8 +24,7 @@ from tests.support.campaigns import plan_of, planned
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import EngineView, Snapshot
-from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.journal_parts import encode_record
+from autoexp_tui.storage.journal import encode_record, load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.lease import FileLease

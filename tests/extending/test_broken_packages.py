@@ -14,7 +14,7 @@ from autoexp_tui.model import kinds
 from autoexp_tui.model.errors import AutoexpError, JournalDamaged
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.storage.journal_parts import decode_record, encode_record
+from autoexp_tui.storage.journal import decode_record, encode_record
 from autoexp_tui.storage.json_codec import build_validator, decode_plan, encode_plan
 from tests.extending.conftest import ENTRY_POINTS
 from tests.extending.disk_free import DiskFree

@@ -14,7 +14,7 @@ from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.as_json import condition_to_json
-from autoexp_tui.storage.journal_parts import decode_record, encode_record
+from autoexp_tui.storage.journal import decode_record, encode_record
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench

@@ -15,8 +15,7 @@ from autoexp_tui.conditions.kinds import Composite, MetricIs, Not
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.storage.journal import Loaded, load_state
-from autoexp_tui.storage.journal_parts import decode_record, encode_record
+from autoexp_tui.storage.journal import Loaded, decode_record, encode_record, load_state
 from autoexp_tui.storage.session_dir import SessionDir
 
 DATA = Path(__file__).parent / "data"

@@ -24,11 +24,12 @@ from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import (
     JournalFollower,
+    decode_record,
+    encode_record,
     list_earlier,
     load_state,
     read_session,
 )
-from autoexp_tui.storage.journal_parts import decode_record, encode_record
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.session_dir import SessionDir, get_packed
 from autoexp_tui.storage.sessions import require_removable

@@ -21,7 +21,7 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, EngineView, Live
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.journal_parts import decode_record, encode_record, parse_record
+from autoexp_tui.storage.journal import decode_record, encode_record, parse_record
 from autoexp_tui.storage.json_codec import (
     PLAN_VERSION,
     LiveDetail,
@@ -139,7 +139,7 @@ def test_a_number_that_json_lacks_becomes_text_where_text_may_stand(
 def test_importing_and_encoding_need_no_pydantic() -> None:
     script = (
         "import sys\n"
-        "from autoexp_tui.storage.journal_parts import encode_record\n"
+        "from autoexp_tui.storage.journal import encode_record\n"
         "from autoexp_tui.events.events import MessageLogged, Recorded\n"
         "encode_record(Recorded(seq=1, epoch=1, t=1.0, event_id='e',"
         " event=MessageLogged(text='x')))\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.storage.journal_parts import encode_record
+from autoexp_tui.storage.journal import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.support.campaigns import plan_of, planned
 from tests.support.week import Week, week

@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.storage.journal_parts import decode_record, encode_record
+from autoexp_tui.storage.journal import decode_record, encode_record
 from tests.support.journal_contract import JournalContract, Store, Writer, message
 from tests.support.memory_journal import (
     Fault,

@@ -1,29 +1,338 @@
-"""A session's journal on disk, read: every record in order, and the state they make.
-Never writes. What a follower read may turn out not to count, when an engine cut back a
-write that failed or a successor's seal left it out: then it says so."""
+"""A session's journal on disk, read: its lines, its parts, the state they add up to.
+
+A line is one flat object: the envelope, `type` and the event's own fields; `more` first
+where others of its commit follow. It ends with `crc`, the CRC-32 of the bytes before
+it: a bit that flipped inside a text would read well. Old lines have none.
+
+Each engine writes a part of its own, `journal.<epoch>.jsonl`, which nobody else ever
+writes, moves or removes. Its first record names its predecessor and how many bytes of
+it count (the *seal*). The chain of seals, followed back from the newest part, is the
+journal; what it does not reach is void: a deposed engine that wakes late cannot hurt.
+Earlier versions went on in `journal.<epoch>.<segment>.jsonl`, and compressed parts."""
 
 from __future__ import annotations
 
 import gc
+import gzip
+import json
 import re
+import sys
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO, Final, cast
 
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.events.events import (
+    EffectOrdered,
+    EngineStarted,
+    JobReplanned,
+    JournalRotated,
+)
 from autoexp_tui.model.errors import JournalDamaged
-from autoexp_tui.model.event import IllegalTransition, Recorded, apply, unseen
+from autoexp_tui.model.event import Event, IllegalTransition, Recorded, apply, unseen
+from autoexp_tui.model.masking import MaskRules, mask_value
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.storage.atomic import explaining
-from autoexp_tui.storage.journal_parts import (
-    Part,
-    decode_record,
-    find_chain,
-    read_lines,
-    read_part,
+from autoexp_tui.storage.atomic import explain, explaining
+from autoexp_tui.storage.json_codec import (
+    NEWER,
+    Undecodable,
+    build_validator,
+    describe_error,
+    list_fields,
+    names_unknown_kind,
+    read_json,
+    to_json,
 )
-from autoexp_tui.storage.session_dir import PartId, SessionDir
+from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, parse_part
+from autoexp_tui.storage.trust import open_checked
+
+Fields = dict[str, Any]
+
+MORE: Final = b'{"more":true,'
+"""How the line of a record begins that others of its commit follow."""
+_CRC: Final = b',"crc":"'
+_CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
+_OTHER_BYTES: Final = "its bytes are not those that were written (CRC-32)"
+VERSION: Final = 1
+"""Of every type of event; whoever changes one has to read the older form as well."""
+_ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
+
+
+def encode_record(record: Recorded) -> bytes:
+    """The journal line of `record`, newline included; raises Unencodable."""
+    event = record.event
+    tree: Fields = {"more": True} if record.more else {}
+    tree |= {"v": VERSION, "seq": record.seq, "epoch": record.epoch, "t": record.t}
+    if record.utc is not None:  # else it was read from a journal of an older version
+        tree |= {"utc": record.utc, "lived": record.lived}
+    tree["event_id"] = record.event_id
+    causes = {"cause_id": record.cause_id, "command_id": record.command_id}
+    tree |= {key: value for key, value in causes.items() if value}
+    tree["type"] = type(event).__name__
+    tree |= {key: getattr(event, key) for key in list_fields(type(event))}
+    rest = to_json(tree, parse_record)[:-1]
+    return rest + _format_crc(rest)
+
+
+def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
+    """Whether a record, encoded as `line`, has a secret of the config in it."""
+    if not isinstance(event, EffectOrdered | JobReplanned):
+        return False
+    if isinstance(event, EffectOrdered) and isinstance(event.effect, SubmitTasks):
+        return False  # its token is none
+    tree: object = json.loads(line)
+    return mask_value("", tree, rules) != tree
+
+
+def decode_record(line: bytes, where: str = "") -> Recorded:
+    """The record of one journal line; raises JournalDamaged."""
+    try:
+        return parse_record(line)
+    except Undecodable as error:
+        raise _explain_damage(error, where) from error
+
+
+def _explain_damage(error: Undecodable, where: str, remedy: str = "") -> JournalDamaged:
+    hint = NEWER if error.newer else remedy
+    return JournalDamaged(str(error), where, hint, newer=error.newer)
+
+
+def parse_record(line: bytes) -> Recorded:
+    """`decode_record` for who knows no place; raises Undecodable."""
+    tree = _read_object(line)
+    if "type" not in tree:
+        raise Undecodable("the record has no 'type'")
+    name, number = tree.pop("type"), tree.get("v")
+    envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
+    if type(number) is not int:
+        raise Undecodable(f"v: {number!r:.80} is no version")
+    if number != VERSION:
+        problem = f"{name} has version {number}; this program knows {VERSION}"
+        raise Undecodable(problem, newer=True)
+    kind: Any = Event.kinds.find(name) if isinstance(name, str) else None
+    if kind is None:
+        raise Undecodable(f"unknown type of event {name!r}", newer=True)
+    try:
+        envelope["event"] = build_validator(kind).validate_python(tree)
+    except ValueError as error:
+        text = describe_error(error)
+        # A field that we never had is one that came later.
+        newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
+        raise Undecodable(f"{name}: {text}", newer=newer) from error
+    # Numbers that are none are refused, which pydantic would read as what they say.
+    for key in ("seq", "epoch"):
+        if key in envelope and type(envelope[key]) is not int:
+            raise Undecodable(f"{key}: Input should be a valid integer")
+    for key in ("t", "utc", "lived"):
+        if isinstance(envelope.get(key), str | bool):
+            raise Undecodable(f"{key}: Input should be a valid number")
+    try:
+        made = build_validator(Recorded).validate_python(envelope)
+    except ValueError as error:
+        raise Undecodable(describe_error(error)) from error
+    return cast(Recorded, made)
+
+
+def _read_object(line: bytes) -> Fields:
+    """The JSON object of a line whose checksum, if it has one, is right."""
+    if line[-1:] != b"\n":
+        line += b"\n"
+    rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
+    if crc.startswith(_CRC):
+        if crc != _format_crc(rest):
+            raise Undecodable(_OTHER_BYTES)
+        line = rest + b"}"
+    try:
+        tree = read_json(line)
+    except ValueError as error:
+        raise Undecodable(f"not a line of JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise Undecodable("not a JSON object")
+    if "crc" in tree:
+        raise Undecodable(_OTHER_BYTES)
+    return tree
+
+
+def _format_crc(rest: bytes) -> bytes:
+    return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
+
+
+_MOST_BYTES = 1 << 40
+"""Of a part, which is read line by line; months of a hundred runs write some 10 GB."""
+_LONGEST_LINE = 64 << 20
+"""Bytes of one record; what goes on without a line end is none."""
+RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """Where a predecessor's part ends: what the first record of the next one says."""
+
+    part: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One file of the journal, and how much of it counts."""
+
+    id: PartId
+    path: Path
+    """As it was written; an old one may be there packed instead."""
+    length: int | None = None
+    """None: all whole commits count."""
+
+
+def find_chain(
+    session: SessionDir,
+    notices: list[str] | None = None,
+    *,
+    upto: PartId | None = None,
+) -> list[Part]:
+    """The parts that count, oldest first; `notices` takes what is odd and no damage;
+    `upto`: as if no part came after; raises JournalDamaged."""
+    with explaining(session.path, "list the journal"):
+        there = session.list_parts()
+    parts = [part for part in there if upto is None or part <= upto]
+    chain: list[Part] = []
+    length: int | None = None
+    while parts:
+        newest = parts.pop()
+        part = Part(id=newest, path=session.get_part(*newest), length=length)
+        first = read_first_record(part)
+        if first is None and not chain:
+            continue
+        chain.append(part)
+        sealed = get_seal(first.event if first else None)
+        length = sealed.bytes
+        before = parse_part(sealed.part)
+        if sealed.part and before not in parts:
+            problem = f"the part before it, {sealed.part!r}, is missing"
+            raise JournalDamaged(problem, str(part.path), RESTORE)
+        parts = parts[: parts.index(before) + 1] if before in parts else []
+    if notices is not None:
+        notices += _list_surplus(session, there, chain)
+    return chain[::-1]
+
+
+def get_seal(event: Event | None) -> Seal:
+    """The seal that the first event of a part gives its predecessor."""
+    if isinstance(event, EngineStarted | JournalRotated):
+        return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
+    return Seal()
+
+
+def _list_surplus(
+    session: SessionDir, there: list[PartId], chain: list[Part]
+) -> Iterator[str]:
+    counted = {part.id: part.length for part in chain}
+    for part in there:
+        path = session.get_part(*part)
+        counts = counted.get(part, 0)
+        with suppress(FileNotFoundError):  # a packed one has none
+            surplus = 0 if counts is None else path.stat().st_size - counts
+            if surplus > 0:
+                yield f"{path}: {surplus} bytes that no later part counts"
+
+
+def find_seal(part: Part) -> Seal:
+    """The seal that a successor gives a part: its known length, or its whole
+    commits."""
+    end = part.length
+    if end is None:
+        end = 0
+        for line, start in read_lines(part):
+            if line.endswith(b"\n") and not line.startswith(MORE):
+                end = start + len(line)
+    return Seal(part=part.path.name, bytes=end)
+
+
+@contextmanager
+def open_part(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a part as written, packed or not; raises JournalDamaged."""
+    packed = get_packed(path)
+    try:
+        unpack = not path.exists() and packed.exists()
+        with open_checked(packed if unpack else path, "session", _MOST_BYTES) as file:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        problem = f"the compressed part does not unpack: {error}"
+        raise JournalDamaged(problem, str(packed), RESTORE) from error
+    except OSError as error:
+        raise explain(error, path, "read the journal") from error
+
+
+def read_first_record(part: Part) -> Recorded | None:
+    """The record that opens a part; None: its first commit is not whole."""
+    with open_part(part.path) as file:
+        first = line = file.readline(_LONGEST_LINE)
+        while line.startswith(MORE):
+            line = file.readline(_LONGEST_LINE)
+    return _parse_line(first, part, 1, 0) if line.endswith(b"\n") else None
+
+
+def read_lines(part: Part, offset: int = 0) -> Iterator[tuple[bytes, int]]:
+    """The lines of a part that count, each with its offset; at last one that is
+    torn."""
+    limit = sys.maxsize if part.length is None else part.length
+    with open_part(part.path) as file:
+        file.seek(offset)
+        for line in iter(partial(file.readline, _LONGEST_LINE), b""):
+            if offset + len(line) > limit:
+                return
+            yield line, offset
+            offset += len(line)
+
+
+def read_part(
+    part: Part, notices: list[str] | None = None, offset: int = 0
+) -> Iterator[tuple[Recorded, int, int]]:
+    """The records of a part, each with where its line begins and ends. What is torn off
+    a part that nobody sealed is left out, with a notice. Raises JournalDamaged."""
+    commit: list[tuple[Recorded, int, int]] = []
+    torn, end = 0, offset
+    for number, (line, start) in enumerate(read_lines(part, offset), 1):
+        if not line.endswith(b"\n"):
+            torn = len(line)
+            break
+        end = start + len(line)
+        record = _parse_line(line, part, number, start)
+        if record.more:
+            commit.append((record, start, end))
+            continue
+        if commit:
+            yield from commit
+            commit.clear()
+        yield record, start, end
+    if part.length is not None and end < part.length:
+        problem = f"{part.length - end} bytes are missing after byte {end}"
+        raise JournalDamaged(problem, str(part.path), RESTORE)
+    if part.length is None and notices is not None:
+        if torn:
+            notices.append(f"{part.path}: dropped {torn} bytes of a torn line")
+        if commit:
+            what = f"{len(commit)} records of an unfinished commit"
+            notices.append(f"{part.path}: dropped {what}")
+
+
+def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:
+    try:
+        return parse_record(line)
+    except Undecodable as error:
+        session = part.path.parent
+        remedy = (
+            f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
+            f"{session.parent}` tells what going on without it would leave out."
+        )
+        where = f"{part.path}, line {number} (byte {offset})"
+        raise _explain_damage(error, where, remedy) from error
+
 
 NO_PART: PartId = (0, 0)
 """Comes before every part."""

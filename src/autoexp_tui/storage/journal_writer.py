@@ -20,13 +20,15 @@ from autoexp_tui.storage.atomic import (
     sync_directory,
     write_all,
 )
-from autoexp_tui.storage.journal import TAIL, Loaded, fold_chain
-from autoexp_tui.storage.journal_parts import (
+from autoexp_tui.storage.journal import (
+    TAIL,
+    Loaded,
     Part,
     Seal,
     encode_record,
     find_chain,
     find_seal,
+    fold_chain,
     get_seal,
     has_secret,
 )

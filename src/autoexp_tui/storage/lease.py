@@ -2,7 +2,7 @@
 
 Each engine links `lease/<epoch>.json`, one number above the highest; of any number that
 try, one succeeds, and no file is overwritten. A higher number deposes (see
-`journal_parts`). A holder on this host is judged by its process, one elsewhere by its
+`journal`). A holder on this host is judged by its process, one elsewhere by its
 heartbeat, the changing mtime of its file, against *this* process's monotonic clock."""
 
 from __future__ import annotations

@@ -32,12 +32,15 @@ from autoexp_tui.storage.atomic import explain, read_session_modes
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import (
     DOES_NOT_FOLLOW,
+    RESTORE,
     TAIL,
+    Part,
     StoredPlans,
+    find_chain,
     fold_chain,
+    open_part,
     read_records,
 )
-from autoexp_tui.storage.journal_parts import RESTORE, Part, find_chain, open_part
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, hash_plan
 from autoexp_tui.storage.lease import find_engine, take_lease
