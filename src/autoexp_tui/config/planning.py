@@ -174,10 +174,10 @@ def decode_answer(data: bytes) -> PlanningAnswer:
     plan, job = tree.pop("plan_json"), tree.pop("job_json")
     if plan or job:
         # Their codec takes 0.2 s of imports; not every answer has a plan.
-        from autoexp_tui.storage.json_codec import decode_job, decode_plan
+        from autoexp_tui.storage.json_codec import decode, decode_plan
 
         tree["plan"] = decode_plan(plan.encode()) if plan else None
-        tree["job"] = decode_job(job.encode()) if job else None
+        tree["job"] = decode(JobSpec, job.encode(), "job") if job else None
     return PlanningAnswer(**tree)
 
 

@@ -61,7 +61,7 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import find_config_dir, find_state_dir
-from autoexp_tui.storage.json_codec import encode_job, encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
 from autoexp_tui.storage.provenance import RecordBuilder, read_git_state, save_record
 from autoexp_tui.sweep.expand import expand_sweep
@@ -337,7 +337,7 @@ def _answer_job(planning: _Planning) -> PlanningAnswer:
         place = Path(request.state_dir or plan.state_dir)
         record = str(planning.save_configs([made], place, name))
         made = replace(made, config_record=record)
-    return PlanningAnswer(job=made, job_json=encode_job(made).decode())
+    return PlanningAnswer(job=made, job_json=encode_plan(made).decode())
 
 
 _WANTED: Final[Mapping[Want, Callable[[_Planning], PlanningAnswer]]] = {

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
@@ -41,14 +42,10 @@ _REMEDIES: Final = {
     errno.ENOENT: "The directory is gone or was never made: check the path.",
     errno.ENOTDIR: "A part of the path is a file, not a directory: check the path, "
     "or {elsewhere}.",
-    errno.EISDIR: "A directory has the name of the file: move it away, and bring back "
-    "the file.",
     errno.EEXIST: "A file has the name of the directory: move it away, or {elsewhere}.",
     errno.EFBIG: "A limit on file sizes was reached (`ulimit -f`): raise it.",
-    errno.EMFILE: "Too many files are open (`ulimit -n`): raise the limit.",
     errno.ESTALE: "The file server forgot the file: check the mount, then try again.",
     errno.EIO: "The disk or the file server failed: check it, then try again.",
-    errno.EMLINK: "The file system allows no more hard links there.",
 }
 PASSING: Final = frozenset(
     {
@@ -138,13 +135,11 @@ def write_atomic(
 ) -> None:
     """Make `path` hold `data`, all or nothing; `durable` survives a power cut, by two
     syncs; raises EnvironmentFailed."""
-    with explaining(path, "write", place):
-        temporary = _temporary(path, data, mode, durable=durable)
-        try:
-            os.replace(temporary, path)
-        except OSError:
-            _remove(temporary)
-            raise
+    with (
+        explaining(path, "write", place),
+        _temporary(path, data, mode, durable=durable) as temporary,
+    ):
+        os.replace(temporary, path)
         if durable:
             sync_directory(path.parent)
 
@@ -159,8 +154,10 @@ def link_new(
 ) -> bool:
     """Create `path` with `data`, whole at once; False when it exists: of any number
     that try, on NFS and Lustre too, one gets True; raises EnvironmentFailed."""
-    with explaining(path, "create", place):
-        temporary = _temporary(path, data, mode, durable=durable)
+    with (
+        explaining(path, "create", place),
+        _temporary(path, data, mode, durable=durable) as temporary,
+    ):
         created = True
         try:
             os.link(temporary, path)
@@ -173,8 +170,6 @@ def link_new(
             problem = "this file system knows no hard links"
             hint = f"On a disk that does: {_ELSEWHERE[place]}."
             raise EnvironmentFailed(problem, str(path.parent), hint) from error
-        finally:
-            _remove(temporary)
         if created and durable:
             sync_directory(path.parent)
     return created
@@ -189,26 +184,16 @@ def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> 
 
 def make_private(path: Path, mode: int = 0o700) -> None:
     # pathlib and os give the mode to the last directory alone.
-    if path.is_dir():
-        return
-    try:
-        _make_one(path, mode)
-    except FileNotFoundError:
-        if path.parent == path:
-            raise
-        make_private(path.parent, mode)
-        _make_one(path, mode)
-
-
-def _make_one(path: Path, mode: int) -> None:
-    try:
-        path.mkdir(mode)
-    except FileExistsError:
-        if not path.is_dir():
-            raise
-    else:
-        if mode & 0o070:  # a umask has no say in it, and mkdir sets no group bit
-            path.chmod(mode)
+    missing = takewhile(lambda one: not one.is_dir(), (path, *path.parents))
+    for one in reversed([*missing]):
+        try:
+            one.mkdir(mode)
+        except FileExistsError:
+            if not one.is_dir():
+                raise
+        else:
+            if mode & 0o070:  # a umask has no say in it, and mkdir sets no group bit
+                one.chmod(mode)
 
 
 def sync_directory(path: Path) -> None:
@@ -244,21 +229,19 @@ def write_all(descriptor: int, data: bytes, offset: int) -> None:
         offset += written
 
 
-def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
+@contextmanager
+def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Iterator[Path]:
+    """A file beside `path` that holds `data`, and is gone after."""
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(6)}.tmp")
-    descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
     try:
-        write_all(descriptor, data, 0)
-        if durable:
-            os.fsync(descriptor)
-    except OSError:
-        _remove(temporary)
-        raise
+        descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
+        try:
+            write_all(descriptor, data, 0)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        yield temporary
     finally:
-        os.close(descriptor)
-    return temporary
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # a left-over dot-file harms nobody
-        path.unlink()
+        with suppress(OSError):  # a left-over dot-file harms nobody
+            temporary.unlink()

@@ -8,7 +8,6 @@ code of the same user."""
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -24,7 +23,7 @@ from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import Untrusted, open_regular, read_checked
+from autoexp_tui.storage.trust import format_user, open_regular, read_checked
 from autoexp_tui.storage.user_files import list_places
 from autoexp_tui.text.sanitize import clean
 
@@ -32,7 +31,7 @@ MAX_BYTES = 4 << 20
 """Of one command: enough for one that names 100,000 jobs one by one."""
 
 AT_A_LOOK = 500
-"""Commands that one look takes in, and files that it sets aside."""
+"""Files that one look takes in or sets aside."""
 _OURS = re.compile(r"\d{17}-[^/]+\.json")
 _ID = re.compile(r"[!-~]{1,200}")
 _PROC = Path("/proc")
@@ -41,13 +40,6 @@ _SLURM_CGROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
 _LONGEST_CLAIM = 64 * 1024
 _MOST_ANCESTORS = 1000
 """More than any chain has; it may change while it is followed."""
-
-_HOPELESS = {
-    errno.EISDIR: "it is a directory",
-    errno.EACCES: "it may not be read",
-    errno.EPERM: "it may not be read",
-}
-"""What no later look mends; everything else is tried again."""
 
 
 class NotACommand(Exception):
@@ -77,33 +69,23 @@ class FileInbox:
         self._on_rejected = on_rejected
         self._given: dict[str, str] = {}
         """File name -> command id of what was given out and is not done."""
-        self._rubbish: dict[str, str] = {}
-        """File name -> why it is no command, of what has to be set aside."""
-        self._failing: set[str] = set()
-        """Names of files that could not be read the last time."""
 
     def take(self) -> Sequence[Order]:
         """Commands since the last call, oldest first; raises EnvironmentFailed."""
         orders: list[Order] = []
-        for name in self._new_names():
-            if len(orders) == AT_A_LOOK:
-                break
+        for name in self._list_new()[:AT_A_LOOK]:
             try:
                 order = _read(self._session.inbox / name)
             except NotACommand as reason:
-                self._rubbish[name] = str(reason)
+                self._set_aside(name, str(reason))
                 continue
             if order is None:
-                self._failing.add(name)
                 continue
-            self._failing.discard(name)
             self._given[name] = order.command_id
             if is_personal(order.command):
                 sender = check_sender(order.sender, self._session.state_dir)
                 order = replace(order, sender=sender)
             orders.append(order)
-        for name in list(self._rubbish)[:AT_A_LOOK]:  # heaps of it take seconds
-            self._set_aside(name, self._rubbish.pop(name))
         return orders
 
     def done(self, command_ids: Sequence[str]) -> None:
@@ -114,17 +96,16 @@ class FileInbox:
                     (self._session.inbox / name).unlink(missing_ok=True)
                     self._given.pop(name, None)
 
-    def _new_names(self) -> list[str]:
+    def _list_new(self) -> list[str]:
         with explaining(self._session.inbox, "read the inbox"):
             try:
                 names = os.listdir(self._session.inbox)
             except FileNotFoundError:
                 return []
-        known = {self._session.inbox_rejected.name, *self._given, *self._rubbish}
+        known = {self._session.inbox_rejected.name, *self._given}
         new = [one for one in names if one not in known and not one.startswith(".")]
         # A command is not kept waiting by heaps of something else.
-        turns = [(one in self._failing, not _OURS.fullmatch(one), one) for one in new]
-        return [name for *_, name in sorted(turns)]
+        return sorted(new, key=lambda name: (not _OURS.fullmatch(name), name))
 
     def _set_aside(self, name: str, reason: str) -> None:
         rejected = self._session.inbox_rejected
@@ -145,11 +126,9 @@ def _read(path: Path) -> Order | None:
         raise NotACommand("its name does not end in .json")
     try:
         data = read_checked(path, "own", MAX_BYTES)
-    except Untrusted as error:
+    except PermissionError as error:  # Untrusted is one
         raise NotACommand(str(error.strerror)) from error
-    except OSError as error:
-        if error.errno in _HOPELESS:
-            raise NotACommand(_HOPELESS[error.errno]) from error
+    except OSError:
         return None
     try:
         order = decode(Order, data, path.name)
@@ -164,17 +143,12 @@ def _read(path: Path) -> Order | None:
 def describe_sender(state_dir: Path) -> Sender:
     """This process, as a command carries it; `state_dir` is the session's."""
     me, leader = Identity.get_own(), os.getsid(0)
-    user = str(os.getuid())
-    with suppress(ImportError, KeyError):
-        import pwd
-
-        user = pwd.getpwuid(os.getuid()).pw_name
     tty = ""
     for descriptor in (1, 2, 0):  # the input's, if it has one
         with suppress(OSError):
             tty = os.ttyname(descriptor).removeprefix("/dev/")
     return Sender(
-        user=user,
+        user=format_user(os.getuid()),
         host=me.host,
         boot=me.boot,
         namespace=me.namespace,

@@ -48,11 +48,9 @@ class Undecodable(ValueError):
         self.newer = newer
 
 
-def _list_fields(model: Any) -> tuple[str, ...]:
-    return tuple(part.name for part in fields(model))
-
-
-list_fields: Final[Callable[[Any], tuple[str, ...]]] = cache(_list_fields)
+list_fields: Final[Callable[[Any], tuple[str, ...]]] = cache(
+    lambda model: tuple(part.name for part in fields(model))
+)
 
 
 def _to_plain(value: object) -> object:
@@ -181,24 +179,15 @@ def names_unknown_kind(text: str) -> bool:
     return "does not match any of the expected tags" in text
 
 
-def encode_plan(plan: Plan) -> bytes:
-    """A manifest's bytes: equal plans, equal bytes; raises ValidationFailed."""
-    return _encode_for_people(plan, "plan")
-
-
-def encode_job(job: JobSpec) -> bytes:
-    """One job as JSON; raises as `encode_plan` does."""
-    return _encode_for_people(job, job.name)
-
-
-def _encode_for_people(value: Plan | JobSpec, where: str) -> bytes:
-    """A plan's values are the person's: what cannot be kept is theirs to mend."""
+def encode_plan(value: Plan | JobSpec) -> bytes:
+    """The bytes of a manifest, or of one job: equal plans, equal bytes. Raises
+    ValidationFailed: what cannot be kept is the person's to mend."""
     try:
         return encode(value)
     except Unencodable as error:
-        problem = Problem(message=str(error), where=where)
+        problem = Problem(message=str(error), where=value.name)
         raise ValidationFailed(
-            "the plan holds a value that JSON cannot", where, problems=(problem,)
+            "the plan holds a value that JSON cannot", value.name, problems=(problem,)
         ) from error
 
 
@@ -224,13 +213,6 @@ def _refuse_newer(version: object, where: str) -> None:
     if isinstance(version, int) and version > PLAN_VERSION:
         problem = f"it has version {version}; this program knows {PLAN_VERSION}"
         raise JournalDamaged(problem, where, NEWER, newer=True)
-
-
-def decode_job(data: bytes, where: str = "job") -> JobSpec:
-    """The job of `encode_job`; raises as `decode_plan` does."""
-    from autoexp_tui.model.specs import JobSpec
-
-    return decode(JobSpec, data, where)
 
 
 def hash_plan(data: bytes) -> str:
