@@ -63,7 +63,9 @@ def check_output_places(
     """
 
     def look() -> list[Finding]:
-        living = find_living_owners(jobs, share) if owners else ()
+        # Outputs lie below the place: where that is not there, nobody wrote any.
+        there = jobs if place.is_dir() else ()
+        living = find_living_owners(there, share) if owners and there else ()
         return [*find_problems(place, jobs, share), *living]
 
     (found,) = ask_all([look], seconds)
@@ -97,7 +99,7 @@ def find_problems(
                 yield Problem(message, where, hint=error.hint), True
         except OSError:
             continue  # told by who looks at the disk, or when it is used
-    if has_no_modes(place):
+    if place.is_dir() and has_no_modes(place):
         message = (
             f"modes of files mean nothing at {place}: only their owners are looked at"
         )
@@ -109,7 +111,8 @@ def _list_looks(
     place: Path, jobs: Sequence[JobSpec], share: Share
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """What refuses directories of others, or that everybody may write to."""
-    yield WHERE, partial(require_place, place)
+    if is_there := place.exists():
+        yield WHERE, partial(require_place, place)
     homes: dict[str, set[str]] = {}
     for job in jobs:
         if job.log_dir:
@@ -117,7 +120,7 @@ def _list_looks(
             homes.setdefault(home, set()).add(name)
     for home in sorted(homes):
         yield "slurm.log_dir", partial(require_logs, place, home, share)
-    for job in filter_existing(jobs):
+    for job in filter_existing(jobs) if is_there else ():
         own = Path(job.output_dir, ".autoexp")
         yield WHERE, partial(require_below, place, own, share)
     for home, names in sorted(homes.items()):

@@ -116,7 +116,10 @@ class _Planning:
     def __init__(self, request: PlanningRequest) -> None:
         self.request = request
         self.cwd = Path(request.cwd or os.getcwd())
-        self.configs = RecordBuilder()
+
+    @cached_property
+    def configs(self) -> RecordBuilder:
+        return RecordBuilder()
 
     @cached_property
     def composer(self) -> HydraComposer:
@@ -192,9 +195,9 @@ class _Planning:
 
 
 def _answer_plan(planning: _Planning) -> PlanningAnswer:
-    request, composer, configs = planning.request, planning.composer, planning.configs
+    request, composer = planning.request, planning.composer
     outcome = planning.build(
-        (lambda index, view, found: configs.add(index, found, view.written_dict()))
+        (lambda at, view, found: planning.configs.add(at, found, view.written_dict()))
         if request.keep
         else None
     )
