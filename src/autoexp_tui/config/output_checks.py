@@ -64,7 +64,7 @@ def check_output_places(
 
     def look() -> list[Finding]:
         # Outputs lie below the place: where that is not there, nobody wrote any.
-        there = jobs if place.is_dir() else ()
+        there = jobs if os.path.isdir(place) else ()
         living = find_living_owners(there, share) if owners and there else ()
         return [*find_problems(place, jobs, share), *living]
 
@@ -99,7 +99,7 @@ def find_problems(
                 yield Problem(message, where, hint=error.hint), True
         except OSError:
             continue  # told by who looks at the disk, or when it is used
-    if place.is_dir() and has_no_modes(place):
+    if os.path.isdir(place) and has_no_modes(place):
         message = (
             f"modes of files mean nothing at {place}: only their owners are looked at"
         )
@@ -111,7 +111,7 @@ def _list_looks(
     place: Path, jobs: Sequence[JobSpec], share: Share
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """What refuses directories of others, or that everybody may write to."""
-    if is_there := place.exists():
+    if is_there := os.path.exists(place):
         yield WHERE, partial(require_place, place)
     homes: dict[str, set[str]] = {}
     for job in jobs:

@@ -21,7 +21,6 @@ from autoexp_tui.cli.session_verbs.request import (
     ANSWER_SECONDS,
     Answer,
     Request,
-    find_engine,
     format_verb,
     load,
     parse_when,
@@ -38,7 +37,7 @@ from autoexp_tui.model.errors import (
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.lease import find_highest_epoch
+from autoexp_tui.storage.lease import find_engine, find_highest_epoch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_check import (
     SessionReport,
