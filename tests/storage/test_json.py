@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.conditions.kinds import Not, TimeReached
 from autoexp_tui.events.events import JobEnded, MessageLogged, MetricsNoted, RunBegan
 from autoexp_tui.model.commands import Kill, Order
 from autoexp_tui.model.errors import JournalDamaged, ValidationFailed
@@ -27,7 +26,6 @@ from autoexp_tui.storage.json_codec import (
     LiveDetail,
     Undecodable,
     Unencodable,
-    build_validator,
     decode,
     decode_plan,
     encode,
@@ -92,13 +90,6 @@ def test_a_record_is_one_flat_line() -> None:
         assert decode_record(data).event == MessageLogged(text=text)
     data = encode_record(recorded(MessageLogged(text="log-\udcff.txt")))
     assert decode_record(data).event == MessageLogged(text="log-\ufffd.txt")
-
-
-def test_a_union_within_itself_is_read() -> None:
-    spec = Not(condition=Not(condition=TimeReached(after_seconds=1.0)))
-    inner = {"kind": "time", "after_seconds": 1.0}
-    tree = {"kind": "not", "condition": {"kind": "not", "condition": inner}}
-    assert build_validator(Not).validate_python(tree) == spec
 
 
 def test_live_detail_keeps_numbers_that_json_lacks_and_unseen_curves() -> None:

@@ -18,7 +18,6 @@ import pytest
 from autoexp_tui.events.events import EngineStarted
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.atomic import link_new
 from autoexp_tui.storage.journal import read_session
 from autoexp_tui.storage.lease import (
     FileLease,
@@ -200,18 +199,6 @@ def test_a_holder_since_no_possible_time_is_told_without_it(since: float) -> Non
     odd = replace(ME, host="a\x1b[31mb")  # nor what would steer the terminal
     holder = Holder(epoch=1, identity=odd, since=since, released=False, mtime_ns=0)
     assert str(holder) == f"host ab, pid {ME.pid}"
-
-
-def test_whoever_is_faster_in_linking_wins(
-    session: SessionDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def second(path: Path, data: bytes, _mode: int) -> bool:
-        link_new(path, json.dumps({"since": 0.0, **ME.as_json()}).encode())
-        return link_new(path, data)
-
-    monkeypatch.setattr("autoexp_tui.storage.lease.link_new", second)
-    with pytest.raises(SessionOwned):
-        take(session)
 
 
 # -------------------------------------------------------------- an engine elsewhere

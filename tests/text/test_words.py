@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from difflib import get_close_matches
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest, find_slip
 from autoexp_tui.text.log_lines import find_error_line, find_nan_line
 from autoexp_tui.text.spelling import NoMoment, parse_moment
-
-WORD = st.text("ab1_\u00df\u00c4", max_size=7)
 
 
 @pytest.mark.parametrize(("word", "known", "hint"), [
@@ -24,16 +19,6 @@ WORD = st.text("ab1_\u00df\u00c4", max_size=7)
 ])  # fmt: skip
 def test_a_near_word_is_offered(word: str, known: list[str], hint: str) -> None:
     assert did_you_mean(word, known, "stages").endswith(hint)
-
-
-@given(WORD, st.lists(WORD, max_size=12))
-@example("", [""])
-@example("ab", ["abc", "abd"])
-@example("Stable", ["STABLE"])
-def test_the_nearest_is_what_going_through_all_finds(word: str, of: list[str]) -> None:
-    folded = {one.casefold(): one for one in of}
-    found = get_close_matches(word.casefold(), folded, n=1, cutoff=0.72)
-    assert find_nearest(word, of) == (folded[found[0]] if found else None)
 
 
 def test_among_thousands_of_names_none_is_looked_for() -> None:

@@ -1,7 +1,5 @@
-"""Runs a short command to its end or to its time limit; nothing of it is left after.
-
-No shell, no input, its own process group; of what it prints only the end is kept.
-"""
+"""Runs a short command to its end or to its time limit; nothing of it is left after. No
+shell, no input, its own process group; of what it prints only the end is kept."""
 
 from __future__ import annotations
 
@@ -27,10 +25,8 @@ def run_bounded(
     env: Mapping[str, str] | None = None,
     cwd: str = "",
 ) -> CommandResult:
-    """The command's exit status (128 + N after signal N), or why there is none.
-
-    `env` is added to this process's own; `cwd` empty: where this process is.
-    """
+    """The command's exit status (128 + N after signal N), or why there is none. `env`
+    is added to this process's own; `cwd` empty: where this process is."""
     try:
         process = subprocess.Popen(
             list(command),

@@ -1,7 +1,5 @@
 """Where configs and themes are found: beside the user, or shipped with the package.
-
-Only looks at the disk, so that the cockpit may ask for its themes before it paints.
-"""
+Only looks at the disk, so that the cockpit may ask for its themes before it paints."""
 
 from __future__ import annotations
 
@@ -20,28 +18,20 @@ STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
 
 
 def find_shipped(kind: str) -> Path:
-    """The directory `config` or `themes` that comes with the package.
-
-    In a wheel it lies in the package's `_data`; in a checkout, at the top. Raises
-    EnvironmentFailed: neither is there; the installation is damaged.
-    """
+    """The directory `config` or `themes` that comes with the package. In a wheel it
+    lies in the package's `_data`; in a checkout, at the top. Raises EnvironmentFailed:
+    neither is there; the installation is damaged."""
     package = Path(autoexp_tui.__file__).resolve().parent
     places = (package / "_data" / kind, package.parents[1] / kind)
-    for place in places:
-        if place.is_dir():
-            return place
-    raise EnvironmentFailed(
-        f"the installed package has no {kind}/ directory",
-        where=str(places[0]),
-        hint="Install autoexp-tui again.",
-    )
+    if there := next(filter(Path.is_dir, places), None):
+        return there
+    problem = f"the installed package has no {kind}/ directory"
+    raise EnvironmentFailed(problem, str(places[0]), "Install autoexp-tui again.")
 
 
 def find_config_dir(chosen: str | None, cwd: Path) -> Path:
     """The root of the configs: `-C DIR`, else ./config if there, else the shipped one.
-
-    Raises UsageError: the chosen directory is not one.
-    """
+    Raises UsageError: the chosen directory is not one."""
     if chosen is None:
         own = cwd / "config"
         return own if own.is_dir() else find_shipped("config")
@@ -57,10 +47,8 @@ def find_config_dir(chosen: str | None, cwd: Path) -> Path:
 
 
 def config_roots(directory: Path) -> tuple[Path, ...]:
-    """Where a config, and the choices of a group, are looked for, first to last.
-
-    The shipped root is always the last: `slurm=generic` is there beside own configs.
-    """
+    """Where a config, and the choices of a group, are looked for, first to last. The
+    shipped root is always the last: `slurm=generic` is there beside own configs."""
     last = find_shipped("config")
     same = os.path.realpath(directory) == os.path.realpath(last)
     return (directory,) if same else (directory, last)
@@ -73,13 +61,13 @@ def find_config(name: str, roots: Iterable[Path]) -> Path | None:
 
 def list_configs(roots: Iterable[Path]) -> tuple[str, ...]:
     """Every config below the roots, as `--config-ref` names it."""
-    found: dict[str, None] = {}
-    for root in roots:
-        files = sorted(root.rglob("*.yaml"))
-        found.update(
-            (str(file.relative_to(root).with_suffix("")), None) for file in files
+    return tuple(
+        dict.fromkeys(
+            str(file.relative_to(root).with_suffix(""))
+            for root in roots
+            for file in sorted(root.rglob("*.yaml"))
         )
-    return tuple(found)
+    )
 
 
 def find_state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:

@@ -1,8 +1,6 @@
-"""Looks outside for the facts that conditions ask for.
-
-A look that fails is an error, and the fact stays unknown; only a file system that
-*answered* "no such file" makes something absent.
-"""
+"""Looks outside for the facts that conditions ask for. A look that fails is an error,
+and the fact stays unknown; only a file system that *answered* "no such file" makes
+something absent."""
 
 from __future__ import annotations
 

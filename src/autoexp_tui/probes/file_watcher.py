@@ -1,8 +1,6 @@
-"""Wakes the engine early when records or logs change; polling stays the truth.
-
-inotify is blind to other nodes and may be missing or full: then nothing is lost but a
-second for a record, a quarter of a minute for a log that was quiet.
-"""
+"""Wakes the engine early when records or logs change; polling stays the truth. inotify
+is blind to other nodes and may be missing or full: then nothing is lost but a second
+for a record, a quarter of a minute for a log that was quiet."""
 
 from __future__ import annotations
 
@@ -23,10 +21,8 @@ _RECORDS = ("begin.", "exit.", "duplicate.")
 
 
 class FileWatcher:
-    """Calls `on_change` with paths of files that changed below any of `directories`.
-
-    A directory may come later. Those beyond the first few are not watched.
-    """
+    """Calls `on_change` with paths of files that changed below any of `directories`. A
+    directory may come later. Those beyond the first few are not watched."""
 
     def __init__(
         self,

@@ -1,18 +1,18 @@
 """Matches of a path pattern, and whether something on the way could not be looked at.
-
 Unlike the standard library's glob, a directory that cannot be read is not the same as
 one without matches. Hidden names match only patterns that begin with a dot; `**` goes
-down any number of directories but not through symbolic links.
-"""
+down any number of directories but not through symbolic links."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
+from typing import TypeVar
 
+T = TypeVar("T")
 _MAGIC = re.compile(r"[*?\[]")
 MOST_MATCHES = 10_000
 
@@ -22,35 +22,36 @@ class Glance:
 
     def __init__(self) -> None:
         self._stats: dict[str, os.stat_result | OSError | None] = {}
-        self._names: dict[str, list[str] | OSError] = {}
+        self._names: dict[str, list[str] | OSError | None] = {}
 
     def stat(self, path: str) -> os.stat_result | None:
         """As `os.stat`; None when there is nothing; raises OSError."""
-        if path not in self._stats:
-            try:
-                self._stats[path] = os.stat(path)
-            except (FileNotFoundError, NotADirectoryError):
-                self._stats[path] = None
-            except OSError as error:
-                self._stats[path] = error
-        found = self._stats[path]
-        if isinstance(found, OSError):
-            raise found
-        return found
+        return _ask_once(self._stats, path, os.stat)
 
     def list_names(self, directory: str) -> list[str]:
         """What is in a directory, sorted; nothing when there is none."""
-        if directory not in self._names:
-            try:
-                self._names[directory] = sorted(os.listdir(directory or os.curdir))
-            except (FileNotFoundError, NotADirectoryError):
-                self._names[directory] = []
-            except OSError as error:
-                self._names[directory] = error
-        found = self._names[directory]
-        if isinstance(found, OSError):
-            raise found
-        return found
+        return _ask_once(self._names, directory or os.curdir, _list_sorted) or []
+
+
+def _list_sorted(directory: str) -> list[str]:
+    return sorted(os.listdir(directory))
+
+
+def _ask_once(
+    known: dict[str, T | OSError | None], path: str, ask: Callable[[str], T]
+) -> T | None:
+    """The answer for a path, None when there is nothing; raises OSError."""
+    if path not in known:
+        try:
+            known[path] = ask(path)
+        except (FileNotFoundError, NotADirectoryError):
+            known[path] = None
+        except OSError as error:
+            known[path] = error
+    found = known[path]
+    if isinstance(found, OSError):
+        raise found
+    return found
 
 
 @dataclass(slots=True)
@@ -62,10 +63,8 @@ class Expansion:
 
 
 def expand(pattern: str, glance: Glance | None = None) -> Expansion:
-    """The paths that match `pattern`, at most 10,000, in no certain order.
-
-    `glance`: shared with other patterns, a directory is listed once for all of them.
-    """
+    """The paths that match `pattern`, at most 10,000, in no certain order. `glance`:
+    shared with other patterns, a directory is listed once for all of them."""
     walk = _Walk(glance or Glance())
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]

@@ -122,11 +122,9 @@ class LogReader:
         self._places: dict[tuple[str, int, int, str], _Place] = {}
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """At most `at.limit` bytes (and 1 MiB) up to the last whole line.
-
-        A line longer than that comes in pieces. After a truncation or replacement the
-        chunk starts a new file with `reset`, and may be empty. Raises OSError.
-        """
+        """At most `at.limit` bytes (and 1 MiB) up to the last whole line. A line longer
+        than that comes in pieces. After a truncation or replacement the chunk starts a
+        new file with `reset`, and may be empty. Raises OSError."""
         try:
             return self._read(at)
         except OSError as error:

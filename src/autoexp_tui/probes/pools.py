@@ -1,12 +1,7 @@
-"""Bounded daemon threads for calls that may block for ever, one outstanding call a key.
-
-A hung file server costs the threads of one pool, not one more at every look.
-
-On which file system a path lies, by the kernel's table, without touching the path.
-
-A look at a file system that hangs does not come back. What a symbolic link leads to is
-not known this way.
-"""
+"""Bounded daemon threads for calls that may block for ever, one outstanding call a key:
+a hung file server costs the threads of one pool, not one more at every look. And on
+which file system a path lies, by the kernel's table, without touching the path; what a
+symbolic link leads to is not known this way."""
 
 from __future__ import annotations
 
@@ -18,10 +13,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import Clock
@@ -33,19 +27,16 @@ Call = Callable[[], object]
 Done = Callable[[object, BaseException | None], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(NamedTuple):
     key: str
     call: Call
     done: Done
 
 
 class ThreadPool:
-    """`ports.Pool` over at most `threads` daemon threads, started when needed.
-
-    While `done` runs, the key may be submitted again, but that call starts only after
-    `done` returned: the answers of one key arrive in order.
-    """
+    """`ports.Pool` over at most `threads` daemon threads, started when needed. While
+    `done` runs, the key may be submitted again, but that call starts only after `done`
+    returned: the answers of one key arrive in order."""
 
     def __init__(self, name: str, threads: int) -> None:
         self._name = name
@@ -62,9 +53,7 @@ class ThreadPool:
 
     def submit(self, key: str, call: Call, done: Done) -> bool:
         """Run `call` elsewhere, then `done(answer, None)` or `done(None, error)` there.
-
-        False when `key` is still outstanding, or the pool is closed.
-        """
+        False when `key` is still outstanding, or the pool is closed."""
         item = _Item(key, call, done)
         with self._lock:
             if self._closed or key in self._outstanding:

@@ -1,9 +1,6 @@
-"""Writes plain trees as YAML.
-
-Block style, keys in their order; a list within a list is written as flow. PyYAML reads
-the same tree back (YAML 1.1). Its own dumper takes five milliseconds for a config of
-300 keys, which is too much for each of 10,000 jobs.
-"""
+"""Writes plain trees as YAML. Block style, keys in their order; a list within a list is
+written as flow. PyYAML reads the same tree back (YAML 1.1). Its own dumper takes five
+milliseconds for a config of 300 keys, which is too much for each of 10,000 jobs."""
 
 from __future__ import annotations
 

@@ -94,12 +94,12 @@ def read_manifest(path: Path, *, run: bool = False) -> Plan:
         hint = "autoexp-plan writes one and prints its path"
         raise UsageError("there is no such manifest", str(path), hint) from error
     except Untrusted as error:
-        raise UsageError(
-            f"this manifest is refused: {error.strerror}",
-            str(path),
+        hint = (
             "What it runs would run as you. Read it, then copy it to a file that you "
-            "alone may write, or plan from the config with autoexp-plan.",
-        ) from error
+            "alone may write, or plan from the config with autoexp-plan."
+        )
+        problem = f"this manifest is refused: {error.strerror}"
+        raise UsageError(problem, str(path), hint) from error
     except OSError as error:
         raise explain(error, path, "read") from error
     try:
@@ -128,16 +128,12 @@ class ManifestHead:
 
 def list_manifests(state_dir: Path) -> Iterator[ManifestHead]:
     """The manifests of a state dir that can be read, the newest file first."""
-    dated: list[tuple[float, Path]] = []
-    with suppress(OSError):
-        for path in _find_shelf(state_dir, MANIFESTS).iterdir():
-            if _MANIFEST.fullmatch(path.name):
-                with suppress(OSError):
-                    dated.append((path.stat().st_mtime, path))
-    for _, path in sorted(dated, reverse=True)[:_MOST_LOOKED_AT]:
-        head = read_manifest_head(path)
-        if head is not None:
-            yield head
+    dated: list[tuple[float, str]] = []
+    with suppress(OSError), os.scandir(_find_shelf(state_dir, MANIFESTS)) as entries:
+        plans = (one for one in entries if _MANIFEST.fullmatch(one.name))
+        dated += [(one.stat().st_mtime, one.path) for one in plans]
+    newest = sorted(dated, reverse=True)[:_MOST_LOOKED_AT]
+    yield from filter(None, (read_manifest_head(Path(path)) for _, path in newest))
 
 
 def find_manifest(state_dir: Path, plan_id: str) -> Path | None:

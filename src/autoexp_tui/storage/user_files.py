@@ -16,7 +16,7 @@ from pathlib import Path
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import link_new, make_directory, make_private
-from autoexp_tui.storage.trust import open_checked, open_regular
+from autoexp_tui.storage.trust import open_checked, read_checked
 
 ANSWER_SECONDS = 2.0
 """How long a place, or a session, is given to be looked at."""
@@ -79,24 +79,14 @@ def hash_keyed(text: str) -> str:
 
 @cache
 def _load_key() -> bytes:
-    place = find_user_file("digest-key")
-    made = secrets.token_bytes(_KEY_BYTES)
-    if place is None:
-        return made
-    try:
-        found = _read_key(place)
-        if len(found) != _KEY_BYTES:
+    place, made = find_user_file("digest-key"), secrets.token_bytes(_KEY_BYTES)
+    with suppress(OSError, EnvironmentFailed):
+        if place is not None and not place.exists():
             make_directory(place.parent)
             link_new(place, made)
-            found = _read_key(place)
-    except (OSError, EnvironmentFailed):
-        return made
-    return found if len(found) == _KEY_BYTES else made
-
-
-def _read_key(place: Path) -> bytes:
-    with open_regular(str(place)) as (handle, _):
-        return os.read(handle, _KEY_BYTES + 1) if handle is not None else b""
+        found = read_checked(place, "own", _KEY_BYTES) if place is not None else b""
+        return found if len(found) == _KEY_BYTES else made
+    return made
 
 
 def write_crash_log(text: str, name: str, directory: Path) -> Path:

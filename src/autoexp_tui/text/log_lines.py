@@ -12,21 +12,15 @@ _TELLING = re.compile(
     r"^\S*(?:Error|Exception|Interrupt)\b|\b(?:FATAL|fatal|error:|Error:|ERROR|"
     r"Killed|CANCELLED|Out of memory|oom_kill|Segmentation fault|No such file)"
 )
-
-
 _LIMIT = 300
 """Characters of evidence that are kept."""
-
-
 _NOT_A_NUMBER = re.compile(r"loss\W+[^|,]{0,12}\b(?:nan|inf)\b", re.IGNORECASE)
 
 
 def find_nan_line(tail: str) -> str:
     """The first line of `tail` whose loss is no number, cleaned; empty for none."""
-    for line in tail.splitlines():
-        if _NOT_A_NUMBER.search(line):
-            return clean(line).strip()[:_LIMIT]
-    return ""
+    line = next(filter(_NOT_A_NUMBER.search, tail.splitlines()), "")
+    return clean(line).strip()[:_LIMIT]
 
 
 _SHORT_OF_MEMORY = re.compile(
@@ -39,8 +33,7 @@ _SHORT_OF_MEMORY = re.compile(
 
 def find_memory_line(tail: str) -> str:
     """The last line of `tail` that tells of a kill for memory; empty for none."""
-    lines = reversed(tail.splitlines())
-    return next((line for line in lines if _SHORT_OF_MEMORY.search(line)), "")
+    return next(filter(_SHORT_OF_MEMORY.search, reversed(tail.splitlines())), "")
 
 
 def has_error(line: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple
 
 import re2
 
@@ -25,27 +25,12 @@ _MEMORY_OF_ALL: Final = 64 << 20
 
 
 class PatternRefused(ValueError):
-    """A pattern that we do not search."""
+    """A pattern that we do not search: what is wrong, and how to write it."""
 
     def __init__(self, problem: str, hint: str) -> None:
         super().__init__(problem)
         self.problem = problem
-        """What is wrong, to be read after the pattern."""
         self.hint = hint
-        """How to write it."""
-
-
-class PatternMatch(Protocol):
-    """Where a pattern matched; group 0 is all of it."""
-
-    def start(self, group: int = 0) -> int:
-        """The first byte; -1: the group took no part."""
-
-    def end(self, group: int = 0) -> int:
-        """Behind the last byte."""
-
-    def __getitem__(self, group: int) -> bytes | None:
-        """The bytes of a group; None: it took no part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +47,9 @@ class Pattern:
     """The same for the lines of a text at once."""
     _regex: Any
 
-    def search(self, text: bytes, start: int = 0) -> PatternMatch | None:
-        """The first match from byte `start` on."""
-        found: PatternMatch | None = self._regex.search(text, start)
+    def search(self, text: bytes, start: int = 0) -> re.Match[bytes] | None:
+        """The first match from byte `start` on; it reads as one of `re`."""
+        found: re.Match[bytes] | None = self._regex.search(text, start)
         return found
 
     @property
@@ -151,12 +136,8 @@ def _encode(source: str) -> bytes:
 
 def _explain(error: Exception) -> tuple[str, str]:
     """What RE2 says of a pattern, and what to do."""
-    message = error.args[0] if error.args else ""
-    text = (
-        message.decode("utf-8", "replace")
-        if isinstance(message, bytes)
-        else str(message)
-    )
+    message = error.args[0] if error.args else b""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
     if "repetition size" in text:
         return f"repeats too often: {text}", "at most 1000 times in all; or use * and +"
     if "too large" in text:
@@ -229,8 +210,7 @@ def _split_tokens(source: str) -> Iterator[tuple[str, str]]:
         at = match.end()
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedLine:
+class MatchedLine(NamedTuple):
     """A line that some pattern may match; whoever searches with one learns whether."""
 
     start: int

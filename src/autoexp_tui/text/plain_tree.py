@@ -1,7 +1,5 @@
-"""Configs as nested dicts and lists that many jobs share: paths, reads, copies.
-
-Nothing is ever changed in place: a changed tree shares all that is as it was.
-"""
+"""Configs as nested dicts and lists that many jobs share: paths, reads, copies. Nothing
+is ever changed in place: a changed tree shares all that is as it was."""
 
 from __future__ import annotations
 
@@ -44,10 +42,8 @@ def at(tree: Any, path: Path) -> Any:
 
 
 def with_values(tree: Any, values: Mapping[Path, object]) -> Any:
-    """`tree` with values at paths, none below another; dicts that lack are made.
-
-    Raises LookupError where something on the way is neither a dict nor a list with it.
-    """
+    """`tree` with values at paths, none below another; dicts that lack are made. Raises
+    LookupError where something on the way is neither a dict nor a list with it."""
     if () in values:
         return values[()]
     below: dict[str | int, dict[Path, object]] = {}

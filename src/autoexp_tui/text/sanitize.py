@@ -54,11 +54,9 @@ _BLANKS: Final = str.maketrans({"\n": " ", "\t": " "})
 
 
 def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -> str:
-    """`text` without anything that could steer, reorder or hide.
-
-    `keep_newlines`: tabs and line breaks (as newlines) stay, else each is a blank;
-    `limit`: at most this many characters, the last an ellipsis when text was cut.
-    """
+    """`text` without anything that could steer, reorder or hide. `keep_newlines`: tabs
+    and line breaks (as newlines) stay, else each is a blank; `limit`: at most this many
+    characters, the last an ellipsis when text was cut."""
     whole = text if limit is None else text[: 4 * limit + 4096]
     shown = whole
     if not (whole.isascii() and whole.isprintable()):  # most text is both

@@ -245,11 +245,9 @@ class NoMoment(ValueError):
 
 
 def parse_moment(text: str, at: float, begin: float, end: float) -> float:
-    """The moment (UTC) that is meant, seen from `at`; raises NoMoment.
-
-    It may lie outside the journal. A time of day without a date is that of the nearest
-    day on which the journal has it.
-    """
+    """The moment (UTC) that is meant, seen from `at`; raises NoMoment. It may lie
+    outside the journal. A time of day without a date is that of the nearest day on
+    which the journal has it."""
     wanted = text.strip().replace("T", " ")
     if match := _DISTANCE.fullmatch(wanted):
         seconds = float(match[2]) * _SPANS[match[3]]
