@@ -172,10 +172,10 @@ def test_an_end_that_could_not_be_written_is_read_beside_the_output(
 def test_an_exit_record_without_its_runs_nonce_was_forged(place: Path) -> None:
     alone = write(place, claim=CLAIM, exit_0=ended())
     assert alone.exited is None
-    assert "its begin record is not" in alone.tampering
+    assert alone.tampering.startswith("exit.0.json was removed, changed or")
     found = write(place, begin_0=with_nonce(place))
     assert (found.exited, found.forged) == (None, ("exit.0.json",))
-    assert "was not written by its supervisor" in found.tampering
+    assert found.tampering.startswith("exit.0.json was removed, changed or")
     restored = ended(nonce="abcd", restored=["claim", "begin.0.json"])
     found = write(place, exit_0=restored)
     assert found.exited == ENDED

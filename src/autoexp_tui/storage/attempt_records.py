@@ -105,16 +105,10 @@ class AttemptRecords:
     @property
     def tampering(self) -> str:
         """What somebody did to the records, as a clause; empty: nothing is known."""
-        if self.run is not None and self.run.restored:
-            names = ", ".join(self.run.restored)
+        restored = self.run.restored if self.run else ()
+        if names := ", ".join(restored or self.forged or self.orphaned):
             return f"{names} was removed, changed or forged while it ran"
-        if self.forged:
-            return f"{', '.join(self.forged)} was not written by its supervisor"
-        if self.orphaned:
-            return f"{', '.join(self.orphaned)} is there, and its begin record is not"
-        if self.damaged:
-            return f"{', '.join(self.damaged)} cannot be read"
-        return ""
+        return f"{', '.join(self.damaged)} cannot be read" if self.damaged else ""
 
     @property
     def exited(self) -> ExitRecord | None:

@@ -131,8 +131,6 @@ def _require_writer(path: Path | str, who: Who, found: os.stat_result) -> None:
 _KINDS: Final = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
     stat.S_IFREG: "a regular file",
@@ -149,23 +147,19 @@ def require_own_session(path: Path | str) -> None:
     """Refuse a session that is not the user's alone; raises Untrusted, OSError."""
     found = _read_session(path)
     if not _is_mine(found.st_uid, path):
-        name = os.path.basename(path)
-        place = os.path.dirname(path)
-        raise build_refusal(
-            path,
-            f"this session belongs to {format_user(found.st_uid)}; what it runs would "
-            "run as you",
+        place, name = os.path.split(path)
+        owner = format_user(found.st_uid)
+        problem = f"this session belongs to {owner}; what it runs would run as you"
+        hint = (
             f"`autoexp-tui --session {name} --state-dir {place}` looks at it and runs "
-            "nothing. To run the same, plan it from its config.",
+            "nothing. To run the same, plan it from its config."
         )
+        raise build_refusal(path, problem, hint)
     if _is_open_to_others(found, path):
-        mode = stat.S_IMODE(found.st_mode)
-        raise build_refusal(
-            path,
-            f"others may write to this session (mode {mode:04o}), and change what it "
-            "runs as you",
-            f"If nobody has: chmod -R go-w {path}",
-        )
+        mode = f"mode {stat.S_IMODE(found.st_mode):04o}"
+        problem = f"others may write to this session ({mode}), and change what it runs"
+        hint = f"If nobody has: chmod -R go-w {path}"
+        raise build_refusal(path, f"{problem} as you", hint)
 
 
 def _read_session(path: Path | str) -> os.stat_result:
