@@ -184,8 +184,10 @@ def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> 
 
 def make_private(path: Path, mode: int = 0o700) -> None:
     # pathlib and os give the mode to the last directory alone.
-    missing = takewhile(lambda one: not one.is_dir(), (path, *path.parents))
-    for one in reversed([*missing]):
+    if path.is_dir():
+        return
+    missing = takewhile(lambda one: not os.path.lexists(one), path.parents)
+    for one in reversed([path, *missing]):
         try:
             one.mkdir(mode)
         except FileExistsError:
