@@ -44,10 +44,10 @@ def stat(path, *args, **fields):
 
 os.stat = stat
 from autoexp_tui.probes import pools
-from autoexp_tui.engine import mount_workers as lanes
+from autoexp_tui.engine import looks
 
 pools.mount_points = lambda table: frozenset({"/", hung})
-lanes.SILENT_SECONDS = 1.0
+looks.SILENT_SECONDS = 1.0
 from autoexp_tui.cli.run import entry
 
 sys.exit(entry())

@@ -10,11 +10,12 @@ import pytest
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.dispatcher import MOST_SENDING
-from autoexp_tui.engine.mount_workers import (
+from autoexp_tui.engine.looks import (
     FAULT_SECONDS,
     MOST_BATCHES,
     SILENT_SECONDS,
-    MountWorkers,
+    UNDER_WAY,
+    Looks,
 )
 from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.engine.ports import Pool
@@ -50,8 +51,11 @@ class Disk:
         """Mount points and whether they answer, as it was posted."""
         self.faults: list[str] = []
         self.now = 0.0
+        self.settled = 0
         looks = (self.read, self.report, self.post, self.silence)
-        self.workers: MountWorkers[str, str] = MountWorkers("t", pool, place_of, *looks)
+        self.looks: Looks[str, str, str] = Looks(
+            "t", pool, lambda path: (place_of(path), path), *looks
+        )
 
     def read(self, items: Sequence[str]) -> Iterator[str]:
         for item in items:
@@ -86,12 +90,25 @@ class Disk:
             assert self.heard.wait_for(lambda: set(paths) <= set(found), WAIT), found
 
     def send(self, *paths: str, after: float = 0.0) -> None:
-        self.workers.send((path, path, path) for path in paths)
+        self.settle()
+        for path in paths:
+            self.looks.want(path, self.now, 0.0)
         self.pass_(after)
+
+    def settle(self) -> None:
+        """Take the answers, as the engine does; nothing is due again by itself."""
+        with self.heard:
+            told, self.settled = self.told[self.settled :], len(self.told)
+        for path in told:
+            self.looks.settle(path, self.now, changed=True, shortest=1e9, longest=1e9)
 
     def pass_(self, seconds: float = 0.0) -> None:
         self.now += seconds
-        self.workers.tend(self.now, 1_000.0 + self.now)
+        self.settle()
+        self.looks.look(self.now, 1_000.0 + self.now, lambda _: True)
+
+    def is_under_way(self, path: str) -> bool:
+        return self.looks.entries[path].due == UNDER_WAY
 
     def hang(self, *asked: str) -> None:
         """These were asked, and so much time passes that a look is stuck."""
@@ -177,7 +194,7 @@ def test_when_it_answers_again_everything_is_asked_anew(disk: Disk) -> None:
     disk.until("told", *paths)
     disk.pass_()
     assert disk.places == [("/hung", False), ("/hung", True)]
-    assert not any(map(disk.workers.holds, paths))
+    assert not any(map(disk.is_under_way, paths))
 
 
 def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
@@ -190,7 +207,7 @@ def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
     assert disk.silent == {}  # the answer is there, and on its way
     pool.deliver(pool.pending[0])
     disk.pass_()
-    assert not disk.workers.holds("/a/1")
+    assert not disk.is_under_way("/a/1")
     assert (disk.asked, disk.told) == (["/a/1"], ["/a/1"])
     disk.send("/a/1")
     for _ in range(2):  # what was answered may be sent again at once
@@ -208,7 +225,6 @@ def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> N
         pool.drain()
     assert disk.faults == ["t /a #1: ValueError: a bug"]
     assert disk.told == ["/a/1", "/a/3"]
-    assert disk.workers.holds("/a/2")
     disk.pass_(FAULT_SECONDS)
     pool.drain()
     assert disk.asked == ["/a/1", "/a/2", "/a/3", "/a/2"]

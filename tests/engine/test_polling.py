@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.engine import log_poller, telemetry
-from autoexp_tui.engine.log_poller import AdaptivePoller
-from autoexp_tui.engine.mount_workers import MountWorkers
-from autoexp_tui.engine.observations import FactsSeen, LogRead, LogsRead, Observation
+from autoexp_tui.engine.looks import Schedule
+from autoexp_tui.engine.observations import FactsSeen, Observation
 from autoexp_tui.engine.poller import (
     COLD_SECONDS,
     COMMAND_SECONDS,
@@ -41,12 +41,12 @@ from tests.support.sim_world import Logs
 
 
 # ------------------------------------------------------------------- when it is due
-def settle(poller: AdaptivePoller[str], key: str, outcome: object, now: float) -> None:
+def settle(poller: Schedule[str], key: str, outcome: object, now: float) -> None:
     changed = poller.is_news(key, outcome)
     poller.settle(key, now, changed=changed, shortest=1.0, longest=16.0, factor=2)
 
 
-def look(poller: AdaptivePoller[str], *values: object) -> list[float]:
+def look(poller: Schedule[str], *values: object) -> list[float]:
     """The moments at which `a` is looked at, when it says these values."""
     times: list[float] = []
     for value in values:
@@ -56,8 +56,8 @@ def look(poller: AdaptivePoller[str], *values: object) -> list[float]:
     return times
 
 
-def watching(*keys: str, now: float = 0.0) -> AdaptivePoller[str]:
-    poller: AdaptivePoller[str] = AdaptivePoller()
+def watching(*keys: str, now: float = 0.0) -> Schedule[str]:
+    poller: Schedule[str] = Schedule()
     for key in keys:
         poller.want(key, now, 1.0)
     return poller
@@ -132,8 +132,13 @@ class World:
 
     def __post_init__(self) -> None:
         self.wanted = set(self.keys)
+        parts: Any = SimpleNamespace(
+            facts=self,
+            pools={"files": self.pool, "command": self.pool},
+            place_of=lambda path: path[:2],
+        )
         self.poller = FactPoller(
-            self, self.pool, self.pool, lambda path: path[:2], self.seen.append
+            parts, lambda key: key in self.wanted, self.seen.append
         )
         self.want(*self.keys)
 
@@ -143,8 +148,9 @@ class World:
     def observe(self, key: OutsideKey) -> Fact:
         self.asked[key] += 1
         if isinstance(key, CommandKey):
+            began = self.now
             self.now += self.seconds
-            return Fact(CommandResult(1), self.now)
+            return Fact(CommandResult(1), began)
         assert isinstance(key, StatKey)
         return Fact(FileStat(True, self.sizes.get(key.path, 0)), self.now)
 
@@ -161,13 +167,13 @@ class World:
 
     def look(self) -> None:
         utc = 1_000.0 + self.now
-        self.poller.look(self.now, utc, self.wanted.__contains__)
+        self.poller.look(self.now, utc)
         while self.pool.step():
             pass
         for one in self.facts[self.noted :]:
             self.poller.note(one, self.now, 1.0)
         self.noted = len(self.facts)
-        self.poller.look(self.now, utc, self.wanted.__contains__)
+        self.poller.look(self.now, utc)
 
     def looks_in(self, seconds: float) -> int:
         self.asked.clear()
@@ -253,7 +259,7 @@ def test_a_slow_command_rests_longer_than_it_takes() -> None:
 def test_a_few_commands_run_at_a_time_and_those_that_hang_do_not_count() -> None:
     hanging = [command(f"h{n}", timeout=5.0) for n in range(MOST_COMMANDS)]
     world = World([*hanging, command("fine")])
-    world.pool.held = {f"command {key}" for key in hanging}
+    world.pool.held = {f"command h{n}" for n in range(MOST_COMMANDS)}
     world.pass_(10)
     assert len(world.pool.pending) == MOST_COMMANDS
     assert world.asked[command("fine")] == 0
@@ -364,23 +370,11 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
     monkeypatch.setattr(log_poller, "LOOK_WORK", 2 * len(LINE) * 600)
     bench = logging(QUIET)
     bench.files.append("/log", LINE)
-    got: list[LogRead] = []
-    workers = MountWorkers(
-        "logs",
-        bench.pool,
-        lambda _: "/",
-        partial(log_poller.read_logs, bench.world.log_source()),
-        lambda reads: LogsRead(reads=tuple(reads)),
-        lambda one: got.extend(one.reads) if isinstance(one, LogsRead) else None,
-    )
     cursors = [
         LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
         for n in range(5)
     ]
-    workers.send((at.job, at.path, at) for at in cursors)
-    workers.tend(0.0, 0.0)
-    while bench.pool.step():
-        pass
+    got = list(log_poller.read_logs(bench.world.log_source(), cursors))
     assert len(got) == 2
 
 

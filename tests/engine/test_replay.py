@@ -97,8 +97,6 @@ def test_a_jump_folds_no_more_than_an_interval_and_keyframes_are_few(
             shown.seek(position)
             assert len(folds) < 64
     assert len(read_all(small().records, interval=1)._keyframes) <= MOST
-    monkeypatch.setattr(replay, "MOST_JOBS", 310)  # large sessions have fewer
-    assert len(read_all(small().records, interval=1)._keyframes) <= 10
 
 
 def test_the_newest_events_come_with_a_jump_back() -> None:
@@ -275,18 +273,13 @@ def test_what_was_read_behind_is_shown_as_what_was_read_at_once(share: float) ->
         assert getattr(one, field) == getattr(other, field)
 
 
-def test_it_plays_no_further_than_was_read_and_jumps_as_soon_as_it_is() -> None:
+def test_it_plays_and_jumps_no_further_than_was_read() -> None:
     buffer = begun()
     machine = ReplayPlayer(buffer, speed=inf, playing=True, now=0.0)
-    machine.jump(buffer.end, 0.0)
-    assert machine.at == buffer.begin
-    machine.goal = None
     machine.tick(1e6)
     assert (machine.at, machine.playing) == (buffer.read_until, True)
     machine.jump(buffer.end, 1e6)
-    read_on(buffer, 1)
-    assert machine.tick(1e6 + 1)
-    assert (machine.at, buffer.position) == (buffer.end, len(small().records))
+    assert machine.at == buffer.read_until < buffer.end
 
 
 def test_damage_further_on_is_told_and_what_comes_before_is_shown() -> None:
@@ -326,13 +319,14 @@ def show_end(handle: ReplayHandle, move: ReplayMove, value: float) -> Playback:
 
 
 def test_the_handle_shows_a_jump_without_making_anybody_wait() -> None:
-    for buffer in (None, begun()):
-        shown = show_end(handle_of(buffer=buffer), "jump", small().records[-1].t)
-        assert shown.position == len(small().records)
+    shown = show_end(handle_of(), "jump", small().records[-1].t)
+    assert shown.position == len(small().records)
 
 
 def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
-    assert not show_end(handle_of(speed=inf, playing=True), "speed", 1.0).playing
+    for buffer in (None, begun()):
+        handle = handle_of(buffer=buffer, speed=inf, playing=True)
+        assert not show_end(handle, "speed", 1.0).playing
 
 
 def test_a_replay_takes_no_command_and_reads_older_events_from_the_history() -> None:

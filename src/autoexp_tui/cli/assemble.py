@@ -296,7 +296,7 @@ _POOLS: dict[PoolKey, int] = {
 }
 """The most threads of each pool; they start when they are needed. Of files and logs
 each file system has one at a time, and a few more when it hangs (see
-`engine.mount_workers`); of submissions a few (`engine.dispatcher`); of commands a few
+`engine.looks`); of submissions a few (`engine.dispatcher`); of commands a few
 run at a time, the rest is for those that hang."""
 
 

@@ -1,26 +1,20 @@
 """Which logs and files of metrics are read when: those of what runs, and last words.
 What grew is read with the next poll, or a little later where very many run; what said
-nothing new waits longer. Only `wake` may be called from another thread.
-
-When each thing outside is looked at again: often while it changes, else ever more
-seldom. What is due is found on a heap. Times are monotonic seconds.
-"""
+nothing new waits longer. Only `wake` may be called from another thread."""
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.mount_workers import MountWorkers
-from autoexp_tui.engine.observations import LogRead
+from autoexp_tui.engine.looks import BACKOFF, Looks
+from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.ports import (
     GPU,
     LOOK_WORK,
@@ -28,6 +22,7 @@ from autoexp_tui.engine.ports import (
     FoundFile,
     LogCursor,
     LogSource,
+    Parts,
     Search,
     Stream,
 )
@@ -35,115 +30,6 @@ from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
 from autoexp_tui.model.state import JobRecord, SessionState
-
-K = TypeVar("K")
-
-BACKOFF: Final = 1.5
-"""How much longer the wait is after a look that showed nothing new."""
-UNDER_WAY: Final = math.inf
-
-
-@dataclass(slots=True)
-class Entry:
-    """One key's schedule."""
-
-    wait: float
-    """Seconds between the last look and the next."""
-    due: float = UNDER_WAY
-    looked_at: float = -math.inf
-    outcome: object = None
-
-
-class AdaptivePoller(Generic[K]):
-    """Keys and when they are due. Each is under way from `take_due` to `settle`."""
-
-    def __init__(self) -> None:
-        self.entries: dict[K, Entry] = {}
-        self._heap: list[tuple[float, int, K]] = []
-        self._pushes = 0
-
-    def want(self, key: K, now: float, shortest: float) -> None:
-        """Somebody wants to know: at once, or `shortest` after the last look."""
-        entry = self.entries.get(key)
-        if entry is None:
-            entry = self.entries[key] = Entry(shortest)
-            self._set_due(key, now)
-        entry.wait = shortest
-        if entry.due < UNDER_WAY:
-            soonest = max(now, entry.looked_at + shortest)
-            self._set_due(key, min(soonest, entry.due))
-
-    def hurry(self, now: float, key: K) -> None:
-        """It is due at once, unless a look is under way."""
-        entry = self.entries.get(key)
-        if entry is not None and entry.due < UNDER_WAY:
-            self._set_due(key, min(now, entry.due))
-
-    def take_due(
-        self,
-        now: float,
-        is_wanted: Callable[[K], bool] = lambda _: True,
-        *,
-        slack: float = 0.0,
-        most: float = math.inf,
-    ) -> Iterator[K]:
-        """At `most` so many keys to look at now, longest due first, with what is due
-        within `slack` of the first; unwanted ones are forgotten."""
-        first = self.next_at()
-        until = now if first is None or first > now else now + slack
-        while most > 0 and first is not None and first <= until:
-            key = heapq.heappop(self._heap)[2]
-            if is_wanted(key):
-                self.entries[key].due = UNDER_WAY
-                most -= 1
-                yield key
-            else:
-                del self.entries[key]
-            first = self.next_at()
-
-    def is_news(self, key: K, outcome: object) -> bool:
-        """Whether a look shows something else than the one before it."""
-        entry = self.entries.get(key)
-        if entry is None:
-            return False
-        old, entry.outcome = entry.outcome, outcome
-        return entry.looked_at == -math.inf or old != outcome
-
-    def settle(
-        self,
-        key: K,
-        now: float,
-        *,
-        changed: bool,
-        shortest: float,
-        longest: float,
-        factor: float = BACKOFF,
-    ) -> None:
-        """A look is over: the next one comes `shortest` to `longest` seconds later."""
-        entry = self.entries.get(key)
-        if entry is not None:
-            slower = max(shortest, min(entry.wait * factor, longest))
-            entry.wait = shortest if changed else slower
-            entry.looked_at = now
-            self._set_due(key, now + entry.wait)
-
-    def next_at(self) -> float | None:
-        """When the next key is due; None: none is, until an answer comes."""
-        while self._heap:
-            due, _, key = self._heap[0]
-            entry = self.entries.get(key)
-            if entry is not None and entry.due == due:
-                return due
-            heapq.heappop(self._heap)
-        return None
-
-    def _set_due(self, key: K, due: float) -> None:
-        entry = self.entries[key]
-        if due != entry.due:
-            entry.due = due
-            self._pushes += 1
-            heapq.heappush(self._heap, (due, self._pushes, key))
-
 
 LOOK_BYTES: Final = 4 << 20
 """Bytes of all logs at a look, so that one commit stays short."""
@@ -171,7 +57,7 @@ BUSIEST_SECONDS: Final = 5.0
 
 
 class LogPoller:
-    """Reads logs by mount point. Used by the engine's thread, but for `wake`."""
+    """Reads logs. Used by the engine's thread, but for `wake`."""
 
     def __init__(
         self,
@@ -179,21 +65,28 @@ class LogPoller:
         ephemeral: EphemeralState,
         telemetry: Telemetry,
         runs: RunReports,
-        attempt_dir: Callable[[str, int], Path],
-        workers: MountWorkers[LogCursor, LogRead],
+        parts: Parts,
+        post: Callable[[Observation], None],
     ) -> None:
         self._state = state
         self._ephemeral = ephemeral
         self._telemetry = telemetry
         self._runs = runs
-        self._attempt_dir = attempt_dir
-        self._workers = workers
+        self._parts = parts
+        self.looks: Looks[Stream, LogCursor, LogRead] = Looks(
+            "logs",
+            parts.pools["logs"],
+            self._prepare,
+            partial(read_logs, parts.logs),
+            lambda reads: seen.LogsRead(reads=tuple(reads)),
+            post,
+        )
         self._shortest = 1.0
         """Seconds between two looks at a file that grows."""
+        self._woken: deque[Stream] = deque()
         self._forget_all()
 
     def _forget_all(self) -> None:
-        self._schedule: AdaptivePoller[Stream] = AdaptivePoller()
         self._to_reread: dict[Stream, None] = {}
         self._watched: dict[str, tuple[str, tuple[str, ...]]] = {}
         """Job -> its log, and which of its files are watched."""
@@ -201,7 +94,6 @@ class LogPoller:
         """Jobs of which other files may have to be watched than are."""
         self._paths: dict[str, Stream] = {}
         """What was looked at, by its path."""
-        self._woken: deque[Stream] = deque()
 
     def restart(self) -> None:
         """Logs of ended jobs are read again, the newest first, for their curves."""
@@ -219,9 +111,11 @@ class LogPoller:
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether one of them is looked at sooner for it."""
         known = {self._paths.get(path, ("", "")) for path in paths}
-        slow, entries = self._shortest * BACKOFF, self._schedule.entries
+        slow, entries = self._shortest * BACKOFF, self.looks.entries
         woken = [
-            one for one in known if (entry := entries.get(one)) and entry.wait > slow
+            one
+            for one in filter(self._is_wanted, known)
+            if (entry := entries.get(one)) and entry.wait > slow
         ]
         self._woken.extend(sorted(woken))
         return bool(woken)
@@ -230,8 +124,8 @@ class LogPoller:
         """Learn from answers when to look again. `now`: monotonic seconds."""
         for read in got.reads:
             stream, chunk = (read.job, read.source), read.chunk
-            shortest, longest = self._find_waits(read.job, read.source)
-            self._schedule.settle(
+            shortest, longest = self._find_waits(stream)
+            self.looks.settle(
                 stream,
                 now,
                 changed=chunk is not None,
@@ -239,91 +133,87 @@ class LogPoller:
                 longest=longest,
             )
             if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
-                self._schedule.hurry(now, stream)
+                self.looks.hurry(now, stream)
             if read.found is not None:
                 self.moved.add(read.job)
             if chunk is None and stream in self._to_reread:
                 del self._to_reread[stream]
                 files = ((read.job, one.path) for one in read.found or ())
                 self._to_reread |= dict.fromkeys(files)
-        for stream in [*self._to_reread]:
-            if not self._state.jobs[stream[0]].ended:
-                del self._to_reread[stream]
 
-    def _find_waits(self, job: str, source: str) -> tuple[float, float]:
+    def _find_waits(self, stream: Stream) -> tuple[float, float]:
         """Seconds between two looks at a file: while it grows, and at most."""
+        job, source = stream
         if source == GPU:
             return GPU_SECONDS
-        if source:
-            return self._shortest, SLOWEST_SECONDS
-        longest = SLOWEST_SECONDS
-        if run := self._telemetry.runs.get(job):
+        longest, run = SLOWEST_SECONDS, self._telemetry.runs.get(job)
+        if run is not None and not source:
             patience = min(run.watch.shortest, run.rules.stall_after_seconds)
             longest = min(patience * PATIENCE_SHARE, longest)
         return self._shortest, longest
 
     def look(self, now: float, t: float, poll_seconds: float) -> None:
         """Read what is due; `now` is monotonic, `t` the same moment."""
+        looks = self.looks
         if self.moved:
             self._watch_moved(now)
         often = min(len(self._watched) / BUSY_JOBS, BUSIEST_SECONDS)
         self._shortest = max(poll_seconds, often)
         while self._woken:
             stream = self._woken.popleft()
-            if stream in self._schedule.entries:
-                self._schedule.want(stream, now, self._find_waits(*stream)[0])
-        slack = poll_seconds * SLACK
-        due = list(self._schedule.take_due(now, slack=slack, most=MOST_AT_ONCE))
-        last: list[Stream] = []
+            looks.want(stream, now, self._find_waits(stream)[0])
         if self._runs.ending:
-            last += self._runs.list_undrained(self._state.jobs)
-        old = islice(self._to_reread, REREAD_AT_ONCE)
-        last += [one for one in old if self._state.jobs[one[0]].ended]
-        last = [stream for stream in last if not self._workers.holds(stream)]
-        if streams := dict.fromkeys((*last, *due)):
-            cursors = [(one, self._make_cursor(one)) for one in streams]
-            self._paths.update((cursor.path, one) for one, cursor in cursors)
-            self._workers.send((one, cursor.path, cursor) for one, cursor in cursors)
-        self._workers.tend(now, t)
+            for stream in self._runs.list_undrained(self._state.jobs):
+                looks.hurry(0.0, stream)  # before all others
+        for stream in [*islice(self._to_reread, REREAD_AT_ONCE)]:
+            if self._state.jobs[stream[0]].ended:
+                looks.want(stream, now, 0.0)
+            else:
+                del self._to_reread[stream]
+        heap = looks.heap
+        if looks.is_active or (heap and heap[0][0] <= now):
+            slack = poll_seconds * SLACK
+            looks.look(now, t, self._is_wanted, slack=slack, most=MOST_AT_ONCE)
 
     def next_at(self, now: float) -> float | None:
         """When the next log is to be read; an answer that is still out wakes us."""
-        return now if self._woken or self.moved else self._schedule.next_at()
+        return now if self._woken or self.moved else self.looks.next_at()
+
+    def _is_wanted(self, stream: Stream) -> bool:
+        _, sources = self._watched.get(stream[0], ("", ()))
+        return stream[1] in sources or stream in self._to_reread
 
     def _watch_moved(self, now: float) -> None:
         """Watch the files that there are now of the jobs that moved, and no others."""
-        active = self._ephemeral.roster.active
-        for name in sorted(self.moved):
-            job = self._state.jobs.get(name)
-            log = _find_log(job) if job is not None and name in active else ""
-            sources: tuple[str, ...] = ()
-            if job is not None and log:  # nothing is watched before there is one
+        for name in sorted(self.moved & self._ephemeral.roster.active):
+            job = self._state.jobs[name]
+            if log := _find_log(job):  # nothing is watched before there is one
                 sources = (*self._telemetry.find_run(job).sources, GPU)
-            old_log, old = self._watched.pop(name, ("", ()))
-            for source in old:
-                if log != old_log or source not in sources:
-                    self._schedule.entries.pop((name, source), None)
-            if sources:
+                old_log, old = self._watched.get(name, ("", ()))
+                for source in sources:
+                    if source not in old or log != old_log:
+                        stream = (name, source)
+                        self.looks.want(stream, now, self._find_waits(stream)[0])
                 self._watched[name] = (log, sources)
-            for source in sources:
-                if log != old_log or source not in old:
-                    shortest, _ = self._find_waits(name, source)
-                    self._schedule.want((name, source), now, shortest)
+        for name in self.moved - self._ephemeral.roster.active:
+            self._watched.pop(name, None)
         self.moved.clear()
 
-    def _make_cursor(self, stream: Stream) -> LogCursor:
-        name, source = stream
-        job = self._state.jobs[name]
-        final = job.ended or (name, len(job.attempts)) in self._runs.ending
+    def _prepare(self, stream: Stream) -> tuple[str, LogCursor]:
+        """Where a file is to be read on, and its mount point."""
+        (name, source), directory = stream, self._parts.attempt_dir
+        job, runs = self._state.jobs[name], self._runs
+        final = job.ended or (name, len(job.attempts)) in runs.ending
         cursor = self._telemetry.make_cursor(job, source, final=final)
-        if source not in (SEARCH, GPU):
-            return cursor
-        present = str(self._attempt_dir(name, cursor.attempt))
-        if source == GPU:
-            return replace(cursor, path=f"{present}/{GPU_FILE}")
-        patterns = self._telemetry.find_run(job).patterns
-        search = Search(patterns, str(self._attempt_dir(name, 1)), present)
-        return replace(cursor, search=search, path=patterns[0])
+        if source in (SEARCH, GPU):
+            present = str(directory(name, cursor.attempt))
+            cursor = replace(cursor, path=f"{present}/{GPU_FILE}")
+        if source == SEARCH:
+            patterns = self._telemetry.find_run(job).patterns
+            search = Search(patterns, str(directory(name, 1)), present)
+            cursor = replace(cursor, search=search, path=patterns[0])
+        self._paths[cursor.path] = stream
+        return self._parts.place_of(cursor.path), cursor
 
 
 def _find_log(job: JobRecord) -> str:

@@ -173,7 +173,7 @@ class Engine:
         """Make everything volatile anew from the state; logs are read again."""
         self._telemetry.restart()
         self._ephemeral.restart(self.state)
-        self._poller.restart()
+        self._poller.logs.restart()
         self._publisher.restart()
 
     def commit(self) -> None:

@@ -3,37 +3,25 @@ Each look runs on a pool, and what it shows comes back as an observation."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Final, TypeAlias
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import PollAnswer
-from autoexp_tui.engine.log_poller import AdaptivePoller, LogPoller, read_logs
-from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
+from autoexp_tui.engine.log_poller import LogPoller
+from autoexp_tui.engine.looks import BACKOFF, Looks
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import FactSource, Parts, Pool, PoolKey
+from autoexp_tui.engine.ports import Parts, PoolKey
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model.facts import (
-    CommandKey,
-    Fact,
-    GlobKey,
-    LogKey,
-    OutsideKey,
-    Silence,
-    StatKey,
-    TextKey,
-)
+from autoexp_tui.model.facts import CommandKey, Fact, GlobKey, OutsideKey, Silence
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Outcome
 
-FileKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey
-FileFact: TypeAlias = tuple[FileKey, Fact]
+FactLooks: TypeAlias = Looks[OutsideKey, OutsideKey, tuple[OutsideKey, Fact]]
 
 COLD_SECONDS: Final = 15.0
 """Between two looks at a file that has not changed for long, where many are watched."""
@@ -74,30 +62,8 @@ class Poller:
         self._due: dict[str, float] = {}
         self._busy: set[str] = set()
         """Looks under way."""
-        pools, place_of = parts.pools, parts.place_of
-        self.facts = FactPoller(
-            parts.facts, pools["files"], pools["command"], place_of, post
-        )
-        self.logs = LogPoller(
-            state,
-            ephemeral,
-            telemetry,
-            runs,
-            parts.attempt_dir,
-            MountWorkers(
-                "logs",
-                pools["logs"],
-                place_of,
-                partial(read_logs, parts.logs),
-                lambda reads: seen.LogsRead(reads=tuple(reads)),
-                post,
-            ),
-        )
-
-    def restart(self) -> None:
-        """What is volatile is made anew."""
-        self.facts.restart()
-        self.logs.restart()
+        self.facts = FactPoller(parts, lambda key: ephemeral.watch.is_read(key), post)
+        self.logs = LogPoller(state, ephemeral, telemetry, runs, parts, post)
 
     def hurry_executor(self) -> None:
         """Ask the executor at the next opportunity. Any thread may call it."""
@@ -117,11 +83,12 @@ class Poller:
             )
         if "executor" in due:
             self._ask_executor(now)
-        for key in watch.take_dropped():  # an old look must not count as a new one
-            self._outside.pop(key, None)
-        if wanted := watch.take_wanted():
-            self.facts.want(wanted, now, self.poll_seconds)
-        self.facts.look(now, t, watch.is_read)
+        if watch.dropped:
+            for key in watch.take_dropped():  # an old look must not count as a new one
+                self._outside.pop(key, None)
+        if watch.wanted:
+            self.facts.want(watch.take_wanted(), now, self.poll_seconds)
+        self.facts.look(now, t)
         self.logs.look(now, t, self.poll_seconds)
         if "heartbeat" in due:
             self._submit("heartbeat", "house", self._beat, now + HEARTBEAT_SECONDS)
@@ -133,7 +100,7 @@ class Poller:
             kinds.add("executor")
         times = [
             *(self._due.get(kind, now) for kind in kinds),
-            self.facts.next_at(),
+            *self.facts.list_next(),
             self.logs.next_at(now),
             self._dispatcher.next_at(self.state),
         ]
@@ -196,135 +163,83 @@ class Poller:
             self._busy.discard(kind)
 
 
-@dataclass(slots=True, eq=False)
-class CommandRun:
-    """One run of a command."""
-
-    key: CommandKey
-    begun_at: float
-    fact: Fact | None = None
-    is_late: bool = False
-
-
 class FactPoller:
     """Looks at files that are due, and runs commands: a few at a time, and seldom when
     they never pass."""
 
     def __init__(
         self,
-        source: FactSource,
-        file_pool: Pool,
-        command_pool: Pool,
-        mount_of: Callable[[str], str],
+        parts: Parts,
+        is_read: Callable[[OutsideKey], bool],
         post: Callable[[Observation], None],
     ) -> None:
-        self._source = source
-        self._command_pool = command_pool
-        self._post = post
-        self._workers: MountWorkers[FileKey, FileFact] = MountWorkers(
-            "facts",
-            file_pool,
-            mount_of,
-            lambda keys: zip(keys, source.observe_all(keys), strict=True),
-            lambda facts: seen.FactsSeen(facts=tuple(facts)),
-            post,
-            _report_unknown,
-        )
-        self._files: AdaptivePoller[FileKey] = AdaptivePoller()
-        self._commands: AdaptivePoller[CommandKey] = AdaptivePoller()
-        self._running: list[CommandRun] = []
-        self._ended: deque[CommandRun] = deque()
+        """`is_read`: whether anybody waits for it still."""
+        source, self._is_read = parts.facts, is_read
 
-    def restart(self) -> None:
-        """Whoever waits asks anew."""
-        self._files = AdaptivePoller()
+        def place(key: OutsideKey) -> tuple[str, OutsideKey]:
+            if isinstance(key, CommandKey):
+                return " ".join(key.command), key
+            path = key.pattern if isinstance(key, GlobKey) else key.path
+            return parts.place_of(path), key
+
+        def read(keys: Sequence[OutsideKey]) -> Iterator[tuple[OutsideKey, Fact]]:
+            return zip(keys, source.observe_all(keys), strict=True)
+
+        def report(facts: Sequence[tuple[OutsideKey, Fact]]) -> Observation:
+            return seen.FactsSeen(facts=tuple(facts))
+
+        kinds = (place, read, report, post, _report_unknown)
+        self.files: FactLooks = Looks("facts", parts.pools["files"], *kinds)
+        self.commands: FactLooks = Looks(
+            "command",
+            parts.pools["command"],
+            *kinds,
+            find_patience=lambda key: getattr(key, "timeout", 0.0),
+        )
 
     def want(self, keys: Iterable[OutsideKey], now: float, poll_seconds: float) -> None:
         """Somebody asks for these just now, or has reason to ask again."""
         for key in keys:
             if isinstance(key, CommandKey):
-                self._commands.want(key, now, COMMAND_SECONDS)
+                self.commands.want(key, now, COMMAND_SECONDS)
             else:
-                self._files.want(key, now, poll_seconds)
+                self.files.want(key, now, poll_seconds)
 
     def note(self, got: seen.FactsSeen, now: float, poll_seconds: float) -> None:
         """Learn from answers when to look again."""
-        longest = min(COLD_SECONDS, len(self._files.entries) / FREE_LOOKS)
+        cold = min(COLD_SECONDS, len(self.files.entries) / FREE_LOOKS)
         for key, fact in got.facts:
-            if not isinstance(key, CommandKey) and fact.silence is None:
-                changed = self._files.is_news(key, (fact.value, fact.error))
-                self._files.settle(
-                    key, now, changed=changed, shortest=poll_seconds, longest=longest
-                )
+            if fact.silence is not None:
+                continue
+            looks = self.files
+            outcome: tuple[object, object] = (fact.value, fact.error)
+            shortest, longest, factor = poll_seconds, cold, BACKOFF
+            if isinstance(key, CommandKey):  # what it printed is no change
+                code = getattr(fact.value, "exit_code", None)
+                looks, outcome = self.commands, (code, bool(fact.error))
+                took = now - fact.observed_at
+                longest, factor = MOST_COMMAND_SECONDS, _COMMAND_BACKOFF
+                shortest = min(max(COMMAND_SECONDS, took * _REST), longest)
+            looks.settle(
+                key,
+                now,
+                changed=looks.is_news(key, outcome),
+                shortest=shortest,
+                longest=longest,
+                factor=factor,
+            )
 
-    def look(
-        self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
-    ) -> None:
+    def look(self, now: float, t: float) -> None:
         """Look at everything that is due; `now` is monotonic, `t` the same moment."""
-        due = [
-            (key.pattern if isinstance(key, GlobKey) else key.path, key)
-            for key in self._files.take_due(now, is_wanted)
-        ]
-        due.sort(key=lambda one: one[0])  # neighbours share stats and listings
-        self._workers.send((key, path, key) for path, key in due)
-        self._workers.tend(now, t)
-        if self._running or self._commands.next_at() is not None:
-            self._look_at_commands(now, t, is_wanted)
+        for looks in (self.files, self.commands):
+            if looks.is_active or (looks.heap and looks.heap[0][0] <= now):
+                most = inf if looks is self.files else MOST_COMMANDS - looks.running
+                looks.look(now, t, self._is_read, most=most)
 
-    def _look_at_commands(
-        self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
-    ) -> None:
-        while self._ended:
-            self._settle_command(self._ended.popleft(), now)
-        for run in self._running:
-            took = now - run.begun_at
-            if not run.is_late and took > run.key.timeout + SILENT_SECONDS:
-                run.is_late = True  # its own time limit did not end it
-                silence = Silence(" ".join(run.key.command), t - took)
-                self._post(_report_unknown([run.key], silence, t))
-        for command in self._commands.take_due(now, is_wanted, most=self._count_free()):
-            self._run_command(CommandRun(command, now))
-
-    def next_at(self) -> float | None:
+    def list_next(self) -> list[float | None]:
         """When something is due, monotonic; None: nothing is, until an answer comes."""
-        files, commands = self._files.next_at(), self._commands.next_at()
-        if commands is None or self._count_free() <= 0:
-            return files
-        return commands if files is None else min(files, commands)
-
-    def _count_free(self) -> int:
-        return MOST_COMMANDS - sum(not run.is_late for run in self._running)
-
-    def _run_command(self, run: CommandRun) -> None:
-        name = f"command {run.key}"
-
-        def call() -> None:
-            run.fact = self._source.observe(run.key)
-
-        def done(_: object, problem: BaseException | None) -> None:
-            self._ended.append(run)
-            if problem is not None:
-                self._post(seen.call_failed(name, problem))
-            elif run.fact is not None:
-                self._post(seen.FactsSeen(facts=((run.key, run.fact),)))
-
-        self._running.append(run)
-        if not self._command_pool.submit(name, call, done):
-            self._ended.append(run)
-
-    def _settle_command(self, run: CommandRun, now: float) -> None:
-        """Only its exit code counts as a change, not what it printed."""
-        self._running.remove(run)
-        fact, took = run.fact, now - run.begun_at
-        outcome = fact and (getattr(fact.value, "exit_code", None), bool(fact.error))
-        self._commands.settle(
-            run.key,
-            now,
-            changed=self._commands.is_news(run.key, outcome),
-            shortest=min(max(COMMAND_SECONDS, took * _REST), MOST_COMMAND_SECONDS),
-            longest=MOST_COMMAND_SECONDS,
-            factor=_COMMAND_BACKOFF,
-        )
+        is_full = self.commands.running >= MOST_COMMANDS
+        return [self.files.next_at(), None if is_full else self.commands.next_at()]
 
 
 def _report_unknown(

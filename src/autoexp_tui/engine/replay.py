@@ -13,9 +13,8 @@ import traceback
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any
 
 from autoexp_tui.engine.handle import EngineHandle, ReplayMove
 from autoexp_tui.engine.ports import Clock
@@ -39,13 +38,11 @@ from autoexp_tui.model.states import JobState, Why
 
 INTERVAL = 512
 """Records from one keyframe to the next, at first; it doubles."""
-MOST = 256
-"""Keyframes at a time."""
-MOST_JOBS = 700_000
-"""Jobs that all keyframes hold together: of 10,000 jobs there are 70 keyframes."""
+MOST = 64
+"""Keyframes at a time: of 10,000 jobs they hold some 80 MB."""
 TAIL = 500
 """Events that a snapshot carries after a jump; older ones are read when asked for."""
-MOST_LANDMARKS = 5000
+MOST_MARKS = 5000
 PORTION = 200
 """Records between two looks at what a person wishes: a few milliseconds."""
 MOST_POINTS = 64
@@ -78,13 +75,9 @@ class Fold:
 
     def copy(self) -> Fold:
         """One whose containers belong to nobody else; frozen records are shared."""
-        parts: dict[str, Any] = {
-            part.name: getattr(self.state, part.name) for part in fields(self.state)
-        }
-        for name, part in parts.items():
-            if isinstance(part, dict | set | list) and name != "plans":
-                parts[name] = part.copy()
-        return Fold(SessionState(**parts), dict(self.lives), self.position)
+        state = self.state.fork()
+        state.moves = None  # it is no draft
+        return Fold(state, dict(self.lives), self.position)
 
 
 class ReplayBuffer:
@@ -117,7 +110,7 @@ class ReplayBuffer:
         self._keyframes = [self._shown.copy()]
         self._builder = SnapshotBuilder()
         self._gone: list[tuple[float, float]] = []
-        self._orderly = False
+        self._was_stopped = False
         """Whether the newest engine gave the session back."""
 
     def read(self, portion: int = PORTION) -> None:
@@ -147,30 +140,29 @@ class ReplayBuffer:
         ahead = self._ahead
         ahead.take((record,))
         self.records.append(record)
-        self._note_landmark(record)
+        if (mark := self._find_landmark(record)) and len(self.landmarks) < MOST_MARKS:
+            self.landmarks.append(mark)
         if ahead.position - self._keyframes[-1].position >= self._interval:
             self._keyframes.append(ahead.copy())
-            fitting = MOST_JOBS // max(1, len(ahead.state.jobs))
-            if len(self._keyframes) > max(8, min(MOST, fitting)):
+            if len(self._keyframes) > MOST:
                 self._keyframes = self._keyframes[::2]
                 self._interval *= 2
 
-    def _note_landmark(self, record: Recorded) -> None:
-        event, mark = record.event, None
-        match event:
+    def _find_landmark(self, record: Recorded) -> Landmark | None:
+        was_stopped = self._was_stopped
+        match record.event:
             case events.JobEnded(state=JobState.FAILED | JobState.LOST):
-                mark = Landmark(record.t, "failed", record.t)
+                return Landmark(record.t, "failed", record.t)
             case events.ApprovalAsked():
-                mark = Landmark(record.t, "asked", record.t)
-            case events.EngineStarted(gap_seconds=gap) if gap > 0 and not self._orderly:
-                self._gone.append((record.t - gap, record.t))
-                mark = Landmark(record.t - gap, "gone", record.t)
-        if isinstance(event, events.EngineStarted | events.EngineStopped):
-            self._orderly = isinstance(event, events.EngineStopped)
-        if mark is not None:
-            if len(self.landmarks) >= MOST_LANDMARKS:
-                self.landmarks = self.landmarks[::2]
-            self.landmarks.append(mark)
+                return Landmark(record.t, "asked", record.t)
+            case events.EngineStopped():
+                self._was_stopped = True
+            case events.EngineStarted(gap_seconds=gap):
+                self._was_stopped = False
+                if gap > 0 and not was_stopped:
+                    self._gone.append((record.t - gap, record.t))
+                    return Landmark(record.t - gap, "gone", record.t)
+        return None
 
     def list_before(self, seq: int, count: int) -> Sequence[Recorded]:
         """The newest `count` records before record `seq`, oldest first."""
@@ -329,8 +321,6 @@ class ReplayPlayer:
         self.speed = speed
         self.playing = playing and len(buffer) > 0
         self.at = buffer.begin
-        self.goal: float | None = None
-        """A moment to show as soon as the journal is read that far."""
         self.lags = False
         """Whether more has to be folded than was possible at once."""
         self._moved_at = now
@@ -351,7 +341,7 @@ class ReplayPlayer:
                 wanted = max(SLOWEST, wanted * value)
                 self.speed = inf if wanted > FASTEST else wanted
             case "step":
-                self.playing, self.goal = False, None
+                self.playing = False
                 buffer.seek(buffer.find_commit(int(value)))
                 place = buffer.position - 1
                 self.at = buffer.records[place].t if place >= 0 else buffer.begin
@@ -359,21 +349,13 @@ class ReplayPlayer:
                 self.jump(value, now)
 
     def jump(self, t: float, now: float) -> None:
-        """Show the moment `t`, or the nearest; what is unread once it is read."""
-        wanted = max(self.buffer.begin, min(t, self.buffer.end))
+        """Show the moment `t`, or the nearest that was read."""
         self._moved_at = now
-        if wanted > self.buffer.read_until:
-            self.goal = wanted
-            return
-        self.at, self.goal = wanted, None
+        self.at = max(self.buffer.begin, min(t, self.buffer.read_until))
         self.buffer.seek(self.buffer.find_position(self.at))
 
     def tick(self, now: float) -> bool:
         """Go on to where it should be by `now`; whether anything moved."""
-        if self.goal is not None:
-            before = self.at
-            self.jump(self.goal, now)
-            return self.at != before
         if not self.playing:
             return False
         buffer, gone = self.buffer, max(0.0, now - self._moved_at)

@@ -116,6 +116,22 @@ class MetricSource:
             self.reader = FileReader(self.reader.file)
             self.rewritten_to = self.top
 
+    def read_file(self, chunk: LogChunk) -> list[Point]:
+        """The points of new bytes of a file that are this session's."""
+        assert self.reader is not None, "a log has no reader of files"
+        if chunk.reset:
+            self.rewind()
+        self.offset = chunk.offset + len(chunk.data)
+        data, offset = chunk.data, chunk.offset
+        if chunk.midline:  # the far end of a line that was begun before
+            start = data.find(b"\n") + 1 or len(data)
+            data, offset = data[start:], offset + start
+        points = self.reader.read(data, offset)
+        steps = [point.step for point in points if point.offset >= self.before]
+        if steps:
+            self.top = max(steps if self.top is None else [self.top, *steps])
+        return [point for point in points if point.offset >= self.foreign]
+
 
 @dataclass(slots=True)
 class RunTelemetry:
@@ -174,18 +190,12 @@ class RunTelemetry:
     """The log began anew within the attempt: its worries are void."""
     replaced: int = 0
     """How often the run's log began anew."""
+    result_metric: str = LOSS
+    """The metric of the result, where the rules or the log have it."""
     best: float | None = None
-    """Of the result's metric, by the result's mode; None: it has no value yet."""
-    left_out: bool = False
-    """There were more metrics than are kept."""
-    has_warned_left_out: bool = False
+    """The number that the job is for, by the result's mode; None: there is none."""
     owners: dict[str, MetricSource] = field(default_factory=dict)
     """Metric -> the source that tells it."""
-
-    def is_of(self, job: JobRecord) -> bool:
-        """Whether it is of the job's newest run."""
-        newest = job.attempts[-1]
-        return (self.attempt, self.run) == (newest.number, newest.run)
 
     def begin_run(self, job: JobRecord, rules: Monitoring) -> None:
         """Another run of the same work begins; its log is the caller's."""
@@ -194,10 +204,14 @@ class RunTelemetry:
         if not self.restarted:
             self.gpu, self.gpu_offset, self.gpu_at = GpuTrack(), 0, None
             self.first_step = None
-        self.best = _find_result_so_far(job)
         self.attempt, self.run, self.rules = attempt.number, attempt.run, rules
         self.loss = find_canonical_name(rules.loss)
         self.progress = find_canonical_name(rules.progress.metric)
+        self._choose_result()
+        newest = self.facts.get(self.result_metric)
+        self.best = _find_result_so_far(job)
+        if self.best is None and newest is not None:
+            self.best = newest.value
         self.once = set()
         self.replaced = attempt.log_replaced
         self.patterns = locate_files(rules, job.spec)
@@ -271,30 +285,23 @@ class RunTelemetry:
         """Whether a source may tell a metric that it did not tell before."""
         owner = self.owners.get(name)
         if owner is None and len(self.owners) >= MOST_METRICS:
-            self.left_out = True
             return False
         if owner is not None and owner.rank > source.rank:
             return False
         self.owners[name] = source
+        self._choose_result()
         if owner is not None:
             self.curves.pop(name, None)
             if name == self.loss:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
 
-    @property
-    def result_metric(self) -> str:
-        """The metric of the result, where the rules or the log have it."""
+    def _choose_result(self) -> None:
         named = self.rules.result.metric
-        if named or self.loss in self.facts:
-            return find_canonical_name(named or self.rules.loss)
-        return LOSS if LOSS in self.facts else self.loss
-
-    @property
-    def result(self) -> float | None:
-        """The number that the job is for."""
-        newest = self.facts.get(self.result_metric)
-        return newest.value if self.best is None and newest else self.best
+        if named or self.loss in self.owners:
+            self.result_metric = find_canonical_name(named or self.rules.loss)
+        else:
+            self.result_metric = LOSS if LOSS in self.owners else self.loss
 
     def build_live(
         self,
@@ -314,7 +321,7 @@ class RunTelemetry:
             total=total,
             rate=self.pace.rate,
             metrics={k: fact.value for k, fact in self.facts.items()} | gpu.newest,
-            result=self.result,
+            result=self.best,
             curves=Curves(self.curves | gpu.curves),
             gpu=None
             if self.gpu_at is None
@@ -454,22 +461,19 @@ def _build_match(
 def check_loss(
     context: DecisionContext,
     run: RunTelemetry,
-    job: JobRecord,
+    job: str,
     source: MetricSource,
     point: Point,
+    total: int | None,
 ) -> bool:
-    """Judge a point that was added; whether there was anything to report."""
-    loss = point.values.get(run.loss)
-    if loss is None or run.owners.get(run.loss) is not source:
-        return False
-    total = run.total or job.spec.progress_total
-    findings = run.anomalies.observe(run.at, loss, total)
+    """Judge a loss that was added; whether there was anything to report."""
+    findings = run.anomalies.observe(run.at, point.values[run.loss], total)
     # A logger that writes its file anew repeats what it wrote.
     known = source.rewritten_to is not None and point.step <= source.rewritten_to
     if known or point.offset < source.judged:
         return False
     for finding in findings:
-        _react(context, run, job, finding)
+        _react(context, run, context.job(job), finding)
     return bool(findings)
 
 

@@ -14,7 +14,6 @@ from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, L
 from autoexp_tui.engine.run_telemetry import (
     JUMP_SECONDS,
     LOOK_SECONDS,
-    MOST_METRICS,
     SHARES,
     SMALL_CHUNK,
     THINNING,
@@ -35,7 +34,7 @@ from autoexp_tui.model.facts import MetricFact, MetricKey, Moment
 from autoexp_tui.model.resubmission import has_old_logs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import JobState, Verdict, why
+from autoexp_tui.model.states import TERMINAL, JobState, Verdict, why
 from autoexp_tui.telemetry.curves import GpuTrack
 from autoexp_tui.telemetry.inactivity import AnomalyWatch, InactivityWatch
 from autoexp_tui.telemetry.metrics import MetricReader, Point
@@ -92,7 +91,7 @@ class Telemetry:
         offset = run.gpu_offset if source == GPU else run.log.offset
         cost = 1 if source else max(1, run.cost)
         return LogCursor(
-            job=job.name,
+            job=job.spec.name,
             attempt=attempt.number,
             run=attempt.run,
             path=source if file else attempt.log_path,
@@ -106,10 +105,10 @@ class Telemetry:
 
     def find_run(self, job: JobRecord) -> RunTelemetry:
         """A job's newest run; its log starts where that of the run before ended."""
-        run = self.runs.get(job.name)
-        if run is not None and run.is_of(job):
+        run, attempt = self.runs.get(job.spec.name), job.attempts[-1]
+        if run is not None and (run.attempt, run.run) == (attempt.number, attempt.run):
             return run
-        rules, attempt = rules_of(self._state, job.spec), job.attempts[-1]
+        rules = rules_of(self._state, job.spec)
         is_other = run is None  # whether it does not go on from what it is of
         if run is not None and 0 < run.attempt < attempt.number:
             then = job.attempts[run.attempt - 1]
@@ -143,7 +142,7 @@ class Telemetry:
 
     def read(self, context: DecisionContext, read: LogRead) -> list[str]:
         """Turn a look into events; returns jobs whose conditions read a metric."""
-        job = context.job(read.job)
+        job = context.state.jobs[read.job]
         run, chunk = self.find_run(job), read.chunk
         if (read.attempt, read.run) != (run.attempt, run.run):
             return []
@@ -160,27 +159,16 @@ class Telemetry:
             return self._read_gpus(context, run, chunk)
         if source is None or not (chunk.reset or chunk.offset == source.offset):
             return []
-        self.changed.add(job.name)
+        self.changed.add(read.job)
+        # Nothing follows from what an ended attempt has said but its curves.
+        is_over = bool(job.state in TERMINAL or job.attempts[-1].outcome)
         if source is run.log:
-            return self._read_log(context, run, job, chunk)
-        if chunk.reset:
-            source.rewind()
-        source.offset = chunk.offset + len(chunk.data)
-        whole, points = drop_partial_line(chunk), list[Point]()
-        if source.reader is not None:
-            points = source.reader.read(whole.data, whole.offset)
-        steps = [point.step for point in points if point.offset >= source.before]
-        if steps:
-            source.top = max(steps if source.top is None else [source.top, *steps])
-        points = [point for point in points if point.offset >= source.foreign]
-        touched = self._add_points(context, run, job, source, chunk, points)
-        if run.left_out and not run.has_warned_left_out and not job.ended:
-            run.has_warned_left_out = True
-            text = f"{job.name}: only its first {MOST_METRICS} metrics are kept"
-            context.draft.emit(
-                events.MessageLogged(text=text, level="warning", job=job.name)
-            )
-        return touched
+            points = self._read_log(context, run, job, chunk, is_over=is_over)
+        else:
+            points = source.read_file(chunk)
+        return self._add_points(
+            context, run, job, source, chunk, points, is_over=is_over
+        )
 
     def _read_gpus(
         self, context: DecisionContext, run: RunTelemetry, chunk: LogChunk
@@ -202,23 +190,24 @@ class Telemetry:
         run: RunTelemetry,
         job: JobRecord,
         chunk: LogChunk,
-    ) -> list[str]:
+        *,
+        is_over: bool,
+    ) -> Sequence[Point]:
         if chunk.reset:
             self._replace_log(context, run, job)
         if run.restarted:
             run.restarted = False
-            clear_alerts(context, job.name)
+            clear_alerts(context, chunk.job)
         run.log.offset = chunk.offset + len(chunk.data)
         run.output_at = context.now.t
-        whole = drop_partial_line(chunk, begun=run.skipped)
-        run.skipped = False
-        if not _is_over(job):
-            run.watch.read_lines(whole.data, whole.offset, context.now.lived)
-            scan_chunk(context, run, whole)
+        if chunk.midline or run.skipped:
+            chunk, run.skipped = drop_partial_line(chunk), False
+        if not is_over:
+            run.watch.read_lines(chunk.data, chunk.offset, context.now.lived)
+            scan_chunk(context, run, chunk)
         # Of many bytes a selection of points is read.
-        every = whole.size // THINNING if len(whole.data) > SMALL_CHUNK else 0
-        points = run.reader.read(whole.data, whole.offset, every)
-        return self._add_points(context, run, job, run.log, chunk, points)
+        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
+        return run.reader.read(chunk.data, chunk.offset, every)
 
     def _replace_log(
         self, context: DecisionContext, run: RunTelemetry, job: JobRecord
@@ -230,14 +219,10 @@ class Telemetry:
         run.restarted = True
         run.replaced += 1
         if not job.ended:
-            context.draft.emit(
-                events.LogReplaced(
-                    job=job.name,
-                    attempt=run.attempt,
-                    run=run.run,
-                    count=run.replaced,
-                )
+            replaced = events.LogReplaced(
+                job=job.name, attempt=run.attempt, run=run.run, count=run.replaced
             )
+            context.draft.emit(replaced)
 
     def record_gathered(self, context: DecisionContext, name: str) -> None:
         """Tell all that was gathered of a run: it is over, or another one begins."""
@@ -253,17 +238,19 @@ class Telemetry:
         source: MetricSource,
         chunk: LogChunk,
         points: Sequence[Point],
+        *,
+        is_over: bool,
     ) -> list[str]:
         """Plot and judge new points; returns jobs whose conditions read a metric."""
-        is_over, before, has_findings = _is_over(job), run.step, False
-        behind = not source.caught_up
-        lived = context.now.lived
+        before, has_findings, behind = run.step, False, not source.caught_up
+        name, lived = chunk.job, context.now.lived
         for point in points:
             run.add_point(source, point, lived)
-            if not is_over:
-                newest = context.job(job.name)
-                has_findings |= check_loss(context, run, newest, source, point)
-        if is_over:  # for its curves: nothing follows
+            loss = point.values.get(run.loss)
+            if loss is not None and not is_over and run.owners.get(run.loss) is source:
+                total = run.total or job.spec.progress_total
+                has_findings |= check_loss(context, run, name, source, point, total)
+        if is_over:
             return []
         # A backlog is read faster than it was written. So only steps count after which
         # nothing is left to read (half a line at the end is nothing), and of a source
@@ -279,8 +266,8 @@ class Telemetry:
         rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
         is_due = lived - run.noted_lived >= rest or (behind and source.caught_up)
         if has_findings or is_due:
-            _note(context, run, job.name, has_findings=has_findings)
-        return self._publish(context, run, job.name)
+            _note(context, run, name, has_findings=has_findings)
+        return self._publish(context, run, name)
 
     def _publish(
         self, context: DecisionContext, run: RunTelemetry, job: str
@@ -289,7 +276,7 @@ class Telemetry:
         loads = run.gpu.newest.items()
         facts = run.facts | {name: MetricFact(load, run.at) for name, load in loads}
         self.metrics[job] = facts
-        if not context.watch.is_measured(job):
+        if not context.watch.measured[job]:
             return []
         return [
             reader
@@ -321,7 +308,9 @@ class Telemetry:
         wait = LOOK_SECONDS
         for name in sorted(context.roster.active & self.runs.keys()):
             job, run = context.job(name), self.runs[name]
-            if job.state is JobState.RUNNING and run.is_of(job):
+            newest = job.attempts[-1]
+            is_newest = (run.attempt, run.run) == (newest.number, newest.run)
+            if job.state is JobState.RUNNING and is_newest:
                 check_quiet(context, job, run)
                 wait = min(wait, run.watch.shortest / SHARES)
         self._stalls_due = lived + wait
@@ -373,11 +362,6 @@ def count_points(jobs: int) -> int:
     return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
 
 
-def _is_over(job: JobRecord) -> bool:
-    """Whether the job's newest attempt has ended: nothing follows from its log."""
-    return bool(job.ended or job.attempts[-1].outcome)
-
-
 def _note(
     context: DecisionContext, run: RunTelemetry, job: str, *, has_findings: bool = False
 ) -> None:
@@ -396,15 +380,13 @@ def _note(
             total=run.total,
             values={name: _to_json(value) for name, value in now[1].items()},
             judged={name: max(s.offset, s.judged) for name, s in sources.items()},
-            result=None if run.result is None else _to_json(run.result),
+            result=None if run.best is None else _to_json(run.best),
         )
     )
 
 
-def drop_partial_line(chunk: LogChunk, *, begun: bool = False) -> LogChunk:
-    """Without the far end of a line that was begun before, or `begun` before it."""
-    if not (chunk.midline or begun):
-        return chunk
+def drop_partial_line(chunk: LogChunk) -> LogChunk:
+    """Without the far end of a line that was begun before it."""
     ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
     start = min(ends, default=len(chunk.data) - 1) + 1
     return replace(

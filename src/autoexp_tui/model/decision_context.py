@@ -52,9 +52,9 @@ class Watch:
     def __init__(self) -> None:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
-        self._wanted: dict[OutsideKey, None] = {}
-        self._dropped: dict[OutsideKey, None] = {}
-        self._measured: Counter[str] = Counter()
+        self.wanted: dict[OutsideKey, None] = {}
+        self.dropped: dict[OutsideKey, None] = {}
+        self.measured: Counter[str] = Counter()
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
         """`job`, judged just now, reads exactly `keys`; those outside are wanted."""
@@ -64,11 +64,11 @@ class Watch:
                 self._drop(key, job)
             for key in keys - old:
                 if isinstance(key, MetricKey) and key not in self._jobs:
-                    self._measured[key.job] += 1
+                    self.measured[key.job] += 1
                 self._jobs.setdefault(key, set()).add(job)
             self._keys[job] = keys
         outside = [key for key in keys if isinstance(key, OutsideKey)]
-        self._wanted |= dict.fromkeys(_in_order(outside))
+        self.wanted |= dict.fromkeys(_in_order(outside))
 
     def _drop(self, key: FactKey, job: str) -> None:
         readers = self._jobs[key]
@@ -76,28 +76,25 @@ class Watch:
         if not readers:
             del self._jobs[key]
             if isinstance(key, MetricKey):
-                self._measured[key.job] -= 1
-                if not self._measured[key.job]:
-                    del self._measured[key.job]
+                self.measured[key.job] -= 1
+                if not self.measured[key.job]:
+                    del self.measured[key.job]
             if isinstance(key, OutsideKey):
-                self._dropped[key] = None
+                self.dropped[key] = None
 
     def jobs(self, key: FactKey) -> Iterable[str]:
         return self._jobs.get(key, ())
-
-    def is_measured(self, job: str) -> bool:
-        return self._measured[job] > 0
 
     def is_read(self, key: FactKey) -> bool:
         return key in self._jobs
 
     def take_wanted(self) -> Iterable[OutsideKey]:
-        wanted, self._wanted = self._wanted, {}
+        wanted, self.wanted = self.wanted, {}
         return wanted
 
     def take_dropped(self) -> Iterable[OutsideKey]:
         """Outside keys that lost their last reader since the last call."""
-        dropped, self._dropped = self._dropped, {}
+        dropped, self.dropped = self.dropped, {}
         return [key for key in dropped if key not in self._jobs]
 
 
