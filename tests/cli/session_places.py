@@ -112,7 +112,7 @@ class Place:
         )
         draft.emit(events.EngineStarted(host="here", pid=1))
         draft.emit(events.PlanAdded(sha=sha))
-        draft.note_cause(command_id=command_id)
+        draft.command_id = command_id
         for event in happened:
             draft.emit(event)
         journal.append(draft.records)

@@ -56,7 +56,8 @@ def decide(
     for record in state.jobs.values():
         roster.note(record)
     return DecisionContext(
-        draft=Draft(state, at(t), epoch=1),
+        draft=(draft := Draft(state, at(t), epoch=1)),
+        now=draft.now,
         watch=Watch(),
         timers=Timers(),
         roster=roster,

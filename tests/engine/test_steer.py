@@ -115,7 +115,7 @@ def test_killing_ends_a_waiting_job_at_once_and_orders_a_running_one_s_end_once(
 def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     state = session()
     draft = Draft(state, at(250.0), epoch=1)
-    draft.note_cause(command_id="c1")
+    draft.command_id = "c1"
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
     assert handle(state, commands.Submit()) == []

@@ -41,6 +41,7 @@ def context(
 ) -> DecisionContext:
     return DecisionContext(
         draft=Draft(state, at(300.0), epoch=1),
+        now=at(300.0),
         watch=Watch(),
         timers=Timers(),
         roster=Roster(),

@@ -26,8 +26,9 @@ def emit_order(
     finish: bool = False,
 ) -> None:
     """Journal an order to the outside."""
-    draft = context.draft
-    order_id = ids.build_effect_id(context.state.session, draft.next_event_id(), 0)
+    draft, session = context.draft, context.state.session
+    cause_event = ids.event_id(session, draft.epoch, context.state.seq + 1)
+    order_id = "e" + ids.digest(session, cause_event, 0)
     draft.emit(
         events.EffectOrdered(
             effect_id=order_id, effect=effect, why=reason, cause=cause, finish=finish

@@ -35,9 +35,10 @@ def handle_order(context: DecisionContext, order: Order) -> None:
     """Carry out one order: every one leaves at least one event with its id."""
     if order.command_id in context.state.commands:
         return
-    context.draft.note_cause(command_id=order.command_id)
+    context.draft.command_id = order.command_id
     before, jobs = len(context.draft.records), context.state.jobs
-    named = list_named_jobs(order)
+    job = getattr(order.command, "job", "")
+    named: tuple[str, ...] = (job,) if job else getattr(order.command, "jobs", ())
     stale = tuple(  # they have had another attempt since the person looked
         name
         for name, attempts in order.expected.items()
@@ -61,23 +62,7 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         _execute(context, order)
         if len(context.draft.records) == before:
             _refuse(context, why("nothing_to_do", command=order.command.kind))
-    context.draft.note_cause()
-
-
-def list_named_jobs(order: Order) -> tuple[str, ...]:
-    """The jobs that an order names."""
-    match order.command:
-        case (
-            commands.Submit()
-            | commands.Kill()
-            | commands.Resubmit()
-            | commands.Skip() as command
-        ):
-            return command.jobs
-        case commands.Answer() | commands.Waive() as command:
-            return (command.job,)
-        case _:
-            return ()
+    context.draft.command_id = ""
 
 
 def _refuse(context: DecisionContext, reason: Why, jobs: tuple[str, ...] = ()) -> None:

@@ -90,9 +90,10 @@ class Dispatcher:
 
     def dispatch(self, state: SessionState, now: float) -> None:
         """Send every pending effect that is neither under way nor told to rest."""
-        if abs(state.wall_ahead - self.wall_ahead) >= 1.0:
+        wall_ahead = state.utc - state.t
+        if abs(wall_ahead - self.wall_ahead) >= 1.0:
             self._tasks.clear()  # they tell when they were ordered, by that clock
-            self.wall_ahead = state.wall_ahead
+            self.wall_ahead = wall_ahead
         for pending in list(state.pending.values()):
             effect, effect_id = pending.effect, pending.effect_id
             if effect_id in self.in_flight or self.not_before.get(effect_id, now) > now:

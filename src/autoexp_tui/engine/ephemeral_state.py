@@ -11,9 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from autoexp_tui.engine.observations import Observation
+from autoexp_tui.engine.observations import LogsRead, Observation
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import Roster, Timers, Watch
@@ -113,11 +113,16 @@ class Mailbox:
             self._wake.wait_for(lambda: False, max(0.0, seconds))
 
     def drain(self) -> Inputs:
-        """All that waits."""
+        """What waits; logs, whose search takes long, come after commands."""
         with self._wake:
             orders, observations = list(self._orders), list(self._observations)
             self._orders.clear()
             self._observations.clear()
+            if orders or any(getattr(one, "orders", ()) for one in observations):
+                found, observations = observations, []
+                for one in found:
+                    late = isinstance(one, LogsRead)
+                    (self._observations if late else observations).append(one)
         return orders, observations
 
     def put_back(self, inputs: Sequence[Inputs]) -> None:
@@ -126,10 +131,6 @@ class Mailbox:
             for orders, observations in reversed(inputs):
                 self._orders.extendleft(reversed(orders))
                 self._observations.extendleft(reversed(observations))
-
-
-STEP_SECONDS: Final = 5.0
-"""By which the wall clock differs from what passed when somebody has set it."""
 
 
 class Timeline:
@@ -143,7 +144,8 @@ class Timeline:
         self._monotonic, self._boottime = clock.monotonic(), clock.boottime()
         self._t = state.t + state.measure_seconds_until(clock.utc())
         self._lived = state.lived + unrecorded
-        self._wall_ahead = state.wall_ahead
+        self.wall_ahead = state.wall_ahead
+        """Seconds by which the wall clock showed more than `t` when somebody looked."""
 
     def now(self) -> Moment:
         """This moment."""
@@ -160,12 +162,3 @@ class Timeline:
     def monotonic_at(self, lived: float) -> float:
         """The other way round."""
         return self._monotonic + lived - self._lived
-
-    def take_step(self) -> float:
-        """Seconds by which the wall clock was set since the last call; 0: it was
-        not."""
-        now = self.now()
-        wall_ahead = now.utc - now.t
-        step = wall_ahead - self._wall_ahead
-        self._wall_ahead = wall_ahead
-        return step if abs(step) >= STEP_SECONDS else 0.0

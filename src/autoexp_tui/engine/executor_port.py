@@ -272,6 +272,11 @@ class CancelAnswer:
     said: str = ""
 
 
+def format_exchange(sent: str, answer: str) -> str:
+    """The command that was sent and the answer to it, as people read them."""
+    return "\n".join(part for part in (f"$ {sent}" if sent else "", answer) if part)
+
+
 class Executor(Protocol):
     """Starts, ends and watches tasks. Its methods block; a pool calls them."""
 

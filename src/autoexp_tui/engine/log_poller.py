@@ -29,7 +29,7 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import SessionState
 
 LOOK_BYTES: Final = 4 << 20
 """Bytes of all logs at a look, so that one commit stays short."""
@@ -102,7 +102,8 @@ class LogPoller:
         ended.sort(key=lambda job: job.since, reverse=True)
         self._to_reread = {
             (job.name, source): None
-            for job in [job for job in ended if _find_log(job)][:MOST_REREAD]
+            for job in [one for one in ended if one.attempts][:MOST_REREAD]
+            if job.attempts[-1].log_path
             for source in self._telemetry.find_run(job).sources
         }
         self.moved.update(self._ephemeral.roster.active)
@@ -187,7 +188,8 @@ class LogPoller:
         """Watch the files that there are now of the jobs that moved, and no others."""
         for name in sorted(self.moved & self._ephemeral.roster.active):
             job = self._state.jobs[name]
-            if log := _find_log(job):  # nothing is watched before there is one
+            # Nothing is watched before there is a log.
+            if job.attempts and (log := job.attempts[-1].log_path):
                 sources = (*self._telemetry.find_run(job).sources, GPU)
                 old_log, old = self._watched.get(name, ("", ()))
                 for source in sources:
@@ -214,11 +216,6 @@ class LogPoller:
             cursor = replace(cursor, search=search, path=patterns[0])
         self._paths[cursor.path] = stream
         return self._parts.place_of(cursor.path), cursor
-
-
-def _find_log(job: JobRecord) -> str:
-    """The newest attempt's log, empty when there is none yet."""
-    return job.attempt.log_path if job.attempt else ""
 
 
 def read_logs(source: LogSource, items: Sequence[LogCursor]) -> Iterator[LogRead]:

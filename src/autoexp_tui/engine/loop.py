@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import (
@@ -40,6 +39,8 @@ from autoexp_tui.scheduling.decide import settle_jobs
 
 IDLE_SECONDS = 5.0
 """The longest sleep; so soon a wall clock that was set is noticed."""
+STEP_SECONDS = 5.0
+"""By which the wall clock differs from what passed when somebody has set it."""
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""
 WITH_EXECUTOR = frozenset({JobState.QUEUED, *BEGUN})
@@ -178,20 +179,18 @@ class Engine:
 
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
-        if not self._unwritten and (step := self._timeline.take_step()):
-            # The wall clock was set: who waits for a time is judged anew.
-            self._telemetry.restart_clocks()
-            self._ephemeral.pending |= self.state.jobs.keys()
-            way = "back" if step < 0 else "forward"
-            reason = why("clock_set", way=way, seconds=abs(step))
-            self._record_alone(events.WarningRaised(warning_id="clock", why=reason))
+        now = self._timeline.now()
+        if not self._unwritten:
+            step = now.utc - now.t - self._timeline.wall_ahead
+            self._timeline.wall_ahead += step
+            if abs(step) >= STEP_SECONDS:
+                self._note_step(step)
         if self._unwritten and not self._write(self._unwritten):
             self._publish()
             return
-        orders, observations = self._drain()
-        lived = self._timeline.now().lived
+        orders, observations = self._mailbox.drain()
         touched, self._ephemeral.pending = self._ephemeral.pending, set()
-        touched |= set(self._ephemeral.timers.pop_due(lived))
+        touched |= set(self._ephemeral.timers.pop_due(now.lived))
         if orders or observations or touched:
             try:
                 draft = self._decide_all(orders, observations, touched)
@@ -203,19 +202,13 @@ class Engine:
             self._look()
         self._publish()
 
-    def _drain(self) -> Inputs:
-        """What waits; logs, whose search takes long, come after commands."""
-        orders, observations = self._mailbox.drain()
-        taken = (one for one in observations if isinstance(one, seen.OrdersTaken))
-        if not orders and not any(one.orders for one in taken):
-            return orders, observations
-        logs: list[Observation] = []
-        others: list[Observation] = []
-        for one in observations:
-            (logs if isinstance(one, seen.LogsRead) else others).append(one)
-        if logs:
-            self._mailbox.put_back([([], logs)])
-        return orders, others
+    def _note_step(self, seconds: float) -> None:
+        """The wall clock was set: who waits for a time is judged anew."""
+        self._telemetry.restart_clocks()
+        self._ephemeral.pending |= self.state.jobs.keys()
+        way = "back" if seconds < 0 else "forward"
+        reason = why("clock_set", way=way, seconds=abs(seconds))
+        self._record_alone(events.WarningRaised(warning_id="clock", why=reason))
 
     def _record_alone(self, event: events.Event) -> None:
         """An event that is a commit of its own."""
@@ -229,10 +222,12 @@ class Engine:
         observations: Sequence[Observation],
         touched: set[str],
     ) -> Draft:
-        draft, ephemeral = self._draft(), self._ephemeral
+        now, ephemeral = self._timeline.now(), self._ephemeral
+        draft = Draft(self.state, now, self._parts.lease.epoch)
         size = self._parts.executor.array_size
         context = DecisionContext(
             draft=draft,
+            now=draft.now,
             watch=ephemeral.watch,
             timers=ephemeral.timers,
             roster=ephemeral.roster,
@@ -250,7 +245,7 @@ class Engine:
         if self._dispatcher.looking:
             self._handlers.end_overdue_looks(context)
         if self.state.pending and self.state.warnings:
-            self._handlers.submissions.settle_cancels(context)
+            self._handlers.settle_cancels(context)
         if judged or draft.records or self.state.parts:
             settle_jobs(context, judged)
         ephemeral.reworded |= context.reworded
@@ -339,7 +334,8 @@ class Engine:
             self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
             self._stop()
-        self._dispatcher.dispatch(self.state, self._clock.monotonic())
+        if self.state.pending:
+            self._dispatcher.dispatch(self.state, self._clock.monotonic())
 
     def _stop(self) -> None:
         self.stopped = True
@@ -351,7 +347,8 @@ class Engine:
         if self.stopped:
             return
         now = self._clock.monotonic()
-        self._dispatcher.dispatch(self.state, now)
+        if self.state.pending:
+            self._dispatcher.dispatch(self.state, now)
         self._poller.look(now, self._timeline.now().t)
         if self._health.stop_when_idle and not self._ephemeral.roster.active:
             self._health.stop_when_idle = False

@@ -36,18 +36,21 @@ from autoexp_tui.engine.dispatcher import (
     find_hindrance,
 )
 from autoexp_tui.engine.ephemeral_state import Health
+from autoexp_tui.engine.executor_port import CancelAnswer, format_exchange
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
+from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.submission_answers import SubmissionAnswers
+from autoexp_tui.engine.submission_answers import FAULT_SECONDS, SubmissionAnswers
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import PendingEffect, SessionState
-from autoexp_tui.model.states import JobState, Why, why
+from autoexp_tui.model.states import JobState, Outcome, Why, why
 from autoexp_tui.scheduling.submission_queue import set_files_aside
 from autoexp_tui.text.sanitize import clean
 
@@ -132,9 +135,8 @@ class ObservationHandlers:
             case seen.OrdersTaken():
                 for order in observation.orders:
                     handle_order(context, order)
-                known = poller.state.commands  # their events a predecessor has synced
-                ids_taken = (order.command_id for order in observation.orders)
-                poller.forget_orders(one for one in ids_taken if one in known)
+                    if order.command_id in poller.state.commands:  # synced before
+                        poller.forget_orders((order.command_id,))
             case seen.Heartbeat():
                 self._health.deposed = self._health.deposed or not observation.ours
             case _:
@@ -162,7 +164,7 @@ class ObservationHandlers:
         outcome = "failed" if problem else "ok"
         match pending.effect:
             case CancelTasks() as cancel:
-                self.submissions.note_cancelled(context, effect_id, cancel, answer)
+                self._note_cancelled(context, effect_id, cancel, answer)
             case SubmitTasks() as submit:
                 self.submissions.note(context, effect_id, submit.token, answer)
             case OutsideEffect() as effect:
@@ -170,10 +172,10 @@ class ObservationHandlers:
                 effect.settle(context, Settlement(self._dispatcher, pending), answer)
             case ComposeJob() as compose:
                 command_id = _find_command(context.state, pending)
-                context.draft.note_cause(command_id=command_id)
+                context.draft.command_id = command_id
                 spec = answer if isinstance(answer, JobSpec) else None
                 self._use_spec(context, effect_id, compose, spec, problem)
-                context.draft.note_cause()
+                context.draft.command_id = ""
             case CaptureEvidence() as capture:
                 failed = Kept(directory="", summary=f"nothing could be kept: {problem}")
                 kept = answer if isinstance(answer, Kept) else failed
@@ -231,6 +233,41 @@ class ObservationHandlers:
                 from_checkpoint=effect.from_checkpoint,
                 use_files=effect.use_files,
             )
+
+    def _note_cancelled(
+        self,
+        context: DecisionContext,
+        effect_id: str,
+        cancel: CancelTasks,
+        answer: object,
+    ) -> None:
+        """The order to end tasks was given, or has to be given again."""
+        assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
+        warning_id = "c" + ids.digest(effect_id)
+        if answer.ok:
+            detail = format_exchange(answer.sent, answer.said)
+            self._dispatcher.settle(context, effect_id, "ok", detail)
+            clear_warning(context, warning_id)
+            return
+        self._dispatcher.rest(effect_id, FAULT_SECONDS)
+        self._health.error = answer.said
+        tasks = cancel.tasks
+        reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
+        raise_warning(context, warning_id, reason, tasks[0][0])
+
+    def settle_cancels(self, context: DecisionContext) -> None:
+        """A cancel that nobody confirmed is over with the attempts that it is for."""
+        for pending in list(context.state.pending.values()):
+            effect, effect_id = pending.effect, pending.effect_id
+            if (
+                isinstance(effect, CancelTasks)
+                and (warning_id := "c" + ids.digest(effect_id))
+                in context.state.warnings
+                and all(_was_seen_to_end(context, task) for task in effect.tasks)
+            ):
+                detail = "what it was for has ended"
+                self._dispatcher.settle(context, effect_id, "ok", detail)
+                clear_warning(context, warning_id)
 
     def end_overdue_looks(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
@@ -326,6 +363,11 @@ class ObservationHandlers:
         joined = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
         self._dispatcher.settle(context, effect_id, "ok", f"joined: {joined}{more}")
+
+
+def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:
+    attempt = find_attempt(context.job(task[0]), task[1])
+    return attempt is None or attempt.outcome not in (None, Outcome.LOST)
 
 
 def _hold(context: DecisionContext, name: str, reason: Why) -> None:

@@ -167,7 +167,7 @@ class RunReports:
                     at, error = context.now.convert_to_t(since), read.problem
                     reason = why("log_unreadable", job=read.job, error=error, since=at)
                     raise_warning(context, _make_warning_id(stream), reason, read.job)
-            else:
+            elif stream in self.unread or context.state.warnings:
                 self._note_readable(context, stream)
             touched += self.telemetry.read(context, read)
             if read.final and read.chunk is not None and not read.source:

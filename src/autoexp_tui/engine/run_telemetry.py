@@ -410,10 +410,10 @@ class RuleCompiler:
 
 def scan_chunk(context: DecisionContext, run: RunTelemetry, chunk: LogChunk) -> None:
     """Record the matches in new bytes of a run's log."""
-    lived, state, scanner = context.now.lived, context.state, run.scanner
+    lived, scanner = context.now.lived, run.scanner
     for match in scanner.scan(chunk.data, chunk.offset, run.once):
         rule = scanner.rules[match.rule]
-        known = state.mark_of(chunk.job, run.attempt, run.run, rule.name)
+        known = context.state.mark_of(chunk.job, run.attempt, run.run, rule.name)
         if known is not None and (rule.match_once or match.offset <= known[1]):
             continue  # found before, or it matches once and has
         if rule.match_once or not run.limits.gather(match, lived):

@@ -13,7 +13,7 @@ from autoexp_tui.actions.orders import (
     explain_wait,
     raise_warning,
 )
-from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
+from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.ephemeral_state import Health
@@ -21,10 +21,10 @@ from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     Busy,
-    CancelAnswer,
     Rejected,
     Uncertain,
     Unexplained,
+    format_exchange,
 )
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.events import events
@@ -243,41 +243,6 @@ class SubmissionAnswers:
             dispatcher.in_doubt.discard(effect_id)
             dispatcher.note_answer(effect_id)
 
-    def note_cancelled(
-        self,
-        context: DecisionContext,
-        effect_id: str,
-        cancel: CancelTasks,
-        answer: object,
-    ) -> None:
-        """The order to end tasks was given, or has to be given again."""
-        assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
-        warning_id = "c" + ids.digest(effect_id)
-        if answer.ok:
-            detail = format_exchange(answer.sent, answer.said)
-            self.dispatcher.settle(context, effect_id, "ok", detail)
-            clear_warning(context, warning_id)
-            return
-        self.dispatcher.rest(effect_id, FAULT_SECONDS)
-        self.health.error = answer.said
-        tasks = cancel.tasks
-        reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
-        raise_warning(context, warning_id, reason, tasks[0][0])
-
-    def settle_cancels(self, context: DecisionContext) -> None:
-        """A cancel that nobody confirmed is over with the attempts that it is for."""
-        for pending in list(context.state.pending.values()):
-            effect, effect_id = pending.effect, pending.effect_id
-            if (
-                isinstance(effect, CancelTasks)
-                and (warning_id := "c" + ids.digest(effect_id))
-                in context.state.warnings
-                and all(_was_seen_to_end(context, task) for task in effect.tasks)
-            ):
-                detail = "what it was for has ended"
-                self.dispatcher.settle(context, effect_id, "ok", detail)
-                clear_warning(context, warning_id)
-
     def note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
         """A call raised where it must not: a fault of ours."""
         if not got.effect_id:  # of a look that goes on failing alike it is told once
@@ -315,11 +280,6 @@ def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
     )
 
 
-def format_exchange(sent: str, answer: str) -> str:
-    """The command that was sent and the answer to it, as people read them."""
-    return "\n".join(part for part in (f"$ {sent}" if sent else "", answer) if part)
-
-
 def _explain(context: DecisionContext, token: str, reason: Why) -> None:
     for name, _ in context.state.tokens[token]:
         explain_wait(context, context.job(name), reason)
@@ -328,11 +288,6 @@ def _explain(context: DecisionContext, token: str, reason: Why) -> None:
 def _make_refusal_id(job: str) -> str:
     """The warning that a job, and those that were sent with it, are held."""
     return "r" + ids.digest(job, "refused")
-
-
-def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:
-    attempt = find_attempt(context.job(task[0]), task[1])
-    return attempt is None or attempt.outcome not in (None, Outcome.LOST)
 
 
 def _is_open(context: DecisionContext, task: TaskId) -> bool:

@@ -76,11 +76,13 @@ class Telemetry:
     def note_changes(self, names: Iterable[str]) -> None:
         """Of jobs that do other work now, what they said is of no use any more."""
         for name in names:
-            job = self._state.jobs.get(name)
-            if job is not None and not job.ended and has_old_logs(job):
-                self.metrics.pop(name, None)
-            if job is not None and not job.ended and job.is_doing_other_work:
-                self.changed.add(name)
+            job = self._state.jobs[name]
+            if job.state not in TERMINAL and job.attempts:
+                newest = job.attempts[-1].fingerprint
+                if newest not in ("", job.spec.fingerprint):
+                    self.changed.add(name)
+                if name in self.metrics and has_old_logs(job):
+                    del self.metrics[name]
 
     def make_cursor(
         self, job: JobRecord, source: str = LOG, *, final: bool

@@ -133,24 +133,29 @@ class Timers:
 
 
 class Draft:
-    """Events decided in one commit, over a fork of the session's state."""
+    """Events decided in one commit, over a fork of the session's state, which is made
+    with the first of them."""
 
     def __init__(self, state: SessionState, now: Moment, epoch: int) -> None:
-        self.state = state.fork()
+        self.state = state
+        self._is_forked = False
         self.now = Moment(
             t=max(now.t, state.t), utc=now.utc, lived=max(now.lived, state.lived)
         )
         self.epoch = epoch
         self.records: list[Recorded] = []
-        self._command_id = ""
-        self._cause_id = ""
-
-    def note_cause(self, *, command_id: str = "", cause_id: str = "") -> None:
+        self.command_id = ""
         """What the next events come from."""
-        self._command_id = command_id
-        self._cause_id = cause_id
+        self.cause_id = ""
+
+    def fork(self) -> None:
+        """Let `state` be the draft's own, once and for all."""
+        if not self._is_forked:
+            self._is_forked, self.state = True, self.state.fork()
 
     def emit(self, event: Event) -> Recorded:
+        if not self._is_forked:
+            self.fork()
         session = self.state.session or getattr(event, "session", "")
         seq = self.state.seq + 1
         record = Recorded(
@@ -160,8 +165,8 @@ class Draft:
             utc=self.now.utc,
             lived=self.now.lived,
             event_id=event_id(session, self.epoch, seq),
-            cause_id=self._cause_id,
-            command_id=self._command_id,
+            cause_id=self.cause_id,
+            command_id=self.command_id,
             event=event,
         )
         apply(self.state, record)
@@ -171,9 +176,6 @@ class Draft:
     def commit(self) -> list[Recorded]:
         """The records as they go to the journal: they count together or not at all."""
         return [*(changed(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
-
-    def next_event_id(self) -> str:
-        return event_id(self.state.session, self.epoch, self.state.seq + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +217,8 @@ class DecisionContext:
     """One commit's view of everything a decision may read."""
 
     draft: Draft
+    now: Moment
+    """Of the draft."""
     watch: Watch
     timers: Timers
     roster: Roster
@@ -229,10 +233,6 @@ class DecisionContext:
     @property
     def state(self) -> SessionState:
         return self.draft.state
-
-    @property
-    def now(self) -> Moment:
-        return self.draft.now
 
     def rules_of(self, name: str) -> Monitoring:
         return rules_of(self.state, self.job(name).spec)

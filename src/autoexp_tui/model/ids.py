@@ -16,11 +16,6 @@ def digest(*parts: object, length: int = 12) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def build_effect_id(session: str, cause_event: str, ordinal: int) -> str:
-    """The identity of the `ordinal`-th effect that `cause_event` ordered."""
-    return "e" + digest(session, cause_event, ordinal)
-
-
 def event_id(session: str, epoch: int, seq: int) -> str:
     return f"{session}-{epoch}-{seq}"
 
