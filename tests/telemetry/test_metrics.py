@@ -239,7 +239,7 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
     assert spelled(parts) == spelled(reader_of(*patterns).read(b"".join(lines), 50))
 
 
-# ---------------------------- what remains of a backlog: ends, extremes, what is unlike
+# -------------------------------------- what remains of a backlog: ends, what is unlike
 EVERY = 4096
 
 
@@ -252,16 +252,11 @@ def backlog(lines: int, **others: bytes) -> bytes:
     return b"".join(dense)
 
 
-def test_of_a_stretch_three_lines_remain_the_extremes_and_the_last() -> None:
+def test_of_a_stretch_two_lines_remain_the_first_and_the_last() -> None:
     data = backlog(2000)
-    assert len(MetricReader().read(data, 0, EVERY)) <= 2 + 3 * (len(data) / EVERY + 1)
-    rng = random.Random(3)
-    some = [round(rng.random(), 6) for _ in range(500)]
-    data = b"".join(b"step %d loss %.6f\n" % pair for pair in enumerate(some))
-    kept = [point.values["loss"] for point in MetricReader().read(data, 0, len(data))]
-    assert len(kept) <= 5
-    assert {min(some), max(some)} < set(kept)
-    assert kept[-1] == some[-1]
+    read = MetricReader().read(data, 0, EVERY)
+    assert len(read) <= 2 * (len(data) / EVERY + 1)
+    assert (read[0].step, read[-1].step) == (0, 1999)
     data = b"".join(b"step %d loss 2.5\nsome text\n" % n for n in range(2000))
     assert len(MetricReader().read(data, 0, 1024)) < 250
 
@@ -270,8 +265,6 @@ def test_of_a_stretch_three_lines_remain_the_extremes_and_the_last() -> None:
     b"iteration     1000/ 9999 | lm loss: nan | nan iterations: 1 |",
     b"iteration     1000/ 9999 | lm loss: inf | nan iterations: 0 |",
     b"iteration     1000/ 9999 | lm loss: 1e999 | nan iterations: 0 |",
-    b"iteration     1000/ 9999 | lm loss: 9.0E+00 | nan iterations: 0 |",
-    b"iteration     1000/ 9999 | lm loss: 0.5E+00 | nan iterations: 0 |",
     b"iteration     1000/ 9999 | val loss: 2.0 | nan iterations: 0 |",
     b"validation loss at iteration 1000 | lm loss value: 2.0E+00 |",
     b"{'eval_loss': 2.0}",

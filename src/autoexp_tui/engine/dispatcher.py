@@ -7,6 +7,7 @@ Pure. A plan joins in one commit, or is refused with the reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,6 +78,8 @@ class Dispatcher:
     in_doubt: set[str] = field(default_factory=set)
     not_before: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds before which it is left alone."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """How often in a row a submission that is pending came to nothing, by effect."""
     wall_ahead: float = 0.0
     """Of the session, as its tasks have it."""
     _tasks: dict[TaskId, Task] = field(default_factory=dict)

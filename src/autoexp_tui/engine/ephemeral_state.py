@@ -64,8 +64,8 @@ class Health:
     stop_when_idle: bool = False
     queue: dict[str, InQueue] = field(default_factory=dict)
     """Job -> what the executor says of it while it waits there."""
-    faults: dict[str, tuple[str, float]] = field(default_factory=dict)
-    """What was looked at -> how that failed, and when it was told; monotonic."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """What was looked at -> how that failed, as it was told last."""
 
 
 Inputs: TypeAlias = tuple[list[Order], list[Observation]]

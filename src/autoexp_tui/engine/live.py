@@ -28,7 +28,6 @@ from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import Why, why
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.loop import Engine
@@ -95,7 +94,7 @@ class LiveHandle(EngineHandle):
             and isinstance(command, Submit)
             and command.plan_id not in ("", self._plan.plan_id)
         ):  # it was shown before this plan was made
-            self._refuse(order, why("other_plan"))
+            self._show_problem("not submitted: it was planned again meanwhile")
             return order.command_id
         with self._lock:
             self._unanswered.add(order.command_id)
@@ -112,22 +111,6 @@ class LiveHandle(EngineHandle):
             )
             self._starter.start()
         return order.command_id
-
-    def _refuse(self, order: Order, reason: Why) -> None:
-        """Tell of a refusal where there is no journal yet."""
-        from autoexp_tui.events.events import CommandRefused
-        from autoexp_tui.model.event import Recorded
-
-        snapshot = self.snapshot()
-        refused = Recorded(
-            seq=snapshot.seq,
-            epoch=0,
-            t=snapshot.t,
-            event_id=order.command_id,
-            command_id=order.command_id,
-            event=CommandRefused(why=reason),
-        )
-        self.publish(replace(snapshot, events=(*snapshot.events, refused)))
 
     def close(self, *, hand_over: bool = False) -> None:
         """Stop the engine at a commit boundary and wait for it."""

@@ -36,13 +36,13 @@ from autoexp_tui.engine.dispatcher import (
     find_hindrance,
 )
 from autoexp_tui.engine.ephemeral_state import Health
-from autoexp_tui.engine.executor_port import CancelAnswer, format_exchange
+from autoexp_tui.engine.executor_port import CancelAnswer, Uncertain, format_exchange
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.submission_answers import FAULT_SECONDS, SubmissionAnswers
+from autoexp_tui.engine.submission_answers import SubmissionAnswer, leave_in_doubt
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
@@ -54,6 +54,8 @@ from autoexp_tui.model.states import JobState, Outcome, Why, why
 from autoexp_tui.scheduling.submission_queue import set_files_aside
 from autoexp_tui.text.sanitize import clean
 
+FAULT_SECONDS = 5.0
+"""Before an effect whose sending raised is sent again."""
 JOIN_SECONDS = 2.0
 """Before a plan is made again that needs what is still being planned."""
 LOOK_SECONDS = 10.0
@@ -94,7 +96,7 @@ class ObservationHandlers:
         lived_at: Callable[[float], float],
         log_fault: Callable[[str], None],
     ) -> None:
-        self.submissions = SubmissionAnswers(dispatcher, health, log_fault)
+        self._log_fault = log_fault
         self._dispatcher = dispatcher
         self._poller = poller
         self._runs = runs
@@ -122,7 +124,7 @@ class ObservationHandlers:
             case seen.Polled():
                 self._runs.note_poll(context, observation)
             case seen.CallFailed():
-                self.submissions.note_call_failed(context, observation)
+                self._note_call_failed(context, observation)
             case seen.PlaceHeard():  # silent: a warning until it answers
                 warning_id = "f" + ids.digest(observation.place)
                 silence = observation.silence
@@ -142,6 +144,32 @@ class ObservationHandlers:
             case _:
                 assert_never(observation)
         return []
+
+    def _note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
+        """A call raised where it must not: a fault of ours."""
+        if not got.effect_id:  # of a look that goes on failing alike it is told once
+            if self._health.faults.get(got.what) == got.problem:
+                return
+            self._health.faults[got.what] = got.problem
+        self._log_fault(got.trace)
+        pending = context.state.pending.get(got.effect_id)
+        effect = pending.effect if pending else None
+        if pending is not None and pending.effect.recovery == "once":
+            leave_in_doubt(context.draft, pending)
+            self._dispatcher.forget(got.effect_id)
+        elif isinstance(effect, SubmitTasks) and (
+            got.effect_id not in self._dispatcher.in_doubt
+        ):  # nobody knows how far it came: it is asked for before it is sent again
+            answer = Uncertain(message=f"a fault of ours: {got.problem}")
+            self._find_answer(context, got.effect_id, effect).note_doubt(answer)
+        elif got.effect_id:
+            self._dispatcher.rest(got.effect_id, FAULT_SECONDS)
+        context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+
+    def _find_answer(
+        self, context: DecisionContext, effect_id: str, effect: SubmitTasks
+    ) -> SubmissionAnswer:
+        return SubmissionAnswer(context, self._dispatcher, effect_id, effect.token)
 
     def _note_facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
@@ -166,7 +194,7 @@ class ObservationHandlers:
             case CancelTasks() as cancel:
                 self._note_cancelled(context, effect_id, cancel, answer)
             case SubmitTasks() as submit:
-                self.submissions.note(context, effect_id, submit.token, answer)
+                self._find_answer(context, effect_id, submit).note(answer)
             case OutsideEffect() as effect:
                 assert isinstance(answer, Answer), f"{effect.kind}: {answer!r}"
                 effect.settle(context, Settlement(self._dispatcher, pending), answer)

@@ -51,7 +51,7 @@ MOST_METRICS: Final = 64
 TREND_POINTS: Final = 32
 """Of the small curve in a row of a table."""
 THINNING: Final = 768
-"""Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
+"""Stretches of a log: of each, a backlog leaves the first and the last point."""
 SMALL_CHUNK: Final = 64 << 10
 """Bytes up to which all points of a chunk are read."""
 

@@ -225,23 +225,6 @@ def _is_evaluation(line: bytes) -> bool:
     return False
 
 
-def find_loss(line: bytes) -> int | None:
-    """Which `loss` of a folded line, counted from 0, names the training loss."""
-    for name, match in _find_losses(line, evaluation=_is_evaluation(line)):
-        if name == LOSS:
-            return line.count(b"loss", 0, match.start())
-    return None
-
-
-def read_loss(line: bytes, number: int) -> float | None:
-    """The value after that `loss`; None: there is none, or `number` is negative."""
-    at = -1
-    for _ in range(number + 1):
-        at = line.find(b"loss", at + 1)
-    match = _LOSS.match(line, at) if at >= 0 else None
-    return float(match["number"]) if match else None
-
-
 def _read_companions(line: bytes) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, regex, mark in _COMPANIONS:

@@ -7,18 +7,15 @@ import math
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.rules import MetricPattern
 from autoexp_tui.telemetry.log_rules import compile_pattern, find_number
 from autoexp_tui.telemetry.metric_lines import (
     Reading,
-    find_loss,
     fold,
     may_say_something,
     read_line,
-    read_loss,
     split_lines,
 )
 from autoexp_tui.text.log_lines import STEP, find_canonical_name
@@ -141,8 +138,7 @@ class MetricReader:
     def read(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file. `every`:
         of a backlog, in about so many bytes, lines that differ only in their numbers
-        may be passed over, but for the lowest, highest and last loss, and what is no
-        number."""
+        are passed over, but for the first and the last."""
         own = self.own.read(data) if self.own.metrics else {}
         points = []
         for start, line, passed_over in _select_lines(fold(data), every, own):
@@ -164,46 +160,29 @@ def _cut(line: bytes) -> bytes:
     return line[: line.rfind(b" ", 0, MAX_LINE) + 1 or MAX_LINE]
 
 
-_NO_LOSS: Final = -1
 _NUMBERS: Final = b"0123456789 #?"
 """What differs in lines that say the same: digits, blanks, what fills a bar."""
 
 
 def _select_lines(low: bytes, every: int, always: Container[int]) -> Iterator[_Line]:
-    """Of lines alike within `every` bytes, those with the extreme losses and the last;
-    without `every`, and at the starts in `always`, all."""
+    """Of lines that follow each other and differ only in numbers the first and the last
+    of `every` bytes; without `every`, and at the starts in `always`, all."""
     if not every:
         yield from ((start, line, 0) for start, line in split_lines(low))
         return
-    alike = groupby(_tell_apart(low, every, always), key=itemgetter(0))
-    for (loss, *_), group in alike:
-        lines = [line for _, line in group]
-        values = [read_loss(line, loss) for _, line in lines]
-        numbers = [v for v in values if v is not None and math.isfinite(v)]
-        kept = {at for at, v in enumerate(values) if v is None or not math.isfinite(v)}
-        if numbers:
-            extremes = min(numbers), max(numbers)
-            kept |= {*map(values.index, extremes), len(values) - 1}
-        before = -1
-        for at in sorted(kept):
-            yield *lines[at], at - before - 1
-            before = at
-
-
-def _tell_apart(
-    low: bytes, every: int, always: Container[int]
-) -> Iterator[tuple[tuple[int, bytes, int], tuple[int, bytes]]]:
-    """(what lines that are alike share, (start, line)) of lines that say something."""
-    losses: dict[bytes, int | None] = {}  # None: a line of that text says nothing
     texts = low.translate(None, _NUMBERS).split(b"\n")
-    for (start, line), text in zip(split_lines(low), texts, strict=True):
-        if text not in losses:
-            losses[text] = None
-            if may_say_something(line):
-                found = find_loss(_cut(line))
-                losses[text] = _NO_LOSS if found is None else found
-        loss = losses[text]
-        if start in always:
-            yield (_NO_LOSS, b"", start), (start, line)
-        elif loss is not None:
-            yield (loss, text, start // every), (start, line)
+    worth = (
+        (text, start, line)
+        for (start, line), text in zip(split_lines(low), texts, strict=True)
+        if start in always or may_say_something(text)
+    )
+
+    def tell_apart(of: tuple[bytes, int, bytes]) -> tuple[bytes, int]:
+        text, start, _ = of
+        return (b"", start) if start in always else (text, start // every)
+
+    for _, group in groupby(worth, key=tell_apart):
+        lines = [(start, line) for _, start, line in group]
+        yield *lines[0], 0
+        if len(lines) > 1:
+            yield *lines[-1], len(lines) - 2
