@@ -75,13 +75,6 @@ def test_an_attempt_that_ended_badly_may_be_good_enough(
     assert (why and why.code, bench.tries("a")) == (code, attempts)
 
 
-def test_a_person_s_kill_before_it_is_not_turned_into_success() -> None:
-    bench = acting(Finish())
-    bench.reach(a="RUNNING")
-    bench.kill("a")
-    bench.reach(60, a="CANCELLED")
-
-
 # ---------------------------------------------------------------- files and commands
 def test_a_line_for_each_match_is_added_to_a_file_below_where_the_job_runs() -> None:
     text = "{iteration}: {line}"
@@ -222,12 +215,6 @@ def restarting(*conditions: Condition, saves: bool = False) -> Bench:
     )
 
 
-def test_a_restart_looks_for_a_file_before_it_is_decided() -> None:
-    bench = restarting(SAVED, saves=True)
-    bench.reach(b="COMPLETED")
-    assert bench.tries("a") == 2
-
-
 @pytest.mark.parametrize(
     ("conditions", "dropped"),
     [
@@ -265,15 +252,6 @@ def test_a_restart_waits_for_a_file_as_long_as_it_says_unless_it_is_killed(
     assert bench.state("b") == ("SKIPPED" if killed else "COMPLETED")
 
 
-def test_a_log_line_s_restart_waits_for_its_file_while_the_run_lives() -> None:
-    bench = acting(replace(again(), conditions=(READY,)))
-    bench.run(20)
-    assert bench.state("a") == "RUNNING"
-    bench.files.append("/ready", b"x")
-    bench.reach(60, a="COMPLETED")
-    assert bench.tries("a") == 2
-
-
 # ------------------------------------------------------------------ killed at any step
 def campaign() -> Bench:
     saved = (FileExists(path="/ckpt/20/done"),)
@@ -295,15 +273,3 @@ def test_an_engine_killed_at_any_write_leaves_nothing_done_twice() -> None:
         assert len(ran) == len(set(ran))
         lines = bench.world.errands.written.get("/n", "").splitlines()
         assert len(ran) + len(lines) + len(bench.warned()) >= 4
-
-
-@pytest.mark.parametrize("steps", range(3, 120, 7))
-def test_an_engine_killed_between_any_two_steps_leaves_nothing_undone(
-    steps: int,
-) -> None:
-    bench = campaign()
-    bench.single_steps(steps)
-    bench.start()
-    bench.ends()
-    assert bench.states() == {"a": "COMPLETED", "b": "COMPLETED"}
-    assert len(bench.world.errands.ran) == len(set(bench.world.errands.ran))

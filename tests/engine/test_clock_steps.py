@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from autoexp_tui.actions.notify import Log
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Approval, Cooldown, FileExists, TimeReached
 from autoexp_tui.events import events
@@ -15,7 +14,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.text.spelling import clock_time
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, LONG, OK, finds, on_end, says, writes
+from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
 from tests.model.builders import job, plan
 
 HOUR: Final = 3600.0
@@ -64,17 +63,6 @@ def test_a_cooldown_lasts_as_long_as_it_says(step: float, anew: bool) -> None:
     bench.reach(60, a="RETRYING")
     set_clock(bench, step, anew)
     assert takes(bench, lambda: bench.tries("a") == 3) <= LASTS + 1
-
-
-@Step
-@Anew
-def test_an_action_put_off_by_a_cooldown_fires(step: float, anew: bool) -> None:
-    rule = finds("r", "HIT", Log(message="seen", conditions=COOLED))
-    run = writes(says(1.0, "HIT"), says(3.0, "HIT"))
-    bench = alone(run, rules=Monitoring(log_events=(rule,)))
-    bench.until(lambda: bool(bench.job("a").deferred), 60)
-    set_clock(bench, step, anew)
-    assert takes(bench, lambda: len(bench.logged()) == 2) <= LASTS + 1
 
 
 ANSWERED: dict[str, Any] = {"timeout_seconds": LASTS, "on_timeout": "reject"}
@@ -163,16 +151,3 @@ def test_ages_and_times_of_day_make_sense_after_a_step(step: float) -> None:
     bench.ends()
     ended_at = bench.job("a").attempts[-1].ended_at or 0.0
     assert ended_at - began_at == pytest.approx(900, abs=3)
-
-
-def test_records_keep_their_order_over_steps() -> None:
-    bench = alone(*[CRASH] * 4, OK, rules=RESTARTS)
-    for step in (-HOUR, YEAR, -2 * YEAR, HOUR):
-        bench.run(10)
-        set_clock(bench, step, anew=True)
-    bench.ends()
-    records = bench.world.session.records
-    times = [record.t for record in records]
-    lived = [record.lived or 0.0 for record in records]
-    assert (times, lived) == (sorted(times), sorted(lived))
-    assert lived[-1] <= bench.clock.monotonic()

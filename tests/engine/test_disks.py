@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +17,9 @@ from autoexp_tui.engine.loop import HOLD_SECONDS, Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Pause, Submit
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.event import fold
-from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.inbox import FileInbox, leave
-from autoexp_tui.storage.journal import StoredPlans, load_state, read_session
+from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.processes import Identity
@@ -35,7 +29,6 @@ from tests.engine.bench import Bench
 from tests.engine.parts import done
 from tests.model.builders import job, plan
 from tests.storage.breakable_disk import BreakableDisk
-from tests.storage.disk_session import Died
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import MemoryLease
 
@@ -169,36 +162,6 @@ def test_a_disk_that_is_full_at_any_write_costs_time_alone(tmp_path: Path) -> No
     break_at_writes(tmp_path, errno.ENOSPC, 1)
 
 
-def kill_at_writes(root: Path, step: int) -> int:
-    """Kill the engine at every `step`-th write of a campaign; how many kills."""
-    kills = 0
-    for campaign, disk in broken_campaigns(root, errno.EIO, step, Died):
-        with suppress(Died):
-            while not campaign.is_done() and not disk.code:
-                campaign.run(0.5)
-        kills += disk.code != 0
-        disk.code, disk.break_at = 0, None
-        empty = SessionState(plans=StoredPlans(campaign.session))
-        alone = fold(empty, read_session(campaign.session))
-        assert load_state(campaign.session).state == alone
-        campaign.start()
-        campaign.come_to_end()
-    return kills
-
-
-def test_a_kill_at_some_write_loses_nothing_and_runs_nothing_twice(
-    tmp_path: Path,
-) -> None:
-    assert kill_at_writes(tmp_path, 5) > 10
-
-
-@pytest.mark.slow
-def test_a_kill_at_any_write_loses_nothing_and_runs_nothing_twice(
-    tmp_path: Path,
-) -> None:
-    assert kill_at_writes(tmp_path, 1) > 60
-
-
 # ------------------------------------------------------------------------------ hold
 @Refusals
 def test_an_engine_whose_disk_refuses_sends_nothing_and_says_so(
@@ -282,64 +245,4 @@ def test_an_engine_goes_on_when_its_session_directory_is_back(tmp_path: Path) ->
     assert not campaign.holding
 
 
-@Refusals
-def test_a_session_on_a_disk_that_refuses_is_an_error_with_a_remedy(
-    tmp_path: Path, disk: BreakableDisk, code: int
-) -> None:
-    disk.code = code
-    with pytest.raises(EnvironmentFailed) as caught:
-        Disks(tmp_path)
-    assert caught.value.exit_code == 5
-    assert caught.value.hint
-
-
 # -------------------------------------------------------------------- a real small disk
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB, which only root can mount."""
-    mount = shutil.which("mount")
-    place = tmp_path / "small"
-    place.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
-    if mount is None or os.geteuid() != 0:
-        pytest.skip("only root can mount a small file system")
-    done = subprocess.run([mount, *options], capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.decode()}")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def holds_or_waits(campaign: Disks, shot: Snapshot) -> bool:
-    codes = [job.why.code for job in campaign.engine.state.jobs.values() if job.why]
-    return "No space left" in shot.engine.holding or "disk_refuses" in codes
-
-
-def test_on_a_real_full_disk_the_engine_holds_and_goes_on(small_disk: Path) -> None:
-    campaign = Disks(small_disk)
-    filler = small_disk / "filler"
-    free = os.statvfs(small_disk)
-    with filler.open("wb", buffering=0) as file, suppress(OSError):
-        for _ in range(free.f_bavail * free.f_frsize // 1024 + 64):
-            file.write(b"x" * 1024)
-    assert os.statvfs(small_disk).f_bavail == 0
-    campaign.run(60.0)
-    assert not campaign.is_done()
-    assert any(holds_or_waits(campaign, shot) for shot in campaign.snapshots)
-    filler.unlink()
-    campaign.come_to_end()
-
-
-def test_on_a_real_read_only_disk_nothing_is_taken_or_left(small_disk: Path) -> None:
-    campaign = Disks(small_disk)
-    campaign.journal.close()  # an open file keeps a file system from read-only
-    new = small_disk / "state" / "new"
-    new.mkdir(mode=0o700)
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    try:
-        with pytest.raises(EnvironmentFailed, match="Read-only"):
-            leave(campaign.session, PAUSE, 1.0)
-        with pytest.raises(EnvironmentFailed, match="Read-only"):
-            take_lease(SessionDir(new), campaign.clock)
-    finally:
-        subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)

@@ -184,15 +184,6 @@ def test_a_job_run_anew_forgets_what_its_former_life_logged() -> None:
     assert (one.job("a").metadata, one.job("a").noted) == ({}, None)
 
 
-def test_what_completed_in_this_session_is_never_run_again() -> None:
-    one = Bench(plan(made("a")))
-    one.reach(a="COMPLETED")
-    one.resubmit("a")
-    one.run(10)
-    assert begun(one) == [("a", 1)]
-    assert one.happened(events.CommandRefused)
-
-
 # -------------------------------------------------- parameters that others' logs tell
 CKPT = finds("saved", r"saved (?P<path>.+)", ckpt="path")
 

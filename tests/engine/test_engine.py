@@ -17,7 +17,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Anomalies, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, LONG, OK, again, done, finds, on_end, says, writes
+from tests.engine.parts import CRASH, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import Fault, RunScript, Write
 from tests.support.sim_world import Recompose
@@ -25,11 +25,6 @@ from tests.support.sim_world import Recompose
 SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
 SAVING = Monitoring(log_events=(SAVED,))
 AFTER_A = (done("a"),)
-AGAIN = again(2, reason="crashed")
-COOLED = replace(
-    AGAIN, conditions=(*AGAIN.conditions, kinds.Cooldown(cooldown_seconds=10.0))
-)
-RESTARTING = Monitoring(log_events=(SAVED,), state_events=(on_end("crash", COOLED),))
 ALL = frozenset({"*"})
 
 
@@ -48,15 +43,6 @@ def two(
 
 
 # ------------------------------------------------------------------------ starting
-def test_a_job_waits_for_its_upstream_and_then_runs() -> None:
-    bench = two(OK, submit=False)
-    bench.run(20)  # nothing runs before somebody submits
-    assert set(bench.states().values()) == {"PLANNED"}
-    assert bench.executor.begun == []
-    bench.order(commands.Submit())
-    bench.reach(a="RUNNING")
-    assert bench.state("b") == "WAITING"
-    bench.reach(b="COMPLETED")
 
 
 def test_a_checkpoint_and_its_logged_iteration_are_both_waited_for() -> None:
@@ -109,30 +95,7 @@ def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
     assert bench.cause("b") == "cancel_condition"
 
 
-def test_a_failed_upstream_skips_its_dependant_with_the_reason() -> None:
-    bench = two(CRASH)
-    bench.reach(b="SKIPPED")
-    assert (bench.cause("a"), bench.cause("b")) == ("exit_code", "upstream")
-
-
-def test_a_file_whose_writer_ended_without_it_is_doomed_after_a_grace() -> None:
-    bench = two(OK, start=(kinds.FileExists(path="/out/a/done.txt", writer="a"),))
-    bench.reach(a="COMPLETED")
-    bench.run(50)
-    assert bench.state("b") == "WAITING"
-    bench.reach(20, b="SKIPPED")
-    assert bench.why("b").code == "doomed_file"
-
-
 # ------------------------------------------------------------------------ reactions
-def test_a_crash_is_restarted_from_its_checkpoint_until_its_last_attempt() -> None:
-    bench = two(CRASH, OK, rules=RESTARTING)
-    bench.reach(b="COMPLETED")
-    tried = [(a.outcome, a.resume) for a in bench.job("a").attempts]
-    assert tried == [("FAILED", False), ("COMPLETED", True)]
-    bench = two(CRASH, CRASH, cancel=(done("a", "FAILED"),), rules=RESTARTING)
-    bench.reach(b="CANCELLED")
-    assert (bench.state("a"), bench.tries("a")) == ("FAILED", 2)
 
 
 def crash_with(line: str, rule: str, **overrides: Any) -> Bench:
@@ -178,38 +141,9 @@ def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
     assert bench.executor.copies[-1].task.resources.options["exclude"] == "n1,n2"
 
 
-def test_bringing_a_killed_job_back_brings_its_dependants_back() -> None:
-    bench = two(LONG, OK, rules=RESTARTING)
-    bench.reach(a="RUNNING")
-    bench.kill("a")
-    bench.reach(a="CANCELLED")
-    bench.run(30)
-    assert (bench.tries("a"), bench.cause("a")) == (1, "user")  # no rule restarts it
-    assert bench.state("b") == "SKIPPED"
-    bench.resubmit("a")
-    bench.reach(b="COMPLETED")
-
-
 # ------------------------------------------------------------------------ anomalies
 def loss(at: float, step: int, value: str = "2.5") -> Write:
     return says(at, f"iteration {step}/100 | lm loss: {value}")
-
-
-def test_a_loss_that_is_no_number_fails_the_job_with_cause_nan() -> None:
-    bench = two(writes(loss(1.0, 10), loss(2.0, 20, "nan")))
-    bench.reach(10, a="FAILED")
-    assert (bench.cause("a"), bench.state("b")) == ("nan", "SKIPPED")
-    assert bench.warned() == ["nan"]
-
-
-def test_a_step_counter_that_stopped_is_a_stall_although_the_log_grows() -> None:
-    noise = (says(n * 5.0, "noise") for n in range(1, 90))
-    rules = Monitoring(stall_after_seconds=60.0)
-    bench = alone(writes(loss(1.0, 10), *noise), rules=rules)
-    bench.run(50)
-    assert bench.warned() == []
-    bench.run(40)
-    assert bench.warned() == ["stall"]
 
 
 def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -25,7 +25,6 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
     Unexplained,
-    task_of,
 )
 from autoexp_tui.engine.submission_answers import BUSY_SECONDS
 from autoexp_tui.events import events
@@ -100,14 +99,6 @@ def sent(one: Bench) -> list[int]:
 
 
 # ------------------------------------------------------------------------ at its limit
-def test_an_executor_that_is_full_fails_no_job() -> None:
-    one = bench("a")
-    one.fault(*[Fault.BUSY] * 5)
-    one.order(commands.Submit())
-    one.run(20)
-    assert one.why("a").code == "busy"
-    one.reach(a="COMPLETED")
-    assert one.tries("a") == 1
 
 
 def test_an_executor_that_is_full_is_asked_for_all_alike_at_once_and_for_others() -> (
@@ -185,16 +176,6 @@ def test_words_that_nobody_knows_are_tried_thrice_then_a_person_is_asked() -> No
     one.order(commands.Submit(jobs=("a",)))
     one.reach(200, a="COMPLETED")
     assert one.warned() == []
-
-
-def test_a_refusal_that_passes_meanwhile_holds_nothing() -> None:
-    one, is_odd = bench("a"), [True]
-    submit(one, lambda _: ODD if is_odd[0] else None)
-    one.run(50)
-    assert one.state("a") == "SUBMITTING"
-    is_odd[0] = False
-    one.reach(200, a="COMPLETED")
-    assert one.tries("a") == 1
 
 
 @pytest.mark.parametrize("unwanted", [(), ("a",)])
@@ -413,24 +394,3 @@ def test_many_forgotten_at_once_are_no_storm_but_over_and_over_need_a_person() -
 
 
 # ---------------------------------------------------------------- what they are given
-def test_a_task_holds_all_that_its_plan_and_its_order_say() -> None:
-    """Each value differs from what a task says when nobody does."""
-    of_job: dict[str, Any] = {
-        "command": ("train", "--lr=1"),
-        "env": {"SEED": "3"},
-        "cwd": "/code",
-        "output_dir": "/out/a",
-        "log_dir": "/logs/a",
-        "resources": Resources(gpus=2),
-    }
-    ordered: dict[str, Any] = {
-        "resume": True,
-        "token": "t7",
-        "executor_id": "41",
-        "ordered_at": 12.5,
-    }
-    task = task_of(job("a", **of_job), 2, "/state/a/2", **ordered)
-    told = {field.name: getattr(task, field.name) for field in fields(Task)}
-    del told["metric_places"]  # known when it is sent
-    own = {"job": "a", "attempt": 2, "attempt_dir": "/state/a/2"}
-    assert told == {**own, **of_job, **ordered}

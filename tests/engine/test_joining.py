@@ -21,7 +21,6 @@ from tests.engine.parts import (
     CRASH,
     OK,
     done,
-    finds,
     on_end,
     on_save,
     saving,
@@ -144,19 +143,6 @@ def test_an_action_makes_no_jobs_for_its_own_jobs(
     assert bench.dropped() == [dropped]
 
 
-def test_a_job_is_recovered_from_its_own_config_by_a_rule_over_its_end() -> None:
-    path = "{output_dir}/provenance/unresolved_config.yaml"
-    once = (MaxAttempts(max_attempts=1),)
-    names = ("project.name={project.name}_recovered",)
-    recover = RunAutoexp(config_path=path, overrides=names, conditions=once)
-    rules = Monitoring(state_events=(on_end("crash", recover),))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[CRASH]]})
-    bench.until(lambda: "a_recovered" in bench.states(), 60)
-    bench.reach(60, a_recovered="COMPLETED")
-    ordered = "/out/a/provenance/unresolved_config.yaml"
-    assert bench.job("a_recovered").spec.stage == ordered
-
-
 @pytest.mark.parametrize(("mode", "begun"), [("queue", "a b new"), ("now", "a new b")])
 def test_a_queued_plan_goes_behind_and_one_now_before_what_waits(
     mode: Literal["queue", "now"], begun: str
@@ -167,17 +153,6 @@ def test_a_queued_plan_goes_behind_and_one_now_before_what_waits(
     bench.until(lambda: "new" in bench.states(), 30)
     bench.ends(90)
     assert [each.task[0] for each in bench.executor.begun] == begun.split()
-
-
-def test_what_joined_is_killed_and_brought_back_like_any_job() -> None:
-    bench = joined("a_eval10", EVALUATE)
-    bench.reach(30, a_eval10="RUNNING")
-    bench.kill("a_eval10")
-    bench.reach(30, a_eval10="CANCELLED")
-    bench.resubmit("a_eval10", overrides=("lr=2",))
-    bench.reach(60, a_eval10="COMPLETED")
-    spec = bench.job("a_eval10").spec
-    assert (spec.overrides[-1], spec.index, spec.family) == ("lr=2", 1, "f0")
 
 
 def test_rules_of_the_session_stay_those_of_its_own_jobs() -> None:
@@ -324,17 +299,6 @@ def check_end(bench: Bench) -> None:
 def test_an_engine_killed_at_any_write_plans_each_match_once() -> None:
     for bench in killed_at_any_write(campaign):
         check_end(bench)
-
-
-@pytest.mark.parametrize("steps", range(2, 160, 9))
-def test_an_engine_killed_between_any_two_steps_plans_each_match_once(
-    steps: int,
-) -> None:
-    bench = campaign()
-    bench.single_steps(steps)
-    bench.start()
-    bench.ends()
-    check_end(bench)
 
 
 def test_planning_that_hangs_stalls_nobody() -> None:

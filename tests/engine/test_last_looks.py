@@ -107,12 +107,6 @@ def test_a_nan_ends_the_run_at_once_and_keeps_its_log() -> None:
     assert (look.log_only, look.ends) == (True, None)
 
 
-def test_looks_can_be_turned_off() -> None:
-    one = bench(replace(STALLS, evidence_seconds=0.0), HANGS)
-    one.reach(100, a="COMPLETED")
-    assert one.ordered(CaptureEvidence) == []
-
-
 # ---------------------------------------------------------------- looks that go wrong
 def test_a_look_that_hangs_does_not_keep_the_run_alive() -> None:
     one = looked_at()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.restart import Restart
 from autoexp_tui.actions.stop import Cancel
 from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine import log_poller
@@ -18,7 +17,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Live
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import finds, on_end, replace_text, says, writes
+from tests.engine.parts import finds, replace_text, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
@@ -59,25 +58,6 @@ def test_an_episode_is_told_and_cleared_once_whatever_engine_goes_on(
     assert told(bench) == [RAISED, CLEARED]
 
 
-def test_what_came_while_no_engine_lived_is_told() -> None:
-    lines = (says(1.0, *FLAT[:3]), says(50.0, "step: 4 loss: nan"))
-    bench = running(*lines, rules=Monitoring(anomalies=QUICK))
-    bench.run(20)
-    bench.clock.advance(60.0)
-    bench.executor.settle()
-    bench.start()
-    bench.run(5)
-    assert told(bench) == [RAISED]
-
-
-def test_a_nan_kills_once_however_often_its_log_is_read() -> None:
-    bench = running(says(1.0, "step: 4 loss: nan"), rules=Monitoring())
-    bench.reach(a="FAILED")
-    bench.start()
-    bench.run(20)
-    assert told(bench) == [RAISED]
-
-
 def matched(bench: Bench, engines: int = 2) -> list[str]:
     """The lines that were matched, after further engines read the log anew."""
     for _ in range(engines):
@@ -111,17 +91,6 @@ def test_a_log_with_many_matches_is_read_again_and_none_is_told_twice() -> None:
         bench.run(seconds)
         matches = bench.happened(events.LogMatched)
         assert sum(match.count for match in matches) == count
-
-
-def test_each_attempt_is_matched_for_itself_and_nothing_kept_when_it_ended() -> None:
-    crash = writes(says(1.0, "E one"), seconds=3.0, exit_code=1)
-    rules = replace(BOTH, state_events=(on_end("crash", Restart()),))
-    bench = alone(crash, replace(crash, seconds=30.0, exit_code=0), rules=rules)
-    bench.until(lambda: len(matched(bench, 0)) == 4)
-    assert matched(bench) == ["E one"] * 4
-    bench.reach(a="COMPLETED")
-    assert bench.engine.state.matches == {}
-    assert matched(bench) == ["E one"] * 4
 
 
 # ------------------------------------------------------------------- of runs that ended
@@ -244,20 +213,6 @@ def test_the_end_of_a_run_waits_for_its_log_and_then_goes_without(
     assert "could not be read" in one.job("a").attempts[-1].evidence
 
 
-def test_a_log_that_can_be_read_again_in_time_is_read_to_its_end(
-    forbidden: set[str],
-) -> None:
-    one = stepping(seconds=20.0)
-    one.run(10)
-    forbidden.add("a")
-    one.run(20)
-    forbidden.clear()
-    one.reach(60, a="COMPLETED")
-    noted = one.job("a").noted
-    assert noted is not None
-    assert noted.step >= 19
-
-
 # --------------------------------------------------------------- silence and standstill
 SILENT = LogEvent(
     name="silent", pattern_type="inactivity", after_seconds=30.0, actions=(NOTE,)
@@ -312,24 +267,6 @@ def test_a_jump_of_the_clock_is_no_silence_and_no_stall(seconds: float) -> None:
     one.clock.advance(seconds)  # the machine slept
     one.run(45)
     assert (one.logged(), one.warned(), one.state("a")) == ([], [], "RUNNING")
-
-
-def test_a_match_once_rule_fires_once_a_run() -> None:
-    lines = (says(1.0, "up"), says(60.0, "again"), says(120.0, "and again"))
-    one = quiet(writes(*lines), replace(SILENT, match_once=True))
-    one.run(200)
-    assert len(one.logged()) == 1
-
-
-def test_a_requeued_run_counts_anew() -> None:
-    requeued = RunScript(seconds=25.0, ends="requeue")
-    waits = RunScript(seconds=500.0, begin_delay=60.0)
-    rules = Monitoring(log_events=(SILENT,))
-    one = Bench(plan(job("a"), monitoring=rules), {"a": [[requeued, waits]]})
-    one.run(110)
-    assert (one.job("a").attempts[-1].run, one.logged()) == (1, [])
-    one.run(20)
-    assert one.logged() == ["a: no new output for 30 s"]
 
 
 def test_a_stall_rule_of_another_stage_ends_nothing() -> None:

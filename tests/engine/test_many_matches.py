@@ -54,12 +54,6 @@ def number(bench: Bench) -> str:
     return str(bench.job("a").metadata["number"])
 
 
-def test_a_few_matches_are_events_of_their_own() -> None:
-    bench = saying(hits(20))
-    bench.run(20)
-    assert counts(bench) == [1] * 20
-
-
 def test_matches_beyond_a_few_a_second_are_recorded_together_and_told_once() -> None:
     bench = saying(FLOOD)
     bench.run(30)
@@ -108,12 +102,6 @@ LONG = (b"x" * 79 + b"\n") * 150_000 + b"hit number=7\n"
 def long_log() -> Bench:
     """A run that leaves 12 MB as it ends."""
     return saying(LONG, at=0.9, seconds=1.0)
-
-
-def test_a_log_that_is_read_in_time_is_read_whole() -> None:
-    bench = long_log()
-    bench.reach(120, a="COMPLETED")
-    assert not warned(bench, "log_unread")
 
 
 def test_what_no_rule_saw_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ from autoexp_tui.engine.ports import FoundFile
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import on_end, replace_text, says, writes
+from tests.engine.parts import replace_text, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import Write
 from tests.support.sim_world import Logs
 
 PATH = "/out/a/metrics.jsonl"
@@ -172,14 +172,3 @@ def test_samples_of_gpus_are_metrics_and_cost_no_note_in_the_journal() -> None:
     assert gpu.seen_at >= 30.0
     one.run(540)
     assert one.happened(events.MetricsNoted) == []
-
-
-def test_a_new_attempt_has_samples_of_its_own() -> None:
-    rules = Monitoring(state_events=(on_end("crash", Restart()),))
-    first = writes(sample(1.0, 50.0), seconds=40.0, exit_code=1)
-    one = alone(first, RunScript(seconds=1e6), rules=rules)
-    one.run(35)
-    assert "gpu_util" in one.live().metrics
-    one.until(lambda: one.tries("a") == 2 and one.state("a") == "RUNNING")
-    one.run(60)
-    assert one.live().gpu is None

@@ -221,14 +221,6 @@ def test_among_many_a_file_that_changes_or_is_wanted_anew_is_looked_at() -> None
     assert world.asked[StatKey("/a/8")] <= 1
 
 
-def test_an_answer_comes_in_small_parts() -> None:
-    world = World(files(3_500))
-    for _ in range(5):
-        world.look()
-    parts = [len(one.facts) for one in world.facts]
-    assert parts[:4] == [1_000, 1_000, 1_000, 500]
-
-
 def command(name: str = "c", timeout: float = 30.0) -> CommandKey:
     return CommandKey((name,), timeout)
 
@@ -342,15 +334,6 @@ def test_a_log_that_is_seen_to_change_is_read_at_once_while_its_job_runs() -> No
     assert bench.live().step == 20
     bench.reach(30, j0="COMPLETED")
     assert not bench.engine._poller.logs.wake([path])
-
-
-def test_the_rest_of_an_ended_run_s_log_is_read_at_once() -> None:
-    last = says(119.9, "iteration 99/100 | lm loss: 1.0")
-    bench = logging(RunScript(seconds=120.0, writes=(*QUIET.writes, last)))
-    bench.files.watch(lambda _: None)  # nobody sees it change
-    bench.reach(124, j0="COMPLETED")
-    noted = bench.job("j0").noted
-    assert (noted and noted.step) == 99
 
 
 def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(

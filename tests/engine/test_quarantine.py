@@ -101,14 +101,6 @@ def test_so_many_crashes_on_one_checkpoint_move_it_aside(
     assert bool(one.warned()) is (left(one) != list(steps))
 
 
-def test_a_new_checkpoint_begins_the_row_anew() -> None:
-    one = crashing(2, *[CRASH] * 3, steps=(100,))
-    one.until(lambda: len(one.executor.begun) == 2)
-    newer = Checkpoint(path=f"{OUT}/iter_200", step=200)
-    one.world.shelf.saved[OUT].append(newer)
-    assert left(completed(one)) == [100, 200]
-
-
 def test_it_is_moved_before_the_next_attempt_starts_and_a_person_is_told_why() -> None:
     one = completed(crashing(1, CRASH, CRASH))
     happened: list[Any] = [record.event for record in one.world.session.records]
@@ -122,12 +114,6 @@ def test_it_is_moved_before_the_next_attempt_starts_and_a_person_is_told_why() -
     assert f"{OUT}/iter_200 was moved" in told(one)
     assert "since 1 attempt in a row" in told(one)
     assert "goes on from iter_100" in told(one)
-
-
-def test_a_restart_from_the_beginning_looks_at_no_checkpoint() -> None:
-    anew = again(quarantine_after=1, from_checkpoint=False)
-    one = completed(on_crash(CRASH, CRASH, do=(anew,), steps=(100,)))
-    assert not one.happened(events.CheckpointSeen)
 
 
 def test_a_move_that_fails_is_told_and_the_job_goes_on() -> None:

@@ -9,7 +9,6 @@ import pytest
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.rules import Monitoring, Storm
-from autoexp_tui.model.states import Cause
 from tests.engine.bench import Bench
 from tests.engine.parts import CRASH, again, on_end
 from tests.model.builders import job, plan
@@ -65,16 +64,6 @@ def test_quick_failures_in_a_row_pause_submission_in_the_same_commit() -> None:
     assert all(record.more for record in records[ended:paused])
 
 
-def test_the_warning_says_where_how_many_the_last_words_and_what_to_do() -> None:
-    memory = RunScript(seconds=2.0, cause=Cause.OUT_OF_MEMORY, exit_code=1)
-    one = bench(*[memory] * 3, OK)
-    one.run(30)
-    text = one.words(one.warning().why)
-    assert one.warning().severity == "error"
-    assert "3 quick failures in a row in stage t, the last of j2" in text
-    assert "P resumes" in text
-
-
 @pytest.mark.parametrize("between", [OK, LATE])
 def test_a_success_or_a_failure_after_a_long_run_breaks_the_row(
     between: RunScript,
@@ -106,14 +95,6 @@ def test_restarts_count_and_are_held_back() -> None:
     assert paused is not None
     assert (one.state("j0"), one.why("j0").code) == ("RETRYING", "held_by_storm")
     assert one.why("j0").arg("at") == paused.arg("at") != ""
-
-
-def test_failures_that_follow_in_a_storm_pause_nothing_twice() -> None:
-    late = (RunScript(seconds=2.0 + n, exit_code=1) for n in range(6))
-    one = bench(*late, slots=0)
-    one.run(30)
-    assert one.over
-    assert len(one.happened(events.SubmissionPaused)) == 1
 
 
 @pytest.mark.parametrize(

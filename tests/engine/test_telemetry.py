@@ -99,12 +99,6 @@ class Reader:
 
 
 # ---------------------------------------------------------------------- what is noted
-def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
-    reader = Reader(Monitoring(progress=Progress(metric="epoch")))
-    reader.read("step: 40 loss: 2.0\n")
-    assert reader.fact("loss") == MetricFact(2.0, 40)
-    (noted,) = reader.finish()  # and not again at the end
-    assert (noted.step, noted.values) == (40, {"loss": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -203,15 +203,6 @@ def test_of_two_rules_the_first_that_holds_restarts_once(on: str) -> None:
     assert retries(bench) == ["first" if at_once else "second"]
 
 
-@pytest.mark.parametrize("first", ["file", "none"])
-@pytest.mark.parametrize("second", ["file", "none"])
-def test_two_log_events_restart_once(first: str, second: str) -> None:
-    rules = (by_log("one", first), by_log("two", second), by_end("end"))
-    bench = after_a_crash(*rules)
-    assert len(retries(bench)) == 1
-    assert max(dropped(bench).values()) == 1
-
-
 def test_two_restarts_that_wait_for_one_file_become_one() -> None:
     rules = (by_end("first", "file"), by_end("second", "file"))
     bench = alone(FATAL, WELL, rules=Monitoring(state_events=rules))

@@ -17,7 +17,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.states import Result
 from tests.engine.bench import Bench, require
-from tests.engine.parts import CRASH, LONG, OK, again, done, finds, on_end, says, writes
+from tests.engine.parts import CRASH, LONG, OK, again, done, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
 
@@ -64,16 +64,6 @@ def test_a_pattern_that_was_found_stays_found_until_the_job_is_brought_back(
     bench.kill("j")
     bench.run(2)
     bench.resubmit("j")
-    bench.run(5)
-    assert results(bench) == ["wait", "wait"]
-
-
-def test_a_file_that_vanished_before_the_start_is_waited_for_again() -> None:
-    bench = waiting(FileExists(path="/o/done"), NEVER)
-    bench.files.append("/o/done", b"x")
-    bench.run(5)
-    assert results(bench) == ["pass", "wait"]
-    del bench.files.data["/o/done"]
     bench.run(5)
     assert results(bench) == ["wait", "wait"]
 
@@ -152,18 +142,6 @@ def test_a_file_cancels_what_runs_and_is_looked_at_no_more_or_is_only_shown(
         assert bench.engine._outside_facts == {}
     else:
         assert require(bench.job("j").cancel[0]).result is Result.PASS
-
-
-def test_a_reference_in_a_cancel_condition_is_resolved_when_it_is_known() -> None:
-    cancel = (FileExists(path="/stop/{runtime.a.checkpoint}"),)
-    rule = finds("saved", r"saved (?P<n>\d+)", checkpoint="n")
-    jobs = (job("a"), job("b", 1, cancel_conditions=cancel))
-    scripts = {"a": [[writes(says(10.0, "saved 80"))]], "b": [[LONG]]}
-    bench = Bench(plan(*jobs, monitoring=Monitoring(log_events=(rule,))), scripts)
-    bench.files.append("/stop/80", b"x")
-    bench.run(8)
-    assert bench.state("b") == "RUNNING"
-    bench.reach(60, b="CANCELLED")
 
 
 FATAL = kinds.LogPattern(log_path="/logs/a/current.log", pattern="FATAL", writer="a")
