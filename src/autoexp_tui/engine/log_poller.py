@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -56,58 +56,51 @@ BUSIEST_SECONDS: Final = 5.0
 """... but each is looked at so often, however many there are."""
 
 
+@dataclass(slots=True)
 class LogPoller:
     """Reads logs. Used by the engine's thread, but for `wake`."""
 
-    def __init__(
-        self,
-        state: SessionState,
-        ephemeral: EphemeralState,
-        telemetry: Telemetry,
-        runs: RunReports,
-        parts: Parts,
-        post: Callable[[Observation], None],
-    ) -> None:
-        self._state = state
-        self._ephemeral = ephemeral
-        self._telemetry = telemetry
-        self._runs = runs
-        self._parts = parts
-        self.looks: Looks[Stream, LogCursor, LogRead] = Looks(
-            "logs",
-            parts.pools["logs"],
-            self._prepare,
-            partial(read_logs, parts.logs),
-            lambda reads: seen.LogsRead(reads=tuple(reads)),
-            post,
-        )
-        self._shortest = 1.0
-        """Seconds between two looks at a file that grows."""
-        self._woken: deque[Stream] = deque()
-        self._forget_all()
+    state: SessionState
+    ephemeral: EphemeralState
+    telemetry: Telemetry
+    runs: RunReports
+    parts: Parts
+    post: Callable[[Observation], None]
+    looks: Looks[Stream, LogCursor, LogRead] = field(init=False)
+    moved: set[str] = field(default_factory=set)
+    """Jobs of which other files may have to be watched than are."""
+    _shortest: float = 1.0
+    """Seconds between two looks at a file that grows."""
+    _woken: deque[Stream] = field(default_factory=deque)
+    _to_reread: dict[Stream, None] = field(default_factory=dict)
+    _watched: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    """Job -> its log, and which of its files are watched."""
+    _paths: dict[str, Stream] = field(default_factory=dict)
+    """What was looked at, by its path."""
 
-    def _forget_all(self) -> None:
-        self._to_reread: dict[Stream, None] = {}
-        self._watched: dict[str, tuple[str, tuple[str, ...]]] = {}
-        """Job -> its log, and which of its files are watched."""
-        self.moved: set[str] = set()
-        """Jobs of which other files may have to be watched than are."""
-        self._paths: dict[str, Stream] = {}
-        """What was looked at, by its path."""
+    def __post_init__(self) -> None:
+        self.looks = Looks(
+            "logs",
+            self.parts.pools["logs"],
+            self._prepare,
+            partial(read_logs, self.parts.logs),
+            lambda reads: seen.LogsRead(reads=tuple(reads)),
+            self.post,
+        )
 
     def restart(self) -> None:
         """Logs of ended jobs are read again, the newest first, for their curves."""
-        self._forget_all()
-        ended = [job for job in self._state.jobs.values() if job.ended]
+        self._watched.clear()
+        ended = [job for job in self.state.jobs.values() if job.ended]
         ended.sort(key=lambda job: job.since, reverse=True)
         self._to_reread = {
             (job.name, source): None
             for job in [one for one in ended if one.attempts][:MOST_REREAD]
             if job.attempts[-1].log_path
-            for source in self._telemetry.find_run(job).sources
+            for source in self.telemetry.find_run(job).sources
         }
-        self.moved.update(self._ephemeral.roster.active)
-        self._runs.drained.clear()
+        self.moved.update(self.ephemeral.roster.active)
+        self.runs.drained.clear()
 
     def wake(self, paths: Iterable[str]) -> bool:
         """Some files changed: whether one of them is looked at sooner for it."""
@@ -147,7 +140,7 @@ class LogPoller:
         job, source = stream
         if source == GPU:
             return GPU_SECONDS
-        longest, run = SLOWEST_SECONDS, self._telemetry.runs.get(job)
+        longest, run = SLOWEST_SECONDS, self.telemetry.runs.get(job)
         if run is not None and not source:
             patience = min(run.watch.shortest, run.rules.stall_after_seconds)
             longest = min(patience * PATIENCE_SHARE, longest)
@@ -163,11 +156,11 @@ class LogPoller:
         while self._woken:
             stream = self._woken.popleft()
             looks.want(stream, now, self._find_waits(stream)[0])
-        if self._runs.ending:
-            for stream in self._runs.list_undrained(self._state.jobs):
+        if self.runs.ending:
+            for stream in self.runs.list_undrained(self.state.jobs):
                 looks.hurry(0.0, stream)  # before all others
         for stream in [*islice(self._to_reread, REREAD_AT_ONCE)]:
-            if self._state.jobs[stream[0]].ended:
+            if self.state.jobs[stream[0]].ended:
                 looks.want(stream, now, 0.0)
             else:
                 del self._to_reread[stream]
@@ -186,36 +179,36 @@ class LogPoller:
 
     def _watch_moved(self, now: float) -> None:
         """Watch the files that there are now of the jobs that moved, and no others."""
-        for name in sorted(self.moved & self._ephemeral.roster.active):
-            job = self._state.jobs[name]
+        for name in sorted(self.moved & self.ephemeral.roster.active):
+            job = self.state.jobs[name]
             # Nothing is watched before there is a log.
             if job.attempts and (log := job.attempts[-1].log_path):
-                sources = (*self._telemetry.find_run(job).sources, GPU)
+                sources = (*self.telemetry.find_run(job).sources, GPU)
                 old_log, old = self._watched.get(name, ("", ()))
                 for source in sources:
                     if source not in old or log != old_log:
                         stream = (name, source)
                         self.looks.want(stream, now, self._find_waits(stream)[0])
                 self._watched[name] = (log, sources)
-        for name in self.moved - self._ephemeral.roster.active:
+        for name in self.moved - self.ephemeral.roster.active:
             self._watched.pop(name, None)
         self.moved.clear()
 
     def _prepare(self, stream: Stream) -> tuple[str, LogCursor]:
         """Where a file is to be read on, and its mount point."""
-        (name, source), directory = stream, self._parts.attempt_dir
-        job, runs = self._state.jobs[name], self._runs
+        (name, source), directory = stream, self.parts.attempt_dir
+        job, runs = self.state.jobs[name], self.runs
         final = job.ended or (name, len(job.attempts)) in runs.ending
-        cursor = self._telemetry.make_cursor(job, source, final=final)
+        cursor = self.telemetry.make_cursor(job, source, final=final)
         if source in (SEARCH, GPU):
             present = str(directory(name, cursor.attempt))
             cursor = replace(cursor, path=f"{present}/{GPU_FILE}")
         if source == SEARCH:
-            patterns = self._telemetry.find_run(job).patterns
+            patterns = self.telemetry.find_run(job).patterns
             search = Search(patterns, str(directory(name, 1)), present)
             cursor = replace(cursor, search=search, path=patterns[0])
         self._paths[cursor.path] = stream
-        return self._parts.place_of(cursor.path), cursor
+        return self.parts.place_of(cursor.path), cursor
 
 
 def read_logs(source: LogSource, items: Sequence[LogCursor]) -> Iterator[LogRead]:

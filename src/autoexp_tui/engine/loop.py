@@ -91,7 +91,6 @@ class Engine:
             self._poller,
             runs,
             self._health,
-            self._clock.monotonic,
             self._timeline.lived_at,
             parts.log_fault,
         )

@@ -83,38 +83,28 @@ class Settlement:
         return self.dispatcher.rest(self.pending.effect_id, seconds)
 
 
+@dataclass(frozen=True, slots=True)
 class ObservationHandlers:
     """The one table of what was observed, and of who takes it."""
 
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        poller: Poller,
-        runs: RunReports,
-        health: Health,
-        monotonic: Callable[[], float],
-        lived_at: Callable[[float], float],
-        log_fault: Callable[[str], None],
-    ) -> None:
-        self._log_fault = log_fault
-        self._dispatcher = dispatcher
-        self._poller = poller
-        self._runs = runs
-        self._health = health
-        self._monotonic = monotonic
-        self._lived_at = lived_at
+    dispatcher: Dispatcher
+    poller: Poller
+    runs: RunReports
+    health: Health
+    lived_at: Callable[[float], float]
+    log_fault: Callable[[str], None]
 
     def handle(self, context: DecisionContext, observation: Observation) -> list[str]:
         """Turn one observation into events; returns further jobs to judge."""
-        poller = self._poller
+        poller = self.poller
         match observation:
             case seen.LogsRead():
-                touched = self._runs.note_logs(context, observation)
-                poller.logs.note(observation, self._monotonic())
+                touched = self.runs.note_logs(context, observation)
+                poller.logs.note(observation, self.dispatcher.monotonic())
                 return touched
             case seen.FactsSeen():
                 touched = self._note_facts(context, observation)
-                now = self._monotonic()
+                now = self.dispatcher.monotonic()
                 poller.facts.note(observation, now, poller.poll_seconds)
                 return touched
             case seen.EffectAnswered():
@@ -122,7 +112,7 @@ class ObservationHandlers:
                 if pending is not None:
                     self._settle(context, pending, observation.answer)
             case seen.Polled():
-                self._runs.note_poll(context, observation)
+                self.runs.note_poll(context, observation)
             case seen.CallFailed():
                 self._note_call_failed(context, observation)
             case seen.PlaceHeard():  # silent: a warning until it answers
@@ -140,7 +130,7 @@ class ObservationHandlers:
                     if order.command_id in poller.state.commands:  # synced before
                         poller.forget_orders((order.command_id,))
             case seen.Heartbeat():
-                self._health.deposed = self._health.deposed or not observation.ours
+                self.health.deposed = self.health.deposed or not observation.ours
             case _:
                 assert_never(observation)
         return []
@@ -148,36 +138,36 @@ class ObservationHandlers:
     def _note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
         """A call raised where it must not: a fault of ours."""
         if not got.effect_id:  # of a look that goes on failing alike it is told once
-            if self._health.faults.get(got.what) == got.problem:
+            if self.health.faults.get(got.what) == got.problem:
                 return
-            self._health.faults[got.what] = got.problem
-        self._log_fault(got.trace)
+            self.health.faults[got.what] = got.problem
+        self.log_fault(got.trace)
         pending = context.state.pending.get(got.effect_id)
         effect = pending.effect if pending else None
         if pending is not None and pending.effect.recovery == "once":
             leave_in_doubt(context.draft, pending)
-            self._dispatcher.forget(got.effect_id)
+            self.dispatcher.forget(got.effect_id)
         elif isinstance(effect, SubmitTasks) and (
-            got.effect_id not in self._dispatcher.in_doubt
+            got.effect_id not in self.dispatcher.in_doubt
         ):  # nobody knows how far it came: it is asked for before it is sent again
             answer = Uncertain(message=f"a fault of ours: {got.problem}")
             self._find_answer(context, got.effect_id, effect).note_doubt(answer)
         elif got.effect_id:
-            self._dispatcher.rest(got.effect_id, FAULT_SECONDS)
+            self.dispatcher.rest(got.effect_id, FAULT_SECONDS)
         context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
     def _find_answer(
         self, context: DecisionContext, effect_id: str, effect: SubmitTasks
     ) -> SubmissionAnswer:
-        return SubmissionAnswer(context, self._dispatcher, effect_id, effect.token)
+        return SubmissionAnswer(context, self.dispatcher, effect_id, effect.token)
 
     def _note_facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
-        outside = self._runs.outside
+        outside = self.runs.outside
         for key, fact in got.facts:
             if context.watch.is_read(key):
                 old = outside.get(key)
-                began = self._lived_at(fact.observed_at)
+                began = self.lived_at(fact.observed_at)
                 outside[key] = replace(fact, observed_at=began)
                 if old is None or old.value != fact.value or old.error != fact.error:
                     touched.extend(context.watch.jobs(key))
@@ -197,7 +187,7 @@ class ObservationHandlers:
                 self._find_answer(context, effect_id, submit).note(answer)
             case OutsideEffect() as effect:
                 assert isinstance(answer, Answer), f"{effect.kind}: {answer!r}"
-                effect.settle(context, Settlement(self._dispatcher, pending), answer)
+                effect.settle(context, Settlement(self.dispatcher, pending), answer)
             case ComposeJob() as compose:
                 command_id = _find_command(context.state, pending)
                 context.draft.command_id = command_id
@@ -211,13 +201,13 @@ class ObservationHandlers:
             case LookForCheckpoint() as look:
                 found = answer if isinstance(answer, FoundCheckpoint) else None
                 newest = problem or (found.newest.path if found else "none")
-                self._dispatcher.settle(context, effect_id, outcome, newest)
+                self.dispatcher.settle(context, effect_id, outcome, newest)
                 checkpoints.handle_look(context, look, found, problem)
             case LookAtFiles() as files:
                 self._note_files(context, effect_id, files, answer)
             case MoveCheckpoint() as move:
                 detail = problem or move.target
-                self._dispatcher.settle(context, effect_id, outcome, detail)
+                self.dispatcher.settle(context, effect_id, outcome, detail)
                 checkpoints.handle_move(context, move, problem)
             case PlanJobs() | AddJob() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
@@ -232,7 +222,7 @@ class ObservationHandlers:
         problem: str,
     ) -> None:
         """A job was composed anew: it is run so, or stays as it was."""
-        settle, job = self._dispatcher.settle, effect.job
+        settle, job = self.dispatcher.settle, effect.job
         if spec is None:
             settle(context, effect_id, "failed", problem)
             _refuse_spec(context, effect, why("does_not_compose", problem=problem))
@@ -274,11 +264,11 @@ class ObservationHandlers:
         warning_id = "c" + ids.digest(effect_id)
         if answer.ok:
             detail = format_exchange(answer.sent, answer.said)
-            self._dispatcher.settle(context, effect_id, "ok", detail)
+            self.dispatcher.settle(context, effect_id, "ok", detail)
             clear_warning(context, warning_id)
             return
-        self._dispatcher.rest(effect_id, FAULT_SECONDS)
-        self._health.error = answer.said
+        self.dispatcher.rest(effect_id, FAULT_SECONDS)
+        self.health.error = answer.said
         tasks = cancel.tasks
         reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
         raise_warning(context, warning_id, reason, tasks[0][0])
@@ -294,19 +284,19 @@ class ObservationHandlers:
                 and all(_was_seen_to_end(context, task) for task in effect.tasks)
             ):
                 detail = "what it was for has ended"
-                self._dispatcher.settle(context, effect_id, "ok", detail)
+                self.dispatcher.settle(context, effect_id, "ok", detail)
                 clear_warning(context, warning_id)
 
     def end_overdue_looks(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
-        for effect_id, since in list(self._dispatcher.looking.items()):
+        for effect_id, since in list(self.dispatcher.looking.items()):
             pending = context.state.pending.get(effect_id)
             look = pending.effect if pending is not None else None
             if pending is None or not isinstance(look, CaptureEvidence):
                 continue
-            if self._monotonic() - since >= look.seconds:
+            if self.dispatcher.monotonic() - since >= look.seconds:
                 job = context.job(look.job)
-                task = self._dispatcher.find_task(job, look.attempt)
+                task = self.dispatcher.find_task(job, look.attempt)
                 late = Kept(  # some of it may be there
                     directory=find_evidence_directory(task.attempt_dir, look),
                     summary=f"not finished within {look.seconds:g} s",
@@ -321,7 +311,7 @@ class ObservationHandlers:
         kept: Kept,
     ) -> None:
         outcome = "ok" if kept.directory else "failed"
-        self._dispatcher.settle(context, pending.effect_id, outcome, kept.summary)
+        self.dispatcher.settle(context, pending.effect_id, outcome, kept.summary)
         captured = events.EvidenceCaptured(
             job=look.job,
             attempt=look.attempt,
@@ -341,10 +331,10 @@ class ObservationHandlers:
         """What lies there is set aside; a look that failed is tried again."""
         if not isinstance(answer, seen.Problem):
             files = answer if isinstance(answer, tuple) else ()
-            self._dispatcher.settle(context, effect_id, "ok", f"{len(files)} files")
+            self.dispatcher.settle(context, effect_id, "ok", f"{len(files)} files")
             set_files_aside(context, look, files)
             return
-        self._dispatcher.rest(effect_id, LOOK_SECONDS)
+        self.dispatcher.rest(effect_id, LOOK_SECONDS)
         if not context.job(look.job).ended:
             reason = why("files_unseen", problem=answer.text)
             context.draft.emit(events.WaitExplained(job=look.job, why=reason))
@@ -371,16 +361,16 @@ class ObservationHandlers:
                 for other in state.pending.values()
             )
             if earlier:
-                self._dispatcher.rest(effect_id, JOIN_SECONDS)
+                self.dispatcher.rest(effect_id, JOIN_SECONDS)
                 return
-            self._dispatcher.settle(context, effect_id, "failed", problem)
+            self.dispatcher.settle(context, effect_id, "failed", problem)
             warn_of_failure(context, pending, problem)
             return
         if isinstance(effect, AddJob):  # jobs it waits for may have joined meanwhile
             at = pending.ordered_utc
             again = build_job_plan(state, effect_id, effect, at)
             if again is not None and again != made.plan:
-                self._dispatcher.rest(effect_id, 0.0)
+                self.dispatcher.rest(effect_id, 0.0)
                 return
         state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
@@ -390,7 +380,7 @@ class ObservationHandlers:
         context.draft.emit(released)
         joined = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        self._dispatcher.settle(context, effect_id, "ok", f"joined: {joined}{more}")
+        self.dispatcher.settle(context, effect_id, "ok", f"joined: {joined}{more}")
 
 
 def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:

@@ -4,6 +4,7 @@ Each look runs on a pool, and what it shows comes back as an observation."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass, field
 from math import inf
 from typing import Final, TypeAlias
 
@@ -39,31 +40,32 @@ HEARTBEAT_SECONDS: Final = 30.0
 INBOX_SECONDS: Final = 1.0
 
 
+@dataclass(slots=True)
 class Poller:
     """Sends a look wherever one is due. Times are monotonic seconds."""
 
-    def __init__(
-        self,
-        state: SessionState,
-        ephemeral: EphemeralState,
-        parts: Parts,
-        dispatcher: Dispatcher,
-        telemetry: Telemetry,
-        runs: RunReports,
-        post: Callable[[Observation], None],
-    ) -> None:
-        self.state = state
-        self._ephemeral = ephemeral
-        self._parts = parts
-        self._dispatcher = dispatcher
+    state: SessionState
+    ephemeral: EphemeralState
+    parts: Parts
+    dispatcher: Dispatcher
+    telemetry: InitVar[Telemetry]
+    runs: InitVar[RunReports]
+    post: Callable[[Observation], None]
+    facts: FactPoller = field(init=False)
+    logs: LogPoller = field(init=False)
+    poll_seconds: float = 1.0
+    _outside: dict[OutsideKey, Fact] = field(init=False)
+    _due: dict[str, float] = field(default_factory=dict)
+    _busy: set[str] = field(default_factory=set)
+    """Looks under way."""
+
+    def __post_init__(self, telemetry: Telemetry, runs: RunReports) -> None:
+        parts, ephemeral = self.parts, self.ephemeral
         self._outside = runs.outside
-        self._post = post
-        self.poll_seconds = 1.0
-        self._due: dict[str, float] = {}
-        self._busy: set[str] = set()
-        """Looks under way."""
-        self.facts = FactPoller(parts, lambda key: ephemeral.watch.is_read(key), post)
-        self.logs = LogPoller(state, ephemeral, telemetry, runs, parts, post)
+        self.facts = FactPoller(
+            parts, lambda key: ephemeral.watch.is_read(key), self.post
+        )
+        self.logs = LogPoller(self.state, ephemeral, telemetry, runs, parts, self.post)
 
     def hurry_executor(self) -> None:
         """Ask the executor at the next opportunity. Any thread may call it."""
@@ -71,13 +73,13 @@ class Poller:
 
     def look(self, now: float, t: float) -> None:
         """Every look that is due; `t` is the same moment."""
-        watch, plan = self._ephemeral.watch, self.state.plan
+        watch, plan = self.ephemeral.watch, self.state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         own = {"inbox", "executor", "heartbeat"} - self._busy
         due = {kind for kind in own if self._due.get(kind, now) <= now}
         if "inbox" in due:
             # Before logs, whose answer takes a commit's time.
-            take, again = self._parts.inbox.take, now + INBOX_SECONDS
+            take, again = self.parts.inbox.take, now + INBOX_SECONDS
             self._submit(
                 "inbox", "house", lambda: seen.OrdersTaken(orders=(*take(),)), again
             )
@@ -96,21 +98,21 @@ class Poller:
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
         kinds = {"inbox", "heartbeat"} - self._busy
-        if self._ephemeral.roster.active and "executor" not in self._busy:
+        if self.ephemeral.roster.active and "executor" not in self._busy:
             kinds.add("executor")
         times = [
             *(self._due.get(kind, now) for kind in kinds),
             *self.facts.list_next(),
             self.logs.next_at(now),
-            self._dispatcher.next_at(self.state),
+            self.dispatcher.next_at(self.state),
         ]
         return [at for at in times if at is not None]
 
     def _ask_executor(self, now: float) -> None:
-        roster, executor = self._ephemeral.roster, self._parts.executor
+        roster, executor = self.ephemeral.roster, self.parts.executor
         names = (*sorted(roster.active), *sorted(roster.lost))
         tasks = [
-            self._dispatcher.find_task(job, attempt.number)
+            self.dispatcher.find_task(job, attempt.number)
             for job in map(self.state.jobs.__getitem__, names)
             for attempt in job.attempts[-1:]
             if attempt.outcome in (None, Outcome.LOST)
@@ -131,7 +133,7 @@ class Poller:
     def _beat(self) -> Observation:
         """Show that we live, and learn whether we still own the session."""
         try:
-            return seen.Heartbeat(ours=self._parts.lease.heartbeat())
+            return seen.Heartbeat(ours=self.parts.lease.heartbeat())
         except OSError as error:
             return seen.Heartbeat(ours=True, problem=str(error))
 
@@ -141,10 +143,10 @@ class Poller:
 
         def done(_: object, problem: BaseException | None) -> None:
             if problem is not None:
-                self._post(seen.call_failed("inbox", problem))
+                self.post(seen.call_failed("inbox", problem))
 
         if ids:
-            inbox, pool = self._parts.inbox, self._parts.pools["house"]
+            inbox, pool = self.parts.inbox, self.parts.pools["house"]
             pool.submit(f"done {ids[0]}", lambda: inbox.done(ids), done)
 
     def _submit(
@@ -153,13 +155,13 @@ class Poller:
         def done(answer: object, problem: BaseException | None) -> None:
             self._busy.discard(kind)
             if problem is not None:
-                self._post(seen.call_failed(kind, problem))
+                self.post(seen.call_failed(kind, problem))
             else:
-                self._post(answer)  # type: ignore[arg-type]
+                self.post(answer)  # type: ignore[arg-type]
 
         self._due[kind] = due
         self._busy.add(kind)
-        if not self._parts.pools[pool].submit(kind, call, done):
+        if not self.parts.pools[pool].submit(kind, call, done):
             self._busy.discard(kind)
 
 

@@ -83,33 +83,25 @@ class SnapshotBuilder:
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
 
 
+@dataclass(slots=True)
 class SnapshotPublisher:
     """Makes snapshots and hands them out."""
 
-    def __init__(
-        self,
-        state: SessionState,
-        ephemeral: EphemeralState,
-        telemetry: Telemetry,
-        health: Health,
-        live_sink: LiveSink,
-        on_snapshot: Callable[[Snapshot], None],
-    ) -> None:
-        self.snapshot: Snapshot | None = None
-        """The newest one."""
-        self.dirty = True
-        """Something changed since."""
-        self._state = state
-        self._ephemeral = ephemeral
-        self._telemetry = telemetry
-        self._health = health
-        self._live_sink = live_sink
-        self._on_snapshot = on_snapshot
-        self._builder = SnapshotBuilder()
-        self.due_at = float("-inf")
-        """The earliest time of the next snapshot, monotonic."""
-        self._shown_error = ""
-        self._live: dict[str, Live] = {}
+    state: SessionState
+    ephemeral: EphemeralState
+    telemetry: Telemetry
+    health: Health
+    live_sink: LiveSink
+    on_snapshot: Callable[[Snapshot], None]
+    snapshot: Snapshot | None = None
+    """The newest one."""
+    dirty: bool = True
+    """Something changed since."""
+    due_at: float = float("-inf")
+    """The earliest time of the next snapshot, monotonic."""
+    _builder: SnapshotBuilder = field(default_factory=SnapshotBuilder)
+    _shown_error: str = ""
+    _live: dict[str, Live] = field(default_factory=dict)
 
     def restart(self) -> None:
         """What is volatile is made anew."""
@@ -123,25 +115,25 @@ class SnapshotPublisher:
     def note_moves(self, now: float) -> None:
         """Look whether a front end would see a difference although no event came."""
         news = (
-            bool(self._ephemeral.reworded or self._telemetry.changed)
-            or self._health.error != self._shown_error
+            bool(self.ephemeral.reworded or self.telemetry.changed)
+            or self.health.error != self._shown_error
         )
         stale = now - self.due_at >= AGE_SECONDS - PUBLISH_SECONDS
-        running = bool(self._ephemeral.roster.active)
+        running = bool(self.ephemeral.roster.active)
         self.dirty = self.dirty or news or (stale and running)
 
     def publish(self, view: EngineView, now: float) -> None:
         """Make a snapshot and hand it out."""
         self.dirty = False
         self.due_at = now + PUBLISH_SECONDS
-        self._shown_error = self._health.error
-        changed = self._ephemeral.reworded | self._telemetry.changed
-        self._ephemeral.reworded, self._telemetry.changed = set(), set()
-        for name in changed & self._state.jobs.keys():
-            start = range(len(self._state.jobs[name].start))
-            verdicts = (self._ephemeral.verdicts.get((name, "start", i)) for i in start)
-            queue = self._health.queue.get(name)
-            self._live[name] = self._telemetry.build_live(name, tuple(verdicts), queue)
-        self.snapshot = self._builder.build_snapshot(self._state, view, self._live)
-        self._live_sink.publish(self.snapshot)
-        self._on_snapshot(self.snapshot)
+        self._shown_error = self.health.error
+        changed = self.ephemeral.reworded | self.telemetry.changed
+        self.ephemeral.reworded, self.telemetry.changed = set(), set()
+        for name in changed & self.state.jobs.keys():
+            start = range(len(self.state.jobs[name].start))
+            verdicts = (self.ephemeral.verdicts.get((name, "start", i)) for i in start)
+            queue = self.health.queue.get(name)
+            self._live[name] = self.telemetry.build_live(name, tuple(verdicts), queue)
+        self.snapshot = self._builder.build_snapshot(self.state, view, self._live)
+        self.live_sink.publish(self.snapshot)
+        self.on_snapshot(self.snapshot)
