@@ -15,36 +15,12 @@ from typing import Literal, NamedTuple, get_args
 
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
-from autoexp_tui.effects.effects import (
-    AddJob,
-    CancelTasks,
-    CaptureEvidence,
-    ComposeJob,
-    LookAtFiles,
-    LookForCheckpoint,
-    MoveCheckpoint,
-    PlanJobs,
-    SubmitTasks,
-)
+from autoexp_tui.effects import effects
 from autoexp_tui.effects.outside import OutsideEffect, PoolName
+from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.executor_port import (
-    AdoptAnswer,
-    Submission,
-    SubmitAnswer,
-    Task,
-    Uncertain,
-    not_prepared,
-    task_of,
-)
+from autoexp_tui.engine import ports
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import (
-    FurtherPlan,
-    Kept,
-    Parts,
-    PoolKey,
-    TerminationContext,
-)
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.effect import Effect, TaskId
@@ -71,7 +47,7 @@ MOST_SENDING = 4
 class Dispatcher:
     """Keeps which effects are under way; holds no state that must survive."""
 
-    outside: Parts
+    outside: ports.Parts
     post: Callable[[Observation], None]
     monotonic: Callable[[], float]
     in_flight: set[str] = field(default_factory=set)
@@ -82,7 +58,7 @@ class Dispatcher:
     """How often in a row a submission that is pending came to nothing, by effect."""
     wall_ahead: float = 0.0
     """Of the session, as its tasks have it."""
-    _tasks: dict[TaskId, Task] = field(default_factory=dict)
+    _tasks: dict[TaskId, port.Task] = field(default_factory=dict)
     _sending: dict[str, str] = field(default_factory=dict)
     """Submission under way -> the file system that it is prepared on."""
     _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
@@ -101,14 +77,14 @@ class Dispatcher:
             effect, effect_id = pending.effect, pending.effect_id
             if effect_id in self.in_flight or self.not_before.get(effect_id, now) > now:
                 continue
-            if isinstance(effect, SubmitTasks):
+            if isinstance(effect, effects.SubmitTasks):
                 place = self.outside.place_of(
                     state.jobs[effect.tasks[0][0]].spec.output_dir
                 )
                 if [*self._sending.values()].count(place) >= MOST_SENDING:
                     continue
                 self._sending[effect_id] = place
-            if isinstance(effect, CaptureEvidence):
+            if isinstance(effect, effects.CaptureEvidence):
                 self.looking.setdefault(effect_id, now)
             self._send(state, pending)
 
@@ -139,7 +115,7 @@ class Dispatcher:
         for pending in state.pending.values():
             effect, effect_id = pending.effect, pending.effect_id
             if (
-                isinstance(effect, SubmitTasks)
+                isinstance(effect, effects.SubmitTasks)
                 and effect_id not in self.in_doubt
                 and effect_id not in self.in_flight
                 and state.jobs[effect.tasks[0][0]].spec.resources.key == key
@@ -162,14 +138,14 @@ class Dispatcher:
         self.in_doubt.discard(effect_id)
         self.looking.pop(effect_id, None)
 
-    def find_task(self, job: JobRecord, number: int) -> Task:
+    def find_task(self, job: JobRecord, number: int) -> port.Task:
         """One attempt as the executor sees it."""
         attempt = job.attempts[number - 1]
         known = self._tasks.get((job.name, number))
         current = (attempt.executor_id, attempt.token)
         if known is not None and (known.executor_id, known.token) == current:
             return known
-        made = task_of(
+        made = port.task_of(
             job.spec,
             number,
             str(self.outside.attempt_dir(job.name, number)),
@@ -184,14 +160,14 @@ class Dispatcher:
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
         outside = self.outside
         match pending.effect:
-            case SubmitTasks() as submit:
+            case effects.SubmitTasks() as submit:
                 call = self._make_submit(state, pending.effect_id, submit)
                 self._run("executor", pending, call, "submit")
-            case CancelTasks() as cancel:
+            case effects.CancelTasks() as cancel:
                 jobs = ((state.jobs[job], number) for job, number in cancel.tasks)
                 tasks = [self.find_task(job, number) for job, number in jobs]
                 self._run("executor", pending, lambda: outside.executor.cancel(tasks))
-            case ComposeJob(job=job, overrides=overrides):
+            case effects.ComposeJob(job=job, overrides=overrides):
                 plan = state.plan_of(job)
                 if plan is not None:
                     self._find(
@@ -200,23 +176,23 @@ class Dispatcher:
                         lambda: outside.planner.compose(plan, job, overrides),
                         is_planning=True,
                     )
-            case LookForCheckpoint() as look:
+            case effects.LookForCheckpoint() as look:
                 self._find("executor", pending, lambda: outside.checkpoints.find(look))
-            case LookAtFiles() as files:
+            case effects.LookAtFiles() as files:
                 keys = self._list_awaited_keys(state, files.job)
                 self._find("executor", pending, lambda: self._find_files(keys))
-            case MoveCheckpoint() as move:
+            case effects.MoveCheckpoint() as move:
                 self._find("executor", pending, lambda: outside.checkpoints.move(move))
-            case CaptureEvidence() as capture:
+            case effects.CaptureEvidence() as capture:
                 self._send_capture(state, pending, capture)
-            case PlanJobs() | AddJob() as further:
+            case effects.PlanJobs() | effects.AddJob() as further:
                 self._send_further(state, pending, further)
             case effect:
                 self._send_other(state, pending, effect)
 
     def _run(
         self,
-        pool: PoolKey,
+        pool: ports.PoolKey,
         pending: PendingEffect,
         call: Callable[[], object],
         what: str = "",
@@ -237,7 +213,7 @@ class Dispatcher:
 
     def _find(
         self,
-        pool: PoolKey,
+        pool: ports.PoolKey,
         pending: PendingEffect,
         call: Callable[[], object],
         *,
@@ -268,8 +244,8 @@ class Dispatcher:
         self._run(pool, pending, call)
 
     def _make_submit(
-        self, state: SessionState, effect_id: str, submit: SubmitTasks
-    ) -> Callable[[], SubmitAnswer | AdoptAnswer]:
+        self, state: SessionState, effect_id: str, submit: effects.SubmitTasks
+    ) -> Callable[[], port.SubmitAnswer | port.AdoptAnswer]:
         """The call that sends a submission, or asks for one that is in doubt."""
         outside, tasks = self.outside, []
         jobs = [state.jobs[job] for job, _ in submit.tasks]
@@ -281,7 +257,7 @@ class Dispatcher:
                 task = replace(task, resources=task.resources.exclude(nodes))
             tasks.append(task)
         attempt = jobs[0].attempts[submit.tasks[0][1] - 1]
-        submission = Submission(
+        submission = port.Submission(
             token=submit.token,
             session=state.session,
             tasks=tuple(tasks),
@@ -290,31 +266,34 @@ class Dispatcher:
         specs = [job.spec for job in jobs]
         plans = [state.plan_of(job.name) for job in jobs]
 
-        def adopt() -> AdoptAnswer:
+        def adopt() -> port.AdoptAnswer:
             try:
                 return outside.executor.adopt([submission])
             except OSError as error:
-                return AdoptAnswer(error=str(error))
+                return port.AdoptAnswer(error=str(error))
 
-        def send() -> SubmitAnswer:
+        def send() -> port.SubmitAnswer:
             try:
                 outside.preparation.prepare(submission, specs, plans)
             except AutoexpError as error:
-                return not_prepared(error)
+                return port.not_prepared(error)
             try:
                 return outside.executor.submit(submission)
             except OSError as error:  # it may have been sent before this
-                return Uncertain(message=str(error))
+                return port.Uncertain(message=str(error))
 
         return adopt if effect_id in self.in_doubt else send
 
     def _send_further(
-        self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
+        self,
+        state: SessionState,
+        pending: PendingEffect,
+        effect: effects.PlanJobs | effects.AddJob,
     ) -> None:
         """Make and store a plan that is to join; it joins when that is known."""
         at, outside = pending.ordered_utc, self.outside
         request = one = None
-        if isinstance(effect, PlanJobs):
+        if isinstance(effect, effects.PlanJobs):
             request = build_planning_request(state, effect, at)
         else:
             one = build_job_plan(state, pending.effect_id, effect, at)
@@ -326,12 +305,15 @@ class Dispatcher:
         self._find("planner", pending, call, is_planning=True)
 
     def _send_capture(
-        self, state: SessionState, pending: PendingEffect, capture: CaptureEvidence
+        self,
+        state: SessionState,
+        pending: PendingEffect,
+        capture: effects.CaptureEvidence,
     ) -> None:
         effect_id, source = pending.effect_id, self.outside.evidence
         job = state.jobs[capture.job]
         task, attempt = self.find_task(job, capture.attempt), job.attempts
-        termination = TerminationContext(
+        termination = ports.TerminationContext(
             task=task,
             run=capture.run,
             node=attempt[capture.attempt - 1].node,
@@ -342,10 +324,10 @@ class Dispatcher:
             seconds=capture.seconds,
         )
 
-        def call() -> Kept:
+        def call() -> ports.Kept:
             if source is not None and effect_id in self.in_flight:
                 return source.capture(termination)
-            return Kept(directory="", summary="nothing was looked at")
+            return ports.Kept(directory="", summary="nothing was looked at")
 
         self._find("evidence", pending, call)
 
@@ -383,7 +365,7 @@ def list_files(fact: Fact) -> Sequence[FileIdentity]:
     return (file,) if file is not None else ()
 
 
-def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
+def find_evidence_directory(attempt_dir: str, capture: effects.CaptureEvidence) -> str:
     """Where it is kept: `evidence/<number>-<name>` beside the attempt's records."""
     name = f"{capture.number}-{format_filename(capture.name)}"
     return str(Path(attempt_dir, "evidence", name))
@@ -401,14 +383,14 @@ class StoredPlan(NamedTuple):
 
 
 def build_planning_request(
-    state: SessionState, effect: PlanJobs, ordered_at: float
-) -> FurtherPlan | None:
+    state: SessionState, effect: effects.PlanJobs, ordered_at: float
+) -> ports.FurtherPlan | None:
     """What planning is asked; None when the session has no plan to start from."""
     base = state.plan_of(effect.job)
     if base is None:
         return None
     trigger = state.jobs[effect.job].spec
-    return FurtherPlan(
+    return ports.FurtherPlan(
         base=base,
         config_ref=effect.config_ref,
         config_path=effect.config_path,
@@ -427,7 +409,7 @@ def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
 
 
 def build_job_plan(
-    state: SessionState, effect_id: str, effect: AddJob, ordered_at: float
+    state: SessionState, effect_id: str, effect: effects.AddJob, ordered_at: float
 ) -> Plan | None:
     """The plan of a job that a rule made; None when there is none to be like."""
     base = state.plan_of(effect.job)

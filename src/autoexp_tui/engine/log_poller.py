@@ -12,20 +12,10 @@ from itertools import islice
 from typing import Final
 
 from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine import ports
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.looks import BACKOFF, Looks
 from autoexp_tui.engine.observations import LogRead, Observation
-from autoexp_tui.engine.ports import (
-    GPU,
-    LOOK_WORK,
-    SEARCH,
-    FoundFile,
-    LogCursor,
-    LogSource,
-    Parts,
-    Search,
-    Stream,
-)
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
@@ -64,18 +54,18 @@ class LogPoller:
     ephemeral: EphemeralState
     telemetry: Telemetry
     runs: RunReports
-    parts: Parts
+    parts: ports.Parts
     post: Callable[[Observation], None]
-    looks: Looks[Stream, LogCursor, LogRead] = field(init=False)
+    looks: Looks[ports.Stream, ports.LogCursor, LogRead] = field(init=False)
     moved: set[str] = field(default_factory=set)
     """Jobs of which other files may have to be watched than are."""
     _shortest: float = 1.0
     """Seconds between two looks at a file that grows."""
-    _woken: deque[Stream] = field(default_factory=deque)
-    _to_reread: dict[Stream, None] = field(default_factory=dict)
+    _woken: deque[ports.Stream] = field(default_factory=deque)
+    _to_reread: dict[ports.Stream, None] = field(default_factory=dict)
     _watched: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     """Job -> its log, and which of its files are watched."""
-    _paths: dict[str, Stream] = field(default_factory=dict)
+    _paths: dict[str, ports.Stream] = field(default_factory=dict)
     """What was looked at, by its path."""
 
     def __post_init__(self) -> None:
@@ -135,10 +125,10 @@ class LogPoller:
                 files = ((read.job, one.path) for one in read.found or ())
                 self._to_reread |= dict.fromkeys(files)
 
-    def _find_waits(self, stream: Stream) -> tuple[float, float]:
+    def _find_waits(self, stream: ports.Stream) -> tuple[float, float]:
         """Seconds between two looks at a file: while it grows, and at most."""
         job, source = stream
-        if source == GPU:
+        if source == ports.GPU:
             return GPU_SECONDS
         longest, run = SLOWEST_SECONDS, self.telemetry.runs.get(job)
         if run is not None and not source:
@@ -173,7 +163,7 @@ class LogPoller:
         """When the next log is to be read; an answer that is still out wakes us."""
         return now if self._woken or self.moved else self.looks.next_at()
 
-    def _is_wanted(self, stream: Stream) -> bool:
+    def _is_wanted(self, stream: ports.Stream) -> bool:
         _, sources = self._watched.get(stream[0], ("", ()))
         return stream[1] in sources or stream in self._to_reread
 
@@ -183,7 +173,7 @@ class LogPoller:
             job = self.state.jobs[name]
             # Nothing is watched before there is a log.
             if job.attempts and (log := job.attempts[-1].log_path):
-                sources = (*self.telemetry.find_run(job).sources, GPU)
+                sources = (*self.telemetry.find_run(job).sources, ports.GPU)
                 old_log, old = self._watched.get(name, ("", ()))
                 for source in sources:
                     if source not in old or log != old_log:
@@ -194,31 +184,33 @@ class LogPoller:
             self._watched.pop(name, None)
         self.moved.clear()
 
-    def _prepare(self, stream: Stream) -> tuple[str, LogCursor]:
+    def _prepare(self, stream: ports.Stream) -> tuple[str, ports.LogCursor]:
         """Where a file is to be read on, and its mount point."""
         (name, source), directory = stream, self.parts.attempt_dir
         job, runs = self.state.jobs[name], self.runs
         final = job.ended or (name, len(job.attempts)) in runs.ending
         cursor = self.telemetry.make_cursor(job, source, final=final)
-        if source in (SEARCH, GPU):
+        if source in (ports.SEARCH, ports.GPU):
             present = str(directory(name, cursor.attempt))
             cursor = replace(cursor, path=f"{present}/{GPU_FILE}")
-        if source == SEARCH:
+        if source == ports.SEARCH:
             patterns = self.telemetry.find_run(job).patterns
-            search = Search(patterns, str(directory(name, 1)), present)
+            search = ports.Search(patterns, str(directory(name, 1)), present)
             cursor = replace(cursor, search=search, path=patterns[0])
         self._paths[cursor.path] = stream
         return self.parts.place_of(cursor.path), cursor
 
 
-def read_logs(source: LogSource, items: Sequence[LogCursor]) -> Iterator[LogRead]:
+def read_logs(
+    source: ports.LogSource, items: Sequence[ports.LogCursor]
+) -> Iterator[LogRead]:
     """Look at logs one by one, in their order, up to `LOOK_BYTES` and `LOOK_WORK`."""
-    room, work = LOOK_BYTES, LOOK_WORK
+    room, work = LOOK_BYTES, ports.LOOK_WORK
     for at in items:
         if room <= 0 or work <= 0:
             return
         chunk, tail, problem = None, "", ""
-        found: tuple[FoundFile, ...] | None = None
+        found: tuple[ports.FoundFile, ...] | None = None
         try:
             if at.search is not None:
                 found = tuple(source.find(at.search))

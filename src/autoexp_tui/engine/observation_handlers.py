@@ -14,17 +14,7 @@ from autoexp_tui.actions.orders import (
     raise_warning,
 )
 from autoexp_tui.conditions.log_values import find_unsafe
-from autoexp_tui.effects.effects import (
-    AddJob,
-    CancelTasks,
-    CaptureEvidence,
-    ComposeJob,
-    LookAtFiles,
-    LookForCheckpoint,
-    MoveCheckpoint,
-    PlanJobs,
-    SubmitTasks,
-)
+from autoexp_tui.effects import effects
 from autoexp_tui.effects.outside import Answer, OutsideEffect, warn_of_failure
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
@@ -147,7 +137,7 @@ class ObservationHandlers:
         if pending is not None and pending.effect.recovery == "once":
             leave_in_doubt(context.draft, pending)
             self.dispatcher.forget(got.effect_id)
-        elif isinstance(effect, SubmitTasks) and (
+        elif isinstance(effect, effects.SubmitTasks) and (
             got.effect_id not in self.dispatcher.in_doubt
         ):  # nobody knows how far it came: it is asked for before it is sent again
             answer = Uncertain(message=f"a fault of ours: {got.problem}")
@@ -157,7 +147,7 @@ class ObservationHandlers:
         context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
     def _find_answer(
-        self, context: DecisionContext, effect_id: str, effect: SubmitTasks
+        self, context: DecisionContext, effect_id: str, effect: effects.SubmitTasks
     ) -> SubmissionAnswer:
         return SubmissionAnswer(context, self.dispatcher, effect_id, effect.token)
 
@@ -181,35 +171,35 @@ class ObservationHandlers:
         problem = answer.text if isinstance(answer, seen.Problem) else ""
         outcome = "failed" if problem else "ok"
         match pending.effect:
-            case CancelTasks() as cancel:
+            case effects.CancelTasks() as cancel:
                 self._note_cancelled(context, effect_id, cancel, answer)
-            case SubmitTasks() as submit:
+            case effects.SubmitTasks() as submit:
                 self._find_answer(context, effect_id, submit).note(answer)
             case OutsideEffect() as effect:
                 assert isinstance(answer, Answer), f"{effect.kind}: {answer!r}"
                 effect.settle(context, Settlement(self.dispatcher, pending), answer)
-            case ComposeJob() as compose:
+            case effects.ComposeJob() as compose:
                 command_id = _find_command(context.state, pending)
                 context.draft.command_id = command_id
                 spec = answer if isinstance(answer, JobSpec) else None
                 self._use_spec(context, effect_id, compose, spec, problem)
                 context.draft.command_id = ""
-            case CaptureEvidence() as capture:
+            case effects.CaptureEvidence() as capture:
                 failed = Kept(directory="", summary=f"nothing could be kept: {problem}")
                 kept = answer if isinstance(answer, Kept) else failed
                 self._end_look(context, pending, capture, kept)
-            case LookForCheckpoint() as look:
+            case effects.LookForCheckpoint() as look:
                 found = answer if isinstance(answer, FoundCheckpoint) else None
                 newest = problem or (found.newest.path if found else "none")
                 self.dispatcher.settle(context, effect_id, outcome, newest)
                 checkpoints.handle_look(context, look, found, problem)
-            case LookAtFiles() as files:
+            case effects.LookAtFiles() as files:
                 self._note_files(context, effect_id, files, answer)
-            case MoveCheckpoint() as move:
+            case effects.MoveCheckpoint() as move:
                 detail = problem or move.target
                 self.dispatcher.settle(context, effect_id, outcome, detail)
                 checkpoints.handle_move(context, move, problem)
-            case PlanJobs() | AddJob() as effect:
+            case effects.PlanJobs() | effects.AddJob() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
                 self._join_plan(context, pending, effect, made, problem)
 
@@ -217,7 +207,7 @@ class ObservationHandlers:
         self,
         context: DecisionContext,
         effect_id: str,
-        effect: ComposeJob,
+        effect: effects.ComposeJob,
         spec: JobSpec | None,
         problem: str,
     ) -> None:
@@ -256,7 +246,7 @@ class ObservationHandlers:
         self,
         context: DecisionContext,
         effect_id: str,
-        cancel: CancelTasks,
+        cancel: effects.CancelTasks,
         answer: object,
     ) -> None:
         """The order to end tasks was given, or has to be given again."""
@@ -278,7 +268,7 @@ class ObservationHandlers:
         for pending in list(context.state.pending.values()):
             effect, effect_id = pending.effect, pending.effect_id
             if (
-                isinstance(effect, CancelTasks)
+                isinstance(effect, effects.CancelTasks)
                 and (warning_id := "c" + ids.digest(effect_id))
                 in context.state.warnings
                 and all(_was_seen_to_end(context, task) for task in effect.tasks)
@@ -292,7 +282,7 @@ class ObservationHandlers:
         for effect_id, since in list(self.dispatcher.looking.items()):
             pending = context.state.pending.get(effect_id)
             look = pending.effect if pending is not None else None
-            if pending is None or not isinstance(look, CaptureEvidence):
+            if pending is None or not isinstance(look, effects.CaptureEvidence):
                 continue
             if self.dispatcher.monotonic() - since >= look.seconds:
                 job = context.job(look.job)
@@ -307,7 +297,7 @@ class ObservationHandlers:
         self,
         context: DecisionContext,
         pending: PendingEffect,
-        look: CaptureEvidence,
+        look: effects.CaptureEvidence,
         kept: Kept,
     ) -> None:
         outcome = "ok" if kept.directory else "failed"
@@ -325,7 +315,7 @@ class ObservationHandlers:
         self,
         context: DecisionContext,
         effect_id: str,
-        look: LookAtFiles,
+        look: effects.LookAtFiles,
         answer: object,
     ) -> None:
         """What lies there is set aside; a look that failed is tried again."""
@@ -343,13 +333,13 @@ class ObservationHandlers:
         self,
         context: DecisionContext,
         pending: PendingEffect,
-        effect: PlanJobs | AddJob,
+        effect: effects.PlanJobs | effects.AddJob,
         made: StoredPlan | None,
         problem: str,
     ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
         state, effect_id = context.state, pending.effect_id
-        values = effect.log_values if isinstance(effect, PlanJobs) else ()
+        values = effect.log_values if isinstance(effect, effects.PlanJobs) else ()
         for job in made.plan.jobs if made is not None else ():
             if value := find_unsafe(job.command, values):
                 problem = problem or f"{job.name}: {_NOT_IN_SCRIPTS}: {value!r}"
@@ -357,7 +347,8 @@ class ObservationHandlers:
             problem = problem or find_hindrance(state, made.plan)
         if made is None or problem:
             earlier = any(  # whose jobs it may only lack
-                isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
+                isinstance(other.effect, effects.PlanJobs | effects.AddJob)
+                and other.seq < pending.seq
                 for other in state.pending.values()
             )
             if earlier:
@@ -366,7 +357,9 @@ class ObservationHandlers:
             self.dispatcher.settle(context, effect_id, "failed", problem)
             warn_of_failure(context, pending, problem)
             return
-        if isinstance(effect, AddJob):  # jobs it waits for may have joined meanwhile
+        if isinstance(
+            effect, effects.AddJob
+        ):  # jobs it waits for may have joined meanwhile
             at = pending.ordered_utc
             again = build_job_plan(state, effect_id, effect, at)
             if again is not None and again != made.plan:
@@ -398,7 +391,9 @@ def _hold(context: DecisionContext, name: str, reason: Why) -> None:
     )
 
 
-def _refuse_spec(context: DecisionContext, effect: ComposeJob, refused: Why) -> None:
+def _refuse_spec(
+    context: DecisionContext, effect: effects.ComposeJob, refused: Why
+) -> None:
     """Overrides that do not compose end a retry; values that do not, hold the job."""
     name = effect.job
     job = context.job(name)

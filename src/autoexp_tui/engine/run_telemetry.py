@@ -7,6 +7,7 @@ After a jump of the clock all clocks begin anew.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,32 +53,34 @@ TREND_POINTS: Final = 32
 """Of the small curve in a row of a table."""
 THINNING: Final = 768
 """Stretches of a log: of each, a backlog leaves the first and the last point."""
+PACE_SECONDS: Final = 30.0
 SMALL_CHUNK: Final = 64 << 10
 """Bytes up to which all points of a chunk are read."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """Steps a second, smoothed over about the last half minute."""
+    """Steps a second, over about the last half minute."""
 
     rate: float | None = None
-    step: int | None = None
-    """None: the next step is the first one whose moment is known."""
-    _at: float = 0.0
+    _marks: deque[tuple[float, int]] = field(default_factory=deque)
+    """(moment, step); without one the next step is the first whose moment is known."""
+
+    def restart(self) -> None:
+        """Nobody knows when the next step was made."""
+        self._marks.clear()
 
     def note_step(self, step: int, t: float) -> None:
         """A step was reported; a step back starts anew."""
-        if self.step is None or step < self.step:
-            self.step, self._at, self.rate = step, t, None
-            return
-        seconds = t - self._at
-        if seconds < 0.5 or step == self.step:
-            return
-        newest = (step - self.step) / seconds
-        weight = 1.0 - math.exp(-seconds / 10.0)
-        old = self.rate if self.rate is not None else newest
-        self.rate = old + weight * (newest - old)
-        self.step, self._at = step, t
+        if self._marks and step < self._marks[-1][1]:
+            self._marks.clear()
+            self.rate = None
+        self._marks.append((t, step))
+        while len(self._marks) > 2 and t - self._marks[0][0] > PACE_SECONDS:
+            self._marks.popleft()
+        (began, first), seconds = self._marks[0], t - self._marks[0][0]
+        if seconds >= 0.5:
+            self.rate = (step - first) / (t - began)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -80,23 +80,20 @@ class SessionHandle(EngineHandle):
     def start(self) -> None:
         """Begin to open, off the caller's thread; again, after it failed. A plan that
         nobody submitted is opened anew."""
-        if self._open_thread is not None and self._open_thread.is_alive():
-            return
+        if self._open_thread is None or not self._open_thread.is_alive():
+            self._opening = True
+            self._open_thread = _run_aside(self._open_anew, "open")
+            self._publish()
 
-        def open_anew() -> None:
-            try:
-                handle = self._open()
-            except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
-                self._opening = False
-                self._publish()
-                self._on_failure(error)
-            else:
-                self._take_over(handle)
-
-        self._opening = True
-        self._open_thread = threading.Thread(target=open_anew, name="open", daemon=True)
-        self._open_thread.start()
-        self._publish()
+    def _open_anew(self) -> None:
+        try:
+            handle = self._open()
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
+            self._opening = False
+            self._publish()
+            self._on_failure(error)
+        else:
+            self._take_over(handle)
 
     def open_now(self) -> None:
         """Open on the caller's thread; raises AutoexpError where it cannot be."""
@@ -113,13 +110,10 @@ class SessionHandle(EngineHandle):
             handle.close()
             return
         self._listen(handle)
-        self._pass_on(handle.snapshot())
         if before is not None:
             before.close()
         elif self._entry is not None:
-            threading.Thread(
-                target=self._follow, args=(self._entry,), name="session", daemon=True
-            ).start()
+            _run_aside(self._follow, "session")
 
     @property
     def role(self) -> Role:
@@ -177,6 +171,7 @@ class SessionHandle(EngineHandle):
                 self._pass_on(snapshot)
 
         handle.subscribe(hear)
+        self._pass_on(handle.snapshot())
 
     def _pass_on(self, snapshot: Snapshot) -> None:
         if self._entry is None or not is_deposed(snapshot):  # else the next tells more
@@ -200,15 +195,17 @@ class SessionHandle(EngineHandle):
             view = replace(view, holding=self._problem)
         return snapshot if view is snapshot.engine else replace(snapshot, engine=view)
 
-    def _follow(self, entry: SessionEntry) -> None:
-        while True:
+    def _follow(self) -> None:
+        """Stay with the session, whoever runs it."""
+        entry = self._entry
+        while entry is not None:
             self._changed.wait()
             self._changed.clear()
             if self._closed.is_set() or self._handle is None:
                 return
             snapshot = self._handle.snapshot()
             if is_deposed(snapshot):
-                self._swap(entry.view, entry, snapshot)
+                self._swap(entry, entry.view, snapshot)
             elif self._lacks_engine(snapshot):
                 self._inherit(entry, snapshot)
 
@@ -222,58 +219,50 @@ class SessionHandle(EngineHandle):
 
     def _inherit(self, entry: SessionEntry, snapshot: Snapshot) -> None:
         """Go on with the session; an heir of the engine that left comes first."""
-        slept = 0.0
-        while (
-            snapshot.engine.stopped
-            and is_orphaned(snapshot)
-            and slept < self._heir_seconds
-        ):
+        has_heir, slept = snapshot.engine.stopped and is_orphaned(snapshot), 0.0
+        while has_heir and slept < self._heir_seconds:
             slept += _STEP_SECONDS
             closed = self._closed.wait(_STEP_SECONDS)
             if closed or not self._lacks_engine(self.snapshot()):
                 return
-        if not self._swap(entry.own, entry, snapshot):
+        if not self._swap(entry, entry.own, snapshot):
             self._closed.wait(self._again_seconds if self._problem else _STEP_SECONDS)
             self._changed.set()
 
     def _swap(
         self,
-        enter: Callable[[str], EngineHandle],
         entry: SessionEntry,
+        enter: Callable[[str], EngineHandle],
         snapshot: Snapshot,
     ) -> bool:
-        """Another handle in the place of this one; False when it is still a view."""
+        """Another handle in the place of this one: by one of the ways in, else the view
+        again, else what there was. False when it is still a view."""
         with self._swap_lock:
             if self._closed.is_set() or self._handle is None:
                 return True
             # Its thread must have ended: both look at the lease with the same eyes.
             self._handle.close()
-            handle = self._enter(enter, entry, snapshot.engine.directory)
+            self._problem, handle = "", self._handle
+            for way, said in (
+                (enter, "cannot go on with this session: "),
+                (entry.view, ""),
+            ):
+                try:
+                    handle = way(snapshot.engine.directory)
+                    break
+                except SessionOwned:
+                    continue
+                except AutoexpError as problem:
+                    self._problem = f"{said}{problem.line}"
             self._handle = handle
         self._listen(handle)
-        self._pass_on(handle.snapshot())
         return not self._lacks_engine(handle.snapshot())
 
-    def _enter(
-        self,
-        enter: Callable[[str], EngineHandle],
-        entry: SessionEntry,
-        directory: str,
-    ) -> EngineHandle:
-        """A handle by one of the ways in, else the view again, else what there was."""
-        self._problem, handle = "", self._handle
-        try:
-            return enter(directory)
-        except SessionOwned:
-            pass
-        except AutoexpError as problem:
-            self._problem = f"cannot go on with this session: {problem.line}"
-        try:
-            return entry.view(directory)
-        except AutoexpError as problem:
-            self._problem = problem.line
-            assert handle is not None
-            return handle
+
+def _run_aside(call: Callable[[], None], name: str) -> threading.Thread:
+    thread = threading.Thread(target=call, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def make_empty_snapshot(name: str, doing: str) -> Snapshot:

@@ -11,16 +11,8 @@ from autoexp_tui.actions.orders import (
     raise_warning,
 )
 from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
-from autoexp_tui.engine.executor_port import (
-    Accepted,
-    AdoptAnswer,
-    Busy,
-    Rejected,
-    Uncertain,
-    Unexplained,
-    format_exchange,
-)
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -49,24 +41,24 @@ class SubmissionAnswer:
 
     def note(self, answer: object) -> None:
         """It was taken, refused, is known, or nobody knows."""
-        away = isinstance(answer, Busy) and answer.unreachable
-        if not away and not isinstance(answer, Unexplained):
+        away = isinstance(answer, port.Busy) and answer.unreachable
+        if not away and not isinstance(answer, port.Unexplained):
             self.dispatcher.refused.pop(self.effect_id, None)
         match answer:
-            case Accepted():
-                detail = format_exchange(answer.sent, answer.said)
+            case port.Accepted():
+                detail = port.format_exchange(answer.sent, answer.said)
                 self._accept(answer.executor_ids, answer.submitted_at, detail)
                 for job, _ in self._tasks:
                     clear_warning(self.context, _make_refusal_id(job))
-            case Rejected():
+            case port.Rejected():
                 self._reject(answer)
-            case Busy():
+            case port.Busy():
                 self._wait(answer)
-            case Unexplained():
+            case port.Unexplained():
                 self._try_again(answer)
-            case Uncertain():
+            case port.Uncertain():
                 self.note_doubt(answer)
-            case AdoptAnswer():
+            case port.AdoptAnswer():
                 self._note_probed(answer)
 
     @property
@@ -82,7 +74,7 @@ class SubmissionAnswer:
         self.context.draft.emit(accepted)
         self.dispatcher.settle(self.context, self.effect_id, "ok", detail)
 
-    def _reject(self, answer: Rejected) -> None:
+    def _reject(self, answer: port.Rejected) -> None:
         self._fail(answer)
         tasks = self._tasks
         if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
@@ -94,11 +86,11 @@ class SubmissionAnswer:
             ended = self._build_end(task, Outcome.FAILED, answer.cause, reason)
             end_attempt(self.context, ended)
 
-    def _fail(self, answer: Rejected | Busy | Unexplained) -> None:
-        detail = format_exchange(answer.sent, answer.message)
+    def _fail(self, answer: port.Rejected | port.Busy | port.Unexplained) -> None:
+        detail = port.format_exchange(answer.sent, answer.message)
         self.dispatcher.settle(self.context, self.effect_id, "failed", detail)
 
-    def _wait(self, answer: Busy) -> None:
+    def _wait(self, answer: port.Busy) -> None:
         """Send it again later: where nobody was there, soon, then ever later; what is
         too large for a limit, in two parts."""
         tasks, seconds, dispatcher = self._tasks, BUSY_SECONDS, self.dispatcher
@@ -117,7 +109,7 @@ class SubmissionAnswer:
         if not (answer.disk or answer.unreachable):
             dispatcher.rest_alike(self.context.state, tasks[0][0], until)
 
-    def _try_again(self, answer: Unexplained) -> None:
+    def _try_again(self, answer: port.Unexplained) -> None:
         """Send it again twice; then it is held for a person: nobody understands it, and
         nothing of it was started."""
         refused, most = self.dispatcher.refused, len(UNEXPLAINED_SECONDS) + 1
@@ -170,7 +162,7 @@ class SubmissionAnswer:
         )
         return tuple(task for task, one in found if one and one.outcome is None)
 
-    def note_doubt(self, answer: Uncertain) -> None:
+    def note_doubt(self, answer: port.Uncertain) -> None:
         """It may have been taken: it is asked for before it is sent again."""
         self.dispatcher.in_doubt.add(self.effect_id)
         self.dispatcher.rest(self.effect_id, PROBE_SECONDS)
@@ -181,7 +173,7 @@ class SubmissionAnswer:
             events.SubmissionUncertain(token=self.token, why=reason)
         )
 
-    def _note_probed(self, answer: AdoptAnswer) -> None:
+    def _note_probed(self, answer: port.AdoptAnswer) -> None:
         """A submission in doubt was looked for."""
         context, dispatcher = self.context, self.dispatcher
         for found in answer.found:

@@ -260,7 +260,7 @@ class Telemetry:
         if chunk.size - chunk.offset <= LOG_CHUNK:
             source.caught_up = True
             if behind:
-                run.pace.step = None
+                run.pace.restart()
             elif run.step is not None and run.step != before:
                 run.pace.note_step(run.step, lived)
         if not points:
