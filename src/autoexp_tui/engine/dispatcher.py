@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
+from autoexp_tui.conditions.log_values import find_unsafe
 from autoexp_tui.effects import effects
 from autoexp_tui.effects.outside import OutsideEffect, PoolName
 from autoexp_tui.engine import executor_port as port
@@ -23,9 +25,9 @@ from autoexp_tui.engine import ports
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
-from autoexp_tui.model.effect import Effect, TaskId
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, Problem
-from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
+from autoexp_tui.model.facts import FileStat, Matches, OutsideKey
 from autoexp_tui.model.ids import digest, format_filename
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
@@ -158,90 +160,71 @@ class Dispatcher:
         return made
 
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
-        outside = self.outside
-        match pending.effect:
-            case effects.SubmitTasks() as submit:
-                call = self._make_submit(state, pending.effect_id, submit)
-                self._run("executor", pending, call, "submit")
-            case effects.CancelTasks() as cancel:
-                jobs = ((state.jobs[job], number) for job, number in cancel.tasks)
-                tasks = [self.find_task(job, number) for job, number in jobs]
-                self._run("executor", pending, lambda: outside.executor.cancel(tasks))
-            case effects.ComposeJob(job=job, overrides=overrides):
-                plan = state.plan_of(job)
-                if plan is not None:
-                    self._find(
-                        "planner",
-                        pending,
-                        lambda: outside.planner.compose(plan, job, overrides),
-                        is_planning=True,
-                    )
-            case effects.LookForCheckpoint() as look:
-                self._find("executor", pending, lambda: outside.checkpoints.find(look))
-            case effects.LookAtFiles() as files:
-                keys = self._list_awaited_keys(state, files.job)
-                self._find("executor", pending, lambda: self._find_files(keys))
-            case effects.MoveCheckpoint() as move:
-                self._find("executor", pending, lambda: outside.checkpoints.move(move))
-            case effects.CaptureEvidence() as capture:
-                self._send_capture(state, pending, capture)
-            case effects.PlanJobs() | effects.AddJob() as further:
-                self._send_further(state, pending, further)
-            case effect:
-                self._send_other(state, pending, effect)
-
-    def _run(
-        self,
-        pool: ports.PoolKey,
-        pending: PendingEffect,
-        call: Callable[[], object],
-        what: str = "",
-    ) -> None:
-        """Have `call` made in the pool; what it gives is the answer."""
-        effect_id, what = pending.effect_id, what or pending.effect.kind
-
-        def done(answer: object, problem: BaseException | None) -> None:
-            if problem is not None:
-                self.post(seen.call_failed(what, problem, effect_id))
-            else:
-                self.post(seen.EffectAnswered(effect_id=effect_id, answer=answer))
-
+        """Have the effect's call made in its pool; what it gives is the answer, and so
+        is that it cannot be sent."""
+        effect, effect_id = pending.effect, pending.effect_id
         self.in_flight.add(effect_id)
-        if not self.outside.pools[pool].submit(effect_id, call, done):
-            self.in_flight.discard(effect_id)
-            self._sending.pop(effect_id, None)
-
-    def _find(
-        self,
-        pool: ports.PoolKey,
-        pending: PendingEffect,
-        call: Callable[[], object],
-        *,
-        is_planning: bool = False,
-    ) -> None:
-        """Run a call whose value is the answer; `is_planning`: problems have hints."""
+        try:
+            pool, call = self._make_call(state, pending)
+        except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
+            self.post(seen.call_failed(effect.kind, bug, effect_id))
+            return
 
         def answer() -> object:
             try:
                 return call()
             except AutoexpError as error:
-                return seen.Problem(str(error) if is_planning else error.line)
+                if isinstance(effect, _ANSWERED):
+                    raise
+                return seen.Problem(str(error) if pool == "planner" else error.line)
 
-        self._run(pool, pending, answer)
+        def done(answer: object, problem: BaseException | None) -> None:
+            if problem is not None:
+                self.post(seen.call_failed(effect.kind, problem, effect_id))
+            else:
+                self.post(seen.EffectAnswered(effect_id=effect_id, answer=answer))
 
-    def _send_other(
-        self, state: SessionState, pending: PendingEffect, effect: Effect
-    ) -> None:
-        """Send what says itself how; where it cannot be sent, that is its answer."""
-        try:
-            assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
-            call, pool = effect.send(self.outside, state), effect.pool
-            assert pool in get_args(PoolName), f"there is no pool `{pool}`"
-        except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
-            self.in_flight.add(pending.effect_id)
-            self.post(seen.call_failed(effect.kind, bug, pending.effect_id))
-            return
-        self._run(pool, pending, call)
+        if not self.outside.pools[pool].submit(effect_id, answer, done):
+            self.in_flight.discard(effect_id)
+            self._sending.pop(effect_id, None)
+
+    def _make_call(
+        self, state: SessionState, pending: PendingEffect
+    ) -> tuple[ports.PoolKey, Callable[[], object]]:
+        """The pool, and what is called there."""
+        outside, effect, at = self.outside, pending.effect, pending.ordered_utc
+        match effect:
+            case effects.SubmitTasks():
+                return "executor", self._make_submit(state, pending.effect_id, effect)
+            case effects.CancelTasks():
+                jobs = ((state.jobs[job], number) for job, number in effect.tasks)
+                tasks = [self.find_task(job, number) for job, number in jobs]
+                return "executor", partial(outside.executor.cancel, tasks)
+            case effects.ComposeJob(job=job, overrides=overrides):
+                plan = state.plan_of(job)
+                assert plan is not None, "a session without a plan has no jobs"
+                return "planner", partial(outside.planner.compose, plan, job, overrides)
+            case effects.LookForCheckpoint():
+                return "executor", partial(outside.checkpoints.find, effect)
+            case effects.LookAtFiles():
+                keys = self._list_awaited_keys(state, effect.job)
+                return "executor", partial(self._find_files, keys)
+            case effects.MoveCheckpoint():
+                return "executor", partial(outside.checkpoints.move, effect)
+            case effects.CaptureEvidence():
+                return "evidence", self._make_capture(state, pending, effect)
+            case effects.PlanJobs():
+                request = build_planning_request(state, effect, at)
+                return "planner", lambda: self._store(outside.planner.plan(request))
+            case effects.AddJob():
+                plan = build_job_plan(state, pending.effect_id, effect, at)
+                return "planner", partial(self._store, plan)
+        assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
+        assert effect.pool in get_args(PoolName), f"there is no pool `{effect.pool}`"
+        return effect.pool, effect.send(outside, state)
+
+    def _store(self, plan: Plan) -> StoredPlan:
+        return StoredPlan(plan, self.outside.store_plan(plan))
 
     def _make_submit(
         self, state: SessionState, effect_id: str, submit: effects.SubmitTasks
@@ -284,40 +267,20 @@ class Dispatcher:
 
         return adopt if effect_id in self.in_doubt else send
 
-    def _send_further(
-        self,
-        state: SessionState,
-        pending: PendingEffect,
-        effect: effects.PlanJobs | effects.AddJob,
-    ) -> None:
-        """Make and store a plan that is to join; it joins when that is known."""
-        at, outside = pending.ordered_utc, self.outside
-        request = one = None
-        if isinstance(effect, effects.PlanJobs):
-            request = build_planning_request(state, effect, at)
-        else:
-            one = build_job_plan(state, pending.effect_id, effect, at)
-
-        def call() -> StoredPlan | None:
-            plan = outside.planner.plan(request) if request else one
-            return StoredPlan(plan, outside.store_plan(plan)) if plan else None
-
-        self._find("planner", pending, call, is_planning=True)
-
-    def _send_capture(
+    def _make_capture(
         self,
         state: SessionState,
         pending: PendingEffect,
         capture: effects.CaptureEvidence,
-    ) -> None:
-        effect_id, source = pending.effect_id, self.outside.evidence
-        job = state.jobs[capture.job]
-        task, attempt = self.find_task(job, capture.attempt), job.attempts
+    ) -> Callable[[], ports.Kept]:
+        job, source = state.jobs[capture.job], self.outside.evidence
+        task = self.find_task(job, capture.attempt)
+        attempt = job.attempts[capture.attempt - 1]
         termination = ports.TerminationContext(
             task=task,
             run=capture.run,
-            node=attempt[capture.attempt - 1].node,
-            log_path=attempt[capture.attempt - 1].log_path,
+            node=attempt.node,
+            log_path=attempt.log_path,
             directory=find_evidence_directory(task.attempt_dir, capture),
             reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
             log_only=capture.log_only,
@@ -325,11 +288,11 @@ class Dispatcher:
         )
 
         def call() -> ports.Kept:
-            if source is not None and effect_id in self.in_flight:
+            if source is not None and pending.effect_id in self.in_flight:
                 return source.capture(termination)
             return ports.Kept(directory="", summary="nothing was looked at")
 
-        self._find("evidence", pending, call)
+        return call
 
     def _find_files(self, keys: Sequence[OutsideKey]) -> tuple[FileIdentity, ...]:
         """The files that lie there; blocks; raises EnvironmentFailed."""
@@ -337,7 +300,10 @@ class Dispatcher:
         for fact in self.outside.facts.observe_all(keys):
             if fact.error:
                 raise EnvironmentFailed(fact.error)
-            files |= {file.path: file for file in list_files(fact)}
+            value = fact.value
+            file = value.file if isinstance(value, FileStat) else None
+            found = value.files if isinstance(value, Matches) else (file,)
+            files |= {one.path: one for one in found if one is not None}
         return tuple(files.values())
 
     def _list_awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
@@ -356,13 +322,25 @@ class Dispatcher:
         return list(dict.fromkeys(keys))
 
 
-def list_files(fact: Fact) -> Sequence[FileIdentity]:
-    """The files that a look has found."""
-    value = fact.value
-    if isinstance(value, Matches):
-        return value.files
-    file = value.file if isinstance(value, FileStat) else None
-    return (file,) if file is not None else ()
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What becomes of one effect in a commit; see `effects.outside.Settlement`."""
+
+    dispatcher: Dispatcher
+    context: DecisionContext
+    pending: PendingEffect
+
+    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        self.dispatcher.settle(context, self.pending.effect_id, outcome, detail)
+
+    def end(self, outcome: str, detail: str) -> None:
+        """The same, in its own commit."""
+        self.settle(self.context, outcome, detail)
+
+    def rest(self, seconds: float) -> float:
+        """The effect is not over: leave it alone so long; returns until when."""
+        return self.dispatcher.rest(self.pending.effect_id, seconds)
 
 
 def find_evidence_directory(attempt_dir: str, capture: effects.CaptureEvidence) -> str:
@@ -371,6 +349,9 @@ def find_evidence_directory(attempt_dir: str, capture: effects.CaptureEvidence) 
     return str(Path(attempt_dir, "evidence", name))
 
 
+_ANSWERED = (effects.SubmitTasks, effects.CancelTasks, OutsideEffect)
+"""What tells itself what went wrong."""
+NOT_IN_SCRIPTS = "a value from a log may not come into a script"
 MOST_TOLD = 3
 """Problems of a plan that are told where it is refused."""
 
@@ -384,11 +365,10 @@ class StoredPlan(NamedTuple):
 
 def build_planning_request(
     state: SessionState, effect: effects.PlanJobs, ordered_at: float
-) -> ports.FurtherPlan | None:
-    """What planning is asked; None when the session has no plan to start from."""
+) -> ports.FurtherPlan:
+    """What planning is asked."""
     base = state.plan_of(effect.job)
-    if base is None:
-        return None
+    assert base is not None, "a session without a plan has no jobs"
     trigger = state.jobs[effect.job].spec
     return ports.FurtherPlan(
         base=base,
@@ -410,11 +390,10 @@ def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
 
 def build_job_plan(
     state: SessionState, effect_id: str, effect: effects.AddJob, ordered_at: float
-) -> Plan | None:
-    """The plan of a job that a rule made; None when there is none to be like."""
+) -> Plan:
+    """The plan of a job that a rule made."""
     base = state.plan_of(effect.job)
-    if base is None:
-        return None
+    assert base is not None, "a session without a plan has no jobs"
     spec = effect.spec
     whose = Places(
         [*_list_known_jobs(state), (spec.name, spec.output_dir, spec.log_dir)]
@@ -444,8 +423,15 @@ def build_job_plan(
     )
 
 
-def find_hindrance(state: SessionState, plan: Plan) -> str:
+def find_hindrance(
+    state: SessionState, effect: effects.PlanJobs | effects.AddJob, made: StoredPlan
+) -> str:
     """Why a plan cannot join; empty when it can."""
+    plan = made.plan
+    values = effect.log_values if isinstance(effect, effects.PlanJobs) else ()
+    for job in plan.jobs:
+        if value := find_unsafe(job.command, values):
+            return f"{job.name}: {NOT_IN_SCRIPTS}: {value!r}"
     new = {job.name for job in plan.jobs if job.name not in state.jobs}
     specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
     specs += [job for job in plan.jobs if job.name in new]

@@ -19,7 +19,9 @@ from autoexp_tui.effects.outside import Answer, OutsideEffect, warn_of_failure
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
 from autoexp_tui.engine.dispatcher import (
+    NOT_IN_SCRIPTS,
     Dispatcher,
+    Settlement,
     StoredPlan,
     build_job_plan,
     find_evidence_directory,
@@ -37,6 +39,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
+from autoexp_tui.model.event import list_names
 from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import PendingEffect, SessionState
@@ -50,27 +53,10 @@ JOIN_SECONDS = 2.0
 """Before a plan is made again that needs what is still being planned."""
 LOOK_SECONDS = 10.0
 """Before files that could not be looked at are looked at again."""
-MOST_TOLD = 12
-"""Jobs that are named where many join."""
 SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""
-_NOT_IN_SCRIPTS = "a value from a log may not come into a script"
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """Of one effect; implements `effects.outside.Settlement`."""
-
-    dispatcher: Dispatcher
-    pending: PendingEffect
-
-    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
-        """The effect is over; `outcome`: `ok`, or else it failed."""
-        self.dispatcher.settle(context, self.pending.effect_id, outcome, detail)
-
-    def rest(self, seconds: float) -> float:
-        """The effect is not over: leave it alone so long; returns until when."""
-        return self.dispatcher.rest(self.pending.effect_id, seconds)
+_OF_THE_SESSION = ("index", "family", "rules", "stage")
+"""What stays of a job that is composed anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +127,11 @@ class ObservationHandlers:
             got.effect_id not in self.dispatcher.in_doubt
         ):  # nobody knows how far it came: it is asked for before it is sent again
             answer = Uncertain(message=f"a fault of ours: {got.problem}")
-            self._find_answer(context, got.effect_id, effect).note_doubt(answer)
+            assert pending is not None
+            SubmissionAnswer(self.dispatcher, context, pending).note_doubt(answer)
         elif got.effect_id:
             self.dispatcher.rest(got.effect_id, FAULT_SECONDS)
         context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
-
-    def _find_answer(
-        self, context: DecisionContext, effect_id: str, effect: effects.SubmitTasks
-    ) -> SubmissionAnswer:
-        return SubmissionAnswer(context, self.dispatcher, effect_id, effect.token)
 
     def _note_facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
@@ -167,114 +149,53 @@ class ObservationHandlers:
         self, context: DecisionContext, pending: PendingEffect, answer: object
     ) -> None:
         """An effect has its answer."""
-        effect_id = pending.effect_id
+        one = EffectAnswer(self.dispatcher, context, pending)
         problem = answer.text if isinstance(answer, seen.Problem) else ""
         outcome = "failed" if problem else "ok"
         match pending.effect:
             case effects.CancelTasks() as cancel:
-                self._note_cancelled(context, effect_id, cancel, answer)
-            case effects.SubmitTasks() as submit:
-                self._find_answer(context, effect_id, submit).note(answer)
+                assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
+                one.note_cancelled(cancel, answer)
+                self.health.error = self.health.error if answer.ok else answer.said
+            case effects.SubmitTasks():
+                SubmissionAnswer(self.dispatcher, context, pending).note(answer)
             case OutsideEffect() as effect:
                 assert isinstance(answer, Answer), f"{effect.kind}: {answer!r}"
-                effect.settle(context, Settlement(self.dispatcher, pending), answer)
+                effect.settle(context, one, answer)
             case effects.ComposeJob() as compose:
-                command_id = _find_command(context.state, pending)
-                context.draft.command_id = command_id
+                context.draft.command_id = _find_command(context.state, pending)
                 spec = answer if isinstance(answer, JobSpec) else None
-                self._use_spec(context, effect_id, compose, spec, problem)
+                one.use_spec(compose, spec, problem)
                 context.draft.command_id = ""
             case effects.CaptureEvidence() as capture:
                 failed = Kept(directory="", summary=f"nothing could be kept: {problem}")
-                kept = answer if isinstance(answer, Kept) else failed
-                self._end_look(context, pending, capture, kept)
+                one.end_look(capture, answer if isinstance(answer, Kept) else failed)
             case effects.LookForCheckpoint() as look:
                 found = answer if isinstance(answer, FoundCheckpoint) else None
-                newest = problem or (found.newest.path if found else "none")
-                self.dispatcher.settle(context, effect_id, outcome, newest)
+                newest = found.newest.path if found else "none"
+                one.end(outcome, problem or newest)
                 checkpoints.handle_look(context, look, found, problem)
             case effects.LookAtFiles() as files:
-                self._note_files(context, effect_id, files, answer)
+                one.note_files(files, answer)
             case effects.MoveCheckpoint() as move:
-                detail = problem or move.target
-                self.dispatcher.settle(context, effect_id, outcome, detail)
+                one.end(outcome, problem or move.target)
                 checkpoints.handle_move(context, move, problem)
             case effects.PlanJobs() | effects.AddJob() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
-                self._join_plan(context, pending, effect, made, problem)
-
-    def _use_spec(
-        self,
-        context: DecisionContext,
-        effect_id: str,
-        effect: effects.ComposeJob,
-        spec: JobSpec | None,
-        problem: str,
-    ) -> None:
-        """A job was composed anew: it is run so, or stays as it was."""
-        settle, job = self.dispatcher.settle, effect.job
-        if spec is None:
-            settle(context, effect_id, "failed", problem)
-            _refuse_spec(context, effect, why("does_not_compose", problem=problem))
-            return
-        if value := find_unsafe(spec.command, effect.log_values):
-            settle(context, effect_id, "failed", _NOT_IN_SCRIPTS)
-            _hold(context, job, why("value_in_script", value=value))
-            return
-        overrides = " ".join(effect.overrides)
-        settle(context, effect_id, "ok", overrides)
-        old = context.job(job).spec  # its place, and what holds for it here, stay
-        spec = replace(spec, index=old.index, family=old.family, rules=old.rules)
-        spec = replace(spec, stage=old.stage)
-        if nodes := str(old.resources.options.get("exclude") or ""):
-            resources = spec.resources.exclude(tuple(nodes.split(",")))
-            spec = replace(spec, resources=resources)
-        if effect.sources:
-            spec = replace(spec, runtime_sources=effect.sources)
-        reason = why("other_overrides", overrides=overrides)
-        context.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
-        if context.job(job).ended:
-            revive_job(
-                context,
-                job,
-                "person",
-                from_checkpoint=effect.from_checkpoint,
-                use_files=effect.use_files,
-            )
-
-    def _note_cancelled(
-        self,
-        context: DecisionContext,
-        effect_id: str,
-        cancel: effects.CancelTasks,
-        answer: object,
-    ) -> None:
-        """The order to end tasks was given, or has to be given again."""
-        assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
-        warning_id = "c" + ids.digest(effect_id)
-        if answer.ok:
-            detail = format_exchange(answer.sent, answer.said)
-            self.dispatcher.settle(context, effect_id, "ok", detail)
-            clear_warning(context, warning_id)
-            return
-        self.dispatcher.rest(effect_id, FAULT_SECONDS)
-        self.health.error = answer.said
-        tasks = cancel.tasks
-        reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
-        raise_warning(context, warning_id, reason, tasks[0][0])
+                one.join_plan(effect, made, problem)
 
     def settle_cancels(self, context: DecisionContext) -> None:
         """A cancel that nobody confirmed is over with the attempts that it is for."""
         for pending in list(context.state.pending.values()):
-            effect, effect_id = pending.effect, pending.effect_id
+            effect = pending.effect
+            warning_id = "c" + ids.digest(pending.effect_id)
             if (
                 isinstance(effect, effects.CancelTasks)
-                and (warning_id := "c" + ids.digest(effect_id))
-                in context.state.warnings
+                and warning_id in context.state.warnings
                 and all(_was_seen_to_end(context, task) for task in effect.tasks)
             ):
-                detail = "what it was for has ended"
-                self.dispatcher.settle(context, effect_id, "ok", detail)
+                one = Settlement(self.dispatcher, context, pending)
+                one.end("ok", "what it was for has ended")
                 clear_warning(context, warning_id)
 
     def end_overdue_looks(self, context: DecisionContext) -> None:
@@ -291,17 +212,57 @@ class ObservationHandlers:
                     directory=find_evidence_directory(task.attempt_dir, look),
                     summary=f"not finished within {look.seconds:g} s",
                 )
-                self._end_look(context, pending, look, late)
+                EffectAnswer(self.dispatcher, context, pending).end_look(look, late)
 
-    def _end_look(
-        self,
-        context: DecisionContext,
-        pending: PendingEffect,
-        look: effects.CaptureEvidence,
-        kept: Kept,
+
+class EffectAnswer(Settlement):
+    """What the answer to an effect means."""
+
+    __slots__ = ()
+
+    def use_spec(
+        self, effect: effects.ComposeJob, spec: JobSpec | None, problem: str
     ) -> None:
-        outcome = "ok" if kept.directory else "failed"
-        self.dispatcher.settle(context, pending.effect_id, outcome, kept.summary)
+        """A job was composed anew: it is run so, or stays as it was."""
+        context, job = self.context, effect.job
+        if spec is None:
+            self.end("failed", problem)
+            _refuse_spec(context, effect, why("does_not_compose", problem=problem))
+            return
+        if value := find_unsafe(spec.command, effect.log_values):
+            self.end("failed", NOT_IN_SCRIPTS)
+            _hold(context, job, why("value_in_script", value=value))
+            return
+        overrides = " ".join(effect.overrides)
+        self.end("ok", overrides)
+        old = context.job(job).spec  # its place, and what holds for it here, stay
+        kept = {name: getattr(old, name) for name in _OF_THE_SESSION}
+        if effect.sources:
+            kept["runtime_sources"] = effect.sources
+        if nodes := str(old.resources.options.get("exclude") or ""):
+            kept["resources"] = spec.resources.exclude(tuple(nodes.split(",")))
+        reason = why("other_overrides", overrides=overrides)
+        replanned = events.JobReplanned(job=job, spec=replace(spec, **kept), why=reason)
+        context.draft.emit(replanned)
+        if context.job(job).ended:
+            how = {"from_checkpoint": effect.from_checkpoint}
+            revive_job(context, job, "person", **how, use_files=effect.use_files)
+
+    def note_cancelled(self, cancel: effects.CancelTasks, answer: CancelAnswer) -> None:
+        """The order to end tasks was given, or has to be given again."""
+        warning_id = "c" + ids.digest(self.pending.effect_id)
+        if answer.ok:
+            self.end("ok", format_exchange(answer.sent, answer.said))
+            clear_warning(self.context, warning_id)
+            return
+        self.rest(FAULT_SECONDS)
+        count, job = len(cancel.tasks), cancel.tasks[0][0]
+        reason = why("cancel_unconfirmed", message=answer.said, count=count)
+        raise_warning(self.context, warning_id, reason, job)
+
+    def end_look(self, look: effects.CaptureEvidence, kept: Kept) -> None:
+        """A run was looked at, or it took too long: it is ended."""
+        self.end("ok" if kept.directory else "failed", kept.summary)
         captured = events.EvidenceCaptured(
             job=look.job,
             attempt=look.attempt,
@@ -309,71 +270,57 @@ class ObservationHandlers:
             directory=kept.directory,
             summary=clean(kept.summary, limit=SUMMARY_LIMIT),
         )
-        end_look(context, look, captured, pending.why)
+        end_look(self.context, look, captured, self.pending.why)
 
-    def _note_files(
-        self,
-        context: DecisionContext,
-        effect_id: str,
-        look: effects.LookAtFiles,
-        answer: object,
-    ) -> None:
+    def note_files(self, look: effects.LookAtFiles, answer: object) -> None:
         """What lies there is set aside; a look that failed is tried again."""
+        context = self.context
         if not isinstance(answer, seen.Problem):
             files = answer if isinstance(answer, tuple) else ()
-            self.dispatcher.settle(context, effect_id, "ok", f"{len(files)} files")
+            self.end("ok", f"{len(files)} files")
             set_files_aside(context, look, files)
             return
-        self.dispatcher.rest(effect_id, LOOK_SECONDS)
+        self.rest(LOOK_SECONDS)
         if not context.job(look.job).ended:
             reason = why("files_unseen", problem=answer.text)
             context.draft.emit(events.WaitExplained(job=look.job, why=reason))
 
-    def _join_plan(
+    def join_plan(
         self,
-        context: DecisionContext,
-        pending: PendingEffect,
         effect: effects.PlanJobs | effects.AddJob,
         made: StoredPlan | None,
         problem: str,
     ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
-        state, effect_id = context.state, pending.effect_id
-        values = effect.log_values if isinstance(effect, effects.PlanJobs) else ()
-        for job in made.plan.jobs if made is not None else ():
-            if value := find_unsafe(job.command, values):
-                problem = problem or f"{job.name}: {_NOT_IN_SCRIPTS}: {value!r}"
-        if made is not None:
-            problem = problem or find_hindrance(state, made.plan)
+        context, pending = self.context, self.pending
+        problem = problem or (
+            find_hindrance(context.state, effect, made) if made else ""
+        )
         if made is None or problem:
             earlier = any(  # whose jobs it may only lack
                 isinstance(other.effect, effects.PlanJobs | effects.AddJob)
                 and other.seq < pending.seq
-                for other in state.pending.values()
+                for other in context.state.pending.values()
             )
             if earlier:
-                self.dispatcher.rest(effect_id, JOIN_SECONDS)
+                self.rest(JOIN_SECONDS)
                 return
-            self.dispatcher.settle(context, effect_id, "failed", problem)
+            self.end("failed", problem)
             warn_of_failure(context, pending, problem)
             return
-        if isinstance(
-            effect, effects.AddJob
-        ):  # jobs it waits for may have joined meanwhile
-            at = pending.ordered_utc
-            again = build_job_plan(state, effect_id, effect, at)
-            if again is not None and again != made.plan:
-                self.dispatcher.rest(effect_id, 0.0)
+        if isinstance(effect, effects.AddJob):
+            at = pending.ordered_utc  # jobs it waits for may have joined meanwhile
+            again = build_job_plan(context.state, pending.effect_id, effect, at)
+            if again != made.plan:
+                self.rest(0.0)
                 return
-        state.plans[made.sha] = made.plan
+        context.state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
         added = events.PlanAdded(sha=made.sha, job=effect.job, action=effect.action)
         context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)
-        joined = ", ".join(names[:MOST_TOLD])
-        more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        self.dispatcher.settle(context, effect_id, "ok", f"joined: {joined}{more}")
+        self.end("ok", f"joined: {list_names(names)}")
 
 
 def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from autoexp_tui.actions.orders import (
     clear_warning,
     emit_order,
@@ -12,7 +10,7 @@ from autoexp_tui.actions.orders import (
 )
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine import executor_port as port
-from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
+from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Settlement
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -30,20 +28,16 @@ UNEXPLAINED_SECONDS = (60.0, 240.0)
 """Before what was refused in unknown words is sent once more; then it is held."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionAnswer:
+class SubmissionAnswer(Settlement):
     """Moves the attempts of one submission on by what the executor answered."""
 
-    context: DecisionContext
-    dispatcher: Dispatcher
-    effect_id: str
-    token: str
+    __slots__ = ()
 
     def note(self, answer: object) -> None:
         """It was taken, refused, is known, or nobody knows."""
         away = isinstance(answer, port.Busy) and answer.unreachable
         if not away and not isinstance(answer, port.Unexplained):
-            self.dispatcher.refused.pop(self.effect_id, None)
+            self.dispatcher.refused.pop(self._effect_id, None)
         match answer:
             case port.Accepted():
                 detail = port.format_exchange(answer.sent, answer.said)
@@ -62,17 +56,27 @@ class SubmissionAnswer:
                 self._note_probed(answer)
 
     @property
+    def _effect_id(self) -> str:
+        return self.pending.effect_id
+
+    @property
+    def _token(self) -> str:
+        effect = self.pending.effect
+        assert isinstance(effect, SubmitTasks), f"{effect.kind} is no submission"
+        return effect.token
+
+    @property
     def _tasks(self) -> tuple[TaskId, ...]:
-        return self.context.state.tokens[self.token]
+        return self.context.state.tokens[self._token]
 
     def _accept(
         self, ids: tuple[str, ...], at: float, detail: str, *, adopted: bool = False
     ) -> None:
         accepted = events.SubmissionAccepted(
-            token=self.token, executor_ids=ids, submitted_at=at, adopted=adopted
+            token=self._token, executor_ids=ids, submitted_at=at, adopted=adopted
         )
         self.context.draft.emit(accepted)
-        self.dispatcher.settle(self.context, self.effect_id, "ok", detail)
+        self.end("ok", detail)
 
     def _reject(self, answer: port.Rejected) -> None:
         self._fail(answer)
@@ -88,7 +92,7 @@ class SubmissionAnswer:
 
     def _fail(self, answer: port.Rejected | port.Busy | port.Unexplained) -> None:
         detail = port.format_exchange(answer.sent, answer.message)
-        self.dispatcher.settle(self.context, self.effect_id, "failed", detail)
+        self.end("failed", detail)
 
     def _wait(self, answer: port.Busy) -> None:
         """Send it again later: where nobody was there, soon, then ever later; what is
@@ -98,10 +102,10 @@ class SubmissionAnswer:
         code = "disk_refuses" if answer.disk else "busy"
         if answer.unreachable:
             first, most = AWAY_SECONDS
-            seconds = min(first * 2 ** dispatcher.refused[self.effect_id], most)
-            dispatcher.refused[self.effect_id] += 1
+            seconds = min(first * 2 ** dispatcher.refused[self._effect_id], most)
+            dispatcher.refused[self._effect_id] += 1
             code, args["seconds"] = "unreachable", seconds
-        until, reason = dispatcher.rest(self.effect_id, seconds), why(code, **args)
+        until, reason = self.rest(seconds), why(code, **args)
         self._explain(reason)
         if answer.fewer and len(tasks) > 1:
             self._fail(answer)
@@ -113,17 +117,17 @@ class SubmissionAnswer:
         """Send it again twice; then it is held for a person: nobody understands it, and
         nothing of it was started."""
         refused, most = self.dispatcher.refused, len(UNEXPLAINED_SECONDS) + 1
-        refused[self.effect_id] += 1
-        tries, said = refused[self.effect_id], answer.message
+        refused[self._effect_id] += 1
+        tries, said = refused[self._effect_id], answer.message
         if tries < most:
             seconds = UNEXPLAINED_SECONDS[tries - 1]
-            self.dispatcher.rest(self.effect_id, seconds)
+            self.rest(seconds)
             args = {"tries": tries, "most": most, "seconds": seconds}
             self._explain(
                 why("refused_unexplained", message=said, **args, sent=answer.sent)
             )
             return
-        del refused[self.effect_id]
+        del refused[self._effect_id]
         self._fail(answer)
         seconds = sum(UNEXPLAINED_SECONDS)
         reason = why("held_by_refusal", tries=tries, seconds=seconds, message=said)
@@ -164,35 +168,35 @@ class SubmissionAnswer:
 
     def note_doubt(self, answer: port.Uncertain) -> None:
         """It may have been taken: it is asked for before it is sent again."""
-        self.dispatcher.in_doubt.add(self.effect_id)
-        self.dispatcher.rest(self.effect_id, PROBE_SECONDS)
+        self.dispatcher.in_doubt.add(self._effect_id)
+        self.rest(PROBE_SECONDS)
         place, at = self.context.policy.place, self.context.now.t
         said = {"message": answer.message, "sent": answer.sent}
         reason = why("in_doubt", **said, at=at, place=place)
         self.context.draft.emit(
-            events.SubmissionUncertain(token=self.token, why=reason)
+            events.SubmissionUncertain(token=self._token, why=reason)
         )
 
     def _note_probed(self, answer: port.AdoptAnswer) -> None:
         """A submission in doubt was looked for."""
         context, dispatcher = self.context, self.dispatcher
         for found in answer.found:
-            if found.token == self.token:
+            if found.token == self._token:
                 ids, at = found.executor_ids, found.submitted_at
                 self._accept(ids, at, "found by its name", adopted=True)
                 return
-        if self.token not in answer.absent:
-            dispatcher.rest(self.effect_id, PROBE_SECONDS)
+        if self._token not in answer.absent:
+            self.rest(PROBE_SECONDS)
             return
         attempts = [find_attempt(context.job(job), n) for job, n in self._tasks]
-        context.draft.emit(events.SubmissionAbsent(token=self.token))
+        context.draft.emit(events.SubmissionAbsent(token=self._token))
         if all(a is None or a.outcome or a.is_told_to_end for a in attempts):
             detail = "never taken, no longer wanted"
-            dispatcher.settle(context, self.effect_id, "ok", detail)
+            self.end("ok", detail)
             self._end_unwanted()
         else:
-            dispatcher.in_doubt.discard(self.effect_id)
-            dispatcher.note_answer(self.effect_id)
+            dispatcher.in_doubt.discard(self._effect_id)
+            dispatcher.note_answer(self._effect_id)
 
     def _explain(self, reason: Why) -> None:
         for name, _ in self._tasks:
