@@ -108,17 +108,13 @@ def test_lines_without_a_step_are_counted_and_know_where_they_begin() -> None:
     assert not reader.has_steps
 
 
-def test_quoted_cells_may_hold_anything_and_one_never_closed_costs_a_part() -> None:
-    text = 'step,"note, of ""x""",loss\n1,"a, b\nc ""d""",2.5\n2,e,2.0\n'
-    points = read("csv", text)
-    assert told(points) == [(1, {"loss": 2.5}), (2, {"loss": 2.0})]
-    assert points[0].offset == text.index("1,")
-    lines = "".join(f"{n},2.5\n" for n in range(2, 30_000))
-    assert read("csv", f'step,loss\n1,"2.5\n{lines}')[-1].step == 29_999
+def test_quoted_cells_may_hold_anything_but_another_line() -> None:
+    text = 'step,"note, of ""x""",loss\n1,"a, b",2.5\n2,"e,2.0\n3,f,1.5\n'
+    assert told(read("csv", text)) == [(1, {"loss": 2.5}), (2, {}), (3, {"loss": 1.5})]
 
 
 LINES = st.lists(
-    st.sampled_from(["step,loss", "step,acc,loss", "1,2.5", "2,nan,3", '3,"x\ny",4',
+    st.sampled_from(["step,loss", "step,acc,loss", "1,2.5", "2,nan,3", '3,"x y",4',
                      '"', "", '{"step": 4, "loss": 1}',
                      '{"step": 5, "a": {"b": -Infinity}}']),
     max_size=12,

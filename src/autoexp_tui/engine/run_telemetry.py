@@ -51,11 +51,7 @@ MOST_METRICS: Final = 64
 """Of one job; further names are left out."""
 TREND_POINTS: Final = 32
 """Of the small curve in a row of a table."""
-THINNING: Final = 768
-"""Stretches of a log: of each, a backlog leaves the first and the last point."""
 PACE_SECONDS: Final = 30.0
-SMALL_CHUNK: Final = 64 << 10
-"""Bytes up to which all points of a chunk are read."""
 
 
 @dataclass(slots=True)
@@ -347,12 +343,6 @@ def _find_result_so_far(job: JobRecord) -> float | None:
     return float(noted.result) if goes_on and same_work else None
 
 
-LOOK_SECONDS: Final = 10.0
-"""The longest time between two judgements of standstills."""
-SHARES: Final = 4
-"""A rule is judged about so often in the time that it waits."""
-JUMP_SECONDS: Final = 20.0
-"""Between two commits that decide something: more is a jump of the clock."""
 _PASSING: Final = frozenset({"plateau", "divergence", "stall"})
 """Warnings that mean nothing once the run has ended."""
 _LINE_LIMIT = 500

@@ -12,11 +12,6 @@ from autoexp_tui.actions.orders import raise_warning
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
 from autoexp_tui.engine.run_telemetry import (
-    JUMP_SECONDS,
-    LOOK_SECONDS,
-    SHARES,
-    SMALL_CHUNK,
-    THINNING,
     MetricSource,
     Pace,
     RuleCompiler,
@@ -49,6 +44,17 @@ MOST_POINTS: Final = 512
 FEWEST_POINTS: Final = 32
 ALL_POINTS: Final = 400_000
 """Of one metric in all jobs."""
+
+LOOK_SECONDS: Final = 10.0
+"""The longest time between two judgements of standstills."""
+SHARES: Final = 4
+"""A rule is judged about so often in the time that it waits."""
+JUMP_SECONDS: Final = 20.0
+"""Between two commits that decide something: more is a jump of the clock."""
+THINNING: Final = 768
+"""Stretches of a log: of each, a backlog leaves the first and the last point."""
+SMALL_CHUNK: Final = 64 << 10
+"""Bytes up to which all points of a chunk are read."""
 
 
 class Telemetry:

@@ -28,7 +28,7 @@ _Bucket: TypeAlias = tuple[_Dot, _Dot]
 
 MIN_POINTS: Final = 8
 _MOST_GAPS: Final = 16
-"""Steps without a finite value that are kept: the first ones, and the newest."""
+"""Newest steps without a finite value that are kept."""
 _MOST_STEP: Final = (1 << 63) - 1
 
 
@@ -68,9 +68,7 @@ class ThinnedCurve:
             self._cut(step)
         self._gaps = tuple(gap for gap in self._gaps if gap < step)
         if not math.isfinite(value):
-            half = _MOST_GAPS // 2
-            newest = self._gaps[half:][-half + 1 :]
-            self._gaps = (*self._gaps[:half], *newest, step)
+            self._gaps = (*self._gaps[1 - _MOST_GAPS :], step)
             return
         self._last = (step, value)
         self._first = self._first or self._last

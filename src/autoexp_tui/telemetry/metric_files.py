@@ -26,8 +26,6 @@ MOST_NUMBERS: Final = 256
 _DEEPEST: Final = 8
 _MOST_NAME: Final = 100
 """Characters of a metric's name."""
-_LONGEST: Final = 64 << 10
-"""Characters that a quoted field may go on for; then it is no field."""
 _FIELD: Final = re.compile(r"\{([^{}]*)\}")
 _MAGIC: Final = re.compile(r"[*?\[]")
 _STEP_KEYS: Final = (
@@ -90,10 +88,10 @@ class FileReader:
         """The points of whole lines that begin at byte `offset` of the file."""
         points = []
         for start, line in split_lines(data):
-            found = self._parse_line(line, offset + start)
-            reading = self._read_record(found[1]) if found else None
-            if found and reading:
-                points.append(self._steps.make_point(reading, found[0]))
+            found = self._parse_line(line)
+            reading = self._read_record(found) if found else None
+            if reading:
+                points.append(self._steps.make_point(reading, offset + start))
         return points
 
     def _read_record(self, record: _Record) -> Reading | None:
@@ -137,10 +135,10 @@ def _parse_number(value: object, *, text: bool) -> float | None:
     return number if text or not is_text or not math.isfinite(number) else None
 
 
-def _parse_json_line(line: bytes, offset: int) -> tuple[int, _Record] | None:
+def _parse_json_line(line: bytes) -> _Record | None:
     """A JSON object a line; nested keys are joined by dots."""
     record = parse_json_object(line)
-    return None if record is None else (offset, dict(_flatten(record, "", 0)))
+    return None if record is None else dict(_flatten(record, "", 0))
 
 
 def parse_json_object(line: bytes) -> _Record | None:
@@ -163,50 +161,34 @@ def _flatten(record: _Record, prefix: str, depth: int) -> Iterator[tuple[str, ob
 
 
 class _Csv:
-    """Rows below a header; quoted fields may span lines. The first row with a word in
-    it is a header; a later row without any number is one again."""
+    """Rows below a header. The first row with a word in it is a header; a later row
+    without any number is one again."""
 
     def __init__(self) -> None:
         self._columns: list[str] = []
         self._delimiter = ""
-        self._open: tuple[int, str] | None = None
-        """(offset, lines) of a record whose quotes are open."""
 
-    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
-        """(start of the record, record) that ends with the line at byte `offset`."""
-        if not line.strip():
-            return None
-        text = line.decode("utf-8", "replace")
-        if self._open:
-            offset, text = self._open[0], f"{self._open[1]}\n{text}"
-        is_open = text.count('"') % 2 == 1 and len(text) <= _LONGEST
-        self._open = (offset, text) if is_open else None
-        row = None if is_open else self._parse_row(text.rstrip("\r"))
-        return None if row is None else (offset, row)
-
-    def _parse_row(self, line: str) -> _Record | None:
-        cells = [cell.strip() for cell in self._split(line)]
+    def parse_line(self, line: bytes) -> _Record | None:
+        """The record that a line is; None: it is a header, or empty."""
+        cells = self._split(line.decode("utf-8", "replace").rstrip("\r"))
         words = [cell for cell in cells if cell]
         numbers = sum(as_number(word) is not None for word in words)
         if words and not numbers if self._columns else numbers < len(words):
             self._columns = [cell.lstrip("\ufeff#").strip() for cell in cells]
             return None
-        if not self._columns:
+        if words and not self._columns:
             self._columns = [f"column {n}" for n in range(1, len(cells) + 1)]
         pairs = zip(self._columns, cells, strict=False)
-        found: dict[str, object] = {}
-        for name, cell in pairs:
-            number = as_number(cell) if name else None
-            if name:
-                found[name] = cell if number is None else number
-        return found
+        known = ((name, cell, as_number(cell)) for name, cell in pairs if name)
+        return {name: cell if n is None else n for name, cell, n in known}
 
     def _split(self, line: str) -> list[str]:
-        if not self._delimiter:
+        if line and not self._delimiter:
             self._delimiter = max((",", "\t", ";"), key=line.count)
         if '"' not in line:
-            return line.split(self._delimiter)
+            return [cell.strip() for cell in line.split(self._delimiter or ",")]
         try:
-            return next(csv.reader([line], delimiter=self._delimiter), [])
+            row = next(csv.reader([line], delimiter=self._delimiter), [])
         except csv.Error:
-            return []
+            row = []
+        return [cell.strip() for cell in row]
