@@ -330,13 +330,14 @@ class Settlement:
     context: DecisionContext
     pending: PendingEffect
 
-    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
-        """The effect is over; `outcome`: `ok`, or else it failed."""
-        self.dispatcher.settle(context, self.pending.effect_id, outcome, detail)
+    def settle(self, _: DecisionContext, outcome: str, detail: str) -> None:
+        """`end`, as effects know it."""
+        self.end(outcome, detail)
 
     def end(self, outcome: str, detail: str) -> None:
-        """The same, in its own commit."""
-        self.settle(self.context, outcome, detail)
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        effect_id = self.pending.effect_id
+        self.dispatcher.settle(self.context, effect_id, outcome, detail)
 
     def rest(self, seconds: float) -> float:
         """The effect is not over: leave it alone so long; returns until when."""

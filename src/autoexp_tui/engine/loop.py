@@ -151,7 +151,7 @@ class Engine:
 
     def note_recent(self, newest: Sequence[Recorded]) -> None:
         """The newest events of a session that is taken up again, for its screens."""
-        self._publisher.note(newest)
+        self._publisher.builder.note(newest)
 
     def begin(self, first: Sequence[events.Event] = ()) -> None:
         """Write the first events, or a predecessor's loose ends; raises OSError."""
@@ -328,7 +328,8 @@ class Engine:
         for name in touched & self._health.queue.keys():
             if self.state.jobs[name].state not in WITH_EXECUTOR:
                 del self._health.queue[name]
-        self._publisher.note(records)
+        self._publisher.builder.note(records)
+        self._publisher.dirty = True
         if commands := [one.command_id for one in records if one.command_id]:
             self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):

@@ -99,18 +99,13 @@ class SnapshotPublisher:
     """Something changed since."""
     due_at: float = float("-inf")
     """The earliest time of the next snapshot, monotonic."""
-    _builder: SnapshotBuilder = field(default_factory=SnapshotBuilder)
+    builder: SnapshotBuilder = field(default_factory=SnapshotBuilder)
     _shown_error: str = ""
     _live: dict[str, Live] = field(default_factory=dict)
 
     def restart(self) -> None:
         """What is volatile is made anew."""
         self._live = {}
-
-    def note(self, records: Sequence[Recorded]) -> None:
-        """Events became true."""
-        self._builder.note(records)
-        self.dirty = True
 
     def note_moves(self, now: float) -> None:
         """Look whether a front end would see a difference although no event came."""
@@ -134,6 +129,6 @@ class SnapshotPublisher:
             verdicts = (self.ephemeral.verdicts.get((name, "start", i)) for i in start)
             queue = self.health.queue.get(name)
             self._live[name] = self.telemetry.build_live(name, tuple(verdicts), queue)
-        self.snapshot = self._builder.build_snapshot(self.state, view, self._live)
+        self.snapshot = self.builder.build_snapshot(self.state, view, self._live)
         self.live_sink.publish(self.snapshot)
         self.on_snapshot(self.snapshot)
