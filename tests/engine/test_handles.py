@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.ephemeral_state import Mailbox
 from autoexp_tui.engine.handle import Listener
 from autoexp_tui.engine.live import LiveHandle, make_plan_snapshot
@@ -27,36 +26,12 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
-from tests.engine.parts import CRASH, LONG, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
 from tests.support.journal_contract import PLAN
 from tests.support.scripted_handle import ScriptedHandle
 
 # ------------------------------------------------------------------------ snapshots
-STEPS = [says(float(at), f"iteration {at}/100 | lm loss: 2.5") for at in range(1, 40)]
-
-
-def test_a_snapshot_has_every_job_and_its_log_s_last_word_whatever_has_moved() -> None:
-    """Two end or fail at their own times, one waits, one goes on."""
-    done = JobStateIs(jobs=("a",), state="COMPLETED")
-    waits = job("c", 2, depends_on=("a",), start_conditions=(done,))
-    scripts = (writes(*STEPS, seconds=9.0), CRASH, writes(*STEPS), LONG)
-    bench = Bench(
-        plan(job("a"), job("b", 1), waits, job("d", 3)),
-        {name: [[script]] for name, script in zip("abcd", scripts, strict=True)},
-    )
-    for _ in range(60):
-        bench.run(0.5)
-        bench.clock.advance(0.2)
-        bench.engine.commit()
-        state, snapshot = bench.engine.state, bench.engine.snapshot
-        assert snapshot is not None
-        assert snapshot.jobs == tuple(state.jobs[name] for name in state.order)
-        for name, live in zip(state.order, snapshot.live, strict=True):
-            seen = bench.engine._telemetry.build_live(name)
-            assert (live.step if live else None) == (seen.step if seen else None)
-    assert set(bench.states().values()) == {"COMPLETED", "FAILED", "RUNNING"}
 
 
 def test_the_next_snapshot_shares_what_stayed_and_the_next_engine_shows_all() -> None:

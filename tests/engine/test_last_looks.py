@@ -175,15 +175,3 @@ def test_a_run_that_was_requeued_meanwhile_goes_on(delay: float) -> None:
     one.until(lambda: bool(one.ordered(CaptureEvidence)))
     one.reach(a="COMPLETED")
     assert (one.tries("a"), count_cancels(one)) == (1, 0)
-
-
-def test_a_second_rule_does_not_order_a_second_look() -> None:
-    quiet = LogEvent(
-        name="quiet",
-        pattern_type="inactivity",
-        after_seconds=22.0,
-        actions=(Cancel(cause="stall"),),
-    )
-    one = bench(replace(NO_RESTART, log_events=(quiet,)), HANGS, blind=True)
-    one.reach(a="FAILED")
-    assert len(one.ordered(CaptureEvidence)) == 1

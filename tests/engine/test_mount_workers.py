@@ -183,20 +183,6 @@ def test_a_place_that_hangs_for_good_costs_a_few_threads(disk: Disk) -> None:
     assert disk.silent == {}
 
 
-def test_when_it_answers_again_everything_is_asked_anew(disk: Disk) -> None:
-    paths = ("/hung/a/b/c/1", "/hung/a/b/c/2")
-    disk.send(*paths)
-    disk.hang(paths[0])
-    disk.hanging = {"/nowhere"}
-    disk.back.set()
-    disk.until("told", paths[0])
-    disk.pass_()
-    disk.until("told", *paths)
-    disk.pass_()
-    assert disk.places == [("/hung", False), ("/hung", True)]
-    assert not any(map(disk.is_under_way, paths))
-
-
 def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
     pool = InlinePool()
     disk = Disk(pool, "/nowhere")
@@ -272,18 +258,6 @@ def test_a_person_is_told_once_and_no_longer_than_it_lasts(
     hung.run(2)
     assert not hung.warned()
     hung.reach(5, h="COMPLETED")
-
-
-def test_what_was_there_before_is_not_known_while_nobody_answers() -> None:
-    both = (HUNG, FileExists(path="/home/never"))
-    bench = Bench(plan(job("h", start_conditions=both)), place_of=place_of)
-    bench.files.append("/scratch/done", b"x")
-    bench.run(5)
-    assert [s.result.value for s in bench.job("h").start if s] == ["pass", "wait"]
-    bench.pool.held = {"facts /scratch"}
-    bench.run(20)
-    status = bench.wait("h")
-    assert (status.result.value, status.why.code) == ("wait", "no_answer")
 
 
 def test_logs_elsewhere_are_read_beside_one_that_hangs() -> None:

@@ -347,20 +347,6 @@ def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
     assert max(reads.values()) - min(reads.values()) <= 3
 
 
-def test_one_look_reads_no_more_than_the_patterns_can_search(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(log_poller, "LOOK_WORK", 2 * len(LINE) * 600)
-    bench = logging(QUIET)
-    bench.files.append("/log", LINE)
-    cursors = [
-        LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
-        for n in range(5)
-    ]
-    got = list(log_poller.read_logs(bench.world.log_source(), cursors))
-    assert len(got) == 2
-
-
 def test_a_backlog_is_worked_off_without_waiting_for_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -25,7 +25,6 @@ from autoexp_tui.engine.replay import (
     ReplayHandle,
     ReplayPlayer,
 )
-from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.errors import JournalDamaged
@@ -99,13 +98,6 @@ def test_a_jump_folds_no_more_than_an_interval_and_keyframes_are_few(
     assert len(read_all(small().records, interval=1)._keyframes) <= MOST
 
 
-def test_the_newest_events_come_with_a_jump_back() -> None:
-    whole().seek(len(whole()))
-    shown = show(whole(), 300)
-    assert [record.seq for record in shown.events[-3:]] == [298, 299, 300]
-    assert len(shown.events) <= EVENT_TAIL
-
-
 def test_a_moment_and_a_step_show_whole_commits() -> None:
     records = small().records
     place = next(n for n, record in enumerate(records) if record.more and n > 3)
@@ -136,20 +128,6 @@ def test_landmarks_are_failures_questions_and_times_without_an_engine() -> None:
     assert not shown.engine.owner_alive
     back = whole().snapshot(gone[0].until, 1.0, playing=False)
     assert back.engine.owner_alive
-
-
-def test_an_engine_that_gave_the_session_back_did_not_die() -> None:
-    first = small().records[:4]
-    assert isinstance(first[1].event, events.EngineStarted)
-    after = (
-        events.EngineStopped(),
-        events.EngineStarted(host="b", pid=1, gap_seconds=9),
-    )
-    further = (
-        Recorded(seq=seq, epoch=2, t=first[3].t, event_id="e", event=event)
-        for seq, event in enumerate(after, 5)
-    )
-    assert read_all([*first, *further]).landmarks == []
 
 
 def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:

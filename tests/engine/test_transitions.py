@@ -114,16 +114,6 @@ def test_restarts_skips_and_doubts_are_ways_too() -> None:
 BAD = finds("bad", "bad (?P<what>.*)", SAYS, reason="what")
 
 
-def test_what_a_line_says_is_the_job_s_metadata_across_the_border_of_two_looks() -> (
-    None
-):
-    parts = enumerate((b"ok\rba", b"d sec", b"tor \xff\rok\n"))
-    cut = (replace(says(1.0 + n), data=data) for n, data in parts)
-    one = runs_of(Monitoring(log_events=(BAD,)), writes(*cut, seconds=20.0))
-    one.reach(a="COMPLETED")
-    assert one.job("a").metadata == {"reason": "sector ?"}
-
-
 def test_a_rule_that_matches_once_does_so_in_each_run() -> None:
     rules = Monitoring(log_events=(replace(BAD, match_once=True),))
     requeued = replace(REQUEUED, writes=(says(1.0, "bad a", "bad b"),))

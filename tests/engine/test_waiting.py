@@ -90,26 +90,6 @@ def own(name: str, **fields: object) -> OwnCondition:
     return OwnCondition(class_path=where, fields=fields)
 
 
-def test_a_condition_of_one_s_own_is_asked_when_its_facts_change() -> None:
-    bench = waiting(own("EnoughLines", path="/o/list", lines=2))
-    bench.files.append("/o/list", b"1\n")
-    bench.run(5)
-    assert bench.state("j") == "WAITING"
-    bench.files.append("/o/list", b"2\n")
-    bench.reach(5, j="RUNNING")
-
-
-def test_one_that_raises_stalls_nobody_and_is_told_once() -> None:
-    raises = (own("Raises", at=0.0),)
-    specs = [job(f"j{n}", n, start_conditions=raises) for n in range(3)]
-    bench = Bench(plan(*specs, job("fine", 3)))
-    bench.run(10)
-    assert bench.state("fine") == "COMPLETED"
-    assert code(bench, "j0") == "own_failed"
-    assert bench.warned() == ["own_failed"]
-    assert bench.world.faults == []
-
-
 @pytest.mark.parametrize(
     "refused",
     [
