@@ -41,18 +41,17 @@ from tests.support.sim_world import Logs
 
 
 # ------------------------------------------------------------------- when it is due
-def settle(poller: Schedule[str], key: str, outcome: object, now: float) -> None:
-    changed = poller.is_news(key, outcome)
+def settle(poller: Schedule[str], key: str, changed: bool, now: float) -> None:
     poller.settle(key, now, changed=changed, shortest=1.0, longest=16.0, factor=2)
 
 
-def look(poller: Schedule[str], *values: object) -> list[float]:
-    """The moments at which `a` is looked at, when it says these values."""
+def look(poller: Schedule[str], *changes: bool) -> list[float]:
+    """The moments at which `a` is looked at, when it says something else, or not."""
     times: list[float] = []
-    for value in values:
+    for changed in changes:
         times.append(poller.next_at() or 0.0)
         assert list(poller.take_due(times[-1])) == ["a"]
-        settle(poller, "a", value, times[-1])
+        settle(poller, "a", changed, times[-1])
     return times
 
 
@@ -67,16 +66,16 @@ def test_what_rests_is_looked_at_ever_more_seldom_until_it_changes_or_is_wanted(
     None
 ):
     poller = watching("a")
-    times = look(poller, *["same"] * 8)
+    times = look(poller, True, *[False] * 7)
     assert [b - a for a, b in pairwise(times)] == [1.0, 2.0, 4.0, 8.0, *[16.0] * 3]
-    (last,) = look(poller, "other")
+    (last,) = look(poller, True)
     assert poller.next_at() == last + 1.0
-    last = look(poller, *["other"] * 8)[-1]
+    last = look(poller, *[False] * 8)[-1]
     poller.want("a", last + 0.25, 1.0)
     assert poller.next_at() == last + 1.0
     poller.hurry(last + 0.5, "a")
     poller.hurry(last + 0.5, "unknown")
-    assert look(poller, None) == [last + 0.5]
+    assert look(poller, False) == [last + 0.5]
 
 
 def test_a_look_takes_what_is_wanted_and_due_soon_up_to_so_many() -> None:
@@ -109,9 +108,9 @@ def test_nothing_is_lost_and_nothing_is_twice_under_way(keys: list[str]) -> None
         if now % 2 and under_way:
             done = min(under_way)
             under_way.discard(done)
-            settle(poller, done, None, float(now))
+            settle(poller, done, False, float(now))
     for done in under_way:
-        settle(poller, done, None, 100.0)
+        settle(poller, done, False, 100.0)
     assert set(poller.take_due(1_000.0)) == set(keys)
 
 
@@ -129,6 +128,7 @@ class World:
     seen: list[Observation] = field(default_factory=list)
     pool: InlinePool = field(default_factory=InlinePool)
     noted: int = 0
+    known: dict[OutsideKey, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.wanted = set(self.keys)
@@ -171,7 +171,12 @@ class World:
         while self.pool.step():
             pass
         for one in self.facts[self.noted :]:
-            self.poller.note(one, self.now, 1.0)
+            for key, fact in one.facts:
+                changed = self.known.get(key) != fact.value
+                self.known[key] = fact.value
+                if fact.silence is None:
+                    began = fact.observed_at
+                    self.poller.settle(key, self.now, 1.0, began, changed=changed)
         self.noted = len(self.facts)
         self.poller.look(self.now, utc)
 

@@ -48,7 +48,6 @@ class Entry:
     """Seconds between the last look and the next."""
     due: float = UNDER_WAY
     looked_at: float = -math.inf
-    outcome: object = None
     is_silent: bool = False
     """It was told that nothing is known of it."""
 
@@ -102,14 +101,6 @@ class Schedule(Generic[K]):
                 yield key
             else:
                 del self.entries[key]
-
-    def is_news(self, key: K, outcome: object) -> bool:
-        """Whether a look shows something else than the one before it."""
-        entry = self.entries.get(key)
-        if entry is None:
-            return False
-        old, entry.outcome = entry.outcome, outcome
-        return entry.looked_at == -math.inf or old != outcome
 
     def settle(
         self,

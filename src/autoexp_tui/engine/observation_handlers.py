@@ -40,6 +40,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import list_names
+from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import PendingEffect, SessionState
@@ -79,10 +80,7 @@ class ObservationHandlers:
                 poller.logs.note(observation, self.dispatcher.monotonic())
                 return touched
             case seen.FactsSeen():
-                touched = self._note_facts(context, observation)
-                now = self.dispatcher.monotonic()
-                poller.facts.note(observation, now, poller.poll_seconds)
-                return touched
+                return self._note_facts(context, observation)
             case seen.EffectAnswered():
                 pending = context.state.pending.get(observation.effect_id)
                 if pending is not None:
@@ -135,14 +133,22 @@ class ObservationHandlers:
 
     def _note_facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
-        outside = self.runs.outside
+        outside, poller = self.runs.outside, self.poller
         for key, fact in got.facts:
+            old = outside.get(key)
+            is_news = old is None or (old.value, old.error) != (fact.value, fact.error)
             if context.watch.is_read(key):
-                old = outside.get(key)
                 began = self.lived_at(fact.observed_at)
                 outside[key] = replace(fact, observed_at=began)
-                if old is None or old.value != fact.value or old.error != fact.error:
+                if is_news:
                     touched.extend(context.watch.jobs(key))
+            if fact.silence is None:
+                if isinstance(fact.value, CommandResult) and old is not None:
+                    code = getattr(old.value, "exit_code", None)
+                    is_news = fact.value.exit_code != code  # whatever it printed
+                now, began = self.dispatcher.monotonic(), fact.observed_at
+                shortest = poller.poll_seconds
+                poller.facts.settle(key, now, shortest, began, changed=is_news)
         return touched
 
     def _settle(

@@ -13,7 +13,7 @@ from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import PollAnswer
 from autoexp_tui.engine.log_poller import LogPoller
-from autoexp_tui.engine.looks import BACKOFF, Looks
+from autoexp_tui.engine.looks import Looks
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Parts, PoolKey
 from autoexp_tui.engine.run_reports import RunReports
@@ -207,28 +207,30 @@ class FactPoller:
             else:
                 self.files.want(key, now, poll_seconds)
 
-    def note(self, got: seen.FactsSeen, now: float, poll_seconds: float) -> None:
-        """Learn from answers when to look again."""
-        cold = min(COLD_SECONDS, len(self.files.entries) / FREE_LOOKS)
-        for key, fact in got.facts:
-            if fact.silence is not None:
-                continue
-            looks = self.files
-            outcome: tuple[object, object] = (fact.value, fact.error)
-            shortest, longest, factor = poll_seconds, cold, BACKOFF
-            if isinstance(key, CommandKey):  # what it printed is no change
-                code = getattr(fact.value, "exit_code", None)
-                looks, outcome = self.commands, (code, bool(fact.error))
-                took = now - fact.observed_at
-                longest, factor = MOST_COMMAND_SECONDS, _COMMAND_BACKOFF
-                shortest = min(max(COMMAND_SECONDS, took * _REST), longest)
-            looks.settle(
+    def settle(
+        self,
+        key: OutsideKey,
+        now: float,
+        poll_seconds: float,
+        began: float,
+        *,
+        changed: bool,
+    ) -> None:
+        """A look that `began` then is over."""
+        if isinstance(key, CommandKey):
+            rest = max(COMMAND_SECONDS, (now - began) * _REST)
+            self.commands.settle(
                 key,
                 now,
-                changed=looks.is_news(key, outcome),
-                shortest=shortest,
-                longest=longest,
-                factor=factor,
+                changed=changed,
+                shortest=min(rest, MOST_COMMAND_SECONDS),
+                longest=MOST_COMMAND_SECONDS,
+                factor=_COMMAND_BACKOFF,
+            )
+        else:
+            cold = min(COLD_SECONDS, len(self.files.entries) / FREE_LOOKS)
+            self.files.settle(
+                key, now, changed=changed, shortest=poll_seconds, longest=cold
             )
 
     def look(self, now: float, t: float) -> None:
