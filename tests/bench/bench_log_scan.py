@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from tests.bench.measures import measure_cpu
 
-from autoexp_tui.engine.run_telemetry import THINNING
+from autoexp_tui.engine.telemetry import THINNING
 from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import MetricReader

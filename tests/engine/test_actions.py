@@ -21,7 +21,6 @@ from tests.engine.parts import (
     OK,
     again,
     done,
-    finds,
     on_end,
     on_save,
     saving,
@@ -186,19 +185,6 @@ def test_an_action_is_dropped_when_its_condition_fails_or_its_lived_time_is_over
     assert bench.dropped() == ["attempts_spent", "start_timeout"]
 
 
-def test_a_value_of_another_job_is_waited_for() -> None:
-    append = AppendToFile(path="/n", text="{runtime.b.score}")
-    score = finds("score", r"score (?P<s>\S+)", score="s")
-    rules = Monitoring(log_events=(*on_save(append, once=True).log_events, score))
-    late = writes(says(20.0, "score 0.9"), seconds=60.0)
-    scripts = {"a": [[saving(10, seconds=5.0)]], "b": [[late]]}
-    bench = Bench(plan(job("a"), job("b", 1), monitoring=rules), scripts)
-    bench.reach(a="COMPLETED")
-    assert bench.codes(events.ActionDeferred) == ["no_metadata"]
-    bench.run(25)
-    assert bench.world.errands.written == {"/n": "0.9\n"}
-
-
 # ------------------------------------------------------------------- restarts on hold
 SAVED = FileExists(path="{output_dir}/saved")
 WAITED = replace(SAVED, timeout_seconds=60.0)
@@ -232,24 +218,6 @@ def test_a_restart_without_the_file_that_it_needs_is_dropped(
     assert (bench.state("a"), bench.tries("a")) == ("FAILED", 1)
     assert (bench.cause("a"), bench.why("a").code) == ("exit_code", "exit_code")
     assert bench.dropped() == [dropped]
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_restart_waits_for_a_file_as_long_as_it_says_unless_it_is_killed(
-    killed: bool,
-) -> None:
-    bench = restarting(WAITED)
-    bench.reach(a="RETRYING")
-    bench.run(30)
-    assert bench.states() == {"a": "RETRYING", "b": "WAITING"}
-    bench.start()
-    if killed:
-        bench.kill("a")
-        bench.reach(a="CANCELLED")
-    bench.files.append("/out/a/saved", b"x")
-    bench.run(20)
-    assert bench.tries("a") == (1 if killed else 2)
-    assert bench.state("b") == ("SKIPPED" if killed else "COMPLETED")
 
 
 # ------------------------------------------------------------------ killed at any step

@@ -12,7 +12,6 @@ from autoexp_tui.conditions.kinds import Approval, Cooldown, FileExists, TimeRea
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.text.spelling import clock_time
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
 from tests.model.builders import job, plan
@@ -134,20 +133,3 @@ def test_a_step_is_told_once_with_its_size(anew: bool) -> None:
     (told,) = (why for why in whys if why.code == "clock_set")
     assert told.arg("seconds") == pytest.approx(HOUR, abs=5)
     assert bench.words(told).startswith("the wall clock was set back by ")
-
-
-@Step
-def test_ages_and_times_of_day_make_sense_after_a_step(step: float) -> None:
-    bench = alone(writes(seconds=900.0))
-    bench.reach(60, a="RUNNING")
-    bench.run(600)
-    set_clock(bench, step, anew=False)
-    bench.run(5)
-    now, record = bench.snapshots[-1].now, bench.job("a")
-    began_at = record.attempts[-1].began_at or 0.0
-    for since in (began_at, record.since):
-        assert now - since == pytest.approx(606, abs=10)
-    assert clock_time(now, now) == clock_time(bench.clock.utc())
-    bench.ends()
-    ended_at = bench.job("a").attempts[-1].ended_at or 0.0
-    assert ended_at - began_at == pytest.approx(900, abs=3)

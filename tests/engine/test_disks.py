@@ -15,10 +15,9 @@ from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.loop import HOLD_SECONDS, Engine
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import Order, Pause, Submit
-from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.storage.inbox import FileInbox, leave
+from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import take_lease
@@ -33,7 +32,6 @@ from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import MemoryLease
 
 SUBMIT = Order(command_id="c1", command=Submit())
-PAUSE = Order(command_id="c2", command=Pause())
 Refusals = pytest.mark.parametrize(
     "code",
     [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO],
@@ -196,24 +194,6 @@ def test_a_job_whose_own_disk_is_full_waits_for_room_and_fails_where_it_may_not_
     assert "quota" in str(why.arg("message")).lower()
     disk.code = 0
     campaign.come_to_end()
-
-
-def test_a_command_on_a_full_disk_is_done_after_or_told_to_who_left_it(
-    tmp_path: Path, disk: BreakableDisk
-) -> None:
-    campaign = Disks(tmp_path)
-    leave(campaign.session, PAUSE, 1.0)
-    disk.code = errno.ENOSPC
-    with pytest.raises(EnvironmentFailed, match="No space left") as caught:
-        leave(campaign.session, replace(PAUSE, command_id="c3"), 1.0)
-    assert "free some space" in caught.value.hint
-    assert len(list(campaign.session.inbox.glob("*.json"))) == 1
-    for code, paused in ((errno.ENOSPC, False), (0, True)):
-        disk.code = code
-        campaign.run(10.0)
-        assert (campaign.engine.state.paused is not None) is paused
-    assert load_state(campaign.session).state.commands.keys() >= {"c1", "c2"}
-    assert list(campaign.session.inbox.glob("*.json")) == []
 
 
 def test_an_inbox_that_cannot_be_read_is_told_once(

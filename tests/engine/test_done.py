@@ -20,7 +20,6 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import CRASH, OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import RunScript
 
 LINES = ("iteration 80 | loss: 2.5", "saved checkpoint 80")
 SAVES = writes(says(1.0, *LINES), seconds=5.0)
@@ -66,17 +65,6 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert left["a"].fingerprint == "f-a"
     assert left["a"].metadata == {"checkpoint_iteration": "80"}
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
-
-
-@pytest.mark.parametrize(
-    ("spec", "script", "state"),
-    [(made("a"), CRASH, "FAILED"), (job("a"), OK, "COMPLETED")],
-    ids=["what failed", "a job without a fingerprint"],
-)
-def test_this_leaves_no_word(spec: JobSpec, script: RunScript, state: str) -> None:
-    one = Bench(plan(spec), {"a": [[script]]})
-    one.run(10)
-    assert (one.state("a"), works(one)) == (state, {})
 
 
 @pytest.mark.parametrize("cut", range(5, 40, 2))
@@ -242,12 +230,3 @@ def test_a_person_is_asked_about_the_work_with_its_values() -> None:
     one = reading(Approval(prompt="go?"))
     one.until(lambda: one.job("b").ask is not None)
     assert one.job("b").spec.overrides == ("load=/ck/8",)
-
-
-def test_what_a_person_sets_is_not_replaced() -> None:
-    one = reading()
-    one.kill("b")
-    one.reach(b="CANCELLED")
-    one.resubmit("b", overrides=("load=/mine",))
-    one.reach(b="COMPLETED")
-    assert one.job("b").spec.overrides[-1] == "load=/mine"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Anomalies, Monitoring
-from autoexp_tui.model.specs import JobSpec, Plan, Resources
+from autoexp_tui.model.specs import JobSpec, Resources
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, OK, again, done, finds, on_end, says, writes
+from tests.engine.parts import OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import Fault, RunScript, Write
-from tests.support.sim_world import Recompose
 
 SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
 SAVING = Monitoring(log_events=(SAVED,))
@@ -114,31 +112,6 @@ def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
     spec = bench.job("a").spec
     assert spec.overrides == ("lr=2e-4",)
     assert spec.resources.options["exclude"] == "fakehost"
-
-
-def test_a_restart_whose_script_would_hold_a_log_s_text_is_held() -> None:
-    class Scripted(Recompose):
-        def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-            spec = super().compose(plan, job, overrides)
-            return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
-
-    how = {"overrides": ("load={best}",)}
-    bench = crash_with("load /x;reboot", r"load (?P<best>.+)", **how)
-    bench.plan_by(Scripted())
-    bench.reach(a="HELD")
-    assert len(bench.executor.begun) == 1
-    assert bench.codes(events.WarningRaised) == ["value_in_script"]
-
-
-def test_nodes_stay_avoided_when_a_person_brings_the_job_back() -> None:
-    rules = Monitoring(state_events=(on_end("crash", again(2, exclude_node=True)),))
-    crashes = [replace(CRASH, node=f"n{n}") for n in (1, 2)]
-    bench = alone(*crashes, OK, rules=rules)
-    bench.reach(a="FAILED")
-    bench.start()
-    bench.resubmit("a", exclude_nodes=("n2",))
-    bench.reach(a="COMPLETED")
-    assert bench.executor.copies[-1].task.resources.options["exclude"] == "n1,n2"
 
 
 # ------------------------------------------------------------------------ anomalies

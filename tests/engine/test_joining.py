@@ -8,12 +8,10 @@ from typing import Any, Final, Literal, cast
 import pytest
 
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import Log
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.model.action import Action
-from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan, Resources
 from tests.engine.bench import Bench, killed_at_any_write, require
@@ -75,16 +73,6 @@ def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None
     folded = FoldedSession(bench.world.session.load()).state  # as a viewer does
     assert folded.jobs == bench.engine.state.jobs
     assert folded.plan == bench.engine.state.plan
-
-
-def test_a_job_that_joins_may_wait_for_one_of_the_session() -> None:
-    waiting = evaluating("project.name=late", "after={name}")
-    bench = joined("late", waiting, script=saving(10, seconds=30.0))
-    bench.run(1)
-    assert bench.state("late") == "WAITING"
-    assert [(e.before, e.after) for e in shown_plan(bench).edges] == [("a", "late")]
-    bench.reach(60, late="COMPLETED")
-    assert bench.state("a") == "COMPLETED"
 
 
 TAKEN = ("the session has a job of this name", "{checkpoint_iteration}")
@@ -153,17 +141,6 @@ def test_a_queued_plan_goes_behind_and_one_now_before_what_waits(
     bench.until(lambda: "new" in bench.states(), 30)
     bench.ends(90)
     assert [each.task[0] for each in bench.executor.begun] == begun.split()
-
-
-def test_rules_of_the_session_stay_those_of_its_own_jobs() -> None:
-    bench = acting(EVALUATE, Log(message="{iteration}"), script=saving(10, 20))
-    bench.run(60)
-    assert bench.logged() == ["10", "20"]
-    state = bench.engine.state
-    assert rules_of(state, state.jobs["a_eval10"].spec) == Monitoring()
-    state = joined("a_saved", CONVERT).engine.state  # new jobs are under the same rules
-    rules = rules_of(state, state.jobs["a_saved"].spec)
-    assert rules.log_events == on_save(CONVERT).log_events
 
 
 # ------------------------------------------------------------------------------ NewJob

@@ -13,7 +13,7 @@ from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import LogEvent, Monitoring
 from tests.engine.bench import Bench
 from tests.engine.parts import again, finds, on_end, says, writes
 from tests.model.builders import job, plan
@@ -27,7 +27,6 @@ STALLS = Monitoring(
     evidence_seconds=10.0,
     state_events=(on_end("stall", again(3)),),
 )
-NO_RESTART = replace(STALLS, state_events=(StateEvent(name="s", state="stall"),))
 
 
 def on_loss(action: Cancel | Restart) -> Monitoring:
@@ -79,14 +78,6 @@ def test_a_stalled_run_is_looked_at_before_it_is_ended() -> None:
     assert termination.reason.startswith("no step after 10 for")
     assert (termination.task.id, termination.log_only) == (("a", 1), False)
     assert (termination.node, bool(termination.log_path)) == ("fakehost", True)
-
-
-def test_what_was_kept_is_known_of_the_attempt_and_named_by_the_reason() -> None:
-    one = bench(NO_RESTART, HANGS)
-    one.reach(100, a="FAILED")
-    place = "/attempts/a/1/evidence/1-stall"
-    assert one.job("a").attempts[0].captures == (place,)
-    assert one.words(one.why("a")).endswith(f"; evidence: {place}")
 
 
 def test_a_log_line_s_restart_is_looked_at_and_its_cancel_is_not() -> None:

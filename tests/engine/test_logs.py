@@ -80,19 +80,6 @@ def test_a_log_begun_anew_is_judged_from_its_start(
     assert told(bench) == [RAISED]
 
 
-def test_a_log_with_many_matches_is_read_again_and_none_is_told_twice() -> None:
-    lines = [f"E {n}" for n in range(200)]
-    bench = running(says(1.0, *lines), says(60.0, "E new"), rules=BOTH)
-    bench.run(5)
-    (kept,) = bench.engine.state.matches.values()
-    assert set(kept.marks) == {"every", "once"}
-    for count, seconds in ((200 + 1, 5), (201 + 1, 60)):
-        matched(bench)
-        bench.run(seconds)
-        matches = bench.happened(events.LogMatched)
-        assert sum(match.count for match in matches) == count
-
-
 # ------------------------------------------------------------------- of runs that ended
 JOBS, NEWEST = 12, 4
 STEPS = says(1.0, *(f"step: {n} loss: {9.0 - n / 10}" for n in range(1, 41)))
@@ -167,20 +154,6 @@ def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
 def stepping(seconds: float = 1e6, **ends: Any) -> Bench:
     steps = (says(float(n), f"step {n} loss 2.5") for n in range(1, 200))
     return alone(writes(*steps, seconds=seconds, **ends))
-
-
-def test_a_log_that_is_forbidden_for_a_while_is_read_on_without_a_word(
-    forbidden: set[str],
-) -> None:
-    one = stepping()
-    one.run(10)
-    forbidden.add("a")
-    one.run(30)
-    assert one.warned() == []
-    forbidden.clear()
-    one.run(20)
-    assert (one.live().step or 0) >= 55
-    assert len(one.live().curves["loss"].steps) == one.live().step
 
 
 @pytest.mark.parametrize("anew", [False, True])

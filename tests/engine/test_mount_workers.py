@@ -127,18 +127,6 @@ def disk() -> Iterator[Disk]:
     pool.close()
 
 
-def test_other_file_systems_go_on_beside_one_that_hangs(disk: Disk) -> None:
-    disk.send("/hung/1", "/fine/1")
-    disk.until("told", "/fine/1")
-    disk.until("asked", "/hung/1")
-    disk.send("/fine/2", after=1.0)
-    disk.until("told", "/fine/2")
-    assert "/hung/1" not in disk.told
-    disk.pass_(3_600.0)  # an engine that slept calls nobody silent
-    assert disk.silent == {}
-    assert disk.places == [("/fine", True)]  # told once
-
-
 def test_what_does_not_answer_is_silent_and_what_was_found_before_it_told(
     disk: Disk,
 ) -> None:

@@ -301,14 +301,6 @@ def read_in(bench: Bench, seconds: float, reads: Counter[str], after: float) -> 
     bench.run(seconds)
 
 
-def test_of_a_hundred_quiet_logs_some_seven_are_read_a_second(
-    reads: Counter[str],
-) -> None:
-    read_in(logging(*[QUIET] * 100), 60, reads, after=60)
-    assert 300 <= reads.total() <= 600
-    assert set(reads.values()) <= {3, 4, 5, 6}
-
-
 def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
     reads: Counter[str],
 ) -> None:

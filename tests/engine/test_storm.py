@@ -73,12 +73,6 @@ def test_a_success_or_a_failure_after_a_long_run_breaks_the_row(
     assert blamed(one) == ""
 
 
-def test_zero_failures_turn_it_off() -> None:
-    one = bench(*[CRASH] * 6, failures=0)
-    assert begun_after(one) == 6
-    assert not one.engine.state.streaks
-
-
 def test_restarts_count_and_are_held_back() -> None:
     one = bench(CRASH, restarts=True, quick_seconds=60.0)
     assert begun_after(one) == 3

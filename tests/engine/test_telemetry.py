@@ -100,27 +100,6 @@ class Reader:
 # ---------------------------------------------------------------------- what is noted
 
 
-@pytest.mark.parametrize(
-    ("reads", "last"),
-    [
-        (
-            ["step: 40 loss: 2.0\n", "eval_loss: 1.5\n"],
-            [(40, {"loss": 2.0, "eval_loss": 1.5})],
-        ),
-        ([f"iteration {step}/10\n" for step in range(1, 4)], [(3, {})]),
-        (["hello\n"], []),
-    ],
-    ids=["a last value at a step that was noted", "steps alone", "no progress"],
-)
-def test_the_last_word_of_a_run_is_noted(
-    reads: list[str], last: list[tuple[int, dict[str, float]]]
-) -> None:
-    reader = Reader()
-    for text in reads:
-        reader.read(text)
-    assert [(one.step, one.values) for one in reader.finish()[-1:]] == last
-
-
 def test_a_backlog_is_noted_once_it_is_read() -> None:
     reader = Reader()
     reader.go_on(864_000.0)

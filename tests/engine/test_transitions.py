@@ -13,14 +13,13 @@ from autoexp_tui.actions.notify import Log
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.events import events
-from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateClass, StateEvent
 from autoexp_tui.model.states import Cause
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, again, done, finds, on_end, says, writes
+from tests.engine.parts import CRASH, again, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import Fault, RunScript
+from tests.support.fake_script import RunScript
 
 SAYS = Log(message="{name} at {attempt}")
 OK = RunScript(seconds=2.0)
@@ -91,23 +90,6 @@ def test_a_way_between_two_states_is_told_each_time(
     one.start()
     one.run(20)
     assert one.logged() == ["a at 1"] * told  # another engine tells no move again
-
-
-def test_restarts_skips_and_doubts_are_ways_too() -> None:
-    rules = moves("RUNNING", "RETRYING", on_end("crash", again(2)))
-    one = alone(CRASH, OK, rules=rules)
-    one.reach(a="COMPLETED")
-    assert one.logged() == ["a at 1"]
-    b = job("b", 1, start_conditions=(done("a"),))
-    skips = plan(job("a"), b, monitoring=moves("WAITING", "SKIPPED"))
-    one = Bench(skips, {"a": [[CRASH]]})
-    one.reach(b="SKIPPED")
-    assert one.logged() == ["b at 0"]
-    one = runs_of(moves(None, "SUBMIT_UNKNOWN"), OK, submit=False)
-    one.fault(Fault.ANSWER_LOST)
-    one.order(commands.Submit())
-    one.reach(a="COMPLETED")
-    assert one.logged() == ["a at 1"]
 
 
 # ------------------------------------------------------------------------ log events
@@ -193,41 +175,9 @@ def test_of_two_rules_the_first_that_holds_restarts_once(on: str) -> None:
     assert retries(bench) == ["first" if at_once else "second"]
 
 
-def test_two_restarts_that_wait_for_one_file_become_one() -> None:
-    rules = (by_end("first", "file"), by_end("second", "file"))
-    bench = alone(FATAL, WELL, rules=Monitoring(state_events=rules))
-    bench.reach(60, a="RETRYING")
-    bench.files.append(LATE, b"x")
-    bench.reach(600, a="COMPLETED")
-    assert retries(bench) == ["first"]
-    assert dropped(bench) == SECOND
-
-
 def test_no_restart_goes_beyond_its_own_bound() -> None:
     bounds = {"twice": 2, "thrice": 3}
     rules = (on_end("crash", again(n, reason=r), name=r) for r, n in bounds.items())
     bench = alone(FATAL, rules=Monitoring(state_events=tuple(rules)))
     bench.reach(600, a="FAILED")
     assert (retries(bench), bench.tries("a")) == (["twice", "thrice"], 3)
-
-
-@pytest.mark.parametrize(
-    ("rule", "said"),
-    [
-        (by_end("other"), ", by the rule other: other; the log says: FATAL"),
-        (on_end("crash", Restart(), name="other"), ": other; the log says: FATAL"),
-        (by_log("other"), ", by the rule other: other; the log says: FATAL"),
-    ],
-    ids=["a reason", "none", "a line"],
-)
-def test_an_attempt_keeps_who_ordered_it_and_who_ended_it(
-    rule: StateEvent | LogEvent, said: str
-) -> None:
-    bench = after_a_crash(rule)
-    first, second = bench.job("a").attempts
-    assert first.ordered_why is None
-    assert bench.words(second.ordered_why) == f"runs again as attempt 2{said}"
-    if isinstance(rule, LogEvent):
-        assert bench.words(first.cancel_why).startswith(
-            "the rule other ends this run and starts it again: other; the log says: "
-        )

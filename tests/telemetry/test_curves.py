@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TypeAlias
 
 from hypothesis import given
@@ -70,15 +69,6 @@ def test_a_resumed_run_cuts_what_it_overlaps(values: list[float], step: int) -> 
     kept = rows(series.curve())
     assert kept[-1] == (step, 7.5)
     assert all(before < step for before, _ in kept[:-1])
-
-
-def test_a_long_series_keeps_where_it_was_not_finite_and_lies_evenly() -> None:
-    dots = [(n, math.nan if n % 50 == 7 else math.sin(n)) for n in range(10_000)]
-    curve = thinned(dots, 64).curve()
-    gaps = curve.gaps
-    assert (gaps[-1], len(gaps)) == (9957, 16)
-    assert gaps == tuple(sorted(set(gaps)))
-    assert max(after - before for before, after in pairwise(curve.steps)) < 1200
 
 
 @given(st.lists(st.floats(allow_nan=True), max_size=300), st.integers(1, 40))

@@ -24,18 +24,6 @@ def test_several_gpus_are_metrics_of_their_own_beside_their_mean() -> None:
     assert (track.newest, track.loads[0].busy_percent) == ({}, None)
 
 
-def test_curves_are_over_seconds_small_and_keep_their_extremes() -> None:
-    track = GpuTrack()
-    track.add_lines(sample(1000.0, 10.0) + sample(1030.0, 20.0))
-    curve = track.curves[BUSY].curve()
-    assert (curve.steps, curve.values) == ((0, 30), (10.0, 20.0))
-    for n in range(2, 7 * 24 * 120):
-        busy = 0.0 if n == 5000 else 100.0 if n == 9000 else 50.0 + n % 7
-        track.add_lines(sample(1000.0 + n * 30.0, busy))
-    values = track.curves[BUSY].curve().values
-    assert (min(values), max(values), len(values) <= 128) == (0.0, 100.0, True)
-
-
 def test_idle_time_counts_from_the_first_sample_without_work() -> None:
     track = GpuTrack()
     for t, busy in ((0.0, 50.0), (30.0, 0.0), (60.0, 0.0), (630.0, 0.0)):
