@@ -17,6 +17,7 @@ from autoexp_tui.model import commands
 from autoexp_tui.model import resubmission as revival
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import (
     ACTIVE,
@@ -234,12 +235,8 @@ def _answer(context: DecisionContext, answer: commands.Answer, order: Order) -> 
         return
     context.draft.emit(
         events.ApprovalAnswered(
-            job=answer.job,
-            digest=answer.digest,
-            approved=answer.approved,
-            by=order.by,
-            reason=answer.reason,
-            sender=order.sender,
+            **pick(answer, "job", "digest", "approved", "reason"),
+            **pick(order, "by", "sender"),
         )
     )
 

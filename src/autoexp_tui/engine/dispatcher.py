@@ -27,6 +27,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, Problem
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import FileStat, Matches, OutsideKey
 from autoexp_tui.model.ids import digest, format_filename
 from autoexp_tui.model.outputs import FileIdentity
@@ -151,10 +152,8 @@ class Dispatcher:
             job.spec,
             number,
             str(self.outside.attempt_dir(job.name, number)),
-            resume=attempt.resume,
-            token=attempt.token,
-            executor_id=attempt.executor_id,
             ordered_at=attempt.ordered_at + self.wall_ahead,
+            **pick(attempt, "resume", "token", "executor_id"),
         )
         self._tasks[job.name, number] = made
         return made
@@ -203,7 +202,7 @@ class Dispatcher:
             case effects.ComposeJob(job=job, overrides=overrides):
                 plan = state.plan_of(job)
                 assert plan is not None, "a session without a plan has no jobs"
-                return "planner", partial(outside.planner.compose, plan, job, overrides)
+                return "planner", lambda: outside.planner.compose(plan, job, overrides)
             case effects.LookForCheckpoint():
                 return "executor", partial(outside.checkpoints.find, effect)
             case effects.LookAtFiles():
@@ -278,13 +277,10 @@ class Dispatcher:
         attempt = job.attempts[capture.attempt - 1]
         termination = ports.TerminationContext(
             task=task,
-            run=capture.run,
-            node=attempt.node,
-            log_path=attempt.log_path,
             directory=find_evidence_directory(task.attempt_dir, capture),
             reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
-            log_only=capture.log_only,
-            seconds=capture.seconds,
+            **pick(capture, "run", "log_only", "seconds"),
+            **pick(attempt, "node", "log_path"),
         )
 
         def call() -> ports.Kept:
@@ -373,12 +369,9 @@ def build_planning_request(
     trigger = state.jobs[effect.job].spec
     return ports.FurtherPlan(
         base=base,
-        config_ref=effect.config_ref,
-        config_path=effect.config_path,
-        overrides=effect.overrides,
         known=tuple(_list_known_jobs(state)),
-        stage=trigger.stage,
-        family=trigger.family,
+        **pick(effect, "config_ref", "config_path", "overrides"),
+        **pick(trigger, "stage", "family"),
         families=len({job.spec.family for job in state.jobs.values()}),
         now=ordered_at,
     )

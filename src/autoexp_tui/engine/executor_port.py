@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import Cause
 
@@ -44,32 +45,12 @@ class Task:
         return (self.job, self.attempt)
 
 
-def task_of(
-    spec: JobSpec,
-    attempt: int,
-    attempt_dir: str,
-    *,
-    resume: bool,
-    token: str = "",
-    executor_id: str = "",
-    ordered_at: float = 0.0,
-) -> Task:
-    """An attempt at a job of a plan; all but `metric_places`, told when it is sent."""
-    return Task(
-        job=spec.name,
-        attempt=attempt,
-        command=spec.command,
-        env=spec.env,
-        cwd=spec.cwd,
-        output_dir=spec.output_dir,
-        log_dir=spec.log_dir,
-        attempt_dir=attempt_dir,
-        resources=spec.resources,
-        resume=resume,
-        token=token,
-        executor_id=executor_id,
-        ordered_at=ordered_at,
-    )
+def task_of(spec: JobSpec, attempt: int, attempt_dir: str, **more: Any) -> Task:
+    """An attempt at a job of a plan; `more`: what its order adds."""
+    places = pick(spec, "cwd", "output_dir", "log_dir")
+    runs = pick(spec, "command", "env", "resources")
+    where: dict[str, Any] = {"attempt": attempt, "attempt_dir": attempt_dir}
+    return Task(job=spec.name, **where, **places, **runs, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.state import SessionState
 
 LOOK_BYTES: Final = 4 << 20
@@ -223,13 +224,9 @@ def read_logs(
         size = len(chunk.data) if chunk else 0
         room, work = room - size, work - size * at.cost
         yield LogRead(
-            job=at.job,
-            attempt=at.attempt,
-            run=at.run,
             chunk=chunk,
-            final=at.final,
             tail=tail,
             problem=problem,
-            source=at.source,
             found=found,
+            **pick(at, "job", "attempt", "run", "final", "source"),
         )

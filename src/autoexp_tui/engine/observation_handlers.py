@@ -39,7 +39,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.event import list_names
+from autoexp_tui.model.event import list_names, pick
 from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec
@@ -270,9 +270,8 @@ class EffectAnswer(Settlement):
         """A run was looked at, or it took too long: it is ended."""
         self.end("ok" if kept.directory else "failed", kept.summary)
         captured = events.EvidenceCaptured(
-            job=look.job,
-            attempt=look.attempt,
             reason=look.name,
+            **pick(look, "job", "attempt"),
             directory=kept.directory,
             summary=clean(kept.summary, limit=SUMMARY_LIMIT),
         )

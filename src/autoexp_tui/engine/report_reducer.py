@@ -14,6 +14,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.events import events
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.states import (
     BEGUN,
@@ -43,14 +44,9 @@ def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
     return events.RunBegan(
         job=report.job,
         attempt=attempt.number,
-        run=began.run,
-        began_at=began.began_at,
-        executor_id=began.executor_id,
         node=report.node or began.host,
         partition=report.partition or began.partition,
-        pid=began.pid,
-        log_path=began.log_path,
-        log_start=began.log_start,
+        **pick(began, "run", "began_at", "executor_id", "pid", "log_path", "log_start"),
     )
 
 

@@ -15,6 +15,7 @@ import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, TypeAlias, overload
 
@@ -120,7 +121,7 @@ class ThinnedCurve:
 
     def curve(self) -> Curve:
         """The points in order of steps; the same object until a point is added."""
-        return self.snapshot().curve()
+        return self.snapshot().curve
 
     def snapshot(self) -> CurveSnapshot:
         """The curve as it is now, to be made when somebody looks at it."""
@@ -136,37 +137,32 @@ def _join(one: _Bucket, two: _Bucket) -> _Bucket:
     return low, high
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class CurveSnapshot:
     """A curve that nobody has looked at yet; may be looked at from any thread."""
 
-    _steps: array[int]
-    _values: array[float]
-    _ends: tuple[_Dot | None, ...]
-    _gaps: tuple[int, ...]
-    _curve: Curve | None = None
+    steps: array[int]
+    values: array[float]
+    ends: tuple[_Dot | None, ...]
+    gaps: tuple[int, ...]
 
+    @cached_property
     def curve(self) -> Curve:
         """The points in order of steps; always the same object."""
-        if self._curve is None:
-            dots = dict(zip(self._steps, self._values, strict=True))
-            dots |= dict(filter(None, self._ends))
-            steps = tuple(sorted(dots))
-            values = tuple(dots[step] for step in steps)
-            self._curve = Curve(steps, values, self._gaps)
-        return self._curve
+        dots = dict(zip(self.steps, self.values, strict=True))
+        dots |= dict(filter(None, self.ends))
+        steps = tuple(sorted(dots))
+        return Curve(steps, tuple(dots[step] for step in steps), self.gaps)
 
 
 class Curves(Mapping[str, Curve]):
     """The curves of a run by metric, each made when it is looked at."""
 
-    __slots__ = ("_curves",)
-
     def __init__(self, curves: Mapping[str, ThinnedCurve]) -> None:
         self._curves = {name: curve.snapshot() for name, curve in curves.items()}
 
     def __getitem__(self, name: str) -> Curve:
-        return self._curves[name].curve()
+        return self._curves[name].curve
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._curves)
@@ -178,27 +174,22 @@ class Curves(Mapping[str, Curve]):
 class Trend(Sequence[float]):
     """A curve in a few numbers, see `compute_trend`, made when they are looked at."""
 
-    __slots__ = ("_curve", "_most", "_numbers")
-
     def __init__(self, curve: ThinnedCurve, most: int = 32) -> None:
-        self._curve = curve.snapshot()
-        self._most = most
-        self._numbers: tuple[float, ...] | None = None
+        self._curve, self._most = curve.snapshot(), most
+
+    @cached_property
+    def _numbers(self) -> tuple[float, ...]:
+        return compute_trend(self._curve.curve.values, self._most)
 
     @overload
     def __getitem__(self, place: int) -> float: ...
     @overload
     def __getitem__(self, place: slice) -> Sequence[float]: ...
     def __getitem__(self, place: int | slice) -> float | Sequence[float]:
-        return self._compute()[place]
+        return self._numbers[place]
 
     def __len__(self) -> int:
-        return len(self._compute())
-
-    def _compute(self) -> tuple[float, ...]:
-        if self._numbers is None:
-            self._numbers = compute_trend(self._curve.curve().values, self._most)
-        return self._numbers
+        return len(self._numbers)
 
 
 def compute_trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
