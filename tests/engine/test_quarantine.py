@@ -64,32 +64,24 @@ def told(one: Bench) -> str:
 
 
 # --------------------------------------------------------------------------- strikes
-@pytest.mark.parametrize(
-    ("after", "runs", "steps", "stay"),
-    [
-        (2, [CRASH] * 3, (100, 200), [100]),
-        (1, [CRASH], (100,), [100]),
-        (1, [CRASH, reaches(250), reaches(250)], (100, 200), [100, 200]),
-        (1, [CRASH, reaches(200)], (100, 200), [100]),
-        (1, [CRASH, reaches(3), reaches(3)], (100, 200), [100, 200]),
-        (2, [CRASH, CRASH, reaches(250), CRASH], (100, 200), [100, 200]),
-        (1, [CRASH] * 3, (100, 200), []),
-        (1, [CRASH] * 2, (), []),
-    ],
-    ids=[
-        "so many crashes on one",
-        "the first attempt went on from nothing",
-        "a run that came further",
-        "a run that only repeats the step",
-        "a log that counts something else",
-        "progress in between begins the row anew",
-        "one after the other, and in the end none is left",
-        "no checkpoint at all",
-    ],
-)
-def test_so_many_crashes_on_one_checkpoint_move_it_aside(
-    after: int, runs: list[RunScript], steps: tuple[int, ...], stay: list[int]
-) -> None:
+BOTH = (100, 200)
+CRASHES: dict[str, tuple[int, list[RunScript], tuple[int, ...], list[int]]] = {
+    "so many crashes on one": (2, [CRASH] * 3, BOTH, [100]),
+    "the first attempt went on from nothing": (1, [CRASH], (100,), [100]),
+    "a run that came further": (1, [CRASH, reaches(250), reaches(250)], BOTH, [*BOTH]),
+    "a run that only repeats the step": (1, [CRASH, reaches(200)], BOTH, [100]),
+    "a log that counts something else":
+        (1, [CRASH, reaches(3), reaches(3)], BOTH, [*BOTH]),
+    "progress in between begins the row anew":
+        (2, [CRASH, CRASH, reaches(250), CRASH], BOTH, [*BOTH]),
+    "one after the other, and in the end none is left": (1, [CRASH] * 3, BOTH, []),
+    "no checkpoint at all": (1, [CRASH] * 2, (), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CRASHES)
+def test_so_many_crashes_on_one_checkpoint_move_it_aside(case: str) -> None:
+    after, runs, steps, stay = CRASHES[case]
     one = completed(crashing(after, *runs, steps=steps))
     assert left(one) == stay
     assert one.world.shelf.aside == [
