@@ -211,55 +211,33 @@ def test_a_result_is_the_named_metric_or_the_newest_loss(
 
 
 # ---------------------------------------------------------------------------- pace
-FOLLOWED = (0.0, (), 0)
 Look = tuple[float, tuple[int, ...], int]
+FOLLOWED: Look = (0.0, (), 0)
 
 
-@pytest.mark.parametrize(
-    ("looks", "rate"),
-    [
-        ([(0, (100, 46_000), 0), (1, (46_010,), 0)], None),
-        (
-            [
-                (0, (100, 46_000), 0),
-                *((5, (step,), 0) for step in range(46_010, 46_060, 10)),
-            ],
-            2.0,
-        ),
-        (
-            [
-                (0, (100, 20_000), 2 * LOG_CHUNK),
-                (1, (20_010, 40_000), LOG_CHUNK),
-                (1, (46_000,), 0),
-                (1, (46_010,), 0),
-            ],
-            None,
-        ),
-        (
-            [
-                *(FOLLOWED, (1, (10,), 0)),
-                (1_000, (2_000,), 2 * LOG_CHUNK),
-                (1, (8_000,), LOG_CHUNK),
-                (1, (10_030,), 0),
-            ],
-            10.0,
-        ),
-        ([FOLLOWED, (5, (10,), 0), (5, (20,), 0)], 2.0),
+LAY_THERE: Look = (0.0, (100, 46_000), 0)
+PACES: dict[str, tuple[list[Look], float | None]] = {
+    "a log that lay there whole": ([LAY_THERE, (1, (46_010,), 0)], None),
+    "what comes after it":
+        ([LAY_THERE, *((5, (n,), 0) for n in range(46_010, 46_060, 10))], 2.0),
+    "a backlog of several reads": (
+        [(0, (100, 20_000), 2 * LOG_CHUNK), (1, (20_010, 40_000), LOG_CHUNK),
+         (1, (46_000,), 0), (1, (46_010,), 0)], None),
+    "an engine that fell behind, from end to end": (
+        [FOLLOWED, (1, (10,), 0), (1_000, (2_000,), 2 * LOG_CHUNK),
+         (1, (8_000,), LOG_CHUNK), (1, (10_030,), 0)], 10.0),
+    "followed from its beginning": ([FOLLOWED, (5, (10,), 0), (5, (20,), 0)], 2.0),
+    "half a line at the end is no backlog":
         ([FOLLOWED, (5, (10,), 7), (5, (20,), 7)], 2.0),
-    ],
-    ids=[
-        "a log that lay there whole",
-        "what comes after it",
-        "a backlog of several reads",
-        "an engine that fell behind, from end to end",
-        "followed from its beginning",
-        "half a line at the end is no backlog",
-    ],
-)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PACES)
 @pytest.mark.parametrize("of", [LOG, ROWS])
 def test_the_pace_is_that_of_what_was_read_as_it_was_written(
-    of: str, looks: list[Look], rate: float | None
+    of: str, case: str
 ) -> None:
+    looks, rate = PACES[case]
     reader = Reader(Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),)))
     found = LogRead(
         job="a", attempt=1, run=0, chunk=None, source="?", found=(FoundFile(ROWS),)
