@@ -11,7 +11,7 @@ import pytest
 from autoexp_tui.actions.notify import Log
 from autoexp_tui.actions.stop import Cancel
 from autoexp_tui.conditions.values import MetricIs
-from autoexp_tui.engine import log_poller
+from autoexp_tui.engine import poller
 from autoexp_tui.engine.ports import LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
@@ -109,7 +109,7 @@ def curves(bench: Bench) -> dict[str, Live]:
 def test_a_new_engine_reads_the_newest_again_and_tells_nothing_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log_poller, "MOST_REREAD", NEWEST)
+    monkeypatch.setattr(poller, "MOST_REREAD", NEWEST)
     bench = campaign()
     assert len(curves(bench)) == JOBS
     before = len(bench.world.session.records)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.engine import log_poller, telemetry
+from autoexp_tui.engine import poller, telemetry
 from autoexp_tui.engine.looks import Schedule
 from autoexp_tui.engine.observations import FactsSeen, Observation
 from autoexp_tui.engine.poller import (
@@ -312,11 +312,11 @@ def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
 def test_very_many_growing_logs_share_their_looks_but_each_is_read_often_enough(
     monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
 ) -> None:
-    monkeypatch.setattr(log_poller, "BUSY_JOBS", 10)
+    monkeypatch.setattr(poller, "BUSY_JOBS", 10)
     bench = logging(*[GROWS] * 40)
     read_in(bench, 40, reads, after=60)
     assert (len(reads), set(reads.values()) <= {9, 10, 11}) == (40, True)
-    monkeypatch.setattr(log_poller, "BUSIEST_SECONDS", 2.0)
+    monkeypatch.setattr(poller, "BUSIEST_SECONDS", 2.0)
     read_in(bench, 20, reads, after=5)
     assert (len(reads), set(reads.values()) <= {9, 10, 11}) == (40, True)
 
@@ -336,7 +336,7 @@ def test_a_log_that_is_seen_to_change_is_read_at_once_while_its_job_runs() -> No
 def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
     monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
 ) -> None:
-    monkeypatch.setattr(log_poller, "LOOK_BYTES", 2 * len(LINE))
+    monkeypatch.setattr(poller, "LOOK_BYTES", 2 * len(LINE))
     bench = logging(*[QUIET] * 5)
     bench.until(
         lambda: all(live and live.step == 10 for live in bench.snapshots[-1].live), 10
