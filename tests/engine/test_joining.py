@@ -19,6 +19,7 @@ from tests.engine.parts import (
     CRASH,
     OK,
     done,
+    finds,
     on_end,
     on_save,
     saving,
