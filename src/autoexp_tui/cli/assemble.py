@@ -221,8 +221,7 @@ def _build_engine(
     clock = SystemClock()
     executor = make_executor(plan, session)
     faults = FaultLog(session.engine_log)
-    pools: dict[PoolKey, Pool]
-    pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
+    pools: dict[PoolKey, Pool] = {n: ThreadPool(n, most) for n, most in _POOLS.items()}
     sink = FileLiveSink(session, clock)
     records = FileWatcher(
         [str(session.attempts)],

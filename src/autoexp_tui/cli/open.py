@@ -9,7 +9,7 @@ from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.options import (
@@ -174,20 +174,25 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.storage.inbox import describe_sender
-    from autoexp_tui.storage.journal import list_earlier
 
     slots, gpus = find_offer(plan)
-    place = find_state_dir(options, plan.state_dir)
     return LiveHandle(
         plan=plan,
         slots=slots,
         gpus=gpus,
-        earlier=list_earlier,
         done=_find_done(plan, options),
         start=lambda plan, listener: start_session(plan, listener, options),
-        identify=lambda: describe_sender(place),
+        **_build_reach(find_state_dir(options, plan.state_dir)),
     )
+
+
+def _build_reach(state_dir: Path) -> dict[str, Any]:
+    """What handles on sessions of a state dir are given: a reader of older records, and
+    who sends commands."""
+    from autoexp_tui.storage.inbox import describe_sender
+    from autoexp_tui.storage.journal import list_earlier
+
+    return {"earlier": list_earlier, "identify": lambda: describe_sender(state_dir)}
 
 
 def find_session(options: Options, session_id: str = "") -> SessionDir:
@@ -243,16 +248,11 @@ class SessionOpener:
         raises SessionOwned where another lives, NotConfirmed where a job approves."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
-        from autoexp_tui.storage.inbox import describe_sender
-        from autoexp_tui.storage.journal import list_earlier
 
         session, watch = self._find(directory)
         if self._options.approve:
             require_person("--approve", session.state_dir)
-        handle = LiveHandle(
-            earlier=list_earlier,
-            identify=lambda: describe_sender(session.state_dir),
-        )
+        handle = LiveHandle(**_build_reach(session.state_dir))
         publish, options = handle.publish, self._options
         handle.attach(resume_session(session, publish, options, wait=wait, watch=watch))
         try:
@@ -267,8 +267,6 @@ class SessionOpener:
         """Watch the session; read-only when it is another user's."""
         from autoexp_tui.engine.live import ViewerHandle
         from autoexp_tui.probes.clock import SystemClock
-        from autoexp_tui.storage.inbox import describe_sender
-        from autoexp_tui.storage.journal import list_earlier
         from autoexp_tui.storage.live_sink import FileSessionWatcher
 
         session, watch = self._find(directory)
@@ -279,8 +277,7 @@ class SessionOpener:
             read_only=read_only or bool(user),
             directory=directory,
             user=user,
-            earlier=list_earlier,
-            identify=lambda: describe_sender(session.state_dir),
+            **_build_reach(session.state_dir),
         )
 
     def join(self, directory: str) -> SessionHandle:
