@@ -6,27 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from autoexp_tui.conditions.custom_conditions import says
-from autoexp_tui.model.facts import FactKey, Facts, FileText, JobKey, StatKey, TextKey
+from autoexp_tui.model.facts import FactKey, Facts, StatKey
 from autoexp_tui.model.states import Result, Verdict, why
-
-
-class EnoughLines:
-    """Passes when a file has so many lines."""
-
-    def __init__(self, path: str, lines: int = 3) -> None:
-        self.path = path
-        self.lines = lines
-
-    def needs(self, job: str) -> Iterable[FactKey]:
-        return {TextKey(self.path), JobKey(job)}
-
-    def evaluate(self, facts: Facts, now: float) -> Verdict:
-        fact = facts.get(TextKey(self.path))
-        assert fact is not None
-        assert isinstance(fact.value, FileText)
-        have = len((fact.value.text or "").splitlines())
-        result = Result.PASS if have >= self.lines else Result.WAIT
-        return says(result, f"{have} of {self.lines} lines in {self.path}")
 
 
 class Later:

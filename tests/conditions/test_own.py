@@ -18,10 +18,10 @@ from autoexp_tui.model.condition import (
     find_wake,
     needs,
 )
-from autoexp_tui.model.facts import FileText, JobKey, TextKey
-from autoexp_tui.model.states import JobState, Result, Verdict
+from autoexp_tui.model.facts import FileText, TextKey
+from autoexp_tui.model.states import Result, Verdict
 from autoexp_tui.model.wording import sentence
-from tests.conditions.known import NOW, Known, failed_look, job, known
+from tests.conditions.known import NOW, Known, failed_look, known
 from tests.model.builders import at
 
 CTX = EvalContext(job="me", waiting_lived=NOW - 100)
@@ -29,11 +29,12 @@ CLASSES = "tests.conditions.own_classes"
 
 
 def own(name: str, timeout: float | None = None, **fields: object) -> OwnCondition:
-    path = f"{CLASSES}:{name}"
+    path = name if ":" in name else f"{CLASSES}:{name}"
     return OwnCondition(class_path=path, fields=fields, timeout_seconds=timeout)
 
 
-LINES = own("EnoughLines", path="/a", lines=2)
+ENOUGH = "autoexp_tui.testing.own_condition:EnoughLines"
+LINES = own(ENOUGH, path="/a", lines=2)
 
 
 def judged(spec: Condition, facts: Known | None = None, now: float = NOW) -> Verdict:
@@ -41,13 +42,11 @@ def judged(spec: Condition, facts: Known | None = None, now: float = NOW) -> Ver
 
 
 def test_it_judges_what_it_asked_for_once_everything_is_known() -> None:
-    assert needs(LINES, "me") == {TextKey("/a"), JobKey("me")}
+    assert needs(LINES, "me") == {TextKey("/a")}
     assert judged(LINES).why.code == "not_looked"
     assert judged(LINES, failed_look(TextKey("/a"))).why.code == "look_failed"
     for lines, result in (("1\n2\n", Result.PASS), ("1\n", Result.WAIT)):
-        waits = job(JobState.WAITING)
-        facts = known({TextKey("/a"): FileText(lines), JobKey("me"): waits})
-        verdict = judged(LINES, facts)
+        verdict = judged(LINES, known({TextKey("/a"): FileText(lines)}))
         assert verdict.result is result
         told = f"{len(lines) // 2} of 2 lines in /a"
         assert sentence(verdict.why, NOW) == told
@@ -87,7 +86,7 @@ def test_a_reason_in_words_of_its_own_is_kept_clean() -> None:
 
 
 def test_references_in_its_fields_are_bound() -> None:
-    spec = own("EnoughLines", path="/out/{runtime.a.best}", more=["{runtime.a.best}"])
+    spec = own(ENOUGH, path="/out/{runtime.a.best}", more=["{runtime.a.best}"])
     bound, missing = bind(spec, lambda *_: "7", {"a": None})
     assert bound is not None
     assert missing == ()

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.events import events
 from autoexp_tui.model.done import done_before, is_of_attempt, work_of
 from autoexp_tui.model.outputs import DoneWork
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, why
 from tests.model.builders import ended, happen, job, plan, run, started
@@ -81,37 +79,6 @@ def test_a_word_outlives_a_late_submission_of_its_own_attempt() -> None:
     told = [is_of_attempt(word, word.session, attempt=number) for number in (1, 2, 3)]
     assert told == [True, True, False]
     assert not is_of_attempt(word, "another", attempt=1)
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[Plan, dict[str, DoneWork]]:
-    """A plan whose jobs depend on earlier ones, some done and some changed."""
-    specs: list[JobSpec] = []
-    found: dict[str, DoneWork] = {}
-    for at in range(draw(st.integers(1, 8))):
-        names = [spec.name for spec in specs]
-        after = draw(st.lists(st.sampled_from(names), unique=True)) if names else []
-        spec = made(f"j{at}", *after, index=at)
-        specs.append(spec)
-        state = draw(st.sampled_from(["done", "changed", "never"]))
-        if state != "never":
-            print_then = spec.fingerprint if state == "done" else "then"
-            found[spec.name] = left(spec, fingerprint=print_then)
-    shuffled = draw(st.permutations(specs))
-    return plan(*shuffled), found
-
-
-@given(graphs())
-def test_nothing_is_done_that_builds_on_what_runs(
-    made_up: tuple[Plan, dict[str, DoneWork]],
-) -> None:
-    the_plan, found = made_up
-    report = done_before(the_plan, found)
-    for spec in the_plan.jobs:
-        if spec.name in report.done:
-            assert set(spec.depends_on) <= set(report.done)
-        said = (spec.name in part for part in (report.changed, report.upstream))
-        assert (spec.name in found) == (spec.name in report.done or any(said))
 
 
 # ------------------------------------------------------- what each attempt ran with

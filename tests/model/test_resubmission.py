@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
@@ -149,41 +147,3 @@ def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
         False,
         True,
     )  # the first are to come
-
-
-ENDS = st.sampled_from([
-    *((S.SKIPPED, cause) for cause in (Cause.UPSTREAM, Cause.UPSTREAM, Cause.USER)),
-    *((S.CANCELLED, cause) for cause in (Cause.CANCEL_CONDITION, Cause.USER)),
-    (S.SKIPPED, Cause.START_TIMEOUT), (S.FAILED, Cause.EXIT_CODE),
-    (S.COMPLETED, None), (S.RUNNING, None),
-])  # fmt: skip
-
-
-@st.composite
-def sessions(draw: st.DrawFn) -> list[JobRecord]:
-    """Jobs with random ends, each behind some of those before it."""
-    made: list[JobRecord] = []
-    for at, (state, cause) in enumerate(draw(st.lists(ENDS, min_size=1, max_size=9))):
-        behind = draw(st.sets(st.integers(0, at - 1), max_size=3)) if at else ()
-        made.append(record(f"j{at}", state, cause, [f"j{b}" for b in sorted(behind)]))
-    return made
-
-
-def on_account(one: JobRecord, names: set[str], jobs: dict[str, JobRecord]) -> bool:
-    """By the definition: a chain of such ends leads from the job to one of `names`."""
-    if one.name in names or not is_going_along(one):
-        return False
-    return any(
-        up in names or on_account(jobs[up], names, jobs) for up in one.spec.depends_on
-    )
-
-
-@given(sessions(), st.data())
-def test_exactly_those_come_back_that_ended_on_account_of_the_revived(
-    session: list[JobRecord], data: st.DataObject
-) -> None:
-    jobs = {one.name: one for one in session}
-    names = data.draw(st.sets(st.sampled_from(sorted(jobs)), min_size=1))
-    found = coming_back(sorted(names), session)
-    assert len(found) == len(set(found))
-    assert set(found) == {o.name for o in session if on_account(o, names, jobs)}
