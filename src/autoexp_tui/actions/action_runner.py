@@ -91,7 +91,7 @@ def _check_action(firing: Firing, since_lived: float) -> Judged:
             judged.verdict = verdict if not judged.codes else judged.verdict
             judged.codes.add(verdict.why.code)
     if armed.action.needs_values and not judged.codes:
-        _, lacking = armed.action.bind(firing)
+        _, lacking = firing.bind_action()
         return _wait_for_values(context, judged, lacking) if lacking else judged
     return judged
 
@@ -175,7 +175,7 @@ def _execute(firing: Firing) -> None:
     armed, name = firing.armed, firing.job.name
     action = armed.action
     try:
-        bound = action.bind(firing)[0] if action.needs_values else action
+        bound = firing.bind_action()[0] if action.needs_values else action
         assert bound is not None, "its values were there when it was judged"
         if bound.execute(firing):
             key, trigger = armed.key, armed.trigger

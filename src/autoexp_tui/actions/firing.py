@@ -28,7 +28,7 @@ from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.effects.errands import RunNotifyCommand
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.action import Armed
+from autoexp_tui.model.action import Action, Armed
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
@@ -59,6 +59,10 @@ class Firing:
         """A condition or an action with its references replaced by their values."""
         jobs = self.context.state.jobs
         return bind(spec, self.context.read_metadata, jobs, self.own)
+
+    def bind_action(self) -> tuple[Action | None, tuple[Lacking, ...]]:
+        """The action with every value put in, its conditions left out; what lacks."""
+        return self.bind(replace(self.armed.action, conditions=()))
 
     @property
     def _binder(self) -> Binder:

@@ -47,7 +47,7 @@ class Restart(Action, kind="restart", restarts=True, is_of_run=True, follows_run
             from autoexp_tui.actions.checkpoints import request_look
 
             request_look(firing.context, job, after=self.quarantine_after)
-        bound, missing = self.bind(firing)
+        bound, missing = firing.bind_action()
         if bound is None:
             lacking = ", ".join(
                 f"{one.key}: {one.problem}"
@@ -56,7 +56,7 @@ class Restart(Action, kind="restart", restarts=True, is_of_run=True, follows_run
                 for one in missing
             )
             firing.log(f"restarted without its overrides: {lacking}", "warning")
-        firing.request_retry(self, () if bound is None else bound.overrides)
+        firing.request_retry(self, getattr(bound, "overrides", ()))
         return True
 
     def can_fire_late(self, job: JobRecord) -> bool:

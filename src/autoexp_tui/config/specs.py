@@ -106,7 +106,7 @@ def _find_kind(
     short = name.removesuffix(suffix)
     if short in kinds:
         return kinds[short]
-    usable = (kind for _, kind in base.kinds.list_usable())
+    usable = filter(None, map(base.kinds.find, base.kinds))
     theirs = {kind.__name__: kind for kind in usable if not is_ours(kind)}
     for found in (name, short):
         if found in theirs:

@@ -163,9 +163,6 @@ class PlanJobs(Effect, kind="plan"):
         """What is planned, as on a command line."""
         return " ".join((self.config_ref or self.config_path, *self.overrides))
 
-    def describe(self) -> str:
-        return self.name_object()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddJob(Effect, kind="add"):

@@ -40,15 +40,12 @@ class RunNotifyCommand(OutsideEffect, kind="notify", recovery="once", pool="comm
     def describe(self) -> str:
         return f"{' '.join(self.command)}: {self.message}"
 
-    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
-        def call() -> Answer:
-            key = CommandKey((*self.command, self.message), NOTIFY_TIMEOUT)
-            fact = outside.facts.observe(key)
-            result = fact.value if isinstance(fact.value, CommandResult) else None
-            ok = not fact.error and result is not None and result.exit_code == 0
-            return Answer(ok=ok, detail=fact.error or (result.detail if result else ""))
-
-        return call
+    def call(self, outside: Outside) -> Answer:
+        key = CommandKey((*self.command, self.message), NOTIFY_TIMEOUT)
+        fact = outside.facts.observe(key)
+        result = fact.value if isinstance(fact.value, CommandResult) else None
+        ok = not fact.error and result is not None and result.exit_code == 0
+        return Answer(ok=ok, detail=fact.error or (result.detail if result else ""))
 
 
 class _Errand(OutsideEffect, recovery="once", pool="errand"):
@@ -82,15 +79,12 @@ class AppendText(_Errand, kind="append"):
     def describe(self) -> str:
         return f"{self.path}: {self.text}"
 
-    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
-        def call() -> Answer:
-            try:
-                outside.errands.append(self.path, self.text, self.below)
-            except OSError as error:
-                return Answer(ok=False, detail=format_os_reason(error))
-            return Answer(detail=self.path)
-
-        return call
+    def call(self, outside: Outside) -> Answer:
+        try:
+            outside.errands.append(self.path, self.text, self.below)
+        except OSError as error:
+            return Answer(ok=False, detail=format_os_reason(error))
+        return Answer(detail=self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,14 +105,11 @@ class RunActionCommand(_Errand, kind="command"):
     def describe(self) -> str:
         return f"$ {shlex.join(self.command)}"
 
-    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
-        def call() -> Answer:
-            result = outside.errands.run(self.command, self.timeout, self.env, self.cwd)
-            ended = "" if result.exit_code is None else f"exit {result.exit_code}"
-            detail = "\n".join(part for part in (ended, result.detail) if part)
-            return Answer(ok=result.exit_code == 0, detail=detail)
-
-        return call
+    def call(self, outside: Outside) -> Answer:
+        result = outside.errands.run(self.command, self.timeout, self.env, self.cwd)
+        ended = "" if result.exit_code is None else f"exit {result.exit_code}"
+        detail = "\n".join(filter(None, (ended, result.detail)))
+        return Answer(ok=result.exit_code == 0, detail=detail)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

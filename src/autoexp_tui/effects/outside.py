@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from autoexp_tui.events import events
@@ -91,6 +92,10 @@ class OutsideEffect(Effect):
 
     def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
         """What to call, in the effect's pool; must not block itself."""
+        return partial(self.call, outside)
+
+    def call(self, outside: Outside) -> Answer:
+        """What is done, where nothing of the session's state is needed; may block."""
         raise NotImplementedError(type(self).__name__)
 
     def settle(

@@ -3,8 +3,8 @@ an action fires: planning needs its fields, and nothing that runs jobs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.kinds import Kind, KindTable
@@ -42,14 +42,6 @@ class Action(Kind):
     def execute(self, firing: Any) -> bool:
         """Carry it out for an `actions.firing.Firing`; False: put off, or dropped."""
         raise NotImplementedError(type(self).__name__)
-
-    def bind(self, firing: Any) -> tuple[Self | None, tuple[Any, ...]]:
-        """The action with every value put in (conditions left out), or what is
-        missing."""
-        bound: tuple[Self | None, tuple[Any, ...]] = firing.bind(
-            replace(self, conditions=())
-        )
-        return bound
 
     def can_fire_late(self, job: Any) -> bool:
         """Whether it may be carried out now although it was put off before."""

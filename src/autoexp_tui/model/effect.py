@@ -46,4 +46,4 @@ class Effect(Kind):
 
     def describe(self) -> str:
         """What it does, on one line, not cleaned."""
-        raise NotImplementedError(type(self).__name__)
+        return self.name_object()

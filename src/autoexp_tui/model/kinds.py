@@ -126,12 +126,6 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
             raise EnvironmentFailed(found, f"{self._noun}.{name} = {home}", hint)
         return found
 
-    def list_usable(self) -> Iterator[tuple[str, type[K]]]:
-        for name in self:
-            kind = self.find(name)
-            if kind is not None:
-                yield name, kind
-
     def __iter__(self) -> Iterator[str]:
         return iter(self._list_homes())
 
@@ -183,7 +177,10 @@ class Kind(Marked):
         if "kinds" not in vars(cls):
             return handler(source)
         choices = {}
-        for name, kind in cls.kinds.list_usable():
+        for name in cls.kinds:
+            kind = cls.kinds.find(name)
+            if kind is None:
+                continue
             try:
                 choices[name] = handler.generate_schema(kind)
             except Exception:  # somebody else's fields may be anything

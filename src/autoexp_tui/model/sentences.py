@@ -200,10 +200,8 @@ held_by_files: begins anew: its files are looked at
     ready; starts when what others wait for has been looked at, since it begins anew
 files_unseen: the files cannot be looked at
     ready; what others wait for is looked at before it starts: {problem}
-paused: submissions paused
+paused paused_by: submissions paused
     submissions are paused[ by {by:who}][ since {at:clock}][: {reason}]. P resumes.
-paused_by: paused by {by:who}
-    submissions are paused by {by:who}[ since {at:clock}]. P resumes.
 storm: paused: {count} quick failures
     submissions are paused: {count} quick failures in a row[ {what}][, the last of
     {job}][: {line}]. Mend what makes them fail, then P resumes.
