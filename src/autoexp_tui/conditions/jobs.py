@@ -131,9 +131,6 @@ class TimeReached(Condition, kind="time", lasts=True):
     """UTC, seconds since the epoch."""
 
     def name_object(self) -> str:
-        return "a time"
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
         if self.at is not None:
             return clock_time(self.at)
         return f"{duration(self.after_seconds or 0.0)} of waiting"
@@ -238,9 +235,6 @@ class Approval(Condition, kind="approval", timeout_code="approval_timeout", last
         yield ApprovalKey(job)
 
     def name_object(self) -> str:
-        return "an approval"
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
         return "your approval"
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:

@@ -111,8 +111,8 @@ class Condition(Kind):
         raise NotImplementedError(type(self).__name__)
 
     def name_subject(self, name_jobs: NameJobs) -> str:
-        """What it is about, shorter still: `iter_8000/done.txt`; may be empty."""
-        return ""
+        """What it is about, shorter still: `iter_8000/done.txt`."""
+        return self.name_object()
 
     def list_sources(self) -> Iterator[str]:
         """Where it looks, in full: paths, jobs, commands; not cleaned."""

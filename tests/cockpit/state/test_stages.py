@@ -105,7 +105,7 @@ EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval
         (k.Not(condition=k.FileExists(path="/a/b/c")), "not b/c"),
         (k.Approval(description="the boss"), "the boss"),
         (EITHER, "/a or your approval"),
-        (k.MaxAttempts(max_attempts=3), ""),
+        (k.MaxAttempts(max_attempts=3), "fewer than 3 attempts"),
         (k.OwnCondition(class_path="my.mod:Enough", fields={"path": "/a"}), "Enough"),
     ],
 )
