@@ -202,9 +202,9 @@ def test_an_entry_waits_for_what_it_depends_on_and_for_a_person(
         assert "--force runs it all the same" in err
         return [line[4:] for line in err.splitlines() if line.startswith("  - ")]
 
-    assert listed("--job", "b") == ["a is not done", "an approval"]
+    assert listed("--job", "b") == ["a is not done", "your approval"]
     assert entries.say("--job", "a")[0] == 0
-    assert listed("--job", "b") == ["an approval"]
+    assert listed("--job", "b") == ["your approval"]
     assert entries.say("--job", "b", "--force")[1] == "I am b\n"
     assert list(check_done(one).done) == ["a", "b"]
     provenance = entries.root / "out" / "a" / "provenance"
