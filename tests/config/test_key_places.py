@@ -77,8 +77,6 @@ def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None
     pytest.param("optim.beta", "", ("adam.yaml", 2), id="in the group's file"),
     pytest.param("backend.nope", "", ("exp.yaml", 7), id="what it belongs to"),
     pytest.param("override optim=sgd", "job 0", ("exp.yaml", 14), id="a swept choice"),
-    pytest.param("other.yaml:41: sweep", "", ("other.yaml", 41), id="told"),
-    ("my configs/exp.yaml:7", "", ("exp.yaml", 7)),
     *((where, "", None) for where in ("", "nope", "-C conf", "override backend.lr=x")),
 ])  # fmt: skip
 def test_a_key_has_its_file_and_line(

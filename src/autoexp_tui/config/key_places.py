@@ -74,8 +74,6 @@ class KeyPlaces:
 
         `entries`: what its job chose in the sweep, where that is known.
         """
-        if place := find_written_place(problem.where):
-            return place
         parts = split_path(problem.where.removeprefix(_OVERRIDE).partition("=")[0])
         if not parts:
             return None

@@ -121,10 +121,10 @@ class Kind:
         for name, parse in self.lists.items():
             if name in fields:
                 fields[name] = parse_list(fields[name], findings, name, parse)
-        for name in self.parts.keys() & fields.keys():
-            given = fields.pop(name)
+        for name, part in self.parts.items():
+            given = fields.pop(name, None)
             if given is not None:
-                made = findings.inherit(self.parts[name].parse, given, name)
+                made = findings.inherit(part.parse, given, name)
                 fields |= {} if made is None else {name: made}
         self.prepare(fields, findings)
         _refuse_numbers(self.spec, fields, findings)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,16 +92,11 @@ def explain_too_deep(where: str) -> Problem:
 
 def count_open(text: str) -> int:
     """How many `${` are open at once, at most; quotes are not looked at."""
-    if text.count("${") <= MAX_DEPTH:
-        return 0
-    depth = deepest = 0
-    for at, char in enumerate(text):
-        if char == "{" and text[at - 1 : at] == "$":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif char == "}":
-            depth = max(0, depth - 1)
-    return deepest
+
+    def step(depth: int, mark: str) -> int:
+        return depth + 1 if mark == "${" else max(0, depth - 1)
+
+    return max(accumulate(re.findall(r"\$\{|\}", text), step, initial=0))
 
 
 SCHEME: Final = "autoexp"
