@@ -67,7 +67,10 @@ def test_who_sleeps_wakes_for_what_waits_and_who_rests_does_not() -> None:
     begun = time.monotonic()
     full.pause(0.05)
     assert time.monotonic() - begun >= 0.05
-    assert full.drain()[0]
+    first, seen = full.drain()
+    full.add_order(Order(command_id="d", command=Pause()))
+    full.put_back([(first, seen)])  # what was not taken comes first again
+    assert [one.command_id for one in full.drain()[0]] == ["c", "d"]
 
 
 class Rested(Exception):
