@@ -11,6 +11,7 @@ from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.live import FoldedSession
+from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan, Resources
@@ -111,6 +112,26 @@ def test_a_log_s_words_are_only_text_in_overrides() -> None:
     assert sorted(bench.states()) == ["a", "a_eval10"]
     assert "load='/o/lr=1e-3,b=2/ckpt'" in bench.job("a_eval10").spec.command
     assert bench.dropped() == ["value_refused"]
+
+
+def test_a_log_s_words_come_into_no_script_of_a_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    evil = writes(says(2.0, "saved 10 to /x;reboot"), seconds=30.0)
+    bench = acting(EVALUATE, script=evil)
+    planner = type(bench.world.planner)
+    make = planner.plan
+
+    def plan_scripts(self: Any, asked: FurtherPlan) -> Plan:
+        found = make(self, asked)
+        script = ("bash", "-c", " ".join(found.jobs[0].command))
+        return replace(found, jobs=(replace(found.jobs[0], command=script),))
+
+    monkeypatch.setattr(planner, "plan", plan_scripts)
+    bench.reach(60, a="COMPLETED")
+    bench.run(2)
+    assert list(bench.states()) == ["a"]
+    assert "may not come into a script" in failure(bench)
 
 
 @pytest.mark.parametrize(
