@@ -20,6 +20,7 @@ from autoexp_tui.model.outputs import FileIdentity, SetAside
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import MOST_TEXT, OutsideFacts
+from autoexp_tui.storage.processes import read_start
 from autoexp_tui.testing.clock import ManualClock
 
 
@@ -288,15 +289,9 @@ def test_what_a_command_started_is_ended_with_it_and_holds_nothing_up(
 def gone(pid: int) -> bool:
     """Whether a killed process is gone, given a moment."""
     deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        if state == "Z":
-            return True
+    while read_start(pid) is not None and time.monotonic() < deadline:
         time.sleep(0.01)
-    return False
+    return read_start(pid) is None
 
 
 Calls = dict[str, Mock]

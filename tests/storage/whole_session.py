@@ -120,12 +120,13 @@ class WholeSession:
 
     def begin(self) -> None:
         """The job runs, and the journal knows it."""
-        self.record_begin()
+        begun = {"began_at": 2.0, "executor_id": "7", "log_path": "x", "process": ME}
+        self._record("begin.0.json", run=0, **begun)
         self.write(RunBegan(job="a", attempt=1, run=0, began_at=2.0, pid=1))
 
     def end(self) -> None:
         """The job completes, and the journal knows it."""
-        self.record_exit()
+        self._record("exit.0.json", ended_at=3.0, exit_code=0)
         self.write(
             AttemptEnded(
                 job="a", attempt=1, outcome=Outcome.COMPLETED, exit_code=0, ended_at=3.0
@@ -133,23 +134,9 @@ class WholeSession:
             JobEnded(job="a", state=JobState.COMPLETED),
         )
 
-    def record_begin(self, number: int = 1) -> None:
-        """What the wrapper leaves when it starts."""
-        begun = {
-            "run": 0,
-            "began_at": 2.0,
-            "executor_id": "7",
-            "log_path": "x",
-            "process": ME,
-        }
-        self._record(number, "begin.0.json", begun)
-
-    def record_exit(self, number: int = 1) -> None:
-        """What the wrapper leaves in the end."""
-        self._record(number, "exit.0.json", {"ended_at": 3.0, "exit_code": 0})
-
-    def _record(self, number: int, name: str, fields: dict[str, object]) -> None:
-        place = self.session.get_attempt("a", number)
+    def _record(self, name: str, **fields: object) -> None:
+        """What the wrapper leaves."""
+        place = self.session.get_attempt("a", 1)
         place.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(json.dumps(fields))
 
