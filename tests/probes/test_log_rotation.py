@@ -192,3 +192,10 @@ def test_a_tail_is_the_end_of_the_log_and_begins_with_a_character(fresh: Log) ->
     fresh.append("one\ntwo\né".encode())
     wanted = {1: "", 2: "é", 6: "two\né"[-5:], 1000: "one\ntwo\né"}
     assert {size: fresh.reader.tail(path, size) for size in wanted} == wanted
+
+
+def test_what_took_its_place_is_read_anew_though_it_begins_alike(log: Log) -> None:
+    other = log.path.with_name("other")
+    other.write_bytes(b"one\ntwo\n")
+    other.replace(log.path)
+    assert log.text() == b"one\ntwo\n"

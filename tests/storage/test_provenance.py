@@ -84,7 +84,8 @@ def test_each_jobs_configs_survive_the_record_wherever_it_lies(tmp_path: Path) -
         JobConfigs(resolved=f"lr: {n}\n{same}", unresolved=f'lr: "${{x{n}}}"\n')
         for n in trees
     ]
-    assert record.get_configs("unknown") is None
+    assert record.load_resolved("job3") == {"lr": 3, **shared}
+    assert record.get_configs("unknown") is record.load_resolved("unknown") is None
     assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
 
 

@@ -32,7 +32,6 @@ MAX_BYTES = 4 << 20
 
 AT_A_LOOK = 500
 """Files that one look takes in or sets aside."""
-_OURS = re.compile(r"\d{17}-[^/]+\.json")
 _ID = re.compile(r"[!-~]{1,200}")
 _PROC = Path("/proc")
 _WRAPPER = re.compile(r"(?:.*/)?wrapper(?:\.[\w-]+)?\.pyc?")
@@ -108,9 +107,7 @@ class FileInbox:
             except FileNotFoundError:
                 return []
         known = {self._session.inbox_rejected.name, *self._given}
-        new = [one for one in names if one not in known and not one.startswith(".")]
-        # A command is not kept waiting by heaps of something else.
-        return sorted(new, key=lambda name: (not _OURS.fullmatch(name), name))
+        return sorted(n for n in names if n not in known and not n.startswith("."))
 
     def _set_aside(self, name: str, reason: str) -> None:
         rejected = self._session.inbox_rejected
