@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.conditions.kinds import TimeReached
+from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.decision_context import Draft
@@ -19,6 +20,7 @@ from tests.model.builders import (
     happen,
     job,
     plan,
+    run,
     started,
     submit_event,
 )
@@ -68,6 +70,15 @@ def test_a_journal_of_an_older_version_lived_while_it_had_engines(
         apply(state, record)
     assert state.jobs["a"].waiting_lived == began + (310.0 - 100.0) - 50.0
     assert state.gaps == ((250.0, 300.0),)
+
+
+def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt(
+    state: SessionState,
+) -> None:
+    run(state, "a")
+    cancel = CancelTasks(tasks=(("a", 1),))
+    happen(state, events.EffectOrdered(effect_id="e1", effect=cancel, cause=Cause.NAN))
+    assert state.jobs["a"].attempts[0].cancel_cause is Cause.NAN
 
 
 def test_an_answer_to_another_digest_changes_nothing(state: SessionState) -> None:
