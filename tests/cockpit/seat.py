@@ -28,6 +28,7 @@ from tests.support.scripted_handle import ScriptedHandle
 
 PATIENCE = 5.0
 """Seconds after which something that should come is missed."""
+SIGNS = {"!": "exclamation_mark", "?": "question_mark", ":": "colon"}
 CONTROLS = {"\x7f": "backspace", "\r": "enter", "\t": "tab", "\x1b": "escape"}
 
 
@@ -80,7 +81,7 @@ class Seat:
                 self.clock.advance(0.4)
                 await self.pilot.pause()
             else:
-                await self.press(word)
+                await self.press(SIGNS.get(word, word))
 
     def check(self, **shown: str) -> None:
         """Whether panes (footer, dialog, focus too) show words, apart by `|`.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,10 @@ from typing import Any
 import pytest
 from textual import events
 
-from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
+from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.state.kill_cost import Looks
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.widgets.bars import Header
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model import commands as c
 from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
@@ -30,7 +26,6 @@ from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
 from tests.support.scripted_handle import (
-    ScriptedHandle,
     moved,
     with_events,
     with_job,
@@ -315,48 +310,12 @@ async def test_a_plan_made_while_s_asks_is_not_submitted_in_its_place() -> None:
         await seat.order("hear y", c.Submit(jobs=names, plan_id="second"))
 
 
-@contextmanager
-def planning(*first: Snapshot) -> Iterator[tuple[SessionHandle, threading.Event]]:
-    """Plans these at once; then, when the test lets it, 13 jobs."""
-    may_go_on, made = threading.Event(), list(first)
-
-    def make_plan() -> ScriptedHandle:
-        if not made:
-            assert may_go_on.wait(20)
-        return ScriptedHandle(made.pop() if made else numbered(13, "second"))
-
-    handle = SessionHandle(make_plan, name="exp", doing="planning exp")
-    handle.start()
-    try:
-        yield handle, may_go_on
-    finally:
-        may_go_on.set()
-
-
 async def test_planning_again_stands_in_the_header_and_in_the_question() -> None:
-    with planning(numbered(4, "first")) as (handle, may_go_on):
-        options = CockpitOptions(ascii=False, replan=handle.start)
-        app = CockpitApp(handle, options=options)
-        async with app.run_test(size=(120, 40)) as pilot:
-            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
-            await seat.until(lambda: len(seat.model.session.jobs) == 4)
-            await seat.press("ctrl+r", "j")
-            header = app.jobs_screen.query_one(Header)
-            await seat.until(lambda: "planning" in header.text_on_screen)
-            assert len(seat.model.session.jobs) == 4
-            await seat.see("S", dialog="is being planned again")
-            may_go_on.set()
-            await seat.until(lambda: len(seat.model.session.jobs) == 13)
-            assert "planning" not in header.text_on_screen
-
-
-async def test_keys_say_what_is_still_being_made() -> None:
-    with planning() as (handle, _):
-        app = CockpitApp(handle, options=CockpitOptions(ascii=False))
-        async with app.run_test(size=(120, 40)) as pilot:
-            seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
-            for key in ("S", "exclamation_mark"):
-                await seat.see(key, footer="planning exp goes on")
+    base = numbered(4, "first")
+    async with cockpit(
+        replace(base, engine=replace(base.engine, doing="planning exp"))
+    ) as seat:
+        await seat.see("S", header="planning", dialog="is being planned again")
 
 
 # ----------------------------------------------------------------------- read only
@@ -469,14 +428,6 @@ async def test_letters_typed_on_behind_a_closed_dialog_are_no_commands() -> None
         seat.clock.advance(0.4)
         await seat.burst("8")
         assert seat.app.current_mode == "events"
-
-
-async def test_a_reason_is_typed_without_tab_and_its_letters_confirm_nothing() -> None:
-    async with asking("X", Look.DOOMED) as (seat, name):
-        await seat.burst("busy, not now\r")
-        assert seat.handle.sent == []
-        skip = c.Skip(jobs=(name,), reason="busy, not now")
-        await seat.order("hear y", skip)
 
 
 async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:

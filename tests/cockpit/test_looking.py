@@ -10,6 +10,7 @@ import pytest
 
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.engine.session_handle import make_empty_snapshot
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge, Plan
 from autoexp_tui.model.state import JobRecord
@@ -23,8 +24,10 @@ ROADS = {
     "the focus is told without colour, and goes where its number leads": """
         => focus: jobs; jobs: ━ 2 Jobs
         1 => focus: stages; jobs: ─ 2 Jobs; stages: ━ 1 Stages
-        tab 3 => focus: why
-        tab 5 => focus: needs
+        tab => focus: jobs
+        tab => focus: needs
+        tab => focus: why
+        5 => focus: needs
         tab 0 => focus: log
         tab 2 => focus: jobs
         4 => focus: metrics; metrics: 4 Metrics
@@ -78,17 +81,28 @@ async def test_keys_lead_where_they_should(road: str) -> None:
         assert seat.handle.sent == []
 
 
-async def test_tab_goes_round_and_plus_enlarges_until_escape() -> None:
-    async with cockpit() as seat:
-        seen = []
-        for _ in range(5):
-            await seat.press("tab")
-            seen.append(seat.app.focused and seat.app.focused.id)
-        assert sorted(map(str, seen)) == ["jobs", "log", "needs", "stages", "why"]
-        await seat.press("3", "plus")
-        assert not seat.jobs.jobs.display
-        await seat.press("escape")
-        assert seat.jobs.jobs.display
+AWAY: dict[str, Any] = {"away_since": T0 - 8 * 3600}
+PLANNING = make_empty_snapshot("exp", "planning exp")
+GOES_ON = "footer: planning exp goes on"
+SHORT_ROADS: list[tuple[Snapshot, str, dict[str, Any]]] = [
+    (planned(10), "=> why: This plan has 10 jobs\n! => footer: nothing needs you", {}),
+    (all_done(10), "5 => needs: nothing needs you; why: lr0.001_bsz256_stable", {}),
+    (PLANNING, f"S => {GOES_ON}\n! => {GOES_ON}", {}),
+    (campaign(), "=> header: ends", {}),  # estimated in the background
+    (campaign(), "=> dialog: You left at\n! => focus: jobs; jobs: >  ✗ failed", AWAY),
+    (campaign(), "? => dialog: submit: all|run.kill", {"size": (120, 160)}),
+    (campaign(), ": 'needs~first => dialog: plan order\nenter => jobs: (. plan", {}),
+    (campaign(), "w ! => focus: jobs; jobs: >  ✗ failed", {}),
+    (campaign(), "8 ! => focus: jobs; jobs: >  ✗ failed", {}),
+]
+
+
+@pytest.mark.parametrize(("made", "road", "options"), SHORT_ROADS)
+async def test_other_sessions_and_modes_are_told_of(
+    made: Snapshot, road: str, options: dict[str, Any]
+) -> None:
+    async with cockpit(made, **options) as seat:
+        await seat.walk(road)
 
 
 async def test_need_after_need_is_walked_through_going_round() -> None:
@@ -106,12 +120,6 @@ async def test_need_after_need_is_walked_through_going_round() -> None:
         causes = [job.record.cause for job in marked]
         assert causes == [Cause.OUT_OF_MEMORY] * 4
         seat.check(footer="4 alike marked")
-
-
-async def test_an_opened_plan_says_that_nothing_runs_or_needs_anybody() -> None:
-    async with cockpit(planned(10)) as seat:
-        seat.check(why="Nothing is running. This plan has 10 jobs")
-        await seat.see("exclamation_mark", footer="nothing needs you")
 
 
 # ---------------------------------------------------------------------- folding etc
@@ -156,13 +164,6 @@ async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None
             found = [job.name for job in seat.jobs.jobs.find_jobs()]
             assert found[0] == first.name
             assert len(found) == (1 if alone else len(others) + 1)
-
-
-async def test_an_empty_list_leaves_why_and_verbs_with_the_table_s_row() -> None:
-    async with cockpit(all_done(10)) as seat:
-        name = seat.jobs.jobs.find_jobs()[0].name
-        await seat.see("5", needs="nothing needs you", why=name)
-        assert [job.name for job in seat.jobs.find_scope().jobs] == [name]
 
 
 # -------------------------------------------------------------- rows under the cursor
@@ -250,26 +251,6 @@ async def test_a_plan_being_made_is_told_and_then_has_its_places(
             await seat.until(lambda: seat.jobs.jobs.size.height < tall)
 
 
-async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
-    async with cockpit(away_since=T0 - 8 * 3600) as seat:
-        await seat.see(dialog="You left at")
-        await seat.press("exclamation_mark")
-        await seat.until(lambda: not seat.dialog)
-        assert seat.jobs.jobs.find_jobs()[0].is_needy
-
-
-async def test_help_lists_every_key_and_the_palette_finds_one_by_its_words() -> None:
-    async with cockpit(size=(120, 160)) as seat:
-        await seat.press("question_mark")
-        for command in seat.app.context.keymap:
-            assert command.id in seat.dialog
-        await seat.see("escape colon", dialog="Commands")
-        await seat.see("'needs~first", dialog="plan order")
-        await seat.press("enter")
-        await seat.until(lambda: not seat.dialog)
-        assert seat.model.arrangement.order == "needs"
-
-
 async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
     async with cockpit() as seat:
         await seat.pilot.click("#jobs", offset=(10, 6))
@@ -279,12 +260,6 @@ async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
         await seat.pilot.pause()
         seat.check(focus="needs")
         assert "node failure" in seat.jobs.needs.describe_row()
-
-
-async def test_ends_of_very_many_jobs_are_estimated_in_the_background() -> None:
-    async with cockpit(campaign(3000)) as seat:
-        await seat.until(lambda: seat.model.ends.session is not None)
-        await seat.see(header="ends")
 
 
 async def test_stages_stand_further_in_than_those_that_they_follow() -> None:

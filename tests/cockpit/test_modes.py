@@ -11,32 +11,35 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
+from autoexp_tui.cockpit.screens import events as events_screen
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.widgets import events_panes
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import Event
-from autoexp_tui.model.snapshot import SessionBrief, Snapshot
-from autoexp_tui.model.specs import Hole
+from autoexp_tui.model.snapshot import Playback, SessionBrief, Snapshot
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit
-from tests.cockpit.views import brief, eventful
+from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_done, campaign, planned
-from tests.support.scripted_handle import HOSTILE, with_events, with_job
+from tests.support.scripted_handle import with_events, with_job
 from tests.support.week import week
 
-BAD = "\x1b]52;c;AA\x07[/red]\u202e"
 RECORDS = week(31, note_seconds=3600, slots=4).records
 
 
 def in_plan() -> Snapshot:
     return opened(holey())
+
+
+def of_thousands() -> Snapshot:
+    return opened(holey(rates=[at * 1e-7 for at in range(1, 1501)]))
 
 
 def of_many_stages() -> Snapshot:
@@ -50,12 +53,9 @@ def of_many_axes() -> Snapshot:
 
 FILTERED = 'the filter f1 took it, and 2 cells in all|stage == "cooldown")   at sweep'
 ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
-    "escape leaves a mode, with the marks, which waiting lets go first": (
+    "escape leaves a mode, and the marks are kept": (
         campaign,
-        """
-        space 9 escape => focus: jobs; jobs: *
-        w escape => footer: marks cleared
-        escape => focus: jobs; jobs: ! marked""",
+        "space 9 escape => focus: jobs; jobs: *\nw escape => focus: jobs; jobs: *",
     ),
     "nothing that waits is said": (all_done, "w => waiting: Nothing waits."),
     "stages over time, and a verb acts on the stage": (
@@ -78,6 +78,10 @@ ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
         G home j l enter => focus: jobs; why: lr0.0001_bsz128_cooldown""",
     ),
     "a running session has its grid": (campaign, "1 G => grid: evaluate|running"),
+    "thousands of rows": (
+        of_thousands,
+        "1 G => grid: 3000 rows\n end => grid: 1.5e-4",
+    ),
     "columns come with the cursor": (
         of_many_stages,
         f"1 G {'l ' * 19} => grid: stage19|!stage00",
@@ -91,9 +95,9 @@ ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
         """
         8 => events: submit|!message
         full_stop => effect: newest; events: message
-        k => effect: sbatch me
+        k enter => effect: sbatch me; focus: effect
         y => footer: sent to the clipboard
-        escape => focus: jobs
+        escape escape => focus: jobs
         8 0 => focus: log""",
     ),
 }
@@ -105,29 +109,6 @@ async def test_keys_in_other_modes(road: str) -> None:
     async with cockpit(made(), (80 if "many" in made.__name__ else 120, 40)) as seat:
         await seat.walk(steps)
         assert seat.handle.sent == []
-
-
-@pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
-async def test_hostile_names_harm_nothing(size: tuple[int, int]) -> None:
-    async with cockpit(campaign(60, names=HOSTILE), size=size) as seat:
-        for script in ("w l", "9 enter"):
-            await seat.play(script)
-            assert "\x1b" not in seat.everything
-    jobs = [job(f"j{n}", n, stage=BAD, parameters={BAD: f"{BAD}{n}"}) for n in range(2)]
-    hole = Hole(parameters={BAD: f"{BAD}9"}, stage=BAD, filter=BAD, where=BAD)
-    async with cockpit(opened(plan(jobs, holes=(hole,)))) as seat:
-        await seat.play("1 G end")
-        told = seat.pane("grid") + seat.pane("conditions")
-        assert not {"\x1b", "\x07", "\u202e"} & set(told)
-        assert "[/red]" in told
-
-
-@pytest.mark.parametrize("mode", ["w", "9", "8"])
-async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> None:
-    async with cockpit() as seat:
-        await seat.press(mode, "exclamation_mark")
-        assert seat.app.full_screen is seat.jobs
-        assert seat.jobs.jobs.find_jobs()[0].is_needy
 
 
 # ------------------------------------------------------------------------- waiting
@@ -180,15 +161,6 @@ async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
 
 
 # ------------------------------------------------------------------ time-line and grid
-async def test_enter_unfolds_a_stage_and_then_goes_to_a_job() -> None:
-    async with cockpit() as seat:
-        await seat.press("9", "enter", "j", "j")
-        name = seat.widget("timeline").find_job().name
-        seat.check(conditions=name)
-        await seat.press("enter")
-        assert seat.jobs.jobs.key == name
-
-
 async def test_the_window_is_zoomed_moved_and_left_by_escape() -> None:
     async with cockpit(size=(60, 16)) as seat:
         await seat.press("9")
@@ -224,13 +196,6 @@ async def test_enter_on_a_cell_of_several_narrows_the_table_to_them() -> None:
         assert seat.model.list_shown() == {"b0", "b1"}
 
 
-async def test_thousands_of_rows_are_drawn_and_reached() -> None:
-    made = holey(rates=[at * 1e-7 for at in range(1, 1501)])
-    async with cockpit(opened(made)) as seat:
-        await seat.see("1 G", grid="3000 rows")
-        await seat.see("end", grid="1.5e-4")
-
-
 # -------------------------------------------------------------------------- events
 def tailed(tail: int) -> Snapshot:
     """A session whose snapshot carries the last few of many events."""
@@ -257,7 +222,7 @@ async def test_events_older_than_the_snapshot_are_read_when_there_is_room() -> N
 
 
 async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> None:
-    monkeypatch.setattr(events_panes, "PAGE", 50)
+    monkeypatch.setattr(events_screen, "PAGE", 50)
     async with long_session(200) as (seat, pane):
         await seat.press("full_stop", "g")
         before, shown = pane.history.page.first, len(pane.history.page.entries)
@@ -371,6 +336,14 @@ def logged(tmp_path: Path) -> Snapshot:
     return base
 
 
+async def test_enter_on_kept_evidence_opens_its_summary(tmp_path: Path) -> None:
+    (tmp_path / "summary.txt").write_text("Thread 0x7f: train()")
+    told = {"job": "a", "attempt": 1, "reason": "stall", "summary": "all"}
+    kept = events.EvidenceCaptured(**told, directory=str(tmp_path))  # type: ignore[arg-type]
+    async with cockpit(with_events(campaign(4), [kept])) as seat:
+        await seat.see("8 enter", evidence="train()")
+
+
 @pytest.mark.parametrize(("event", "words"), PROOFS, ids=["a match", "an end"])
 async def test_enter_on_an_event_opens_the_log_at_its_proof(
     event: Event, words: str, logged: Snapshot
@@ -379,28 +352,6 @@ async def test_enter_on_an_event_opens_the_log_at_its_proof(
         await seat.see("8 full_stop enter", evidence=f"{words}|!iteration   399")
         await seat.see("y", footer="sent to the clipboard")
         await seat.see("escape escape", focus="events")
-
-
-async def test_enter_on_kept_evidence_reads_it_out_or_says_that_it_is_gone(
-    tmp_path: Path,
-) -> None:
-    stack = tmp_path / "evidence" / "stack.txt"
-    stack.parent.mkdir()
-    stack.write_text("Thread 0x7f: train()")
-    kept = events.EvidenceCaptured(
-        job="a", attempt=1, reason="stall", directory=str(stack.parent), summary="all"
-    )
-    async with cockpit(with_events(campaign(4), [kept])) as seat:
-        await seat.see("8 enter", dialog="train()")
-        stack.unlink()
-        stack.parent.rmdir()
-        await seat.see("escape enter", footer="cannot be read")
-
-
-async def test_enter_on_an_order_shows_its_words_enlarged() -> None:
-    async with cockpit(eventful()) as seat:
-        await seat.see("8 enter", effect="sbatch me")
-        assert seat.widget("effect").region.height > 30
 
 
 @pytest.mark.parametrize(("keys", "told"), [("", "late"), ("g", "sbatch me")])
@@ -440,3 +391,97 @@ async def test_a_session_is_chosen_or_none_or_waited_for(
         found += [brief(), brief(id="m4q1", name="other")]
         await pilot.press("r", *keys.split())
     assert app.return_value == chosen
+
+
+# ------------------------------------------------------------------------- replays
+@asynccontextmanager
+async def replaying(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Seat]:
+    clock = ManualClock(0.0)
+    handle = replay(clock)
+    options = CockpitOptions(ascii=False, no_color=False, replay=True)
+    app = CockpitApp(handle, options=options, clock=clock)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield Seat(app, pilot, handle, clock, [])  # type: ignore[arg-type]
+    handle.close()
+
+
+def shown(seat: Seat) -> Playback:
+    playback = seat.model.session.snapshot.playback
+    assert playback is not None
+    return playback
+
+
+BEGIN, END = replayed_week().records[0].t, replayed_week().records[-1].t
+Steps = list[tuple[str, Callable[[Playback], bool]]]
+REPLAY_ROADS: dict[str, Steps] = {
+    "end and home": [
+        ("end", lambda at: at.at == END),
+        ("home", lambda at: at.at == BEGIN),
+    ],
+    "space plays": [
+        ("space", lambda at: at.playing),
+        ("space", lambda at: not at.playing),
+    ],
+    "the speed is doubled and halved": [
+        ("greater_than_sign", lambda at: at.speed == 120.0),
+        ("less_than_sign less_than_sign", lambda at: at.speed == 30.0),
+    ],
+    "arrows go on and back by a commit": [
+        ("right right", lambda at: at.position > 2),
+        ("left left left", lambda at: at.position < 3),
+    ],
+    "t goes to a time": [
+        ("t '50% enter", lambda at: abs(at.at - (BEGIN + END) / 2) < 1)
+    ],
+}
+
+
+@pytest.mark.parametrize("road", REPLAY_ROADS)
+async def test_keys_lead_through_the_time(road: str) -> None:
+    async with replaying() as seat:
+        assert seat.app.context.find_utc() == shown(seat).at == BEGIN
+        for script, holds in REPLAY_ROADS[road]:
+            await seat.play(script)
+            await seat.until(lambda: holds(shown(seat)))  # noqa: B023
+
+
+async def test_header_bar_footer_and_help_are_those_of_a_replay() -> None:
+    async with replaying((80, 24)) as seat:
+        await seat.see(header="replay", footer="space play", timebar="60x")
+        await seat.see("greater_than_sign", timebar="120x")
+        await seat.see("t 'noon enter", footer="a time reads")
+        assert shown(seat).at == BEGIN
+        await seat.see("escape end", header="!running")
+        await seat.press("question_mark")
+        assert "replay: " in seat.dialog.partition("Act (")[0]
+
+
+@pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P", "U"])
+async def test_acting_keys_are_refused_with_a_word(key: str) -> None:
+    async with replaying() as seat:
+        await seat.see(key, footer="what has happened takes no commands")
+        assert seat.dialog == ""
+
+
+async def test_all_of_the_journal_is_on_the_time_line() -> None:
+    async with replaying() as seat:
+        await seat.press("9")
+        window = seat.widget("timeline").find_window()
+        assert window.begin <= shown(seat).begin < shown(seat).end <= window.end
+        await seat.see("end", timeline="░")
+
+
+async def test_nothing_rings_and_leaving_asks_nothing() -> None:
+    async with replaying() as seat:
+        assert seat.app.notifier._quiet
+        await seat.press("q")
+        assert not seat.app.is_running
+
+
+async def test_the_bar_lies_below_the_keys() -> None:
+    async with replaying((120, 40)) as seat:
+        bar = seat.widget("timebar")
+        assert (bar.region.y, bar.region.height) == (39, 1)
+        assert seat.jobs.footer.region.y == 38
+        await seat.see("8", timebar="60x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.context import LeaveWay
-from autoexp_tui.cockpit.dialogs import reader
 from autoexp_tui.cockpit.render import plan_findings
 from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
@@ -21,16 +19,8 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, cockpit
-from tests.cockpit.views import text
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
-
-HOSTILE = "\x1b]52;c;AA\x07[/red]\u202e"
-
-
-def assert_harmless(shown: str) -> None:
-    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
-    assert "[/red]" in shown
 
 
 # --------------------------------------------------------------------- errors of a plan
@@ -142,16 +132,6 @@ async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -
         assert seat.model.session.job("old") is None
 
 
-async def test_hostile_text_of_a_finding_reaches_no_terminal(tmp_path: Path) -> None:
-    path = tmp_path / "exp.yaml"
-    path.write_text(f"{HOSTILE}\n" * 9)
-    told: Any = dict.fromkeys(("message", "where", "hint", "job"), HOSTILE)
-    async with cockpit() as seat:
-        await show_faults(seat, Problem(**told, place=f"{path}:4"))
-        await seat.see("enter", dialog="> |4 │")
-        assert_harmless(seat.dialog)
-
-
 # -------------------------------------------------- what changed since the last plan
 DIFFERS = plan_findings.PlanChanges(
     T0 - 600, "2 jobs added, 8 the same", (("+", "lr1e-3"), ("~", "seed: 1 -> 2"))
@@ -255,39 +235,3 @@ async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
     async with cockpit(planned(10), details=damaged) as seat:
         await seat.see("i", footer="damaged")
         await seat.see("n", dialog="damaged")
-
-
-async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
-    def bad(_: Plan, spec: JobSpec) -> JobDetails:
-        return JobDetails(entries=(Entry(HOSTILE, HOSTILE, "file"),), script=(HOSTILE,))
-
-    async with cockpit(planned(10), details=bad) as seat:
-        await seat.play("i")
-        for _ in range(2):
-            await seat.see("n", dialog="[/red]")
-            assert_harmless(seat.dialog)
-
-
-# ------------------------------------------------------- a directory of evidence
-def read_out(path: Path) -> str:
-    return text(*reader.read_folder(str(path)))
-
-
-def test_files_are_read_out_without_following_or_running_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "nothing lies there" in read_out(tmp_path)
-    (tmp_path / "stack.txt").write_text("Thread 1\n  train()\n")
-    (tmp_path / "log-tail.txt").write_text("x" * 90)
-    (tmp_path / "a\x1b[2J").write_bytes(b"\x1b]52;c;eA==\x07 \xff\n")
-    os.mkfifo(tmp_path / "pipe")
-    (tmp_path / "link").symlink_to("/etc/passwd")
-    told = read_out(tmp_path)
-    assert told.index("log-tail.txt") < told.index("stack.txt") < told.index("train()")
-    assert told.count("no plain file") == 2
-    assert "root:" not in told
-    assert "\x1b" not in told
-    monkeypatch.setattr(reader, "MOST_BYTES", 75)
-    monkeypatch.setattr(reader, "MOST_FILES", 3)
-    assert "(15 further bytes)" in read_out(tmp_path)
-    assert "and 2 more" in read_out(tmp_path)

@@ -19,13 +19,13 @@ pytestmark = pytest.mark.pty
 
 PLANTED = """
 import pathlib
-from autoexp_tui.cockpit.widgets import list_pane
-original = list_pane.ListPane.render_line
+from autoexp_tui.cockpit.widgets import pane
+original = pane.ListPane.render_line
 def render_line(self, y):
     if pathlib.Path("trigger").exists():
         raise ZeroDivisionError("planted")
     return original(self, y)
-list_pane.ListPane.render_line = render_line
+pane.ListPane.render_line = render_line
 from autoexp_tui.cli.tui import entry
 entry()
 """

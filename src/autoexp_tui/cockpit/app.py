@@ -129,8 +129,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         def finish_first_paint() -> None:
             self._on_ready()
             self._greet()
-            if self._estimate_ends():
-                self.renew_screen()
+            self._estimate_ends()
 
         self.call_after_refresh(finish_first_paint)
 
@@ -145,10 +144,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             from autoexp_tui.cockpit.screens.events import EventsScreen
 
             return EventsScreen(self.context)
-        from autoexp_tui.cockpit.screens.lists import SCREENS
+        from autoexp_tui.cockpit.screens.lists import LISTS, ListScreen
 
-        screen: type[BoxScreen] = SCREENS[mode]
-        return screen(self.context)
+        return ListScreen(self.context, LISTS[mode])
 
     def _greet(self) -> None:
         """Say what happened while the person was away, once there are jobs to tell of:
@@ -247,23 +245,18 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             screen.renew()
         screen.update_time()
 
-    def _estimate_ends(self) -> bool:
-        """Estimate ends when due, of many jobs behind; whether they changed now."""
+    def _estimate_ends(self) -> None:
+        """Estimate ends when that is due, behind the screen."""
         model = self.context.model
         if not model.is_due(self.context.clock.monotonic()):
-            return False
-        if not model.has_many:
-            model.set_outlook(*estimate_outlook(model.session))
-            return True
+            return
 
-        async def estimate_many() -> None:
+        async def estimate() -> None:
             work = partial(estimate_outlook, model.session)
-            found = await self.context.background.fetch("forecast", work)
-            model.set_outlook(*found)
+            model.set_outlook(*await self.context.background.fetch("forecast", work))
             self.renew_screen()
 
-        self.run_worker(estimate_many())
-        return False
+        self.run_worker(estimate())
 
     @property
     def full_screen(self) -> BoxScreen | None:
@@ -371,23 +364,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         from autoexp_tui.cockpit.dialogs.reader import show_job_details
 
         self.run_worker(show_job_details(self.context, self, jobs))
-
-    def action_show_folder(self, path: str, job: str) -> None:
-        """Show what lies in a directory, once it was read."""
-        from autoexp_tui.cockpit.dialogs.reader import read_folder
-
-        async def show() -> None:
-            work = partial(read_folder, path)
-            try:
-                lines = await self.context.background.fetch("folder", work)
-            except OSError as error:
-                reason = error.strerror or str(error)
-                text = f"{outside(path)} cannot be read: {reason}"
-                self.notify(text, severity="warning")
-            else:
-                self._show_lines(f"What was seen of {outside(job)}", lines)
-
-        self.run_worker(show())
 
     def action_copy(self, text: str) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""

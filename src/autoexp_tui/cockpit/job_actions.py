@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope
     from autoexp_tui.model.snapshot import Snapshot
@@ -68,17 +67,6 @@ MOST_SHOWN = 1 << 16
 
 Files: TypeAlias = Sequence[tuple[str, str]]
 """Path and text of each file that belongs to an approval."""
-
-
-@dataclass(frozen=True, slots=True)
-class Countdown:
-    """A command that will be sent unless it is stopped."""
-
-    command: Command
-    expected: Mapping[str, int]
-    words: str
-    due: float
-    """Monotonic seconds."""
 
 
 _DOING: Final[Mapping[type[Command], str]] = {
@@ -102,7 +90,9 @@ class JobActions:
         self._context = context
         self._model = context.model
         self._app = app
-        self.countdown: Countdown | None = None
+        self.countdown: tuple[Mapping[str, int], float] | None = None
+        """The jobs that will be killed unless it is stopped, by their attempts; when,
+        in monotonic seconds."""
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
         """Ids of the commands of which no event has told yet."""
@@ -140,33 +130,30 @@ class JobActions:
     async def _ask_for(
         self,
         scope: Scope,
-        find_question: Callable[[Scope, SessionModel], Question | None],
+        find_question: Callable[[Scope], Question | None],
         explain: Callable[[Scope], str],
     ) -> None:
         """Ask about jobs, and send what was answered; where they moved, ask again."""
         while True:
             session, plan_id = self._model.session, self._find_plan_id()
-            question = find_question(scope, self._model)
+            question = find_question(scope)
             if question is None:
                 self._app.notify(explain(scope), severity="warning")
                 return
             reply = await self._ask(question)
             if reply is None or reply.command is None:
                 return
-            jobs = question.jobs
-            if isinstance(reply.command, Submit):
-                jobs = session.list_jobs(reply.command.jobs or ())
-                is_stale = self._find_plan_id() != plan_id
-                text = "planned again while you read: look again"
-            else:
-                now, text = self._find_now(jobs), _CHANGED
-                is_stale = _list_facts(jobs) != _list_facts(now)
-            if not is_stale:
+            command, jobs = reply.command, question.jobs
+            if isinstance(command, Submit):
+                jobs = session.list_jobs(command.jobs or ())
+            is_other_plan = self._find_plan_id() != plan_id
+            if not is_other_plan and _is_same(jobs, self._find_now(jobs)):
                 break
-            self._app.notify(text, severity="warning")
+            text = "planned again while you read: look again"
+            self._app.notify(text if is_other_plan else _CHANGED, severity="warning")
             scope = replace(scope, jobs=self._find_now(scope.jobs))
-        doing = f"{_DOING[type(reply.command)]} {plural(len(jobs), 'job')}"
-        self._send_for(jobs, reply.command, doing)
+        doing = f"{_DOING[type(command)]} {plural(len(jobs), 'job')}"
+        self._send_for(jobs, command, doing)
 
     def _find_now(self, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
         """Jobs that a question showed, as they are now."""
@@ -205,35 +192,30 @@ class JobActions:
 
     async def _start_countdown(self, scope: Scope, shown: Sequence[JobView]) -> None:
         now = self._find_now(shown)
-        still = select_killable(now)
-        expected = count_attempts(still)
+        expected = count_attempts(select_killable(now))
         if expected != count_attempts(shown):
             self._app.notify(_CHANGED, severity="warning")
             await self.kill(replace(scope, jobs=now))
             return
-        self.countdown = Countdown(
-            command=Kill(jobs=tuple(expected), reason="killed in the cockpit"),
-            expected=expected,
-            words=plural(len(expected), "job"),
-            due=self._context.clock.monotonic() + COUNTDOWN,
-        )
+        self.countdown = expected, self._context.clock.monotonic() + COUNTDOWN
         self._timer = self._app.set_interval(0.25, self.update_countdown)
         self.update_countdown()
 
     def update_countdown(self) -> None:
         """Show what is left of a countdown; send when nothing is."""
-        pending = self.countdown
-        if pending is None:
+        if self.countdown is None:
             return
-        left = pending.due - self._context.clock.monotonic()
-        if left <= 0:
-            self.drop_countdown()
-            self.send(pending.command, pending.expected)
-            self._model.marks.difference_update(pending.expected)
-            self._app.notify(f"ordered to end: {pending.words}")
-        else:
-            text = f"{pending.words} will be killed in {ceil(left)} s   U stops it"
+        expected, due = self.countdown
+        words = plural(len(expected), "job")
+        left = due - self._context.clock.monotonic()
+        if left > 0:
+            text = f"{words} will be killed in {ceil(left)} s   U stops it"
             self._app.notify(text, severity="error")
+            return
+        self.drop_countdown()
+        self.send(Kill(jobs=tuple(expected), reason="killed in the cockpit"), expected)
+        self._model.marks.difference_update(expected)
+        self._app.notify(f"ordered to end: {words}")
 
     async def undo(self, _: Scope) -> None:
         """Stop a countdown: nothing was sent."""
@@ -253,28 +235,28 @@ class JobActions:
     async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
 
-        await self._ask_for(
-            scope,
-            lambda scope, model: ask_submit(
-                scope, model.session, model.rates, model.words.of_families
-            ),
-            lambda _: self._model.describe_opening() or "nothing is planned or held",
-        )
+        def find_question(scope: Scope) -> Question | None:
+            model = self._model
+            families = model.words.of_families
+            return ask_submit(scope, model.session, model.rates, families)
+
+        def explain(_: Scope) -> str:
+            return self._model.describe_opening() or "nothing is planned or held"
+
+        await self._ask_for(scope, find_question, explain)
 
     async def resubmit(self, scope: Scope) -> None:
         """Ask how to bring jobs back."""
+        explain = partial(_explain_nothing, "ended in a way that R mends")
         await self._ask_for(
-            scope,
-            lambda scope, model: ask_resubmit(scope, model.session),
-            partial(_explain_nothing, "ended in a way that R mends"),
+            scope, lambda scope: ask_resubmit(scope, self._model.session), explain
         )
 
     async def skip(self, scope: Scope) -> None:
         """Ask whether to skip jobs, or to waive a condition of one."""
+        explain = partial(_explain_nothing, "waits")
         await self._ask_for(
-            scope,
-            lambda scope, model: ask_skip(scope, model.session),
-            partial(_explain_nothing, "waits"),
+            scope, lambda scope: ask_skip(scope, self._model.session), explain
         )
 
     def dismiss_warnings(self, group: CauseGroup) -> None:
@@ -311,21 +293,16 @@ class JobActions:
                 self._send_for([job], command, f"{word}: sent with what you saw")
                 return True
             files = now
-            text = "its files changed while you read: look again"
-            self._app.notify(text, severity="warning")
+            self._app.notify(f"its files {_CHANGED}", severity="warning")
         return True
 
     async def _read_shown(self, job: JobView) -> Files:
         """Read what belongs to an approval."""
-        paths = [
-            path
-            for spec in job.record.spec.start_conditions
-            if isinstance(spec, Approval)
-            for path in spec.show_files
-        ]
+        approvals = job.record.spec.start_conditions
+        shown = [one.show_files for one in approvals if isinstance(one, Approval)]
 
         def read() -> Files:
-            return [(path, _read_file(path)) for path in paths]
+            return [(path, _read_file(path)) for paths in shown for path in paths]
 
         return await self._context.background.fetch(f"approval {job.name}", read)
 
@@ -344,9 +321,13 @@ def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
     return {job.name: len(job.record.attempts) for job in jobs}
 
 
-def _list_facts(jobs: Sequence[JobView]) -> Sequence[tuple[object, ...]]:
-    """What of jobs a question is about: it is stale once that is otherwise."""
-    return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
+def _is_same(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
+    """Whether what a question is about is as it was shown."""
+    before, after = (
+        [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
+        for jobs in (shown, now)
+    )
+    return before == after
 
 
 def _explain_nothing(what: str, scope: Scope) -> str:

@@ -65,7 +65,7 @@ _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "plan": "app.plan({!r})",
         "log": "pane.log({!r})",
         "log.search": "log_search",
-        "log.save": "log_save",
+        "log.save": "pane.log_save",
         "metrics": "pane.{}",
         "events.kind": "events_kind(1)",
         "events.kind_before": "events_kind(-1)",

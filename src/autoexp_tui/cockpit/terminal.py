@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -226,16 +227,10 @@ class Notifier:
         return f"{size(len(data))} sent to the clipboard" if data else "nothing to copy"
 
 
-def _write_copy(data: bytes, directory: Path) -> Path:
-    """Write a text where no copy is yet, for its owner alone; raises OSError."""
+def _write_copy(data: bytes, directory: Path) -> str:
+    """Write a text into a file of its own, for its owner alone; raises OSError."""
     directory.mkdir(parents=True, exist_ok=True)
-    for number in range(1000):
-        path = directory / f"autoexp-copy-{number}.txt"
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        return path
-    raise FileExistsError(17, f"{directory} holds 1000 copies already")
+    descriptor, path = tempfile.mkstemp(".txt", "autoexp-copy-", directory)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return path

@@ -14,7 +14,6 @@ from autoexp_tui.cockpit import spans
 from autoexp_tui.cockpit.spans import Span, line, plain, width
 from autoexp_tui.cockpit.widgets.metrics_pane import (
     Plotted,
-    measure_scale,
     render_legend,
     render_plot,
 )
@@ -110,11 +109,8 @@ def draw(*curves: Curve, cells: int = 60, rows: int = 14) -> str:
 
 
 def test_a_plot_has_one_scale_letters_its_last_step_and_the_newest_value() -> None:
-    found = measure_scale([Plotted("a", FALLING), Plotted("b", LOW)], log=False)
-    assert found is not None
-    assert (found.x0, found.x1) == (0, 400)
-    assert found.y0 < 0.4 < 4.0 < found.y1
-    assert all(part in draw(FALLING, LOW) for part in ("a", "b", "400 steps"))
+    drawn = draw(FALLING, LOW)
+    assert all(part in drawn for part in ("a", "b", "400 steps", "4.144", "0.256"))
     assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))
     assert "nothing to draw yet" in draw(Curve())
     assert "too small" in draw(FALLING, cells=12, rows=4)
@@ -128,9 +124,8 @@ def test_what_cannot_be_drawn_is_left_out(
     values: tuple[float, ...], *, log: bool, ends: tuple[int, int]
 ) -> None:
     curve = Curve(tuple(range(len(values))), values)
-    found = measure_scale([Plotted("a", curve)], log=log)
-    assert found is not None
-    assert (found.x0, found.x1) == ends
+    last = plain(render_plot([Plotted("a", curve)], 60, 14, log=log)[-1])
+    assert last.split() == [str(ends[0]), str(ends[1]), "steps"]
 
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)

@@ -11,7 +11,7 @@ from autoexp_tui.cockpit.render import logs
 from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.render.job_details import build_pages
 from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
-from autoexp_tui.cockpit.render.logs import Folder, LogSpot, find_evidence, find_logs
+from autoexp_tui.cockpit.render.logs import LogSpot, Source, find_evidence, find_logs
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.event_history import Entry, find_headline
@@ -230,7 +230,7 @@ def test_an_event_leads_to_its_byte_to_its_words_or_to_the_end_of_the_log(
 @pytest.mark.parametrize(
     ("event", "proof"),
     [
-        (EVIDENCE, Folder(RAN.name, "/s/evidence")),
+        (EVIDENCE, LogSpot(RAN.name, Source("evidence", "/s/evidence/summary.txt"))),
         (replace(EVIDENCE, directory=""), None),
         (match(looking(Look.WAITING)[0].name), None),
         (match("nobody"), None),
@@ -239,6 +239,6 @@ def test_an_event_leads_to_its_byte_to_its_words_or_to_the_end_of_the_log(
     ],
 )
 def test_kept_evidence_leads_to_its_directory_and_what_has_none_nowhere(
-    event: Event, proof: Folder | None
+    event: Event, proof: LogSpot | None
 ) -> None:
     assert find_evidence(event, SESSION) == proof

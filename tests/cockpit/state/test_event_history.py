@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autoexp_tui.cockpit.screens.events import render_entry
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state import event_history
 from autoexp_tui.cockpit.state.event_history import (
@@ -21,7 +22,6 @@ from autoexp_tui.cockpit.state.event_history import (
     find_kinds,
     format_entry,
 )
-from autoexp_tui.cockpit.widgets.events_panes import render_entry
 from autoexp_tui.effects import effects
 from autoexp_tui.effects.errands import NoteDone, RunNotifyCommand
 from autoexp_tui.events import events

@@ -16,7 +16,7 @@ from textual import events
 from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
 from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, wrap
-from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
+from autoexp_tui.cockpit.widgets.bars import Prompt
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
@@ -48,13 +48,11 @@ class QuestionScreen(Overlay[Answer | None]):
         self._chosen = 0
         self._texts = [choice.given for choice in question.choices]
         if any(choice.asks for choice in question.choices):
-            self.field = Prompt(id="field")
+            self.field = Prompt(value=self._texts[0], id="field")
 
     def on_mount(self) -> None:
         super().on_mount()
         self._ignore_keys()
-        if self.field is not None:
-            self._choose(0)
 
     def replace_question(self, question: Question) -> None:
         """Show the same question with more that is known; what is typed stays."""
@@ -71,7 +69,7 @@ class QuestionScreen(Overlay[Answer | None]):
     @property
     def text(self) -> str:
         """What is typed for the chosen way."""
-        return self._texts[self._chosen] if self._texts else ""
+        return self.field.value if self.field is not None and self._has_field() else ""
 
     def _has_field(self) -> bool:
         """Whether the chosen way asks for a text."""
@@ -89,27 +87,26 @@ class QuestionScreen(Overlay[Answer | None]):
         return [*lines, ()]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
-        rows = [*self._build_choices(cells)]
-        if (choice := self.choice) is not None and choice.asks:
+        question, choice, rows = self.question, self.choice, self._build_choices(cells)
+        if choice is not None and choice.asks:
             words = Span(f"{choice.asks}  (type it, then enter)", "muted")
-            rows += [(words,), (), *self.question.preview(choice, self.text), ()]
-        if self.question.typed is not None:
-            words = Span(f"Type {self.question.typed} to confirm: ")
+            rows += [(words,), (), *question.preview(choice, self.text), ()]
+        if question.typed is not None:
+            words = Span(f"Type {question.typed} to confirm: ")
             rows += [line(words, Span(f"{self._digits}_", "strong")), ()]
         if self._problem:
             rows += [*wrap((Span(self._problem, "failed"),), cells), ()]
         role: Role = "button" if self.frame.has_focus else "key"
-        keys = (("y", self.question.confirm), *self.question.others)
-        buttons = (Span(f"[{self.question.stay}]", role), *build_keys(keys))
-        return [*rows, buttons]
+        keys = build_keys((("y", question.confirm), *question.others))
+        return [*rows, (Span(f"[{question.stay}]", role), *keys)]
 
-    def _build_choices(self, cells: int) -> Sequence[Line]:
+    def _build_choices(self, cells: int) -> list[Line]:
         rows: list[Line] = []
         for choice in self.question.choices:
-            chosen = choice is self.choice
-            mark = Span("(o) " if chosen else "( ) ", "accent" if chosen else "muted")
-            role = Span(choice.label, "text" if chosen else "muted")
-            rows += wrap((mark, role), cells, "    ")
+            is_chosen = choice is self.choice
+            mark = Span("(o) ", "accent") if is_chosen else Span("( ) ", "muted")
+            label = Span(choice.label, "text" if is_chosen else "muted")
+            rows += wrap((mark, label), cells, "    ")
         return [*rows, ()] if rows else []
 
     def find_field_row(self) -> int | None:
@@ -120,11 +117,6 @@ class QuestionScreen(Overlay[Answer | None]):
 
     def _ignore_keys(self) -> None:
         self._deaf_until = self.context.clock.monotonic() + DEAF_SECONDS
-
-    async def take_key(self, event: Typed) -> None:
-        await super().take_key(event)
-        if self.field is not None and self._has_field():
-            self._texts[self._chosen] = self.field.value
 
     async def process_key(self, event: events.Key) -> None:
         if self.context.clock.monotonic() < self._deaf_until:
@@ -195,9 +187,12 @@ class QuestionScreen(Overlay[Answer | None]):
         self.finish(None)
 
     def _choose(self, place: int) -> None:
+        """Choose a way; what was typed for the one of before is kept."""
+        if self.field is not None:
+            self._texts[self._chosen] = self.field.value
         self._chosen = place % len(self.question.choices)
         if self.field is not None:
-            self.field.value = self.text
+            self.field.value = self._texts[self._chosen]
         self._refuse("")
 
     def _enter_field(self) -> None:

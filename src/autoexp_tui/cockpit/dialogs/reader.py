@@ -1,13 +1,13 @@
-"""Overlays that only tell: help, how jobs are made, what was kept of one; the palette.
+"""Overlays that only tell: help, how jobs are made; and the palette.
 
 What the plan tells of a job is shown at once; records of megabytes are read off the
-screen's thread. Of a directory only regular files are opened, no links."""
+screen's thread."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 
@@ -28,17 +28,12 @@ from autoexp_tui.cockpit.spans import Line, Span, cut, fit, outside, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.planning.job_details import JobDetails
-from autoexp_tui.text.spelling import size
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
-
-MOST_FILES: Final = 30
-MOST_BYTES: Final = 1 << 16
-"""Of each file that is shown."""
 
 
 class ReaderScreen(Overlay[str | None]):
@@ -60,8 +55,6 @@ class ReaderScreen(Overlay[str | None]):
         self._heading = title
         self._passes = passes or {}
         self._at = 0
-        self._wrapped: tuple[int, Page | None, Sequence[Line]] = (-1, None, ())
-        """The width and the page that were wrapped last, and what came of it."""
 
     def replace_pages(self, pages: Sequence[Page]) -> None:
         """Show as many other pages: those of before were all that was known."""
@@ -77,16 +70,7 @@ class ReaderScreen(Overlay[str | None]):
         return (heading, Span(f" {self.pages[self._at].title}, {place} ", "accent"))
 
     def build_body(self, cells: int) -> Sequence[Line]:
-        width, known, rows = self._wrapped
-        page = self.pages[self._at]
-        if width != cells or page is not known:
-            rows = [
-                row
-                for one in ((), *page.lines)
-                for row in (wrap(one, cells, "  ") if one else ((),))
-            ]
-            self._wrapped = cells, page, rows
-        return rows
+        return _wrap_page(self.pages[self._at], cells)
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
         keys = [(display_key(key), words) for key, words in self._passes.items()]
@@ -107,6 +91,12 @@ class ReaderScreen(Overlay[str | None]):
             self.finish(None)
         else:
             self.handle_scroll(event.key)
+
+
+@lru_cache(maxsize=4)
+def _wrap_page(page: Page, cells: int) -> Sequence[Line]:
+    rows = (wrap(one, cells, "  ") if one else ((),) for one in ((), *page.lines))
+    return [row for wrapped in rows for row in wrapped]
 
 
 async def show_job_details(
@@ -137,38 +127,6 @@ async def show_job_details(
         lacking = [JobDetails(missing=message, script=(message,)) for _ in specs]
         pages = build_pages(plan, specs, lacking)
     screen.replace_pages(pages)
-
-
-def read_folder(path: str) -> Sequence[Line]:
-    """What lies in a directory, file by file, as safe lines; raises OSError."""
-    with os.scandir(path) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
-    lines: list[Line] = [(Span(outside(path, 4000), "muted"),)]
-    for entry in entries[:MOST_FILES]:
-        lines += _read_entry(entry)
-    if len(entries) > MOST_FILES:
-        lines += [(), (Span(f"and {len(entries) - MOST_FILES} more", "muted"),)]
-    if not entries:
-        lines += [(), (Span("nothing lies there", "muted"),)]
-    return lines
-
-
-def _read_entry(entry: os.DirEntry[str]) -> Sequence[Line]:
-    name = Span(outside(entry.name), "title")
-    if not entry.is_file(follow_symlinks=False):
-        return [(), (name, Span("  no plain file: not opened", "muted"))]
-    try:
-        length = entry.stat(follow_symlinks=False).st_size
-        with open(entry.path, "rb") as file:
-            data = file.read(MOST_BYTES)
-    except OSError as error:
-        return [(), (name, Span(f"  cannot be read: {error.strerror}", "warning"))]
-    head: Line = (name, Span(f"  {size(length)}", "muted"))
-    rows = data.decode("utf-8", "replace").splitlines()
-    lines: list[Line] = [(Span(outside(row, 4000)),) for row in rows]
-    if length > len(data):
-        lines.append((Span(f"({length - len(data)} further bytes)", "muted"),))
-    return [(), head, *lines]
 
 
 def list_keys(keymap: Keymap, *, replay: bool = False) -> Sequence[Line]:

@@ -60,14 +60,7 @@ class LogSpot(NamedTuple):
     """With the end: what to look for, upwards."""
 
 
-class Folder(NamedTuple):
-    """A directory that was filled with what could be seen."""
-
-    job: str
-    path: str
-
-
-def find_evidence(event: Event, session: SessionView) -> LogSpot | Folder | None:
+def find_evidence(event: Event, session: SessionView) -> LogSpot | None:
     """Where to look; None where the event's own words are all there is."""
     from autoexp_tui.events import events  # a first paint needs none
 
@@ -77,7 +70,7 @@ def find_evidence(event: Event, session: SessionView) -> LogSpot | Folder | None
         case events.AttemptEnded(job=job, attempt=number, evidence=words):
             return _find_spot(session, job, number, None, words)
         case events.EvidenceCaptured(job=job, directory=path) if path:
-            return Folder(job, path)
+            return LogSpot(job, Source("evidence", f"{path}/summary.txt"))
         case events.RunBegan(job=job, attempt=number):
             return _find_spot(session, job, number, 0)
         case events.JobEnded(job=job) | events.RetryOrdered(job=job):

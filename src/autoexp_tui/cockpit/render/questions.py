@@ -28,7 +28,7 @@ from autoexp_tui.cockpit.state.status import BEGUN_LOOKS, Look
 from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
-from autoexp_tui.text.spelling import duration, format_pace, join_some, plural, size
+from autoexp_tui.text.spelling import duration, format_pace, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.parameters import Parameter
@@ -39,8 +39,6 @@ TYPE_FROM: Final = 10
 """From this many jobs on, ending them asks for their count."""
 COUNTDOWN: Final = 5
 """Seconds in which a kill can still be stopped."""
-SAVES_UNASKED: Final = 100_000_000
-"""Bytes of a log up to which saving a copy asks nothing."""
 _OTHER_PLAN: Final = (
     "! The config is being planned again. y submits the plan shown here; what is being "
     "planned is then not opened."
@@ -156,21 +154,6 @@ def ask_leave(session: SessionView, come_back: str) -> Question | None:
         stay="Stay",
         confirm="leave",
         others=() if snapshot.paused else (("p", "pause submission and leave"),),
-    )
-
-
-def ask_save(path: str, target: str, bytes_of_it: int) -> Question | None:
-    """What saving a copy of a log asks; None when it is small."""
-    if bytes_of_it <= SAVES_UNASKED:
-        return None
-    return Question(
-        title=f"Write a copy of {size(bytes_of_it)}?",
-        lines=(
-            (Span("from ", "muted"), Span(outside(path, 4000))),
-            (Span("to   ", "muted"), Span(outside(target, 4000))),
-        ),
-        stay="Do not write it",
-        confirm=f"write {size(bytes_of_it)}",
     )
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.list_pane import ListPane
+    from autoexp_tui.cockpit.widgets.pane import ListPane
 
 NOTICE_SECONDS: Final = 6.0
 _ROLES: Final[Mapping[SeverityLevel, Role]] = {
@@ -314,26 +314,6 @@ class LogScreen(BoxScreen):
             back_to=self.logs,
         )
         self.ask_line(request)
-
-    def action_log_save(self) -> None:
-        """Save a copy of the log; a large one is asked about first."""
-        if self.logs.path:
-            self.run_worker(self._save())
-        else:
-            text = "no log to save: this job has not begun"
-            self.notify(text, severity="warning")
-
-    async def _save(self) -> None:
-        from autoexp_tui.cockpit.dialogs.question import QuestionScreen
-        from autoexp_tui.cockpit.render.questions import ask_save
-
-        logs, directory = self.logs, self.context.options.save_directory
-        question = ask_save(logs.path, logs.find_copy(directory), logs.page.size)
-        if question is not None:
-            asked = QuestionScreen(self.context, question)
-            if await self.app.push_screen_wait(asked) is None:
-                return
-        await logs.save(directory)
 
 
 class JobListScreen(BoxScreen):

@@ -22,9 +22,9 @@ from autoexp_tui.cockpit.state.rows import (
 )
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
-from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES, MetricsPane
+from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import WhyPane
 from autoexp_tui.text.spelling import plural
 

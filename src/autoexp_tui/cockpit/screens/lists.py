@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from textual.app import ComposeResult
 
@@ -26,21 +26,24 @@ from autoexp_tui.model.policy import Policy, find_policy
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.widgets.list_pane import ListPane
+    from autoexp_tui.cockpit.widgets.pane import ListPane
 
 
 class ListScreen(JobListScreen):
-    """A list (its class in `list_class`), and every condition of what it points at."""
+    """A list of a kind, and every condition of what its cursor points at."""
 
     active_list: HeadingsPane | GridPane
     lower_pane: Pane = "conditions"
-    home: ClassVar[Pane] = "jobs"
-    """The pane to which the last level back leads."""
-    list_class: ClassVar[type[HeadingsPane | GridPane]]
+
+    def __init__(
+        self, context: CockpitContext, kind: type[HeadingsPane | GridPane]
+    ) -> None:
+        super().__init__(context)
+        self.first_pane = kind.name_in_table
+        self.active_list = kind(context, id=self.first_pane)
+        self.answer = AnswerPane(context, id=self.lower_pane)
 
     def compose(self) -> ComposeResult:
-        self.active_list = self.list_class(self.context, id=self.first_pane)
-        self.answer = AnswerPane(self.context, id=self.lower_pane)
         yield self.active_list
         yield self.answer
         yield from self.compose_frame()
@@ -57,67 +60,23 @@ class ListScreen(JobListScreen):
     def _follow_cursor(self) -> None:
         self.answer.show_answer(self.active_list.find_answer())
 
-    async def action_look_back(self) -> None:
-        """One level back: from the answer, within the list, from the marks; at last to
-        other panes."""
-        if self.enlarged is not None or self.focused is self.answer:
-            self.enlarge(None)
-            self.focus_pane()
-        elif self.active_list.go_back():
-            return
-        elif self.model.marks and isinstance(self, WaitingScreen):
-            self.model.marks.clear()
-            self.notify("marks cleared")
-        else:
-            await self.run_action(f"app.show_pane({self.home!r})")
-
-
-class HeadingsScreen(ListScreen):
-    """The list has headings that open."""
-
-    active_list: HeadingsPane
-
     async def action_look_open(self) -> None:
-        """Open a heading, close it again; of a job, go to its row in the table."""
-        rows = self.active_list
-        if (job := rows.find_job()) is not None:
-            await self.app.run_action(("app", "show_job", (job,)))
-        elif rows.keys:
-            rows.set_open(on=rows.key not in rows.open)
-
-
-class WaitingScreen(HeadingsScreen):
-    """All that waits: grouped by reason, the longest wait first."""
-
-    first_pane: Pane = "waiting"
-    list_class = WaitingPane
-
-
-class TimelineScreen(HeadingsScreen):
-    """The campaign over time: stages and jobs as strips."""
-
-    first_pane: Pane = "timeline"
-    list_class = TimelinePane
-
-
-class GridScreen(ListScreen):
-    """Swept values by stages; worked out once a plan, of many jobs in a thread."""
-
-    first_pane: Pane = "grid"
-    list_class = GridPane
-    active_list: GridPane
-    home = "stages"
-
-    async def action_look_open(self) -> None:
-        """To the cell's job in the table; of several, the table of them alone."""
-        jobs = self.find_jobs()
+        """Open the row within the list, or go to its job in the table; of several
+        jobs, to the table of them alone."""
+        jobs = self.active_list.open_row()
         if len(jobs) == 1:
             await self.app.run_action(("app", "show_job", jobs))
         elif jobs:
             self.narrow_to(jobs)
             await self.run_action("app.show_pane('jobs')")
-        elif self.active_list.find_cell() is not None:
-            self.focus_pane(self.answer)
+
+    async def action_look_back(self) -> None:
+        """One level back: from the answer, within the list, at last to other panes."""
+        if self.enlarged is not None or self.focused is self.answer:
+            self.enlarge(None)
+            self.focus_pane()
+        elif not self.active_list.go_back():
+            await self.run_action(f"app.show_pane({self.active_list.home!r})")
 
 
 class PolicyPane(TextPane):
@@ -153,7 +112,7 @@ class PolicyScreen(BoxScreen):
         await self.run_action("app.show_pane('jobs')")
 
 
-SCREENS: Final[Mapping[str, type[BoxScreen]]] = MappingProxyType(
-    {"waiting": WaitingScreen, "timeline": TimelineScreen, "grid": GridScreen}
+LISTS: Final[Mapping[str, type[HeadingsPane | GridPane]]] = MappingProxyType(
+    {"waiting": WaitingPane, "timeline": TimelinePane, "grid": GridPane}
 )
 """By mode."""

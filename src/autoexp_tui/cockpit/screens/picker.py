@@ -26,8 +26,7 @@ from autoexp_tui.cockpit.render.lists import (
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
 from autoexp_tui.cockpit.themes import apply_skin
-from autoexp_tui.cockpit.widgets.list_pane import ListPane
-from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
+from autoexp_tui.cockpit.widgets.pane import LinesWidget, ListPane, Painted
 from autoexp_tui.model.snapshot import SessionBrief
 
 ListSessions = Callable[[], Sequence[SessionBrief]]

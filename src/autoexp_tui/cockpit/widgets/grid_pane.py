@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len
 
@@ -29,12 +29,13 @@ from autoexp_tui.cockpit.state.parameters import CHANGED
 from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.stages import name_stage
 from autoexp_tui.cockpit.state.status import render_tallies
-from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer
 from autoexp_tui.planning.grid import Grid, build_grid
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.planning.grid import Row
@@ -183,6 +184,8 @@ class GridPane(ListPane):
     number = "G"
     heading = "Grid"
     nothing = " The grid is being drawn."
+    home: ClassVar[PaneName] = "stages"
+    """The pane to which the last level back leads."""
     grid: Grid = NO_GRID
     column: int = 0
     """Place of the stage under the cursor."""
@@ -227,6 +230,10 @@ class GridPane(ListPane):
     def find_jobs(self) -> tuple[JobView, ...]:
         cell = self.find_cell()
         return _find_jobs(self.grid, *cell, self.model.session) if cell else ()
+
+    def open_row(self) -> tuple[JobView, ...]:
+        """The jobs of the cell."""
+        return self.find_jobs()
 
     def find_answer(self) -> Answer:
         """About the first job of the cell, or about what emptied it."""

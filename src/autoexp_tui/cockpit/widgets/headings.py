@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.render import lists as view
 from autoexp_tui.cockpit.render.layout import Box
@@ -42,11 +42,12 @@ from autoexp_tui.cockpit.state.reasons import (
     group_waits,
 )
 from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
-from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.state.session import JobView
 
 Heading: TypeAlias = StageView | FamilyView | CauseGroup | WaitGroup
@@ -66,6 +67,8 @@ class Item(NamedTuple):
 class HeadingsPane(ListPane):
     """Headings; below those that are open, what belongs to them."""
 
+    home: ClassVar[PaneName] = "jobs"
+    """The pane to which the last level back leads."""
     items: Sequence[Item] = ()
     open: frozenset[str] = frozenset()
     """Keys of the headings that are open."""
@@ -136,6 +139,13 @@ class HeadingsPane(ListPane):
             self.move_to_key(key)
         self.post_message(self.CursorMoved(self))
         return True
+
+    def open_row(self) -> tuple[JobView, ...]:
+        """Open a heading, or close it again; the job on which one stands."""
+        if (job := self.find_job()) is not None:
+            return (job,)
+        self.set_open(on=self.key not in self.open)
+        return ()
 
     def move(self, how: str) -> None:
         if how in ("left", "right"):

@@ -26,7 +26,7 @@ from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
 from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_next
 from autoexp_tui.cockpit.state.status import Look, render_badge
-from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.text.spelling import (
     format_elapsed,
     format_metric,

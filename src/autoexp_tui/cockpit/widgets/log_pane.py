@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _COPIED_AT_A_TIME = 1 << 20
+MOST_SAVED = 100_000_000
+"""Bytes of a log: copying a larger one is left to a shell."""
 _TITLE_REST = 44
 """Cells of the title besides names: number, size, place in the file, gaps."""
 _WORDS_SOUGHT = 400
@@ -345,17 +347,20 @@ class LogPane(Pane):
         found = [one.text for one in lines if one.offset == self.match]
         return "\n".join(found or [one.text for one in lines])
 
-    def find_copy(self, directory: str) -> str:
-        """Where a copy in `directory` would lie."""
-        name = os.path.basename(self.path)
-        return os.path.join(os.path.abspath(directory), name)
+    def action_log_save(self) -> None:
+        """Copy the file as it is to where the cockpit was opened; say so."""
+        if not self.path or self.page.size > MOST_SAVED:
+            none = "no log to save: this job has not begun"
+            large = f"{spell_size(self.page.size)} is too much to copy: {self.path}"
+            self.notify(large if self.path else none, severity="warning")
+            return
+        directory = os.path.abspath(self.context.options.save_directory)
+        target = os.path.join(directory, os.path.basename(self.path))
+        self.run_worker(self._save(partial(_copy, self.path, target), target))
 
-    async def save(self, directory: str) -> None:
-        """Copy the file as it is into `directory`; say where, and how large."""
-        target = self.find_copy(directory)
-        work = partial(_copy, self.path, target)
+    async def _save(self, copy: Callable[[], int], target: str) -> None:
         try:
-            copied = await self.context.background.fetch("save", work)
+            copied = await self.context.background.fetch("save", copy)
         except OSError as problem:
             reason = problem.strerror or str(problem)
             self.notify(f"not saved: {reason}", severity="warning")

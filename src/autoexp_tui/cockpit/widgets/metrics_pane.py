@@ -7,8 +7,7 @@ colour.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 26
 """As many as there are letters to name them by."""
-CURVE_ROLES: Final[tuple[Role, ...]] = (
+_ROLES: Final[tuple[Role, ...]] = (
     "curve1",
     "curve2",
     "curve3",
@@ -43,7 +42,6 @@ CURVE_ROLES: Final[tuple[Role, ...]] = (
     "curve5",
     "curve6",
 )
-LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _DOTS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 _MARGIN: Final = 8
 
@@ -55,120 +53,94 @@ class Plotted(NamedTuple):
     curve: Curve
 
 
-class Scale(NamedTuple):
-    """The shared ranges; values are in log10 where `log` says so."""
-
-    x0: float
-    x1: float
-    y0: float
-    y1: float
-    log: bool
-
-
-def measure_scale(plotted: Sequence[Plotted], *, log: bool) -> Scale | None:
-    """The ranges that hold every curve; None when nothing can be shown."""
-    shown = [point for one in plotted for point in _list_points(one.curve, log=log)]
-    if not shown:
-        return None
-    xs, ys = zip(*shown, strict=True)
-    pad = (max(ys) - min(ys)) * 0.04 or abs(max(ys)) * 0.04 or 1.0
-    return Scale(min(xs), max(xs), min(ys) - pad, max(ys) + pad, log)
-
-
-def _list_points(curve: Curve, *, log: bool) -> Iterator[tuple[float, float]]:
-    """The points that can be shown, y in log10 where asked."""
-    for step, value in zip(curve.steps, curve.values, strict=False):
-        if math.isfinite(value) and (value > 0 or not log):
-            yield step, math.log10(value) if log else value
-
-
-def render_plot(
-    plotted: Sequence[Plotted], cells: int, rows: int, *, log: bool = False
-) -> tuple[Line, ...]:
-    """The frame with axes, `rows` lines of at most `cells` cells."""
-    ranges = measure_scale(plotted, log=log)
-    width, height = cells - _MARGIN - 1, rows - 2
-    if ranges is None or width < 8 or height < 3:
-        text = "nothing to draw yet" if ranges is None else "too small to draw"
-        return ((Span(f" {text}", "muted"),),)
-    canvas = _Canvas(width, height, ranges)
-    for place, one in enumerate(plotted):
-        canvas.draw(one.curve, place)
-    lines: list[Line] = []
-    for row in range(height):
-        label = ""
-        if row % max(1, (height - 1) // 4) == 0 or row == height - 1:
-            value = ranges.y1 - (ranges.y1 - ranges.y0) * row / max(1, height - 1)
-            label = format_metric(10**value if log else value)
-        axis = (Span(fit(label, _MARGIN - 1, right=True), "muted"), Span(" │", "rule"))
-        lines.append((*axis, *join_cells(canvas.list_cells(row))))
-    left, right = count(ranges.x0), f"{count(ranges.x1)} steps"
-    gap = " " * max(1, width - cell_len(left) - cell_len(right))
-    return (
-        *lines,
-        (Span(" " * _MARGIN + "└" + "─" * width, "rule"),),
-        (Span(" " * (_MARGIN + 1) + left + gap + right, "muted"),),
-    )
-
-
-@dataclass(slots=True)
-class _Canvas:
+class Canvas:
     """Dots of several curves by row and column: the one drawn last owns a cell."""
 
-    width: int
-    height: int
-    ranges: Scale
-    dots: dict[tuple[int, int], int] = field(default_factory=dict)
-    owners: dict[tuple[int, int], int] = field(default_factory=dict)
-    letters: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.height = height
+        self._cells: dict[tuple[int, int], tuple[int, int]] = {}
+        """The dots of a cell, and the curve that owns it."""
+        self._letters: dict[tuple[int, int], int] = {}
 
-    def draw(self, curve: Curve, place: int) -> None:
-        """Join the points of a curve; its letter stands at its end."""
-        before: tuple[int, int] | None = None
-        for step, value in _list_points(curve, log=self.ranges.log):
-            here = self._find_dot(step, value)
-            x, y = before or here
+    def draw(self, points: Iterable[tuple[float, float]], place: int) -> None:
+        """Join points, each from 0 to 1 across and down; a letter stands at the end."""
+        right, bottom = self.width * 2 - 1, self.height * 4 - 1
+        found = [(round(x * right), round(y * bottom)) for x, y in points]
+        for (x, y), here in zip(found, [*found[1:], *found[-1:]], strict=True):
             across, down = here[0] - x, here[1] - y
-            dots = max(abs(across), abs(down), 1)
-            for part in range(dots + 1):
-                self._add_dot(
-                    round(x + across * part / dots),
-                    round(y + down * part / dots),
-                    place,
-                )
-            before = here
-        if before is not None:
-            self.letters[before[1] // 4, before[0] // 2] = place
-
-    def _add_dot(self, x: int, y: int, place: int) -> None:
-        cell = (y // 4, x // 2)
-        self.dots[cell] = self.dots.get(cell, 0) | _DOTS[y % 4][x % 2]
-        self.owners[cell] = place
-
-    def _find_dot(self, step: float, value: float) -> tuple[int, int]:
-        ranges = self.ranges
-        across = (step - ranges.x0) / ((ranges.x1 - ranges.x0) or 1.0)
-        up = (value - ranges.y0) / ((ranges.y1 - ranges.y0) or 1.0)
-        x = round(across * (self.width * 2 - 1))
-        y = round((1 - up) * (self.height * 4 - 1))
-        return x, min(max(y, 0), self.height * 4 - 1)
+            steps = max(abs(across), abs(down), 1)
+            for part in range(steps + 1):
+                column = round(x + across * part / steps)
+                row = min(max(round(y + down * part / steps), 0), bottom)
+                cell = (row // 4, column // 2)
+                dots = self._cells.get(cell, (0, 0))[0]
+                self._cells[cell] = dots | _DOTS[row % 4][column % 2], place
+        for x, y in found[-1:]:
+            self._letters[min(max(y, 0), bottom) // 4, x // 2] = place
 
     def list_cells(self, row: int) -> Iterator[tuple[str, Role]]:
         """The glyphs of a row; what is empty takes the role before it."""
         role: Role = "text"
         for column in range(self.width):
             cell = (row, column)
-            letter = self.letters.get(cell)
-            owner = self.owners.get(cell) if letter is None else letter
+            dots, owner = self._cells.get(cell, (0, None))
+            letter = self._letters.get(cell)
+            owner = owner if letter is None else letter
             role = role if owner is None else _find_role(owner)
-            dots = self.dots.get(cell, 0)
             glyph = chr(0x2800 + dots) if dots else " "
-            yield (glyph if letter is None else LETTERS[letter % 26]), role
+            yield (glyph if letter is None else _find_letter(letter)), role
 
 
 def _find_role(place: int) -> Role:
     """The role of the curve at `place`."""
-    return CURVE_ROLES[place % len(CURVE_ROLES)]
+    return _ROLES[place % len(_ROLES)]
+
+
+def _find_letter(place: int) -> str:
+    return chr(ord("a") + place % MOST_CURVES)
+
+
+def _list_points(curve: Curve, *, log: bool) -> Sequence[tuple[float, float]]:
+    """The points that can be shown, y in log10 where asked."""
+    return [
+        (step, math.log10(value) if log else value)
+        for step, value in zip(curve.steps, curve.values, strict=False)
+        if math.isfinite(value) and (value > 0 or not log)
+    ]
+
+
+def render_plot(
+    plotted: Sequence[Plotted], cells: int, rows: int, *, log: bool = False
+) -> tuple[Line, ...]:
+    """The frame with axes on a shared scale, `rows` lines of at most `cells` cells."""
+    curves = [_list_points(one.curve, log=log) for one in plotted]
+    xs, ys = ([point[axis] for curve in curves for point in curve] for axis in (0, 1))
+    width, height = cells - _MARGIN - 1, rows - 2
+    if not xs or width < 8 or height < 3:
+        text = "too small to draw" if xs else "nothing to draw yet"
+        return ((Span(f" {text}", "muted"),),)
+    pad = (max(ys) - min(ys)) * 0.04 or abs(max(ys)) * 0.04 or 1.0
+    start, top = min(xs), max(ys) + pad
+    reach, depth = (max(xs) - start) or 1.0, top - min(ys) + pad
+    canvas = Canvas(width, height)
+    for place, curve in enumerate(curves):
+        canvas.draw((((x - start) / reach, (top - y) / depth) for x, y in curve), place)
+    lines: list[Line] = []
+    for row in range(height):
+        label = ""
+        if row % max(1, (height - 1) // 4) == 0 or row == height - 1:
+            value = top - depth * row / max(1, height - 1)
+            label = format_metric(10**value if log else value)
+        axis = (Span(fit(label, _MARGIN - 1, right=True), "muted"), Span(" │", "rule"))
+        lines.append((*axis, *join_cells(canvas.list_cells(row))))
+    left, right = count(start), f"{count(max(xs))} steps"
+    gap = " " * max(1, width - cell_len(left) - cell_len(right))
+    return (
+        *lines,
+        (Span(" " * _MARGIN + "└" + "─" * width, "rule"),),
+        (Span(" " * (_MARGIN + 1) + left + gap + right, "muted"),),
+    )
 
 
 def render_legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
@@ -178,7 +150,7 @@ def render_legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
         newest = format_metric(values[-1] if values else None)
         more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
         parts = line(
-            Span(f" {LETTERS[place % 26]} ", _find_role(place)),
+            Span(f" {_find_letter(place)} ", _find_role(place)),
             Span(f"{fit(newest, 8, right=True)}  "),
             Span(f"not finite at {gaps[-1]}{more}  " if gaps else "", "failed"),
             Span(shorten(one.label, max(1, cells - 14)), "muted"),
