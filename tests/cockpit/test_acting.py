@@ -315,7 +315,8 @@ async def test_planning_again_stands_in_the_header_and_in_the_question() -> None
     async with cockpit(
         replace(base, engine=replace(base.engine, doing="planning exp"))
     ) as seat:
-        await seat.see("S", header="planning", dialog="is being planned again")
+        seat.check(header="planning")
+        await seat.see("S", dialog="is being planned again")
 
 
 # ----------------------------------------------------------------------- read only
