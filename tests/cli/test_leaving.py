@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import submit
+from autoexp_tui.cli import background, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.headless import (
@@ -172,7 +172,7 @@ def test_an_interrupted_submit_says_how_to_go_on(
 
 
 def test_an_engine_left_behind_starts_beside_files_that_are_called_like_modules(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "argparse.py").write_text("raise RuntimeError('not yours')\n")
     command = build_command(SessionDir(tmp_path / "k7f2"), frozenset())
@@ -180,7 +180,9 @@ def test_an_engine_left_behind_starts_beside_files_that_are_called_like_modules(
     words = [*command[: module + 1], "--help"]
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True)
     assert ran.returncode == 0, ran.stderr
-    # A name that engines of earlier versions start leads where it led.
+    # Names that engines of earlier versions start lead where they led.
+    monkeypatch.setattr(background, "main", len)
+    assert monitor.main(["--session", "k7f2", "--heir"]) == 2
     assert find_spec("autoexp_tui.adapters.planning_process")
 
 
