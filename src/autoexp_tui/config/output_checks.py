@@ -119,7 +119,8 @@ def _list_looks(
             home, name = os.path.split(job.log_dir)
             homes.setdefault(home, set()).add(name)
     for home in sorted(homes):
-        yield "slurm.log_dir", partial(require_logs, place, home, share)
+        if is_there or not home.startswith(f"{place}{os.sep}"):
+            yield "slurm.log_dir", partial(require_logs, place, home, share)
     for job in filter_existing(jobs) if is_there else ():
         own = Path(job.output_dir, ".autoexp")
         yield WHERE, partial(require_below, place, own, share)
