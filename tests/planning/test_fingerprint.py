@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from autoexp_tui.planning.job_config import format_canonical, hash_job
+from autoexp_tui.planning.job_config import hash_job
 
 CONFIG: dict[str, Any] = {
     "project": {"name": "x", "base_output_dir": "/out"},
@@ -65,25 +62,3 @@ def test_our_paths_do_not_count_wherever_they_stand() -> None:
     assert of(config, paths=("out",)) == of(config, paths=("runs",))
     relative = of({"a": "out/x"}, "train", "out", paths=("out", "/logs"))
     assert relative == of({"a": "new/x"}, "train", "new", paths=("new", "/logs"))
-
-
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6)
-KEYS = st.text(max_size=4) | st.integers(0, 9)
-TREES = st.recursive(
-    LEAVES,
-    lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of, max_size=3),
-    max_leaves=12,
-)
-
-
-@given(TREES)
-def test_canonical_text_is_json_with_sorted_keys(tree: Any) -> None:
-    assert format_canonical(tree) == json.dumps(
-        _with_text_keys(tree), sort_keys=True, separators=(",", ":")
-    )
-
-
-def _with_text_keys(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {str(key): _with_text_keys(value) for key, value in tree.items()}
-    return [_with_text_keys(one) for one in tree] if isinstance(tree, list) else tree

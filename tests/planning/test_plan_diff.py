@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan, Resources
@@ -201,30 +198,3 @@ def test_a_value_is_told_with_its_whole_key_and_type(
     old: object, new: object, told: object
 ) -> None:
     assert differing(old, new) == told
-
-
-SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(-9, 9), st.floats(-9, 9),
-    st.text("ab: -\"'{}[]\n#\x85é", max_size=5),
-)  # fmt: skip
-KEYS = st.text("ab.-: 1\"'", min_size=1, max_size=3)
-TREES = st.recursive(
-    SCALARS,
-    lambda of: st.lists(of, max_size=3) | st.dictionaries(KEYS, of),
-    max_leaves=8,
-)
-
-
-@given(
-    st.dictionaries(st.text("abc-", min_size=1, max_size=2), TREES, max_size=4),
-    st.sampled_from(["zz", "0", "- x"]),
-    SCALARS,
-)
-def test_an_added_key_alone_differs(
-    tree: dict[str, Any], key: str, value: object
-) -> None:
-    assert differing({"t": tree}, {"t": copy.deepcopy(tree)}) == {}
-    tree.pop(key, None)
-    found = differing({"t": tree}, {"t": {**tree, key: value}})
-    assert found[f"t.{key}"] == (ABSENT, value)
-    assert len(found) == 1 or not tree

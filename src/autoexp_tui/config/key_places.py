@@ -20,8 +20,8 @@ from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.config.yaml_files import list_nodes, show_path
 from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.sweep.expand import BODIES
 from autoexp_tui.sweep.points import Entries, Origins
-from autoexp_tui.sweep.schema import BODIES
 
 _PART: Final = re.compile(r"[^.\[\]]+")
 _OVERRIDE: Final = "override "

@@ -22,7 +22,6 @@ from collections.abc import (
     Set,
 )
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -53,43 +52,18 @@ _MOST_DIGITS = 9
 """Of an index; a longer one is no job's."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """What the other point must be."""
 
     text: str
-    wanted: tuple[tuple[str, str], ...]
-    """(key, value as written) pairs; `stage` and `index` are keys like others."""
-
-    @cached_property
-    def keys(self) -> frozenset[str]:
-        """The keys it names."""
-        return frozenset(key for key, _ in self.wanted)
-
-    @cached_property
-    def words(self) -> Mapping[str, frozenset[str]]:
-        """Each key it names -> the words of all values that are written there."""
-        return {key: list_words(value) for key, value in self.wanted}
-
-    @property
-    def stage(self) -> str | None:
-        """The stage it names, if it names one."""
-        return dict(self.wanted).get(STAGE)
-
-    @property
-    def index(self) -> int | None:
-        """The index it names, if it names one."""
-        text = dict(self.wanted).get(INDEX, "")
-        return int(text) if text.isdecimal() else None
-
-    def bound(self, known: Collection[str]) -> Pattern:
-        """The pattern with every key that is the end of one `known` key spelled out."""
-        wanted = []
-        for key, value in self.wanted:
-            ends = [name for name in known if name.endswith(f".{key}")]
-            is_end = key not in {STAGE, INDEX, *known} and len(ends) == 1
-            wanted.append((ends[0] if is_end else key, value))
-        return Pattern(self.text, tuple(wanted))
+    wanted: Mapping[str, str]
+    """Key -> value as written; `stage` and `index` are keys like others."""
+    words: Mapping[str, frozenset[str]]
+    """Key -> the words of all values that are written there."""
+    keys: frozenset[str]
+    stage: str | None
+    index: int | None
 
     def fits(self, point: SweepPoint | RemovedPoint) -> bool:
         """Whether a point is what is wanted; an index is not looked at."""
@@ -102,25 +76,35 @@ class Pattern:
                 for name, value in point.parameters.items()
                 if plain_key(name) == key
             )
-            for key, value in self.wanted
+            for key, value in self.wanted.items()
         )
 
 
-def parse_pattern(text: str) -> Pattern:
-    """The pattern that `text` writes; ValueError: it writes none."""
+def parse_pattern(text: str, known: Collection[str] = ()) -> Pattern:
+    """The pattern that `text` writes, every key that is the end of one `known` key
+    spelled out; ValueError: it writes none."""
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    pairs = []
+    wanted: dict[str, str] = {}
     for part in inner.split(","):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             key, value = STAGE, key
-        pairs.append((STAGE if key in STAGE_KEYS else key, value))
-    if not all(key and value for key, value in pairs):
-        raise ValueError(f"`{text}` is no pattern: write a stage, or key=value")
-    for key, value in pairs:
+        if not key or not value:
+            raise ValueError(f"`{text}` is no pattern: write a stage, or key=value")
         if key == INDEX and not (value.isdecimal() and len(value) <= _MOST_DIGITS):
             raise ValueError("an index is a whole number: 0 is the first job's")
-    return Pattern(text, tuple(pairs))
+        key = STAGE if key in STAGE_KEYS else key
+        ends = [name for name in known if name.endswith(f".{key}")]
+        is_end = key not in {STAGE, INDEX, *known} and len(ends) == 1
+        wanted[ends[0] if is_end else key] = value
+    return Pattern(
+        text,
+        wanted,
+        {key: list_words(value) for key, value in wanted.items()},
+        frozenset(wanted),
+        wanted.get(STAGE),
+        int(wanted[INDEX]) if INDEX in wanted else None,
+    )
 
 
 def find_family_key(point: SweepPoint) -> object:
@@ -233,6 +217,8 @@ class Families:
         self.points = points
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
+        shapes = {tuple(point.parameters) for point in points}
+        self._known_keys = sorted({plain_key(key) for shape in shapes for key in shape})
         self._fitting: dict[Pattern, Sequence[int]] = {}
         self._by_value: dict[str, dict[str, list[int]]] = {}
         self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
@@ -244,6 +230,8 @@ class Families:
         self._by_stage: dict[str, list[int]] = {}
         for at, point in enumerate(points):
             self._by_stage.setdefault(point.stage, []).append(at)
+        self.stages: Set[str] = {one: 0 for one in self._by_stage if one}.keys()
+        """All stages, in order of first appearance."""
         numbers = {point.index: at for at, point in enumerate(points)}
         if len(numbers) < len(points):  # those made by hand may all have the index 0
             numbers = dict(enumerate(range(len(points))))
@@ -253,20 +241,10 @@ class Families:
         """The name of the family of the point at a position: `f0`, `f1` ..."""
         return self._names[at]
 
-    @cached_property
-    def stages(self) -> Set[str]:
-        """All stages, in order of first appearance."""
-        return {stage: 0 for stage in self._by_stage if stage}.keys()
-
-    @cached_property
-    def _known_keys(self) -> Sequence[str]:
-        shapes = {tuple(point.parameters) for point in self.points}
-        return sorted({plain_key(key) for shape in shapes for key in shape})
-
     def _parse_pattern(self, text: str) -> Pattern:
         if text not in self._patterns:
             try:
-                self._patterns[text] = parse_pattern(text).bound(self._known_keys)
+                self._patterns[text] = parse_pattern(text, self._known_keys)
             except ValueError as error:
                 raise SiblingNotFound(_format_nothing(text), str(error)) from None
         return self._patterns[text]
@@ -281,7 +259,7 @@ class Families:
                 self._by_stage.get(text, ())
                 if key == STAGE
                 else self._find_with(key, wanted.words[key])
-                for key, text in wanted.wanted
+                for key, text in wanted.wanted.items()
             ]
             found = min(rows, key=len)
             if len(rows) > 1:
