@@ -1,19 +1,13 @@
 """The composed config of a job: resolved as a whole, and what runs made of it.
 
-What is wrong in one section of a config hides nothing of another, and a value that
-cannot be had hides nothing but what needs it. Rules over logs and ends, metrics,
-progress and anomalies are each job's own; one engine polls, one executor runs and one
-screen shows all jobs: those settings are taken from the config without any point, and
-a point that changes one is told that it has no effect. A config's own `family`, and a
-`stage` while its sweep has none, stay what they are.
+Rules over logs and ends, metrics, progress and anomalies are each job's own; what one
+engine, one executor and one screen have is taken from the config without any point, and
+a point that changes it is told that it has no effect.
 
-What tells whether a job would do the same work as one that is done.
-
-The fingerprint covers the resolved config (the backend's variables and directory with
-it) and the command, without the paths that are ours and without what only concerns
-watching or where it runs: moving the outputs, polling more often, another partition, a
-longer time limit or adding a job before this one leaves it as it is. Of `slurm` the
-launcher counts, which may be a container.
+The fingerprint tells whether a job would do the same work as one that is done. It
+covers the resolved config and the command, without the paths that are ours and what
+only concerns watching or where it runs; of `slurm` the launcher counts, which may be a
+container.
 """
 
 from __future__ import annotations

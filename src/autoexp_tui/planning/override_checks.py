@@ -1,11 +1,9 @@
 """Parameters of a point as overrides of a config, and what of them is hardly meant.
 
 Whether a key selects a config group, sets a key that is there, or adds one is decided
-here; composing is behind `planning.ports.Composer`. A list below `params` is what is
-tried; a mapping is one value: a list that slipped one level down is no sweep at all,
-and nothing fails. So it is with text where the config, or other points, have a number:
-YAML takes `1e-3, 3e-3` without brackets, `0o17` and `2024-01-01` for text. What the
-config has at that place tells. Whoever means it writes `++` before the key.
+here. A list that slipped one level down is no sweep at all, and nothing fails; so it is
+with text where a number is meant: YAML takes `1e-3, 3e-3` without brackets, `0o17` and
+`2024-01-01` for text. Whoever means it writes `++` before the key.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """How one plan differs from another: jobs, their parameters, configs and waits.
 
-Pure: what differs between the recorded configs of two jobs is asked of whoever keeps
-them, and a plan without such a record is compared by its parameters. Jobs are matched
+What differs between recorded configs is asked of whoever keeps them. Jobs are matched
 by name, by fingerprint, and by what they do. A path or a name that differs because the
 job or the output directory was renamed is no difference. In words alike changes are
 told once and counted; everything from a plan is cleaned in them.

@@ -1,16 +1,12 @@
 """What references stand for, and how they are put into the values of a job.
 
-Twice for each job. *Before* composing, in its parameters: other jobs are known, its
-own config is not, so what reads the job itself is a `${...}` for the time being.
-*After* composing those parameters are read once more, and conditions are resolved as
-a whole, `${...}` included. A `World` answers for other jobs, and may raise to have one
-made first.
+Twice for each job: *before* composing in its parameters, where what reads the job
+itself is a `${...}` for the time being; *after* composing in those parameters again and
+in conditions. A `World` answers for other jobs, and may raise to have one made first.
 
 What is substituted is a literal: its `${` is escaped, so that no value of one job is
-ever read as an expression by another. A value that is one reference keeps its type;
-inside a text it is spelled as in names; a reference to all jobs of a stage makes a
-list of texts. Inside `${...}` a value is mounted under `_refs` and named from there,
-typed, instead of being written into the expression.
+ever read as an expression by another. Inside `${...}` a value is mounted under `_refs`
+and named from there, typed, instead of being written into the expression.
 """
 
 from __future__ import annotations
@@ -457,7 +453,7 @@ class Substitution:
         return row
 
     def _replace_text(self, text: str) -> object:
-        parts = self._parse(text)
+        parts = parse_template(text, base_is_a_key=self.world.base_is_a_key)
         match parts:
             case (Reference() as only,):
                 return self._finish_value(self._read(only))
@@ -484,9 +480,6 @@ class Substitution:
             for at in range(max(sizes, default=1))
         ]
         return Several(tuple(texts)) if sizes else texts[0]
-
-    def _parse(self, text: str) -> tuple[Part, ...]:
-        return parse_template(text, base_is_a_key=self.world.base_is_a_key)
 
     def _finish_value(self, value: object) -> object:
         """The value of a reference that is a whole text."""
@@ -547,7 +540,7 @@ class Substitution:
     def format_name(self, text: str) -> str:
         """A text with everything in it spelled as in names."""
         pieces: list[object] = []
-        for part in self._parse(text):
+        for part in parse_template(text, base_is_a_key=self.world.base_is_a_key):
             if isinstance(part, Interpolation):
                 pieces.append(self._finish_text(self._mount_references(part)))
             elif isinstance(part, str):
@@ -558,7 +551,11 @@ class Substitution:
 
     def find_runtime(self, text: str) -> Runtime | None:
         """The metadata that a whole text stands for; None when it does not."""
-        match () if is_plain(text) else self._parse(text):
+        match (
+            ()
+            if is_plain(text)
+            else parse_template(text, base_is_a_key=self.world.base_is_a_key)
+        ):
             case (Reference() as only,):
                 value = self.find(only)
                 return value if isinstance(value, Runtime) else None

@@ -1,14 +1,10 @@
 """Makes the points of a sweep: it is read and checked, then products, lists, filters
 and derived jobs are made.
 
-A node has one body. What is static about it is told as it is read (how many points it
-makes, which keys it sets): the count is known, and bounded, before the first point is
-made. Every finding is gathered, with its place; what cannot be read is left out, so
+A node has one body. How many points it makes is known, and bounded, before the first
+is made. Every finding is gathered, with its place; what cannot be read is left out, so
 that the rest is looked at too. `grids` and `derived_jobs` are sugar, and end here.
-
-Points come out in declared order (first group slowest, last key fastest), numbered
-from 0. Values stay as written: references and `${...}` are resolved much later, for
-each job.
+Values stay as written: references and `${...}` are resolved much later, for each job.
 """
 
 from __future__ import annotations

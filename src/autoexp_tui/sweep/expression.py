@@ -28,7 +28,6 @@ _MAX_PLACES: Final = 320
 """Places that `round` may be asked for."""
 
 Number: TypeAlias = int | float
-Test: TypeAlias = Callable[[object, object], bool]
 
 
 class ExpressionError(ValueError):
@@ -101,20 +100,6 @@ _ORDERINGS: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
 }
 
 
-def build_comparison(op: ast.cmpop, left: str, right: str) -> Test:
-    """The test that `left op right` makes of two values."""
-    match op:
-        case ast.Eq() | ast.Is():
-            return lambda a, b: a == b
-        case ast.NotEq() | ast.IsNot():
-            return lambda a, b: a != b
-        case ast.In():
-            return lambda a, b: _contains(a, b, left, right)
-        case ast.NotIn():
-            return lambda a, b: not _contains(a, b, left, right)
-    return lambda a, b: _compare(a, b, type(op), left, right)
-
-
 def _contains(a: object, b: object, left: str, right: str) -> bool:
     if b is None:
         raise NoneOperand(right, "in")
@@ -127,8 +112,16 @@ def _contains(a: object, b: object, left: str, right: str) -> bool:
     raise ExpressionError(f"`{right}` holds nothing: `in` wants a list or a text")
 
 
-def _compare(a: object, b: object, op: type, left: str, right: str) -> bool:
-    sign, is_so = _ORDERINGS[op]
+def _compare(op: ast.cmpop, a: object, b: object, left: str, right: str) -> bool:
+    """`a op b`; `left` and `right`: how the text spells them."""
+    match op:
+        case ast.Eq() | ast.Is():
+            return a == b
+        case ast.NotEq() | ast.IsNot():
+            return a != b
+        case ast.In() | ast.NotIn():
+            return _contains(a, b, left, right) is isinstance(op, ast.In)
+    sign, is_so = _ORDERINGS[type(op)]
     if a is None or b is None:
         raise NoneOperand(left if a is None else right, sign)
     for kinds_alike in (int | float, str):
@@ -401,21 +394,17 @@ class _Builder:
     def _build_comparison(self, node: ast.Compare, depth: int) -> Run:
         operands = [node.left, *node.comparators]
         runs = [self.build(operand, depth) for operand in operands]
-        tests = []
-        for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
-            has_none = any(
-                isinstance(one, ast.Constant) and one.value is None
-                for one in (left, right)
-            )
-            if isinstance(op, ast.Is | ast.IsNot) and not has_none:
+        texts = list(map(_format_node, operands))
+        for op, *both in zip(node.ops, operands, operands[1:], strict=False):
+            constants = [one.value for one in both if isinstance(one, ast.Constant)]
+            if isinstance(op, ast.Is | ast.IsNot) and None not in constants:
                 raise ExpressionError("`is` works with None alone; write `==`")
-            tests.append(build_comparison(op, _format_node(left), _format_node(right)))
 
         def run(names: Mapping[str, object]) -> object:
             left = runs[0](names)
-            for test, right_run in zip(tests, runs[1:], strict=True):
-                right = right_run(names)
-                if not test(left, right):
+            for at, op in enumerate(node.ops):
+                right = runs[at + 1](names)
+                if not _compare(op, left, right, texts[at], texts[at + 1]):
                     return False
                 left = right
             return True

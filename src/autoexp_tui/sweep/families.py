@@ -350,7 +350,9 @@ class Families:
             gone = next(
                 (o for o in self._removed if repr(o.coordinates) == place), None
             )
-            message = f"the base of {self._label(current)} is not in the sweep"
+            message = (
+                f"the base of {label_point(self.points[current])} is not in the sweep"
+            )
             hint = _explain_removal(gone) if gone else "a filter removed it"
             raise SiblingNotFound(message, hint)
         notes = point.parameters.get("_meta")
@@ -362,7 +364,7 @@ class Families:
             return others[0]
         stages = list_names(self.stages, "stages")
         raise SiblingNotFound(
-            f"{self._label(current)} has no base",
+            f"{label_point(self.points[current])} has no base",
             f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
 
@@ -390,7 +392,9 @@ class Families:
             self._explained += 1
             self._hints[wanted.text] = self._explain_none(wanted, current)
         hint = self._hints.get(wanted.text) or list_names(self.stages, "stages")
-        return SiblingNotFound(_format_nothing(wanted.text), hint, self._label(current))
+        return SiblingNotFound(
+            _format_nothing(wanted.text), hint, label_point(self.points[current])
+        )
 
     def _explain_none(self, wanted: Pattern, current: int) -> str:
         point, keys, words = self.points[current], wanted.keys, wanted.words
@@ -411,18 +415,15 @@ class Families:
     def _build_several(
         self, wanted: Pattern, current: int, found: Sequence[int]
     ) -> SiblingNotFound:
-        shown = "; ".join(self._label(at) for at in found[:_MOST_SHOWN])
+        shown = "; ".join(label_point(self.points[at]) for at in found[:_MOST_SHOWN])
         rest = len(found) - _MOST_SHOWN
         more = f" and {rest} more" if rest > 0 else ""
         return SiblingNotFound(
             f"{len(found)} siblings match the pattern: {wanted.text}",
             f"they are {shown}{more}; name one: {{sibling[key=value]...}} or "
             f"{{sibling.index=N...}}; or all: {{all.{wanted.stage or 'STAGE'}...}}",
-            self._label(current),
+            label_point(self.points[current]),
         )
-
-    def _label(self, at: int) -> str:
-        return label_point(self.points[at])
 
 
 def label_point(point: SweepPoint) -> str:
