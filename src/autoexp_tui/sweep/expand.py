@@ -381,8 +381,7 @@ class _Reader:
         for key in found.keys() & {"_filter", "filter"}:
             hint = (
                 "put it on the node around, or on the sweep: "
-                "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'; "
-                "a config key of that name is set by `++filter`"
+                "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'"
             )
             self.note(f"{where}.{key}", "a config has no filter of its own", hint)
         return found
