@@ -383,6 +383,8 @@ class _Reader:
                 "put it on the node around, or on the sweep: "
                 "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'"
             )
+            if key == "filter":
+                hint += "; a config key of that name is set by `++filter`"
             self.note(f"{where}.{key}", "a config has no filter of its own", hint)
         return found
 
