@@ -205,16 +205,13 @@ def offered(at_a_time: int | None = None, **engine: Any) -> SessionView:
         (None, {"slots": 4}, "4 at a time"),
         (2, {"slots": 4}, "2 at a time"),
         (None, {"slots": 4, "gpus": 2}, "4 at a time, 2 GPUs, time limit 8 h."),
-        (None, {"gpus": 2}, "This machine has 2, and refuses them. Lower slurm.sbatch"),
-        (4, {"gpus": 2}, "! 10 jobs want up to 8 GPUs: {names} and 7 more."),
     ],
 )
 def test_submitting_says_where_and_how_many_run_at_a_time(
     at_a_time: int | None, engine: dict[str, int], words: str
 ) -> None:
     session = offered(at_a_time, **engine)
-    names = ", ".join(job.name for job in session.jobs[:3])
-    assert words.format(names=names) in body(questions.ask_submit(NOBODY, session))
+    assert words in body(questions.ask_submit(NOBODY, session))
 
 
 def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:

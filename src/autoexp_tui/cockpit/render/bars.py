@@ -121,16 +121,17 @@ def _render_state(session: SessionView, facts: HeaderFacts) -> Iterator[Line]:
     elif paused is not None:
         yield (Span("submission paused, P resumes", "warning"),)
     executor = _render_executor(session, facts)
-    trouble = executor[:1] and executor[0].role == "warning"
-    yield executor if trouble else ()
+    if executor.role == "warning":
+        yield (executor,)
     if engine.role != "replay" or engine.doing:
         yield (_render_engine(session, facts),)
-    yield () if trouble else executor
+    if executor.role != "warning":
+        yield line(executor)
     if facts.ends.session is not None and session.active:
-        text = f"ends {format_estimate(facts.ends.session, facts.now)}"
         late = is_late(session, facts.now)
         as_of = f", as of {clock_time(session.now, facts.now)}" if late else ""
-        yield (Span(f"{text}{as_of}", "warning" if late else "text"),)
+        text = f"ends {format_estimate(facts.ends.session, facts.now)}{as_of}"
+        yield (Span(text, "warning" if late else "text"),)
     if facts.gpu_hours > 0:
         yield (Span(f"{count(facts.gpu_hours)} GPU h", "muted"),)
 
@@ -143,12 +144,9 @@ def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
         if facts.failed:
             return Span(f"{doing} failed", "failed")
         return Span(doing, "accent")
-    if engine.role == "plan":
-        return Span("not submitted", "muted")
-    if not session.snapshot.open:
-        return Span("all ended", "muted")
-    if not session.active:
-        return Span("engine idle", "muted")
+    if not session.snapshot.open or not session.active:
+        ended = "engine idle" if session.snapshot.open else "all ended"
+        return Span("not submitted" if engine.role == "plan" else ended, "muted")
     if engine.user and not engine.owner_alive:
         return Span("no engine", "warning")
     age = _format_age(facts.now - session.now)
@@ -157,20 +155,19 @@ def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
     return Span(f"engine {age or 'ok'}", "muted")
 
 
-def _render_executor(session: SessionView, facts: HeaderFacts) -> Line:
+def _render_executor(session: SessionView, facts: HeaderFacts) -> Span:
     """`slurm 14 s`: how old its newest answer is; a warning where that is not well."""
     engine = session.snapshot.engine
     name, answered = outside(engine.executor), engine.executor_answered_at
     age = facts.now - answered if answered is not None else 0.0
     if engine.executor_error:
         since = f" silent {_format_age(age)}" if age >= LATE_AFTER else ""
-        words = outside(engine.executor_error, 60)
-        return (Span(f"{name}{since}: {words}", "warning"),)
-    if not session.active or answered is None:
-        return ()
+        return Span(f"{name}{since}: {outside(engine.executor_error, 60)}", "warning")
+    if not session.active or answered is None or not name:
+        return Span("")
     if age > _EXECUTOR_LATE_AFTER:
-        return (Span(f"{name} silent {_format_age(age)}", "warning"),)
-    return line(Span(f"{name} {_format_age(age)}".rstrip() if name else "", "muted"))
+        return Span(f"{name} silent {_format_age(age)}", "warning")
+    return Span(f"{name} {_format_age(age)}".rstrip(), "muted")
 
 
 def _format_age(seconds: float) -> str:

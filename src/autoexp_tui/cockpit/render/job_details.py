@@ -67,43 +67,35 @@ def build_pages(
 
 
 def _render_overrides(plan: Plan, job: JobSpec) -> Iterator[Line]:
-    mask = plan.mask
-    swept = job.parameters
+    mask, swept = plan.mask, job.parameters
     if job.planned is not None:  # what the sweep says, whatever it runs with by now
         planned = (one.parameters for one in plan.jobs if one.name == job.name)
         swept = next(planned, {})
-    about = f"stage {job.stage or '-'}, family {job.family or '-'}, index {job.index}"
-    yield (Span(outside(job.name, 2000), "strong"),)
-    yield (Span(outside(about, 2000), "muted"),)
-    yield from _render_title("Swept", "as written in the sweep")
-    yield from _render_pairs(
-        (key, format_value(mask_value(key, value, mask)))
-        for key, value in swept.items()
-    )
+    values = {key: mask_value(key, value, mask) for key, value in swept.items()}
+    pairs = [(key, format_value(value)) for key, value in values.items()]
+    sections = [("Swept", "as written in the sweep", pairs)]
     if job.planned is not None:
-        yield from _render_title("Changed", "it runs with these values")
-        yield from _render_pairs(
-            (
-                key,
-                f"{format_value(mask_value(key, value, mask))}  "
-                f"(planned: {mask_value(key, find_planned(job, key), mask)})",
-            )
-            for key, value in job.own_values.items()
-        )
+        changed = []
+        for key, value in job.own_values.items():
+            before = mask_value(key, find_planned(job, key), mask)
+            text = f"{format_value(mask_value(key, value, mask))}  (planned: {before})"
+            changed.append((key, text))
+        sections.append(("Changed", "it runs with these values", changed))
     for title, note, overrides in (
         ("Overrides", "as Hydra gets them", job.overrides),
         ("Of the command line", "for every job", plan.overrides),
     ):
-        yield from _render_title(title, note)
-        masked = [f"  {mask_override(one, mask)}" for one in overrides]
-        yield from _render_texts(masked or ["  none"])
-    yield from _render_title("Asks for")
-    yield from _render_pairs(_list_resources(job))
-
-
-def _render_title(title: str, note: str = "") -> Iterator[Line]:
-    yield ()
-    yield line(Span(title, "title"), Span(f"  {note}" if note else "", "muted"))
+        pairs = [(mask_override(one, mask), "") for one in overrides]
+        sections.append((title, note, pairs))
+    sections.append(("Asks for", "", list(_list_resources(job))))
+    about = f"stage {job.stage or '-'}, family {job.family or '-'}, index {job.index}"
+    yield (Span(outside(job.name, 2000), "strong"),)
+    yield (Span(outside(about, 2000), "muted"),)
+    for title, note, pairs in sections:
+        yield ()
+        yield line(Span(title, "title"), Span(f"  {note}" if note else "", "muted"))
+        shown = [(outside(key, _LONG), outside(one, _LONG)) for key, one in pairs]
+        yield from render_pairs(shown or [("nothing", "")], "  ", _WIDEST_KEY)
 
 
 def _list_resources(job: JobSpec) -> Iterator[tuple[str, str]]:
@@ -114,11 +106,6 @@ def _list_resources(job: JobSpec) -> Iterator[tuple[str, str]]:
     for key, option in sorted(needs.options.items()):
         yield f"--{key}", format_value(option)
     yield "output", job.output_dir
-
-
-def _render_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[Line]:
-    shown = [(outside(key), outside(value, _LONG)) for key, value in pairs]
-    yield from render_pairs(shown or [("nothing", "")], "  ", _WIDEST_KEY)
 
 
 def _render_config(details: JobDetails) -> Iterator[Line]:

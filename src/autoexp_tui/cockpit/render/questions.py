@@ -28,7 +28,7 @@ from autoexp_tui.cockpit.state.status import BEGUN_LOOKS, Look
 from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
-from autoexp_tui.text.spelling import duration, format_pace, join_some, plural
+from autoexp_tui.text.spelling import duration, format_pace, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.parameters import Parameter
@@ -43,8 +43,6 @@ _OTHER_PLAN: Final = (
     "! The config is being planned again. y submits the plan shown here; what is being "
     "planned is then not opened."
 )
-_NAMED: Final = 3
-"""Jobs that are too large, by name, before the rest is counted."""
 
 
 class AnswerError(ValueError):
@@ -180,7 +178,6 @@ def ask_submit(
         text = f"{done} of {plural(len(waiting), 'job')} done already: not run again; "
         force = "--force runs all, R one of them anew."
         lines.append((Span(text, "done"), Span(force)))
-    lines += _render_too_large(waiting, session)
     lines += describe_cuts(waiting, session, usual)
     lines += [
         (Span(f"! {format_warning(finding)}", "warning"),) for finding in plan.warnings
@@ -223,26 +220,6 @@ def _describe_executor(jobs: Sequence[JobView], session: SessionView) -> str:
         limits = dict.fromkeys((ends[0], ends[-1]))
         parts.append(f"time limit {' to '.join(limits)}")
     return ", ".join(parts)
-
-
-def _render_too_large(jobs: Sequence[JobView], session: SessionView) -> Iterator[Line]:
-    """Which jobs the machine has too few GPUs for, and what to do about it."""
-    gpus = session.snapshot.engine.gpus
-    left = [job for job in jobs if not job.record.done and gpus is not None]
-    large = [job for job in left if job.record.spec.resources.gpus > (gpus or 0)]
-    if not large:
-        return
-    most = max(job.record.spec.resources.gpus for job in large)
-    want = "wants" if len(large) == 1 else "want up to"
-    names = join_some([outside(job.name) for job in large], _NAMED)
-    yield (
-        Span(f"! {plural(len(large), 'job')} {want} {plural(most, 'GPU')}: ", "failed"),
-        Span(f"{names}."),
-    )
-    has = f"  This machine has {gpus or 'none'}, and refuses them. "
-    yield (
-        Span(f"{has}Lower slurm.sbatch.gpus, or open the plan where there are more."),
-    )
 
 
 def describe_cuts(

@@ -62,9 +62,8 @@ class JobView:
     @property
     def is_needy(self) -> bool:
         """Whether a person is needed: for its state, or for a warning."""
-        return self.explains_itself or any(
-            entry.severity != "info" for entry in self.warned
-        )
+        grave = (entry.severity != "info" for entry in self.warned)
+        return self.explains_itself or any(grave)
 
     @property
     def explains_itself(self) -> bool:
