@@ -147,12 +147,7 @@ def _add_now(cells: list[Span], now: float, window: Window) -> list[Span]:
     return cells
 
 
-_COUNTED: Final = {
-    _RAN: _RUNS,
-    _RAN_BADLY: _RUNS,
-    _RAN_CUT: _RUNS,
-    _AGAIN: _WAITS,
-}
+_COUNTED: Final = {**dict.fromkeys((_RAN, _RAN_BADLY, _RAN_CUT), _RUNS), _AGAIN: _WAITS}
 """What of a job counts as what in the strip of its stage."""
 
 

@@ -163,11 +163,10 @@ def find_kinds(entry: Entry) -> frozenset[str]:
     topic: str = event.topic
     if isinstance(event, events.EffectOrdered):
         topic = event.effect.topic
-    if not topic:
-        return frozenset()
     failed = event.is_error() or (settled is not None and settled.outcome != "ok")
     person = "person" if entry.record.command_id else topic
-    return frozenset({topic, person, "error" if failed else topic})
+    found = {topic, person, "error" if failed else topic}
+    return frozenset(found if topic else ())
 
 
 @dataclass(frozen=True, slots=True)

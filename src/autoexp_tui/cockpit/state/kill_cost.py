@@ -78,7 +78,7 @@ def has_nan(job: JobView) -> bool:
     if job.record.cause is not Cause.NAN:
         return False
     reasons = (job.record.why, *(entry.why for entry in job.warned))
-    steps = [why.arg("step") for why in reasons if why is not None]
+    steps = (why.arg("step") for why in reasons if why is not None)
     ill = next((step for step in steps if isinstance(step, int)), None)
     saved = find_checkpoint(job)
     return ill is not None and saved is not None and saved >= ill
@@ -89,9 +89,8 @@ def estimate_loss(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
     seen, step = looks.get(job.name, _NOT_SET), job.step
     seconds = job.measure_run(now) or 0.0
     if isinstance(seen, SeenCheckpoint):
-        steps = None if step is None or seen.step is None else step - seen.step
-        if steps is not None and steps < 0:  # its log counts otherwise, or is behind
-            steps = None
+        more = step - seen.step if step is not None and seen.step is not None else -1
+        steps = more if more >= 0 else None  # its log counts otherwise, or is behind
         return Loss(job, steps, min(seconds, seen.age), seen.step)
     saved = find_checkpoint(job)
     first = job.live.first_step if job.live else None
@@ -109,18 +108,15 @@ def list_checkpoint_places(
 ) -> Sequence[CheckpointPlace]:
     """Where to look for the checkpoints of those of `jobs` that run."""
     plan, found = session.snapshot.plan, []
-    for job in jobs if plan is not None else ():
+    for job in filter(is_outside, jobs):
         spec, attempt = job.record.spec, job.attempt
         glob = plan.rules_of(spec).checkpoints.glob if plan is not None else ""
-        if attempt is None or not glob or not is_outside(job):
-            continue
-        anew = attempt.began_at if attempt.anew else None
+        anew = attempt.began_at if attempt is not None and attempt.anew else None
         since = None if anew is None else wall_time(anew, session.now)
-        found.append(
-            CheckpointPlace(
-                job=job.name, output_dir=spec.output_dir, glob=glob, since=since
-            )
+        place = CheckpointPlace(
+            job=job.name, output_dir=spec.output_dir, glob=glob, since=since
         )
+        found += [place] if glob else []
     return found
 
 

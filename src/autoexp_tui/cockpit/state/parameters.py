@@ -22,8 +22,8 @@ _NO_COLUMN = frozenset(
 CHANGED: Final = "*"
 """Follows a value that differs from the plan's."""
 
-_Seen: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
-"""By key, then by stage: its different values as spelled, in order."""
+_Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, object]]]
+"""By key, then by stage: its different values, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,12 @@ class PlanWords:
         self.plan = plan
         self.changed = changed
         seen = _collect_values(plan, changed)
-        several = plan is not None and len({spec.stage for spec in plan.jobs}) > 1
-        own = {key for key, stages in seen.items() if several and len(stages) == 1}
         varying = _find_varying(seen)
-        self.of_families = tuple(one for one in varying if one.key not in own)
+        several = plan is not None and len({spec.stage for spec in plan.jobs}) > 1
+        own = [one for one in varying if several and len(seen[one.key]) == 1]
+        self.of_families = tuple(one for one in varying if one not in own)
         """Those that tell families apart: not what only one stage has."""
-        rest = (one for one in varying if one.key in own)
-        self.parameters: tuple[Parameter, ...] = (*self.of_families, *rest)
+        self.parameters: tuple[Parameter, ...] = (*self.of_families, *own)
         """Those that tell jobs apart."""
 
     def find_common(self, jobs: Sequence[JobView]) -> str:
@@ -79,13 +78,7 @@ def _collect_values(plan: Plan | None, changed: Sequence[JobSpec]) -> _Seen:
     for stage, parameters in sources:
         for key, value in parameters.items():
             seen.setdefault(key, {}).setdefault(stage, {})[repr(value)] = value
-    return {
-        key: {
-            stage: tuple(dict.fromkeys(map(format_value, values.values())))
-            for stage, values in stages.items()
-        }
-        for key, stages in seen.items()
-    }
+    return seen
 
 
 def _find_varying(seen: _Seen) -> Sequence[Parameter]:
@@ -100,8 +93,9 @@ def _find_varying(seen: _Seen) -> Sequence[Parameter]:
     for key, stages in varying.items():
         tail = _format_key(key, 1)
         label = tail if tails[tail] == 1 else _format_key(key, 2)
-        values = dict.fromkeys(one for values in stages.values() for one in values)
-        found.append(Parameter(key, label, tuple(values)))
+        values = [one for known in stages.values() for one in known.values()]
+        spelled = dict.fromkeys(map(format_value, values))
+        found.append(Parameter(key, label, tuple(spelled)))
     return found
 
 

@@ -205,8 +205,7 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
                 return (0, float(value), "")
             return _MISSING if value is None else (1, 0.0, str(value))
         case "progress" if job.step is not None:
-            share = (0, -job.step / job.total, "") if job.total else None
-            return share or (1, -float(job.step), "")
+            return (0 if job.total else 1, -job.step / (job.total or 1), "")
         case "loss" | "trend":
             result = session.find_result(job)
             ill = result is None or math.isnan(result)
