@@ -41,18 +41,15 @@ def test_wrapping_loses_no_word_and_a_cut_says_so() -> None:
     rows = spans.wrap(content, 14, "  ")
     assert " ".join(" ".join(plain(row) for row in rows).split()) == plain(content)
     assert spans.fit("abc", 0) == ""
+    assert spans.fit("abc", 5, right=True) == "  abc"
+    assert (
+        plain(spans.spread(line("a long left end"), line("right"), 12))
+        == "a long…right"
+    )
     assert spans.shorten("漢字漢字漢字", 8, middle=True) == "漢字…字"
     assert plain(spans.cut(line("abcdef"), 4)) == "abc…"
     assert plain(spans.cut(line("short"), 10)) == "short"
     assert spans.outside("a\x1b]52;c;ZXZpbA==\x07b\nc") == "ab c"
-
-
-@pytest.mark.parametrize(
-    ("left", "shown"),
-    [("left", "left   right"), ("a long left end", "a long…right")],
-)
-def test_both_ends_are_kept_and_the_left_one_gives_way(left: str, shown: str) -> None:
-    assert plain(spans.spread(line(left), line("right"), 12)) == shown
 
 
 def spell(function: Callable[..., str], *values: object) -> str:

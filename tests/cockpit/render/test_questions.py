@@ -11,7 +11,6 @@ from autoexp_tui.cockpit.render import job_questions, questions
 from autoexp_tui.cockpit.render.job_questions import (
     ask_kill,
     ask_resubmit,
-    ask_skip,
     build_resubmit,
     build_skip,
     parse_overrides,
@@ -26,7 +25,6 @@ from autoexp_tui.cockpit.state.session import (
     Scope,
     SessionView,
     build_session,
-    choose_scope,
 )
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import FileExists
@@ -34,7 +32,7 @@ from autoexp_tui.model import outputs
 from autoexp_tui.model.commands import Resubmit, Skip, Waive
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live, Snapshot
-from autoexp_tui.model.specs import Edge, ExecutorSpec
+from autoexp_tui.model.specs import Edge, ExecutorSpec, Resources
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.text.spelling import duration
@@ -63,6 +61,9 @@ def choices(question: questions.Question | None) -> dict[str, questions.Choice]:
 def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
     wanted = scope(Look.RUNNING, 2)
     told = body(ask_kill(wanted, SESSION))
+    both = ask_kill(Scope(jobs=(wanted.jobs[0], looking(Look.WAITING)[0])), SESSION)
+    assert both is not None
+    assert both.title == "Kill 2 jobs, 1 of them running?"
     losses = [estimate_loss(job, SESSION.now) for job in wanted.jobs]
     for loss in losses:
         row = next(line for line in told.split("\n") if f" {loss.job.name} " in line)
@@ -109,17 +110,6 @@ def test_what_the_plan_holds_is_not_said_to_be_skipped(doomed: Any, words: str) 
     session = build_session(replace(SESSION.snapshot, plan=plan))
     told = body(ask_kill(Scope(jobs=(job,)), session))
     assert f"3 jobs that wait for it {words}." in told
-
-
-def test_a_kill_says_how_many_run_and_has_the_count_of_many_typed() -> None:
-    running = looking(Look.RUNNING)
-    asked = ask_kill(Scope(jobs=running[:1] + looking(Look.WAITING)[:1]), SESSION)
-    assert asked is not None
-    assert asked.title == "Kill 2 jobs, 1 of them running?"
-    for number, typed in ((9, None), (10, 10)):
-        asked = ask_kill(Scope(jobs=running[:number]), SESSION)
-        assert asked is not None
-        assert asked.typed == typed
 
 
 def bare(steps: int | None = 8812, first: int = 1, **record: Any) -> JobView:
@@ -214,23 +204,24 @@ def test_submitting_says_where_and_how_many_run_at_a_time(
     assert words in body(questions.ask_submit(NOBODY, session))
 
 
-def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
-    def want(*asked: tuple[str, float | None]) -> SessionView:
-        base = planned(2)
-        jobs = []
-        for place, job in enumerate(base.jobs):
-            partition, limit = asked[place % len(asked)]
-            own: Any = {"options": {"partition": partition}}
-            usual = job.spec.resources
-            wanted = replace(usual, time_limit_seconds=limit, **own)
-            jobs.append(replace(job, spec=replace(job.spec, resources=wanted)))
-        return build_session(replace(base, jobs=tuple(jobs)))
-
-    told = body(questions.ask_submit(NOBODY, want(("gpu", 7200.0), ("cpu", 10800.0))))
-    assert "On slurm, partition cpu and gpu, 16 at a time, " in told
-    assert "time limit 2 h to 3 h." in told
-    endless = choices(questions.ask_submit(NOBODY, want(("gpu", None))))
-    assert "without a bound" in endless["all"].label
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ((7200.0, 10800.0), "partition cpu and gpu, 16 at a time, time limit 2 h to"),
+        ((7200.0, None), "time limit 2 h to none."),
+    ],
+)
+def test_submitting_to_a_cluster_says_its_partitions_and_limits(
+    limits: tuple[float | None, ...], words: str
+) -> None:
+    base = planned(2)
+    jobs = []
+    for place, job in enumerate(base.jobs):
+        own: Any = {"options": {"partition": ("gpu", "cpu")[place % 2]}}
+        wanted = Resources(time_limit_seconds=limits[place % 2], **own)
+        jobs.append(replace(job, spec=replace(job.spec, resources=wanted)))
+    session = build_session(replace(base, jobs=tuple(jobs)))
+    assert words in body(questions.ask_submit(NOBODY, session))
 
 
 def test_submitting_offers_all_the_marked_and_one_family() -> None:
@@ -280,33 +271,17 @@ def test_a_resubmission_knows_its_checkpoint_and_its_node() -> None:
     assert found["nodes"].given == memory.record.attempts[0].node
 
 
-def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
-    found = choices(ask_skip(scope(Look.DOOMED), SESSION))
-    assert list(found) == ["skip", "waive:0"]
-    assert "iter_48000/done.txt" in found["waive:0"].label
-    assert list(choices(ask_skip(scope(Look.DOOMED, 3), SESSION))) == ["skip"]
-
-
-def test_time_limits_are_read_as_people_write_them() -> None:
-    limits = "90m=5400 12h=43200 1.5h=5400 2d=172800 7s=7"
-    for typed, _, seconds in (row.partition("=") for row in limits.split()):
-        assert parse_time_limit(f" {typed} ") == int(seconds)
-
-
-LIMITS = [(parse_time_limit, text) for text in ("", "soon", "12", "-3h", "0m", "1h30")]
-OVERRIDES = [(parse_overrides, text) for text in ("", "lr", "=3", "a=1 b", "a='x")]
-
-
-@pytest.mark.parametrize(("parse", "typed"), [*LIMITS, *OVERRIDES])
-def test_what_is_no_limit_or_no_override_is_refused(parse: Any, typed: str) -> None:
-    with pytest.raises(questions.AnswerError):
-        parse(typed)
+@pytest.mark.parametrize("typed", ["", "soon", "12", "-3h", "0m", "lr", "=3", "a='x"])
+def test_what_is_no_limit_or_no_override_is_refused(typed: str) -> None:
+    for parse in (parse_time_limit, parse_overrides):
+        with pytest.raises(questions.AnswerError):
+            parse(typed)
+    assert [parse_time_limit(text) for text in ("90m", "1.5h")] == [5400, 5400]
 
 
 @pytest.mark.parametrize(
     ("choice", "typed", "changes"),
     [
-        ("checkpoint", "", {}),
         ("planned", "", {"from_checkpoint": False}),
         ("overrides", "a=1 'b=x y' ~c.d", {"overrides": ("a=1", "b=x y", "~c.d")}),
         ("nodes", "n1, n2", {"exclude_nodes": ("n1", "n2")}),
@@ -439,10 +414,3 @@ def test_leaving_says_that_the_engine_goes_on() -> None:
     ended = build_session(replace(all_done(4), open=True))
     ordered = "All jobs have ended; what rules ordered is still being done."
     assert ordered in body(questions.ask_leave(ended, ""))
-
-
-def test_marks_that_a_filter_hides_are_told() -> None:
-    marks = {job.name for job in looking(Look.RUNNING)[:3]}
-    wanted = choose_scope(SESSION, marks, lambda: {min(marks)}, ())
-    told = body(ask_kill(wanted, SESSION))
-    assert "3 marked jobs, 2 of them hidden by the filter" in told

@@ -101,11 +101,8 @@ def test_segments_join_and_a_stage_is_as_high_as_many_ran() -> None:
     window = build_window(state.started_at, state.t, 60)
     cells = build_stage_strip(session.jobs, state.started_at, state.t, window)
     assert {cell.text for cell in cells} & set("▁▂▃▄▅▆▇█")
-
-
-def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
-    for state, mark in ((JobState.FAILED, True), (JobState.RETRYING, False)):
-        failed = replace(SESSION.jobs[0], record=record(FAILED, state=state))
+    for end, mark in ((JobState.FAILED, True), (JobState.RETRYING, False)):
+        failed = replace(SESSION.jobs[0], record=record(FAILED, state=end))
         cells = build_stage_strip([failed], T0, NOON, DAY)
         assert [at for at, cell in enumerate(cells) if cell.text == "✗"] == [6] * mark
 

@@ -149,9 +149,7 @@ ABOUT = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
     [
         ({}, "Nothing is running. This plan has 10 jobs in 4 stages. S starts it"),
         ({}, "come back so"),
-        ({"ui": {"first_run": ""}}, "This plan has 10 jobs in 4 stages."),
         ({"ui": {"first_run": "It trains."}}, "is running. It trains. S starts it"),
-        ({"warnings": (PlanFinding(message="no time limit"),)}, "! no time limit"),
         ({"warnings": (ABOUT,)}, "! a sweep: has 9500 jobs"),
     ],
 )

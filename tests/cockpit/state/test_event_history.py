@@ -23,9 +23,7 @@ from autoexp_tui.cockpit.state.event_history import (
     format_entry,
 )
 from autoexp_tui.effects import effects
-from autoexp_tui.effects.errands import NoteDone, RunNotifyCommand
 from autoexp_tui.events import events
-from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Event, Recorded, fold
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
@@ -216,22 +214,6 @@ def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
 )
 def test_each_outcome_has_its_mark(event: Event, mark: str) -> None:
     assert shown(event)[0].startswith(mark)
-
-
-@pytest.mark.parametrize(
-    "effect",
-    [
-        SUBMIT,
-        effects.CancelTasks(tasks=(("a", 1),)),
-        effects.ComposeJob(job="a", overrides=("x=1",)),
-        RunNotifyCommand(command=("mail", "me"), message="done"),
-        NoteDone(job="a"),
-    ],
-)
-def test_the_kind_of_every_effect_is_told_in_words(effect: Effect) -> None:
-    words = f"{effect.kind.replace('_', ' ')} "
-    told = shown(events.EffectOrdered(effect_id="e1", effect=effect))
-    assert all(words in text for text in told)
 
 
 def test_lines_are_short_and_details_whole() -> None:

@@ -178,14 +178,6 @@ def test_ends_are_to_come_and_the_session_s_is_that_of_its_last_stage_with_work(
         assert found.session == max(found.stages.values())
 
 
-@given(campaigns())
-def test_without_a_limit_no_slot_makes_anything_later(jobs: list[Told]) -> None:
-    free, bound = ends_of(*jobs), ends_of(*jobs, slots=1)
-    assert set(free.stages) == set(bound.stages)
-    for stage, end in free.stages.items():
-        assert end <= bound.stages[stage] + 1e-6
-
-
 # ----------------------------------------------------------------- cut by a time limit
 def two() -> Snapshot:
     """Two jobs of a stage; 10,000 steps in an hour."""

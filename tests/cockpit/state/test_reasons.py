@@ -87,7 +87,6 @@ def test_a_job_says_why_it_is_where_it_is(
         (Live(step=10, total=100), "since "),
         (Live(step=50_000, total=60_000, rate=10.0), "ends ~08:57"),
         (Live(step=10, total=60_000, rate=0.1), "limit hits"),
-        (Live(queue=InQueue("Slurm says DREAMING: alive")), "Slurm says DREAMING"),
         (Live(queue=InQueue(PREEMPTED, leaving=True)), PREEMPTED),
     ],
 )
@@ -104,7 +103,6 @@ OWN = InQueue("held by its owner", None, "gpu")
 @pytest.mark.parametrize(
     ("queue", "waited", "reason", "sentence"),
     [
-        (InQueue("Priority"), 7800, "2 h 10: Priority", "for 2 h 10: Priority"),
         (SOON, 7800, f"2 h 10, ~13:41: {PRIORITY}", EXPECTED),
         (OWN, 60, "60 s: held by its owner", "for 60 s: held by its owner"),
         (PASSED, 60, "60 s: Priority", "for 60 s: Priority"),

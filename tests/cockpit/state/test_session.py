@@ -132,7 +132,6 @@ def resting(**engine: Any) -> Snapshot:
     [
         (resting(), None, True),
         (resting(), replace(resting(), seq=9999), True),
-        (campaign(31, role="live"), None, False),
         (campaign(31, role="viewer"), None, False),
         (resting(owner_alive=False), None, False),
         (resting(role="replay"), None, False),

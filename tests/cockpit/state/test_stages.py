@@ -97,10 +97,8 @@ EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval
     ("spec", "text"),
     [
         (k.MetricIs(name="loss", op="<", value=2.5), "loss < 2.5"),
-        (k.MetadataIs(key="iter", op=">=", value=8), "iter >= 8"),
         (k.CommandPasses(command=("/bin/test", "-f")), "test exits 0"),
         (k.LogPattern(log_path="/a/b/c.log", pattern="ok"), "ok in b/c.log"),
-        (k.FileContent(path="/a/b/c", pattern="x"), "x in b/c"),
         (k.TimeReached(after_seconds=7200), "2 h of waiting"),
         (k.Not(condition=k.FileExists(path="/a/b/c")), "not b/c"),
         (k.Approval(description="the boss"), "the boss"),
@@ -111,7 +109,3 @@ EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval
 )
 def test_every_condition_is_named_in_a_few_words(spec: k.Condition, text: str) -> None:
     assert describe_condition(spec, SESSION) == text
-
-
-def test_a_stage_stands_further_in_than_those_that_it_follows() -> None:
-    assert [len(one.indent) for one in STAGES] == list(range(len(STAGES)))
