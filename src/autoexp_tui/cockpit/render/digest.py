@@ -67,8 +67,8 @@ def _find_change(job: JobView) -> float:
     """Since when a job looks as it does; UTC."""
     record = job.record
     if job.look is Look.STALLED:  # found to stand, or made its last step
-        moved = job.live.last_step_at if job.live is not None else None
-        return max([moved or 0.0, *(entry.raised_at for entry in job.warned)])
+        moved = job.live.last_step_at or 0.0
+        return max([moved, *(entry.raised_at for entry in job.warned)])
     if job.look is Look.DOOMED:
         statuses = [one for one in record.start if one is not None]
         failed = [one.since for one in statuses if one.result is Result.FAIL]

@@ -305,7 +305,7 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
         limit = duration(job.record.spec.resources.time_limit_seconds or 0.0)
         pace = format_pace(cut.rate)
         yield (Span(f"{_INDENT}! {format_cut(cut)} ({limit}; {pace}).", "warning"),)
-    gpu = job.live.gpu if job.live else None
+    gpu = job.live.gpu
     is_fresh = gpu is not None and now - gpu.seen_at <= _STALE_SECONDS
     if gpu and is_fresh and job.look in BEGUN_LOOKS and gpu.idle_seconds >= _IDLE:
         idle = f"Its GPUs have done nothing for {duration(gpu.idle_seconds)}."

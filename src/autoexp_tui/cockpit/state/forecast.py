@@ -52,7 +52,7 @@ def estimate_end(job: JobView, now: float) -> Outlook:
 
 def measure_stall(job: JobView, now: float) -> float:
     """How long the step counter has stood still; 0: not known."""
-    moved = job.live.last_step_at if job.live else None
+    moved = job.live.last_step_at
     return now - moved if moved is not None else 0.0
 
 
@@ -113,7 +113,7 @@ def _estimate_sent(job: JobView, usual: float, wait: float, now: float) -> float
     if job.record.state in BEGUN:
         rest = max(0.0, usual - (job.measure_run(now) or 0.0))
         return estimate_end(job, now).ends_at or now + rest
-    begin = job.live.queue.expected_at if job.live and job.live.queue else None
+    begin = job.live.queue.expected_at if job.live.queue else None
     if begin is None:
         sent = job.attempt.submitted_at if job.attempt else None
         begin = (now if sent is None else sent) + wait

@@ -93,8 +93,7 @@ def estimate_loss(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
         steps = more if more >= 0 else None  # its log counts otherwise, or is behind
         return Loss(job, steps, min(seconds, seen.age), seen.step)
     saved = find_checkpoint(job)
-    first = job.live.first_step if job.live else None
-    begun = saved if saved is not None else max(0, (first or 1) - 1)
+    begun = saved if saved is not None else max(0, (job.live.first_step or 1) - 1)
     steps = None if step is None else max(0, step - begun)
     if steps is not None and saved and step:
         # The part of the run's time that came after the checkpoint.

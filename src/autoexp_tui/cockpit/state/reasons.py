@@ -222,7 +222,7 @@ def describe_queue(job: JobView, session: SessionView) -> str:
 
 def _find_expected_start(job: JobView, session: SessionView) -> float | None:
     """When it is expected to start; None: nobody says, or the time has passed."""
-    expected = job.live.queue.expected_at if job.live and job.live.queue else None
+    expected = job.live.queue.expected_at if job.live.queue else None
     return expected if expected is not None and expected > session.now else None
 
 

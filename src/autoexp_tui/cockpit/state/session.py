@@ -21,16 +21,18 @@ from autoexp_tui.cockpit.state.status import (
     find_look,
     find_missing_file,
 )
+from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.states import JobState
 from autoexp_tui.text.spelling import Present, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.snapshot import Live, Snapshot
+    from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Warned
 
 _STALL_CODES = ("stall", "no_step")
 """Beginnings of the warning codes that mean: the counter stands still."""
+_NOTHING_LIVE = Live()
 _ACTIVE = BEGUN_LOOKS | {Look.QUEUED, Look.SENDING, Look.IN_DOUBT, Look.RETRYING}
 
 
@@ -40,7 +42,8 @@ class JobView:
 
     index: int
     record: JobRecord
-    live: Live | None
+    live: Live
+    """What its log said last; all empty where nothing is known."""
     warned: tuple[Warned, ...]
     look: Look
 
@@ -74,10 +77,8 @@ class JobView:
 
     def status(self, index: int) -> ConditionStatus | None:
         """A start condition's recorded verdict, its reason as fresh as it is known."""
-        start = self.record.start
-        recorded = start[index] if index < len(start) else None
-        fresh = self.live.start[index : index + 1] if self.live is not None else ()
-        verdict = next(iter(fresh), None)
+        recorded = next(iter(self.record.start[index : index + 1]), None)
+        verdict = next(iter(self.live.start[index : index + 1]), None)
         if recorded is None or verdict is None or recorded.waived:
             return recorded
         return replace(recorded, result=verdict.result, why=verdict.why)
@@ -86,7 +87,7 @@ class JobView:
     def step(self) -> int | None:
         """The newest known step; None for a program that counts none: the number 1 of
         one row of results is no step."""
-        step = self.live.step if self.live is not None else None
+        step = self.live.step
         if step is None and self.record.noted is not None:
             step = self.record.noted.step
         return step if step is None or step > 1 or self.total else None
@@ -94,27 +95,24 @@ class JobView:
     @property
     def total(self) -> int | None:
         """The last step, when something tells it."""
-        live = self.live.total if self.live is not None else None
         noted = self.record.noted.total if self.record.noted else None
-        return live or noted or self.record.spec.progress_total
+        return self.live.total or noted or self.record.spec.progress_total
 
     @property
     def rate(self) -> float | None:
         """Steps a second just now; None where none is known."""
-        rate = self.live.rate if self.live is not None else None
-        return rate if rate and rate > 0 else None
+        return self.live.rate if (self.live.rate or 0.0) > 0 else None
 
     @property
     def queue_reason(self) -> str:
         """What the executor says of a job that it has; may be empty."""
-        queue = self.live.queue if self.live is not None else None
-        return queue.reason if queue is not None else ""
+        return self.live.queue.reason if self.live.queue is not None else ""
 
     def list_metrics(self) -> dict[str, float]:
         """The newest values; of a job that ended long ago those that were journaled."""
         noted = self.record.noted.values if self.record.noted else {}
-        live = self.live.metrics if self.live else {}
-        return {**{name: float(value) for name, value in noted.items()}, **live}
+        known = {name: float(value) for name, value in noted.items()}
+        return {**known, **self.live.metrics}
 
     def measure_run(self, now: float) -> float | None:
         """How long the newest attempt has run, or ran; None when it never began."""
@@ -210,7 +208,7 @@ class SessionView:
     def find_result(self, job: JobView) -> float | None:
         """What the job's LOSS column shows; may be nan or inf."""
         plan, noted = self.snapshot.plan, job.record.noted
-        if job.live is not None and job.live.result is not None:
+        if job.live.result is not None:
             return job.live.result
         if noted is not None and noted.result is not None:
             return float(noted.result)
@@ -248,7 +246,8 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
     old = before.jobs if before else ()
     jobs: list[JobView] = []
     pairs = zip(snapshot.jobs, snapshot.live, strict=True)
-    for place, (record, live) in enumerate(pairs):
+    for place, (record, known) in enumerate(pairs):
+        live = known or _NOTHING_LIVE
         warned = warnings.get(record.spec.name, ()) if warnings else ()
         stalled = record.state is JobState.RUNNING and _is_stalled(
             record, live, warned, now, plan
@@ -258,7 +257,7 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
         if job and same and (job.warned, job.look is Look.STALLED) == (warned, stalled):
             jobs.append(job)
             continue
-        leaving = live is not None and live.queue is not None and live.queue.leaving
+        leaving = live.queue is not None and live.queue.leaving
         look = find_look(record, stalled=stalled, leaving=leaving)
         jobs.append(JobView(place, record, live, warned, look))
     same_plan = before is not None and before.snapshot.plan is plan
@@ -279,7 +278,7 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
 
 def _is_stalled(
     record: JobRecord,
-    live: Live | None,
+    live: Live,
     warned: tuple[Warned, ...],
     now: float,
     plan: Plan | None,
@@ -287,9 +286,8 @@ def _is_stalled(
     """Whether somebody says so, or its last step is long past."""
     if any(entry.why.code.startswith(_STALL_CODES) for entry in warned):
         return True
-    moved = live.last_step_at if live is not None else None
     after = plan.rules_of(record.spec).stall_after_seconds if plan else inf
-    return moved is not None and after > 0 and now - moved > after
+    return after > 0 and now - (live.last_step_at or inf) > after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

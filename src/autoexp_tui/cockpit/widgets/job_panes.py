@@ -214,9 +214,8 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             ill = text in ("nan", "inf", "-inf")
             return Span(text, "failed") if ill else _mute_dash(text)
         case "trend":
-            values = job.live.trend if job.live else ()
             role = job.look.role if job.look in _LIVELY else "muted"
-            return Span(render_sparkline(values, cells), role)
+            return Span(render_sparkline(job.live.trend, cells), role)
         case "time":
             return Span(format_elapsed(job.measure_run(session.now)), "muted")
         case "id":

@@ -185,9 +185,7 @@ class MetricsPane(TextPane):
     def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
         jobs = self.find_jobs()
-        names = dict.fromkeys(
-            name for job in jobs if job.live for name in job.live.curves
-        )
+        names = dict.fromkeys(name for job in jobs for name in job.live.curves)
         return tuple(sorted(names, key=lambda name: (name != self.model.session.loss,)))
 
     def find_metric(self) -> str:
@@ -218,7 +216,7 @@ class MetricsPane(TextPane):
         for job in jobs:
             words = describe_job(job.record.spec, parameters)
             label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
-            curve = job.live.curves.get(metric) if job.live else None
+            curve = job.live.curves.get(metric)
             if curve is not None and curve.steps:
                 plotted.append(Plotted(label, curve))
         room = self.size.height - 1
