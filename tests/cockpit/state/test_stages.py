@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from autoexp_tui.cockpit.render import lists
 from autoexp_tui.cockpit.spans import plain, width
@@ -63,7 +66,7 @@ def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
 def test_no_line_of_a_stage_is_too_wide_and_bars_begin_in_one_column(
     cells: int,
 ) -> None:
-    labels = lists.measure_labels(STAGES, 9)
+    labels = lists.measure_labels(STAGES, cells, 9)
     heads = [lists.render_stage(stage, cells, labels, "▾") for stage in STAGES]
     strips = [lists.render_compact(stage, cells, labels) for stage in STAGES]
     counts = [lists.render_counts(stage, cells, SESSION.now) for stage in STAGES]
@@ -109,3 +112,50 @@ EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval
 )
 def test_every_condition_is_named_in_a_few_words(spec: k.Condition, text: str) -> None:
     assert describe_condition(spec, SESSION) == text
+
+
+# ------------------------------------------------------------------- lines of the graph
+@pytest.mark.parametrize(
+    ("parents", "lines"),
+    [
+        ({"a": "", "b": ""}, ["a", "b"]),
+        ({"a": "", "b": "a", "c": "b"}, ["a", "└b", " └c"]),
+        ({"a": "", "b": "a", "c": "a"}, ["a", "├b", "└c"]),
+        ({"": (), "b": ("",), "c": ("",)}, ["", "├b", "└c"]),
+        ({"a": "", "b": "a", "c": "a", "d": "bc"}, ["a", "├b", "└─c", " └┴d"]),
+        (
+            {"a": "", "b": "a", "c": "a", "d": "b", "e": "c"},
+            ["a", "├b", "└─c", " └─d", "  └e"],
+        ),
+        ({"a": "b", "b": "a"}, ["a", "└b"]),
+    ],
+    ids=["apart", "chain", "branches", "unstaged", "merge", "passed", "a ring"],
+)
+def test_lines_lead_to_a_stage_from_those_that_it_follows(
+    parents: Mapping[str, Sequence[str]], lines: list[str]
+) -> None:
+    rails = stages.build_rails(parents)
+    assert [f"{one.first}{stage}" for stage, one in rails.items()] == lines
+    if lines == ["", "├b", "└c"]:  # further lines keep the lanes that are open
+        assert [one.below for one in rails.values()] == ["│", "│", ""]
+
+
+@st.composite
+def dags(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
+    names = "abcdefgh"
+    return {
+        name: tuple(draw(st.sets(st.sampled_from(names[:at])))) if at else ()
+        for at, name in enumerate(names)
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(dags())
+def test_a_line_joins_exactly_the_lanes_of_what_a_stage_follows(
+    parents: dict[str, tuple[str, ...]],
+) -> None:
+    columns: dict[int, str] = {}
+    for stage, one in stages.build_rails(parents).items():
+        joined = {columns[at] for at, mark in enumerate(one.first) if mark in "├└┼┴"}
+        assert joined == set(parents[stage])
+        columns[len(one.first)] = stage

@@ -52,30 +52,45 @@ if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import SessionBrief
 
 _ROOMY: Final = 60
-"""Cells beyond which there is room for what a stage follows."""
+"""Cells beyond which there is room for words beside the lines."""
 
 
 def render_stage(stage: StageView, cells: int, label_cells: int, mark: str) -> Line:
-    """` ▾ stable    40 ████░░░`, in at most `cells`; `label_cells`: of its indentation
-    and name together."""
-    name = fit(f"{stage.indent}{mark} {stage.name}", label_cells + 2)
-    head = f"{name} {stage.total:>4} "
-    bar = render_bar(stage.done, max(4, cells - len(head) - 1))
-    return cut((Span(head, "strong"), *bar), cells)
+    """`├▾ stable    40 ████░░░`, in at most `cells`; `label_cells`: of its lines and
+    its name together."""
+    drawn = _find_rails(stage, cells)
+    name = fit(stage.name, label_cells - len(drawn))
+    head = f"{mark} {name} {stage.total:>4} "
+    bar = render_bar(stage.done, max(4, cells - len(drawn) - len(head) - 1))
+    return cut(line(Span(drawn, "rule"), Span(head, "strong"), *bar), cells)
+
+
+def _find_rails(stage: StageView, cells: int) -> str:
+    """What stands left of its first line, where there is room for it."""
+    return stage.rails.first if _has_room(stage, cells) else ""
+
+
+def _has_room(stage: StageView, cells: int) -> bool:
+    """Whether its lines leave room for itself; else words say what it follows."""
+    return max(len(stage.rails.first), len(stage.rails.below)) <= cells // 4
 
 
 def list_stage_notes(
     stage: StageView, cells: int, now: float, *, apart: bool
 ) -> Iterator[Line]:
     """The lines below a stage: counts, what it follows, what it waits for."""
-    room = cells - 1 - len(stage.indent)
-    notes = [render_counts(stage, room, now, apart=apart)]
-    if len(stage.after) > 1 or (stage.after and cells > _ROOMY):
-        notes.append((Span(f"  after {', '.join(stage.after)}", "muted"),))
+    below, room = stage.rails.below, cells - 1
+    lanes = below if _has_room(stage, room) else ""
+    notes = [render_counts(stage, room - len(below), now, apart=apart)]
+    several = len(stage.after) > 1 or cells > _ROOMY
+    if stage.after and (several or not _has_room(stage, cells)):
+        text = f"  after {', '.join(stage.after)}"
+        notes.append((Span(shorten(text, max(1, room - len(below))), "muted"),))
     if stage.is_waiting:
-        notes.append((Span(f"  waits: {stage.waits}", "muted"),))
+        text = shorten(f"  waits: {stage.waits}", room - len(below))
+        notes.append((Span(text, "muted"),))
     for note in notes:
-        yield (Span(stage.indent), *cut(note, room))
+        yield cut(line(Span(lanes, "rule"), *note), room)
 
 
 def render_counts(
@@ -101,12 +116,13 @@ def render_counts(
 def render_compact(
     stage: StageView, cells: int, label_cells: int, *, apart: bool = False
 ) -> Line:
-    """The stage in one line: name, total, bar, tallies."""
-    head = f"{fit(f'{stage.indent}{stage.name}', label_cells)} {stage.total:>4} "
+    """The stage in one line: its lines and name, total, bar, tallies."""
+    drawn = _find_rails(stage, cells)
+    head = f"{fit(stage.name, label_cells - len(drawn))} {stage.total:>4} "
     tallies = join(render_tallies(stage.counts, apart=apart), " ")
-    room = cells - len(head) - width(tallies) - 1
+    room = cells - len(drawn) - len(head) - width(tallies) - 1
     bar = (*render_bar(stage.done, max(6, min(20, room))), Span(" ", "track"))
-    return cut((Span(head, "strong"), *bar, *tallies), cells)
+    return cut(line(Span(drawn, "rule"), Span(head, "strong"), *bar, *tallies), cells)
 
 
 def render_family(family: FamilyView, cells: int) -> Line:
@@ -115,10 +131,13 @@ def render_family(family: FamilyView, cells: int) -> Line:
     return cut(line(Span("      "), *glyphs, Span(f" {family.label}", "muted")), cells)
 
 
-def measure_labels(entries: Sequence[StageView], most: int) -> int:
-    """Cells for indentation and name together, so that bars stand in line; `most`: of a
-    name."""
-    labels = (len(one.indent) + min(cell_len(one.name), most) for one in entries)
+def measure_labels(entries: Sequence[StageView], cells: int, most: int) -> int:
+    """Cells for lines and name together, so that bars stand in line; `cells`: of the
+    list, `most`: of a name."""
+    labels = (
+        len(_find_rails(stage, cells)) + min(cell_len(stage.name), most)
+        for stage in entries
+    )
     return max(labels, default=4)
 
 

@@ -1,10 +1,23 @@
-"""The stages of a plan: counts, when they should end, what they wait for."""
+"""The stages of a plan: counts, when they should end, waits, and the lines that lead
+to each from those that it follows from.
+
+A stage that others wait for keeps a lane, one cell wide, until the last of them is
+listed. A stage stands right of all lanes; a line runs to it from every lane that it
+follows from. A line that passes over a lane does not join it.
+
+    ▾ stable
+    ├▾ cooldown
+    │├▾ evaluate     of cooldown
+    │└─▾ average     of cooldown
+    └──┴▾ report     of stable and average
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
@@ -17,10 +30,15 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.forecast import Ends
 
 _WAITING: Final = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
-_DEEPEST: Final = 8
-"""Blanks before a stage at most."""
 UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
+
+
+class Rails(NamedTuple):
+    """What stands left of a stage: before its first line, and before further ones."""
+
+    first: str = ""
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +53,8 @@ class StageView:
     """What its first waiting job waits for, said for the whole stage; may be empty."""
     after: tuple[str, ...]
     """The stages that it follows from."""
-    indent: str
-    """A blank for each stage on the longest way to it."""
+    rails: Rails
+    """The lines that lead to it from those."""
 
     @property
     def total(self) -> int:
@@ -66,10 +84,7 @@ class FamilyView:
 def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
     """The plan's stages, each after those that it follows from."""
     parents = session.links.stages
-    indents: dict[str, str] = {}
-    for name, before in parents.items():
-        deepest = max((indents[one] for one in before if one in indents), default=None)
-        indents[name] = "" if deepest is None else f"{deepest} "[:_DEEPEST]
+    rails = build_rails(parents)
     grouped: dict[str, list[JobView]] = {stage: [] for stage in parents}
     for job in session.jobs:
         grouped.setdefault(job.stage, []).append(job)
@@ -83,7 +98,7 @@ def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             else ends.stages.get(name),
             waits=_describe_waits(jobs, session),
             after=tuple(map(name_stage, parents.get(name, ()))),
-            indent=indents.get(name, ""),
+            rails=rails.get(name, Rails()),
         )
         for name, jobs in grouped.items()
         if jobs
@@ -124,3 +139,46 @@ def build_families(
             jobs = tuple(members[name])
             found.append(FamilyView(name=name, label=label, jobs=jobs))
     return tuple(found)
+
+
+def build_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
+    """The rails of stages; `parents`: by stage, in the order of the list, those that it
+    follows from. One that is not listed before it has no lane, and no line."""
+    left: Counter[str] = Counter()
+    """How many stages that follow from one are still to come."""
+    seen: set[str] = set()
+    for stage, others in parents.items():
+        left.update(set(others) & seen)
+        seen.add(stage)
+    lanes: list[str | None] = []
+    """The stage that has each lane, "" for jobs without one; None: nobody."""
+    found = {}
+    for stage, others in parents.items():
+        joined = [
+            at for at, one in enumerate(lanes) if one is not None and one in others
+        ]
+        left.subtract(lanes[at] or "" for at in joined)
+        ended = {at for at in joined if not left[lanes[at] or ""]}
+        parts = (_build_rail(lanes, at, joined, ended) for at in range(len(lanes)))
+        first = "".join(parts)
+        lanes = [None if at in ended else one for at, one in enumerate(lanes)]
+        if left[stage]:
+            lanes.append(stage)
+        while lanes and lanes[-1] is None:
+            lanes.pop()
+        below = "".join(" " if one is None else "│" for one in lanes)
+        found[stage] = Rails(first, below)
+    return found
+
+
+def _build_rail(
+    lanes: Sequence[str | None], lane: int, joined: Sequence[int], ended: set[int]
+) -> str:
+    """What stands in a lane on the first line of a stage that joins some lanes."""
+    if not joined or lane < joined[0]:
+        return " " if lanes[lane] is None else "│"
+    if lane not in joined:
+        return "─"
+    if lane == joined[0]:
+        return "└" if lane in ended else "├"
+    return "┴" if lane in ended else "┼"

@@ -191,7 +191,7 @@ class StagesPane(HeadingsPane):
     def _draw_stage(self, stage: StageView, cells: int) -> Line:
         room = cells if self.bare else cells - 1
         name_cells = 14 if self.bare else 40 if self.cells > 60 else 9
-        labels = view.measure_labels(self.model.stages, name_cells)
+        labels = view.measure_labels(self.model.stages, room, name_cells)
         if self.bare:
             return view.render_compact(stage, room, labels, apart=self.skin.ascii)
         mark = self.build_mark(f"stage:{stage.name}")
