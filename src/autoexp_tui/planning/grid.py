@@ -78,7 +78,7 @@ def find_axes(
         anywhere: Mapping[str, int] = stages.get("", {})
         is_own = is_staged and len(stages) == 1 and "" not in stages
         if not (shared and is_own) and any(
-            len({**own, **anywhere}) > 1 or own.total() < sizes[stage]
+            len({**own, **anywhere}) > 1 or (own.total() < sizes[stage] and not shared)
             for stage, own in stages.items()
         ):
             axes[key] = list(dict.fromkeys(itertools.chain(*stages.values())))
