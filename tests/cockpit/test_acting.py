@@ -183,7 +183,7 @@ async def test_an_answer_is_sent_as_it_was_shown(
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
     async with asking("R", Look.FAILED) as (seat, _):
-        limit = "a limit reads 90m, 12h or 2d"
+        limit = "a limit reads 90m, 12h, 2d or 12:00:00"
         await seat.see("k tab 'soon enter hear y", dialog=limit)
         assert seat.handle.sent == []
 

@@ -145,7 +145,12 @@ class OverrideWriter:
             made.warnings += _check_shape(key, value, held)
         if is_there:
             return key
-        if meant := key not in self._settings and self._find_slip(key, chosen):
+        meant = None
+        if key not in self._settings:
+            meant = self._find_slip(key, chosen)
+            # The job would start early.
+            meant = meant or ("start_conditions" if _are_conditions(value) else None)
+        if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"
             made.errors.append(Problem("is not in the config", key, hint=hint))
         elif key not in self._settings:
@@ -200,6 +205,11 @@ def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
         )
         noun = "mapping" if is_mapping else "list"
         yield Problem(f"is set to a {noun}, and was {_quote(held)}", key, hint=hint)
+
+
+def _are_conditions(value: object) -> bool:
+    several = value if isinstance(value, list | tuple) else [value]
+    return any(isinstance(one, Mapping) and "class_name" in one for one in several)
 
 
 def _quote(held: object) -> str:

@@ -276,7 +276,8 @@ def test_what_is_no_limit_or_no_override_is_refused(typed: str) -> None:
     for parse in (parse_time_limit, parse_overrides):
         with pytest.raises(questions.AnswerError):
             parse(typed)
-    assert [parse_time_limit(text) for text in ("90m", "1.5h")] == [5400, 5400]
+    limits = ("90m", "1.5h", "01:30:00", "1:30", "1-00:00:00")
+    assert [*map(parse_time_limit, limits)] == [5400, 5400, 5400, 5400, 86400]
 
 
 @pytest.mark.parametrize(

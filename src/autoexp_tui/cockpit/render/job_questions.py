@@ -54,6 +54,7 @@ MOST_BEHIND: Final = 20
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _USE_FILES: Final = "followers use the files that are there"
 _LIMIT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])")
+_CLOCK: Final = re.compile(r"(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?")
 
 
 def _render_jobs(
@@ -341,11 +342,15 @@ def _list_skip_choices(
 
 
 def parse_time_limit(text: str) -> float:
-    """Seconds of `90m`, `12h`, `2d`; raises AnswerError."""
-    found = _LIMIT.fullmatch(text.strip())
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    """Seconds of `90m`, `12h`, `2d`, `12:00:00`, `1-12:00:00`; raises AnswerError."""
+    seconds = 0.0
+    if found := _LIMIT.fullmatch(text.strip()):
+        seconds = float(found[1]) * _UNITS[found[2]]
+    elif clock := _CLOCK.fullmatch(text.strip()):
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
     if not seconds:
-        raise AnswerError("a limit reads 90m, 12h or 2d")
+        raise AnswerError("a limit reads 90m, 12h, 2d or 12:00:00")
     return seconds
 
 
