@@ -217,13 +217,6 @@ def dead_engine(machine: Machine, task: Task, place: str = "") -> int:
     ).returncode
 
 
-def test_a_dead_engine_takes_nothing_with_it(machine: Machine) -> None:
-    task = machine.script("sleep 0.3; echo done >> ran")
-    assert dead_engine(machine, task) == signal.SIGHUP
-    assert exit_code(machine.made(), task) == 0
-    assert machine.ran() == ["done"]
-
-
 def test_relative_paths_are_the_engine_s_and_the_resume_mark_is_the_task_s(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,23 +376,6 @@ def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
     report = look(executor, second)
     taken = "waits for a slot: the one of this machine is taken, by session k7f2"
     assert (report.phase, report.reason) == (QUEUED, taken)
-
-
-def test_a_poll_of_what_did_not_change_reads_no_records(
-    machine: Machine, clock: ManualClock
-) -> None:
-    executor = machine.made(clock)
-    tasks = [machine.script("touch up; sleep 30", f"job{n}") for n in range(2)]
-    executor.submit(one(*tasks))
-    for task in tasks:  # a command runs when all is written of its run
-        wait_for(Path(task.output_dir, "up"))
-    for _ in range(4):
-        executor.poll(tasks)
-        clock.advance(1.0)
-    before = executor._cache.readings
-    for _ in range(10):
-        assert [r.phase for r in executor.poll(tasks).reports] == ["running"] * 2
-    assert executor._cache.readings == before
 
 
 def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:

@@ -16,7 +16,7 @@ from autoexp_tui.executors.slurm.task_memory import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.testing.executor_contract import look, submit, wait_until_running
+from autoexp_tui.testing.executor_contract import look, submit
 from tests.executors.test_slurm_executor import ONE_NODE, RUNS_LONG, World
 from tests.support.fake_script import RunScript
 from tests.support.fake_slurm_jobs import Job
@@ -230,13 +230,6 @@ def fails_to_launch(world: World, task: Task) -> Job:
     job.run = None
     world.cluster.fail_launch(job)
     return job
-
-
-def test_a_job_that_could_not_be_launched_is_released_and_runs(world: World) -> None:
-    task = world.sent()
-    fails_to_launch(world, task)
-    assert wait_until_running(world, task)
-    assert ("scontrol", "release", "1") in world.slurm.lines
 
 
 def test_a_job_that_is_never_launched_is_released_three_times_and_told(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import signal
 import subprocess
 from collections.abc import Callable
@@ -183,12 +182,6 @@ def test_a_single_job_is_one_line_of_options() -> None:
     )
     for given_signal in ("USR1@300", "B:USR1@300"):
         assert "--signal=B:USR1@300" in arguments(signal=given_signal)
-
-
-def test_what_was_sent_can_be_pasted_into_a_shell() -> None:
-    words = arguments(comment="it's; $(x)")
-    said = run(f"printf '%s\\n' {shlex.join(words)}").stdout.splitlines()
-    assert tuple(said) == words
 
 
 # --------------------------------------------------------------------- signals to srun

@@ -33,7 +33,6 @@ from autoexp_tui.executors.slurm.text import (
 )
 from autoexp_tui.model.states import Cause
 from tests.executors.slurm_scripted import ACCOUNT_HEADING, QUEUE_HEADING, queue_answer
-from tests.support.fake_slurm_text import expand_names
 
 SQUEUE = queue_answer("""\
 12|12|COMPLETED|None|n1|main|1795200200|1795200200|we|ird,name with blank-tok1
@@ -121,6 +120,35 @@ def test_every_row_of_squeue_and_sacct_is_read() -> None:
     assert list(rows) == ["12", "2", "16_[2-9%2]", "16_0", "4+0", "4+1"]
     assert rows["12"].name == "we|ird,name with blank-tok1"
     assert (rows["12"].reason, rows["2"].reason) == ("", "BadConstraints")
+    assert rows["16_0"] == QueueRow(
+        id="16_0",
+        raw_id="19",
+        state=parse_state("RUNNING"),
+        reason="",
+        nodes="n[1-4]",
+        partition="main",
+        starts_at=1795200257.0,
+        ended_at=None,
+        submitted_at=1795200200.0,
+        name="arr-tok5",
+    )
+    assert booked[3] == AccountRow(
+        id="14",
+        raw_id="14",
+        state=parse_state("FAILED"),
+        exit_code=0,
+        signal=11,
+        submitted_at=1795200201.0,
+        started_at=1795200202.0,
+        ended_at=1795200203.0,
+        nodes="n2",
+        name="segv-tok3",
+    )
+    assert (booked[0].nodes, booked[1].started_at, booked[1].ended_at) == (
+        "",
+        None,
+        None,
+    )
 
 
 def test_another_job_whose_name_has_several_lines_does_not_spoil_the_answer() -> None:
@@ -168,65 +196,6 @@ def test_lines_of_others_around_the_rows_are_skipped() -> None:
 def test_an_answer_that_is_not_whole_is_not_believed(text: str) -> None:
     with pytest.raises(ValueError, match="squeue said"):
         parse_squeue(text)
-
-
-# ---------------------------------------------------------------- there and back again
-PLAIN = st.text(st.characters(codec="ascii", categories=["L", "N"]), max_size=8)
-IDS = st.from_regex(r"[1-9]\d{0,8}(_\d{1,3})?", fullmatch=True)
-TIMES = st.none() | st.integers(1, 2**40).map(float)
-NAMES = st.text(st.characters(blacklist_characters="\n", categories=["L", "N", "P"]))
-STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "TIMEOUT", "NEWWORD"])
-
-
-def shown(time: float | None, none: str) -> str:
-    return none if time is None else f"{time:.0f}"
-
-
-@given(
-    st.builds(
-        QueueRow,
-        id=IDS,
-        raw_id=IDS,
-        state=STATES.map(parse_state),
-        reason=PLAIN.filter(lambda word: word != "None"),
-        nodes=PLAIN,
-        partition=PLAIN,
-        starts_at=TIMES,
-        ended_at=st.none(),
-        submitted_at=TIMES,
-        name=NAMES,
-    )
-)
-def test_a_row_of_squeue_is_read_as_it_was_written(row: QueueRow) -> None:
-    fields = (
-        *(row.id, row.raw_id, row.state.word, row.reason, row.nodes, row.partition),
-        *(shown(row.starts_at, "N/A"), shown(row.submitted_at, "N/A"), row.name),
-    )
-    assert parse_squeue(queue_answer("|".join(fields))) == (row,)
-
-
-@given(
-    st.builds(
-        AccountRow,
-        id=IDS,
-        raw_id=st.integers(1).map(str),
-        state=STATES.map(parse_state),
-        exit_code=st.integers(0, 255),
-        signal=st.integers(0, 64),
-        submitted_at=TIMES,
-        started_at=TIMES,
-        ended_at=TIMES,
-        nodes=PLAIN,
-        name=NAMES,
-    )
-)
-def test_a_row_of_sacct_is_read_as_it_was_written(row: AccountRow) -> None:
-    fields = (
-        *(row.id, row.raw_id, row.state.word, f"{row.exit_code}:{row.signal}"),
-        *(shown(row.submitted_at, "Unknown"), shown(row.started_at, "None")),
-        *(shown(row.ended_at, "Unknown"), row.nodes or "None assigned", row.name),
-    )
-    assert parse_sacct(ACCOUNT_HEADING + "|".join(fields) + "\n") == (row,)
 
 
 def test_sacct_is_always_told_since_when() -> None:
@@ -320,12 +289,6 @@ def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
 )
 def test_tasks_of_an_array_are_cancelled_as_one_range(ids: str, words: str) -> None:
     assert join_scancel_ids(ids.split()) == tuple(words.split())
-
-
-@given(st.lists(st.integers(0, 60), min_size=1))
-def test_a_range_means_exactly_its_tasks(indices: list[int]) -> None:
-    (name,) = join_scancel_ids([f"51_{index}" for index in indices])
-    assert set(expand_names([name])) == {f"51_{index}" for index in indices}
 
 
 OVER = "scancel: error: Kill job error on job id 1_2: Invalid job id specified\n"

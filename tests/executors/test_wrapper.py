@@ -718,21 +718,6 @@ def test_a_queues_node_is_not_held_for_ever_for_a_record(
     assert len(copies(attempt)) == 1 or how == "removed for good"
 
 
-def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
-    process = attempt.begin_held("exit 3")
-    disk = Away(attempt)
-    attempt.let_go()
-    assert until(lambda: copies(attempt))
-    process.kill()
-    process.wait(PATIENCE)
-    copies(attempt)[0].unlink()
-    assert until(lambda: copies(attempt))
-    disk.comes_back()
-    attempt.wait_for("exit.0.json")
-    ended = attempt.ended
-    assert (ended["exit_code"], ended["note"]) == (3, "the supervisor died")
-
-
 @pytest.mark.parametrize(
     "how",
     [

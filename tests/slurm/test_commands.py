@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.specs import Scalar
-from tests.e2e.campaign import result_of, run_command, states_of, wait_until
+from tests.e2e.campaign import result_of, run_command, wait_until
 from tests.slurm.campaign import Run, SlurmCampaign, Work
 from tests.slurm.cluster import HANGS, Cluster, fails
 
@@ -119,53 +119,6 @@ def test_bad_jobs_fail_with_what_is_wrong_and_the_next_step_and_the_others_compl
 
 def test_a_signal_before_the_time_limit_reaches_the_command(mixed: Run) -> None:
     assert (mixed.campaign.root / "out" / "signal" / "warned").exists()
-
-
-def test_an_output_directory_that_cannot_be_made_is_told_of_each_job(
-    ours: Ours,
-) -> None:
-    done = ours("run", *SMALL, "project.base_output_dir=/proc/nowhere", "--json")
-    assert done.returncode == 1
-    stable = result_of(done.stdout)["lr5e-3_stable"]
-    assert "/proc/nowhere/lr5e-3_stable/.autoexp: cannot make" in stable["why"]
-
-
-def test_a_template_that_is_gone_is_told_before_anything_runs(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    campaign = SlurmCampaign(tmp_path, cluster, {"template_path": "/nowhere/job.sh"})
-    campaign.write(Work("a"))
-    process = campaign.run()
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 2
-    assert "cannot read /nowhere/job.sh" in err
-    assert not campaign.begun()
-
-
-def test_without_sbatch_on_path_each_job_says_so_and_what_mends_it(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    campaign = SlurmCampaign(tmp_path, cluster)
-    campaign.write(Work("a"), Work("b"))
-    words = ("--manifest", str(campaign.manifest), "--json")
-    process = campaign.start(*words, PATH="/nowhere")
-    jobs = result_of(process.communicate(timeout=120)[0])
-    assert process.returncode == 1
-    assert set(jobs) == {"a", "b"}
-    for job in jobs.values():
-        assert "sbatch is not on this machine's PATH" in job["why"]
-        assert "module load slurm" in job["why"]
-
-
-def test_a_state_that_nobody_knows_is_alive_until_its_records_say_otherwise(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    campaign = SlurmCampaign(tmp_path, cluster)
-    campaign.write(Work("a", script="sleep 3"))
-    dreams = '"$REAL" "$@" | sed -E "s/[|](PENDING|RUNNING)[|]/|DREAMING|/"\n'
-    with cluster.shim("squeue", dreams):
-        assert states_of(campaign.finish(60).jobs) == {"COMPLETED"}
-    assert campaign.begun() == {"a": 1}
 
 
 # ------------------------------------------------------------------- asked beforehand

@@ -5,12 +5,10 @@ One session runs a job for each way to end, at the same time; each test looks at
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,17 +78,8 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A session that is over."""
-
-    run: Run
-    seconds: float
-
-
 @pytest.fixture(scope="module")
-def played(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    began = time.monotonic()
+def played(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     campaign = SlurmCampaign(tmp_path_factory.mktemp("outcomes"), cluster_of_all)
     failed = cluster_of_all.submit("exit 1")
     cluster_of_all.wait_for_state(failed, "FAILED")
@@ -109,7 +98,7 @@ def played(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     with campaign.running() as run:
         meddle(campaign)
         run.finish()
-    return Played(run, time.monotonic() - began)
+    return run
 
 
 def meddle(campaign: SlurmCampaign) -> None:
@@ -136,38 +125,33 @@ def meddle(campaign: SlurmCampaign) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_each_end_is_told_as_what_it_is_and_each_run_has_its_own_records(
-    played: Played, name: str
+    played: Run, name: str
 ) -> None:
-    job, way = played.run.jobs[name], WAYS[name]
+    job, way = played.jobs[name], WAYS[name]
     assert (end_of(job), job["attempts"]) == (way.end, 1)
     assert re.fullmatch(way.why, str(job["why"])), job["why"]
-    begun = [one["run"] for one in played.run.campaign.records(name, "begin")]
+    begun = [one["run"] for one in played.campaign.records(name, "begin")]
     assert begun == list(range(way.runs))
 
 
-def test_scripts_are_told_the_same_and_that_jobs_failed(played: Played) -> None:
-    jobs, shown = played.run.jobs, played.run.campaign.shown()
+def test_scripts_are_told_the_same_and_that_jobs_failed(played: Run) -> None:
+    jobs, shown = played.jobs, played.campaign.shown()
     assert {
         name: {key: shown[name][key] for key in jobs[name]} for name in shown
     } == jobs
-    assert played.run.process.returncode == 1
+    assert played.process.returncode == 1
 
 
-def test_what_will_never_start_is_said_in_words(played: Played) -> None:
+def test_what_will_never_start_is_said_in_words(played: Run) -> None:
     told = "never: depends on a job that failed: it will never start"
-    assert told in played.run.err
+    assert told in played.err
 
 
-def test_dependants_begin_after_the_further_run_ended(played: Played) -> None:
-    campaign = played.run.campaign
+def test_dependants_begin_after_the_further_run_ended(played: Run) -> None:
+    campaign = played.campaign
     ends = [record["ended_at"] for record in campaign.records("requeued", "exit")]
     [began] = campaign.records("heir", "begin")
     assert began["began_at"] >= max(ends)
-
-
-def test_the_session_took_no_longer_than_needed(played: Played) -> None:
-    print(f"\n{len(WAYS)} ways to end: {played.seconds:.0f} s")
-    assert played.seconds < 150
 
 
 def test_a_job_above_its_memory_is_out_of_memory(
@@ -240,22 +224,3 @@ def test_a_job_that_could_not_write_its_end_is_known_by_the_copy_it_left(
     assert jobs["b"]["state"] == "COMPLETED"
     assert campaign.begun() == {"a": 1, "b": 1}
     assert not campaign.records("a", "exit")
-
-
-def test_a_job_that_ended_well_is_completed_at_once(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    campaign = SlurmCampaign(tmp_path, cluster)
-    campaign.write(Work("a", GO), Work("next", after=("a",)))
-    with campaign.running() as run:
-        campaign.wait_for_line("a")
-        (tmp_path / "go").touch()
-        campaign.wait_for_line("next")
-        run.finish(60)
-    [end] = campaign.records("a", "exit")
-    [part] = campaign.session_dir.path.glob("journal.[0-9]*.jsonl")
-    events = map(json.loads, part.read_text().splitlines())
-    ends = [one for one in events if one["type"] == "AttemptEnded"]
-    known = next(one["t"] for one in ends if one["job"] == "a")
-    assert end["oom_kills"] in (0, None)
-    assert known - end["ended_at"] < 3.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,25 +29,9 @@ class Site:
     def run(self, *words: str, timeout: float = 30.0) -> Ran:
         return self.slurm.run(words, timeout)
 
-    def sbatch(self, *options: str, wraps: int = 0) -> None:
-        """A script; it starts the wrapper for so many tasks."""
+    def sbatch(self, *options: str) -> None:
         script = self.root / "job.sh"
-        files = f"{self.root}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
-        line = f"exec python3 w.py {files}" if wraps else "true"
-        script.write_text(f"#!/bin/bash\n{line}\n")
-        for index in range(wraps):
-            attempt = self.root / "attempts" / str(index)
-            attempt.mkdir(parents=True)
-            fields = {
-                "job": f"a{index}",
-                "attempt": 1,
-                "command": ["true"],
-                "output_dir": str(self.root),
-                "log_dir": str(self.root / "log" / str(index)),
-                "attempt_dir": str(attempt),
-                "nonce": "tok",
-            }
-            (self.root / f"{index}.json").write_text(json.dumps(fields))
+        script.write_text("#!/bin/bash\ntrue\n")
         fixed = ("sbatch", "--parsable", f"--output={self.root}/slurm-%j.out")
         self.run(*fixed, *options, str(script))
 
@@ -82,13 +65,9 @@ def test_queue_and_accounting_show_each_state_as_really(site: Site) -> None:
     assert f"2|2|CANCELLED by 0|0:0|{NOW}|None|{NOW + 2}|None assigned|waits\n" in (
         site.accounts()
     )
-    site.sbatch("--job-name=run|s", wraps=1)
-    site.sbatch("--hold")
-    then = NOW + 3
-    site.after(1)
+    site.sbatch("--job-name=wr|ap", "--hold")
     assert site.after(0).splitlines()[2:] == [
-        f"3|3|RUNNING|None|n1|main|{then}|{then}|run|s",
-        f"4|4|PENDING|JobHeldUser||main|N/A|{then}|wrap",
+        f"3|3|PENDING|JobHeldUser||main|N/A|{NOW + 3}|wr|ap"
     ]
 
 
@@ -97,14 +76,6 @@ def test_waiting_tasks_of_an_array_are_one_row_unless_asked_apart(site: Site) ->
     together = site.run("squeue", "-h", "-t", "all", "-u", "ann", "-o", "%i").stdout
     assert together == "1_[0-3]\n"
     assert list(site.states()) == ["1_0", "1_1", "1_2", "1_3"]
-
-
-def test_a_started_task_has_an_id_of_its_own_and_the_last_the_array_s(
-    site: Site,
-) -> None:
-    site.sbatch("--array=0-2", wraps=3)
-    raw = [line.split("|")[1] for line in site.after(1).splitlines()]
-    assert raw == ["2", "3", "1"]
 
 
 def test_scancel_tells_what_is_over_only_with_a_filter(site: Site) -> None:
@@ -132,10 +103,3 @@ def test_a_signal_to_a_waiting_job_is_tried_for_long_and_in_vain(site: Site) -> 
     assert "Job can not be altered now, try again later" in ran.stderr
     assert site.clock.monotonic() - began > 60
     assert site.run("scancel", "--batch", "--signal=TERM", "1", timeout=9).timed_out
-
-
-def test_accounting_keeps_a_requeued_job_as_requeued_until_it_runs(site: Site) -> None:
-    site.sbatch(wraps=1)
-    site.after(1)
-    site.run("scontrol", "requeue", "1")
-    assert "1|1|REQUEUED|0:0|" in site.accounts()
