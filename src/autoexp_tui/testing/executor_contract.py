@@ -94,12 +94,10 @@ class ExecutorContract:
     def test_a_task_that_ends_well_reports_its_begin_and_exit_code_0(
         self, world: ExecutorWorld
     ) -> None:
-        task = world.task("plain", Does())
-        submit(world, task)
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert (report.exited.exit_code, report.exited.signal) == (0, None)
+        report = run(world, world.task("plain", Does()))
+        assert find_end(report) == (0, None)
         assert report.began is not None
+        assert report.exited is not None
         assert (report.began.run, report.exited.run) == (0, 0)
         assert report.began.began_at <= report.exited.ended_at
         assert report.cause is None
@@ -132,47 +130,26 @@ class ExecutorContract:
         assert report.exited is None
         world.executor.cancel([task])
 
-    def test_an_exit_code_is_kept(self, world: ExecutorWorld) -> None:
-        task = world.task("failing", Does(exit_code=37))
-        submit(world, task)
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert (report.exited.exit_code, report.exited.signal) == (37, None)
-
     def test_a_death_by_signal_is_told_from_an_exit_code(
         self, world: ExecutorWorld
     ) -> None:
-        task = world.task("crashing", Does(dies_of=11))
-        submit(world, task)
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert (report.exited.exit_code, report.exited.signal) == (None, 11)
+        assert find_end(run(world, world.task("c", Does(exit_code=37)))) == (37, None)
+        assert find_end(run(world, world.task("s", Does(dies_of=11)))) == (None, 11)
 
-    def test_what_the_command_prints_is_in_the_current_log(
+    def test_what_the_command_prints_is_in_the_current_log_of_its_attempt(
         self, world: ExecutorWorld
     ) -> None:
-        task = world.task("printing", Does(prints="hello from the job"))
-        submit(world, task)
-        wait_for_end(world, task)
-        assert world.current_log(task) == "hello from the job\n"
-
-    def test_a_second_attempt_has_a_log_of_its_own(self, world: ExecutorWorld) -> None:
-        first = world.task("again", Does(prints="one", exit_code=1))
-        submit(world, first)
-        wait_for_end(world, first)
-        second = world.task("again", Does(prints="two"), attempt=2)
-        submit(world, second)
-        wait_for_end(world, second)
-        assert world.current_log(second) == "two\n"
+        for attempt, text in ((1, "one"), (2, "two")):
+            does = Does(prints=text, exit_code=2 - attempt)
+            task = world.task("again", does, attempt=attempt)
+            run(world, task)
+            assert world.current_log(task) == f"{text}\n"
 
     def test_what_the_command_leaves_behind_is_ended_with_it(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("messy", Does(leaves_behind=3))
-        submit(world, task)
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert report.exited.exit_code == 0
+        assert find_end(run(world, task)) == (0, None)
         assert world.living(task) == 0
 
     def test_no_more_tasks_run_at_a_time_than_there_are_slots(
@@ -191,16 +168,6 @@ class ExecutorContract:
         assert world.until(all_ended)
         assert 1 <= most <= 2
 
-    def test_a_cancelled_task_ends_by_the_signal(self, world: ExecutorWorld) -> None:
-        task = world.task("cancelled", Does(seconds=LONG))
-        submit(world, task)
-        wait_until_running(world, task)
-        assert world.executor.cancel([task]).ok
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert report.exited.signal == 15
-        assert world.living(task) == 0
-
     def test_a_task_that_ignores_the_signal_is_killed_after_the_grace(
         self, world: ExecutorWorld
     ) -> None:
@@ -208,17 +175,17 @@ class ExecutorContract:
         submit(world, task)
         assert world.until(lambda: world.begun(task) == 1)
         world.executor.cancel([task])
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert report.exited.signal == 9
+        assert find_end(wait_for_end(world, task)) == (None, 9)
         assert world.living(task) == 0
 
-    def test_a_cancel_ends_the_whole_process_tree(self, world: ExecutorWorld) -> None:
+    def test_a_cancel_ends_the_whole_process_tree_by_the_signal(
+        self, world: ExecutorWorld
+    ) -> None:
         task = world.task("family", Does(seconds=LONG, leaves_behind=3))
-        submit(world, task)
+        start(world, task)
         assert world.until(lambda: world.living(task) >= 4)
-        world.executor.cancel([task])
-        wait_for_end(world, task)
+        assert world.executor.cancel([task]).ok
+        assert find_end(wait_for_end(world, task)) == (None, 15)
         assert world.living(task) == 0
 
     def test_a_queued_task_that_is_cancelled_never_begins(
@@ -251,16 +218,10 @@ class ExecutorContract:
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("done", Does(exit_code=5))
-        submit(world, task)
-        before = wait_for_end(world, task)
+        before = run(world, task)
         assert world.executor.cancel([task]).ok
         after = wait_for_end(world, task)
         assert (after.exited, after.cause) == (before.exited, before.cause)
-
-    def test_cancelling_what_was_never_submitted_is_no_error(
-        self, world: ExecutorWorld
-    ) -> None:
-        assert world.executor.cancel([world.task("nobody", Does())]).ok
 
     def test_every_task_of_a_submission_has_its_own_id_and_runs(
         self, world: ExecutorWorld
@@ -272,35 +233,22 @@ class ExecutorContract:
         assert [r.exited.exit_code for r in reports if r.exited] == list(range(12))
         assert [r.executor_id for r in reports] == list(ids)
 
-    def test_a_submission_that_is_sent_twice_begins_once(
+    def test_a_submission_that_is_sent_again_begins_once(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("twice", Does(seconds=0.2))
-        for _ in range(2):
-            world.executor.submit(submission(task))
-        report = wait_for_end(world, task)
-        assert report.exited is not None
-        assert report.exited.exit_code == 0
-        assert world.begun(task) == 1
-
-    def test_a_submission_that_is_sent_again_after_its_end_does_not_begin(
-        self, world: ExecutorWorld
-    ) -> None:
-        task = world.task("late", Does())
-        submit(world, task)
-        wait_for_end(world, task)
         world.executor.submit(submission(task))
-        wait_for_end(world, task)
-        assert world.begun(task) == 1
+        for _ in ("while it lives", "after its end"):
+            world.executor.submit(submission(task))
+            assert find_end(wait_for_end(world, task)) == (0, None)
+            assert world.begun(task) == 1
 
     def test_hostile_names_are_only_names(self, world: ExecutorWorld) -> None:
         tasks = [world.task(name, Does(prints="ran")) for name in HOSTILE_NAMES]
         submit(world, *tasks)
         for task in tasks:
             report = wait_for_end(world, task)
-            assert report.job == task.job
-            assert report.exited is not None, task.job
-            assert report.exited.exit_code == 0, task.job
+            assert (report.job, *find_end(report)) == (task.job, 0, None)
             assert world.current_log(task) == "ran\n", task.job
 
     def test_a_task_that_nobody_submitted_is_not_said_to_live(
@@ -323,20 +271,12 @@ class ExecutorContract:
 
     def test_the_next_engine_sees_a_running_task(self, world: ExecutorWorld) -> None:
         task = world.task("orphan", Does(seconds=LONG))
-        submit(world, task)
-        before = wait_until_running(world, task)
+        before = start(world, task)
         world.new_engine()
         after = wait_until_running(world, task)
         assert (after.began, after.executor_id) == (before.began, before.executor_id)
         world.executor.cancel([task])
         wait_for_end(world, task)
-
-    def test_the_next_engine_sees_how_a_task_ended(self, world: ExecutorWorld) -> None:
-        task = world.task("orphan", Does(exit_code=9))
-        submit(world, task)
-        before = wait_for_end(world, task)
-        world.new_engine()
-        assert wait_for_end(world, task).exited == before.exited
 
     def test_a_living_submission_is_found_by_its_token(
         self, world: ExecutorWorld
@@ -349,33 +289,29 @@ class ExecutorContract:
         assert answer.absent == ()
         world.executor.cancel(tasks)
 
-    def test_a_submission_that_has_ended_is_found_too(
+    def test_the_next_engine_finds_what_has_ended_and_sees_how(
         self, world: ExecutorWorld
     ) -> None:
-        task = world.task("over", Does())
+        task = world.task("over", Does(exit_code=9))
         ids = submit(world, task)
-        wait_for_end(world, task)
+        before = wait_for_end(world, task)
         world.new_engine()
         answer = world.executor.adopt([submission(task)])
         assert [found.executor_ids for found in answer.found] == [ids]
+        assert wait_for_end(world, task).exited == before.exited
 
-    def test_a_submission_that_was_never_made_is_absent_after_a_while(
+    def test_what_was_never_made_is_absent_after_a_while_and_can_be_submitted(
         self, world: ExecutorWorld
     ) -> None:
-        made = submission(world.task("never", Does()))
+        task = world.task("never", Does())
+        made = submission(task)
         first = world.executor.adopt([made])
         assert (first.found, first.absent) == ((), ())
         assert world.until(lambda: world.executor.adopt([made]).absent == (made.token,))
-
-    def test_what_was_absent_can_be_submitted(self, world: ExecutorWorld) -> None:
-        task = world.task("resent", Does())
-        made = submission(task)
-        world.until(lambda: world.executor.adopt([made]).absent == (made.token,))
-        submit(world, task)
-        assert wait_for_end(world, task).exited is not None
+        assert run(world, task).exited is not None
         assert world.begun(task) == 1
 
-    def test_a_killed_supervisor_takes_all_its_processes_with_it(
+    def test_a_killed_supervisor_takes_all_its_processes_with_it_for_good(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("victim", Does(seconds=LONG, leaves_behind=2))
@@ -386,13 +322,6 @@ class ExecutorContract:
         assert report.began is not None
         assert report.exited is None or report.exited.signal == 9
         assert world.until(lambda: world.living(task) == 0)
-
-    def test_a_killed_task_does_not_begin_again(self, world: ExecutorWorld) -> None:
-        task = world.task("victim", Does(seconds=LONG))
-        submit(world, task)
-        assert world.until(lambda: world.begun(task) == 1)
-        world.kill_supervisor(task)
-        wait_for_end(world, task)
         world.executor.submit(submission(task))
         wait_for_end(world, task)
         assert world.begun(task) == 1
@@ -410,6 +339,24 @@ def submit(world: ExecutorWorld, *tasks: Task) -> tuple[str, ...]:
     assert isinstance(answer, Accepted), answer
     assert len(answer.executor_ids) == len(tasks)
     return answer.executor_ids
+
+
+def start(world: ExecutorWorld, task: Task) -> TaskReport:
+    """Submit a task, and wait until it runs."""
+    submit(world, task)
+    return wait_until_running(world, task)
+
+
+def run(world: ExecutorWorld, task: Task) -> TaskReport:
+    """Submit a task, and wait until it has ended."""
+    submit(world, task)
+    return wait_for_end(world, task)
+
+
+def find_end(report: TaskReport) -> tuple[int | None, int | None]:
+    """The exit code or the signal of an end that was recorded."""
+    assert report.exited is not None, report
+    return report.exited.exit_code, report.exited.signal
 
 
 def poll(world: ExecutorWorld, tasks: Sequence[Task]) -> Sequence[TaskReport]:
