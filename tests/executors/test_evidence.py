@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +21,9 @@ from autoexp_tui.executors.diagnostics import (
     LOG_BYTES,
     MOST_NODES,
     Evidence,
-    LocalReach,
-    SlurmReach,
     install_probe,
+    look_by_srun,
+    look_here,
 )
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.probes.clock import SystemClock
@@ -42,7 +44,7 @@ class Scene:
         self.tools.mkdir()
         for name in ("sh", "sleep"):
             (self.tools / name).symlink_to(f"/bin/{name}")
-        self.reach: LocalReach | SlurmReach = LocalReach(install_probe(root / "s"))
+        self.look_beside: Any = partial(look_here, install_probe(root / "s"))
 
     def add_tool(self, name: str, script: str) -> None:
         (self.tools / name).write_text(f"#!/bin/sh\n{script}\n")
@@ -68,7 +70,7 @@ class Scene:
             log_only=log_only,
             seconds=seconds,
         )
-        return Evidence(self.reach, SystemClock()).capture(termination)
+        return Evidence(self.look_beside, SystemClock()).capture(termination)
 
     def kept(self, pattern: str) -> str:
         """What one kept file says."""
@@ -189,7 +191,7 @@ def is_running(script: str) -> bool:
 def test_a_look_that_never_ends_is_ended(scene: Scene) -> None:
     probe = scene.root / "probe.py"
     probe.write_text("import time; time.sleep(300)")
-    scene.reach = LocalReach(probe)
+    scene.look_beside = partial(look_here, probe)
     assert "processes: ran longer than" in scene.look(seconds=1.0).summary
     assert (scene.place / "summary.txt").exists()
 
@@ -205,7 +207,8 @@ def by_slurm(scene: Scene) -> BySlurm:
     def look(srun: Ran, squeue: Ran | None = None) -> tuple[Kept, ScriptedCommands]:
         known = squeue or says("1234 2\n")
         commands = ScriptedCommands({"squeue": known, "srun": srun})
-        scene.reach = SlurmReach(scene.root / "probe.py", "/opt/python", commands)
+        probe = scene.root / "probe.py"
+        scene.look_beside = partial(look_by_srun, probe, "/opt/python", commands)
         return scene.look(), commands
 
     return look

@@ -78,7 +78,7 @@ BAD: dict[str, tuple[dict[str, Scalar], str, str]] = {
     ),
     "large": (
         {"mem": "999G"},
-        "no node of the default partition has that much memory",
+        "no nodes of the default partition have all of that: mem 999G",
         "sinfo",
     ),
     "value": ({"mem": "lots"}, "sbatch cannot read the value of `mem`", "man sbatch"),

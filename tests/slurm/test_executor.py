@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.engine.ports import Kept, TerminationContext
-from autoexp_tui.executors.diagnostics import Evidence, SlurmReach, install_probe
+from autoexp_tui.executors.diagnostics import Evidence, install_probe, look_by_srun
 from autoexp_tui.executors.local.start import install_wrapper
 from autoexp_tui.executors.slurm.commands import ClusterCommands
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
@@ -72,7 +73,8 @@ class TestSlurmExecutor(ExecutorContract):
 # ------------------------------------------------------------------ looked at
 def look(cluster: Cluster, place: Path, job: str) -> Kept:
     commands = ClusterCommands(cluster.env)
-    reach = SlurmReach(install_probe(place / "scripts"), sys.executable, commands)
+    probe = install_probe(place / "scripts")
+    beside = partial(look_by_srun, probe, sys.executable, commands)
     attempt = str(place / "attempt")
     task = Task(
         job="a",
@@ -93,7 +95,7 @@ def look(cluster: Cluster, place: Path, job: str) -> Kept:
         log_only=False,
         seconds=20.0,
     )
-    return Evidence(reach, SystemClock()).capture(termination)
+    return Evidence(beside, SystemClock()).capture(termination)
 
 
 @pytest.mark.parametrize(

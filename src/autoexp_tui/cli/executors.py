@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,15 +86,16 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
 
 def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
     """Who looks at runs of the plan that a rule ends; raises EnvironmentFailed."""
-    from autoexp_tui.executors import diagnostics as evidence
+    from autoexp_tui.executors import diagnostics
     from autoexp_tui.executors.slurm.commands import ClusterCommands
 
-    probe = evidence.install_probe(session.scripts)
-    if not is_for_slurm(plan):
-        return evidence.Evidence(evidence.LocalReach(probe), SystemClock())
-    python = str(plan.executor.settings.get("python") or sys.executable)
-    reach = evidence.SlurmReach(probe, python, ClusterCommands())
-    return evidence.Evidence(reach, SystemClock())
+    probe = diagnostics.install_probe(session.scripts)
+    look = partial(diagnostics.look_here, probe)
+    if is_for_slurm(plan):
+        python = str(plan.executor.settings.get("python") or sys.executable)
+        commands = ClusterCommands()
+        look = partial(diagnostics.look_by_srun, probe, python, commands)
+    return diagnostics.Evidence(look, SystemClock())
 
 
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:

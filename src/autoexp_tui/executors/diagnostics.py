@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,8 @@ _MOST_TEXT: Final = 1 << 20
 class Evidence:
     """`ports.EvidenceSource` over one way to the processes."""
 
-    reach: LocalReach | SlurmReach
+    look: Callable[[TerminationContext, float], str]
+    """Has the script run beside the processes, for so many seconds; the problem."""
     clock: Clock
 
     def capture(self, termination: TerminationContext) -> Kept:
@@ -71,7 +72,7 @@ class Evidence:
         if termination.log_only:
             return
         left = termination.seconds - (self.clock.monotonic() - begun)
-        problem = self.reach.look(termination, max(0.0, left))
+        problem = self.look(termination, max(0.0, left))
         if problem:
             yield f"processes: {clean(problem, limit=500)}"
         hosts: list[Path] = []
@@ -138,61 +139,48 @@ def _build_words(
     return (python, "-I", str(probe), termination.directory, home, str(root), looks)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalReach:
-    """Processes of this host."""
-
-    probe: Path
-
-    def look(self, termination: TerminationContext, seconds: float) -> str:
-        """Run the script here, from the process that the attempt's command began as."""
-        root = 0
-        with suppress(OSError):
-            run = read_attempt(termination.task.attempt_dir).run
-            root = run.command_pid if run is not None else 0
-        words = _build_words(sys.executable, self.probe, termination, root, seconds)
-        result = run_bounded(words, seconds * _PROBE_SHARE)
-        if result.exit_code == 0:
-            return ""
-        return result.detail or f"the look ended with exit {result.exit_code}"
+def look_here(probe: Path, termination: TerminationContext, seconds: float) -> str:
+    """Run the script on this host, from the process that the command began as."""
+    root = 0
+    with suppress(OSError):
+        run = read_attempt(termination.task.attempt_dir).run
+        root = run.command_pid if run is not None else 0
+    words = _build_words(sys.executable, probe, termination, root, seconds)
+    result = run_bounded(words, seconds * _PROBE_SHARE)
+    if result.exit_code == 0:
+        return ""
+    return result.detail or f"the look ended with exit {result.exit_code}"
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmReach:
-    """Processes of a Slurm job: a step beside its own runs the script on its nodes."""
+def look_by_srun(
+    probe: Path,
+    python: str,
+    commands: Commands,
+    termination: TerminationContext,
+    seconds: float,
+) -> str:
+    """Run the script in a step beside the job's own, once a node.
 
-    probe: Path
-    python: str
-    commands: Commands
-
-    def look(self, termination: TerminationContext, seconds: float) -> str:
-        """Run the script by srun, once a node.
-
-        The number of nodes is exact: a range ends the controller of some versions.
-        """
-        begun, job = time.monotonic(), termination.task.executor_id
-        if not job:
-            return "not looked at: the job's number is not known"
-        ask = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
-        ran = self.commands.run(ask, seconds / 4)
-        found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
-        if not ran.ok or found is None:
-            why = f"squeue does not know {job}" if ran.ok else _format_refusal(ran)
-            return f"not looked at: {why}"
-        nodes = min(int(found[2]), MOST_NODES)
-        seconds -= time.monotonic() - begun
-        words = (
-            "srun",
-            f"--jobid={found[1]}",
-            "--overlap",
-            "--quiet",
-            f"--nodes={nodes}",
-            f"--ntasks={nodes}",
-            "--ntasks-per-node=1",
-            *_build_words(self.python, self.probe, termination, 0, seconds),
-        )
-        ran = self.commands.run(words, seconds * _PROBE_SHARE)
-        return "" if ran.ok else _format_refusal(ran)
+    The number of nodes is exact: a range ends the controller of some versions.
+    """
+    begun, job = time.monotonic(), termination.task.executor_id
+    if not job:
+        return "not looked at: the job's number is not known"
+    ask = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
+    ran = commands.run(ask, seconds / 4)
+    found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
+    if not ran.ok or found is None:
+        why = f"squeue does not know {job}" if ran.ok else _format_refusal(ran)
+        return f"not looked at: {why}"
+    nodes = min(int(found[2]), MOST_NODES)
+    seconds -= time.monotonic() - begun
+    words = (
+        *("srun", f"--jobid={found[1]}", "--overlap", "--quiet", f"--nodes={nodes}"),
+        *(f"--ntasks={nodes}", "--ntasks-per-node=1"),
+        *_build_words(python, probe, termination, 0, seconds),
+    )
+    ran = commands.run(words, seconds * _PROBE_SHARE)
+    return "" if ran.ok else _format_refusal(ran)
 
 
 _WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")

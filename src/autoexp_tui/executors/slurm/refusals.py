@@ -94,12 +94,6 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o %R` lists them.",
     ),
     (
-        r"not permitted|access/permission denied",
-        "you may not use {partition}",
-        ("partition", "account"),
-        "`sinfo -o %R` lists partitions; ask the site who may use them.",
-    ),
-    (
         r"partition.*(?:down|inactive|unavailable|not avail)",
         "{partition} takes no jobs now",
         ("partition",),
@@ -130,13 +124,7 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o '%R %l'` shows the limits.",
     ),
     (
-        r"memory",
-        "no node of {partition} has that much memory",
-        ("mem", "mem-per-cpu", "mem-per-gpu"),
-        "`sinfo -o '%R %m'` shows how much there is, in MB.",
-    ),
-    (
-        r"node configuration is not available|more processors|processor count",
+        r"node configuration is not available|more processors|processor count|memory",
         "no nodes of {partition} have all of that: {sizes}",
         (),
         "`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
@@ -148,15 +136,10 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o '%R %G'` lists them.",
     ),
     (
-        r"invalid account|account/partition",
-        "the account `{value}` may not be used in {partition}",
-        ("account",),
-        "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
-    ),
-    (
-        r"(?<!-)\bqos\b",
-        "the quality of service `{value}` is not yours to use",
-        ("qos",),
+        r"not permitted|access/permission denied|invalid account|account/partition"
+        r"|(?<!-)\bqos\b",
+        "you may not use {partition} with that account or quality of service",
+        ("account", "qos", "partition"),
         "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
 )
