@@ -264,7 +264,7 @@ def test_a_finding_of_several_jobs_tells_all_their_lines(
         origins = {name: [point.entries for point in points]}
     monkeypatch.chdir(tmp_path)
     problem = Problem("is wrong", key, first, "write it", others=tuple(others))
-    (found,) = places_in(tmp_path, text).add_places([problem], origins)
+    found = places_in(tmp_path, text).add_place(problem, origins)
     assert int(found.place.rpartition(":")[2]) == at
     assert found.hint == hint
 

@@ -30,7 +30,7 @@ ENTRY_POINTS: Final = (
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No other test knows these kinds; what was built for a table is built anew."""
-    caches = (build_validator, spec_reader.make_adapter)
+    caches = (build_validator, spec_reader.read_spec)
     monkeypatch.setattr(kinds, "list_installed", lambda: ENTRY_POINTS)
     for cache in caches:
         cache.cache_clear()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
@@ -196,12 +196,12 @@ def _is_same(value: object, other: object) -> bool:
 _NO_OTHERS: Final[Mapping[str, str]] = {}
 
 
+@dataclass(slots=True)
 class Arguments:
     """Checks and renders the arguments of one plan's jobs; reads each schema once."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
-        self._schemas: dict[object, SchemaRenderer | Refused] = {}
+    _places: Places
+    _schemas: dict[object, SchemaRenderer | Refused] = field(default_factory=dict)
 
     def check(self, backend: Config, key: str, args: object) -> Sequence[Problem]:
         """Everything wrong with `schema` and with the arguments at `key`."""

@@ -47,6 +47,9 @@ _CONDA_EXAMPLE: Final = "conda: {prefix: /envs/train}, or {env: NAME}"
 _SPLITS: Final = "a comma or a colon in it"
 _ELSEWHERE: Final = "right if compute nodes see it under this path"
 
+SURROUNDINGS: Final = ("env", "cwd", "container", "venv", "conda")
+"""The keys of the section that this module reads."""
+
 BECOME: Final = """\
 import os, sys
 home, command = sys.argv[1], sys.argv[2:]
@@ -255,15 +258,20 @@ class Environment:
                 outer.append(place)
         return outer
 
-    def problems(self) -> list[Problem]:
-        """Directories of the run that no bind can name."""
+    def problems(self, words: Sequence[str]) -> list[Problem]:
+        """Directories that no bind can name, and words that `conda run` refuses."""
         given = _read_container(self.backend)
         hint = "use paths without them, or bind_run: false"
-        return [
+        found = [
             problem("container", f"{place} cannot be bound: it has {_SPLITS}", hint)
             for place in (self._find_run_directories(given) if given else ())
             if not {",", ":"}.isdisjoint(place)
         ]
+        if self.backend.get("conda") is not None and "\n" in "".join(words):
+            message = "`conda run` takes no word with a line break in it"
+            hint = "put the script into a file, and run that"
+            found.append(problem("conda", message, hint))
+        return found
 
     def variables(self, below: Mapping[str, str]) -> dict[str, str]:
         """`backend.env` over what the backend sets, and those for the inside.

@@ -17,6 +17,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autoexp_tui.backends.arguments import Arguments
@@ -34,7 +35,11 @@ from autoexp_tui.backends.command import (
     NullBackend,
     PythonBackend,
 )
-from autoexp_tui.backends.environment import Environment, check_surroundings
+from autoexp_tui.backends.environment import (
+    SURROUNDINGS,
+    Environment,
+    check_surroundings,
+)
 from autoexp_tui.backends.megatron import MegatronFsdp, MegatronTorchrun
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
@@ -155,14 +160,13 @@ BACKENDS: Final[Mapping[str, Callable[[Arguments], Backend]]] = {
 _FOLDED: Final[Mapping[str, str]] = {name.casefold(): name for name in BACKENDS}
 
 
+@dataclass(slots=True)
 class Backends:
     """Makes commands of the configs of one plan; remembers what its jobs share."""
 
-    def __init__(self, places: Places) -> None:
-        self._places = places
-        self._arguments = Arguments(places)
-        self._made: dict[str, Backend] = {}
-        self._warnings: dict[object, tuple[Problem, ...]] = {}
+    places: Places
+    _made: dict[str, Backend] = field(default_factory=dict)
+    _warnings: dict[object, tuple[Problem, ...]] = field(default_factory=dict)
 
     def launch(self, config: Config) -> Launch:
         """What a job runs; raises SpecRefused with everything wrong in `backend`."""
@@ -171,7 +175,8 @@ class Backends:
             hint = "backend: {class_name: Python, module: my.train}"
             what = "is missing" if backend is None else f"is {backend!r}, not a mapping"
             raise SpecRefused((Problem(what, where=WHERE, hint=hint),))
-        found = check_surroundings(backend)
+        is_bare = all(backend.get(key) is None for key in SURROUNDINGS)
+        found = [] if is_bare else check_surroundings(backend)
         try:
             chosen = self._select(backend)
             found[:0] = chosen.problems(backend, config)
@@ -179,16 +184,39 @@ class Backends:
             found[:0] = error.problems
         if found:
             raise SpecRefused(tuple(found))
-        cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
-        around = Environment(backend, config, self._places, os.path.normpath(cwd))
         words = tuple(map(str, chosen.command(backend, config)))
-        if found := [*around.problems(), *_check_words(backend, words)]:
+        for word in words:
+            if "\0" in word:
+                shown = shorten_text(repr(word))
+                message = f"the command has a null character in {shown}"
+                hint = "take it out: no system starts that"
+                raise SpecRefused((Problem(message, WHERE, hint=hint),))
+        made = Launch(
+            command=words,
+            env=chosen.environment(backend, config),
+            cwd=os.path.normpath(
+                os.path.join(self.places.cwd, str(backend.get("cwd") or ""))
+            ),
+        )
+        outside = chosen.outside(backend, config)
+        made = made if is_bare else self._surround(made, backend, config)
+        return replace(made, command=(*outside, *made.command))
+
+    def _surround(self, bare: Launch, backend: Config, config: Config) -> Launch:
+        """The command in its container or environment, with all variables."""
+        around = Environment(backend, config, self.places, bare.cwd)
+        if found := around.problems(bare.command):
             raise SpecRefused(tuple(found))
+        # What is odd is looked for once for each of the surroundings.
+        given = [backend.get(key) for key in ("container", "venv", "conda")]
+        known = (repr(given), asks_for_gpus(config))
+        if known not in self._warnings:
+            self._warnings[known] = tuple(around.warnings())
         return Launch(
-            command=(*chosen.outside(backend, config), *around.words(), *words),
-            env=around.variables(chosen.environment(backend, config)),
-            cwd=around.cwd,
-            warnings=self._find_warnings(around),
+            command=(*around.words(), *bare.command),
+            env=around.variables(bare.env),
+            cwd=bare.cwd,
+            warnings=self._warnings[known],
         )
 
     def _select(self, backend: Config) -> Backend:
@@ -204,28 +232,9 @@ class Backends:
             if ":" in name:
                 self._made[name] = CustomBackend(name)
             elif known:
-                self._made[name] = BACKENDS[known](self._arguments)
+                self._made[name] = BACKENDS[known](Arguments(self.places))
             else:
                 near = did_you_mean(name.removesuffix("Backend"), BACKENDS, "backends")
                 message = f"there is no backend `{name}`"
                 raise _refuse_class(message, f"{near}; your own: pkg.mod:Class")
         return self._made[name]
-
-    def _find_warnings(self, around: Environment) -> tuple[Problem, ...]:
-        """What is odd about the surroundings; looked for once for each of them."""
-        given = [around.backend.get(key) for key in ("container", "venv", "conda")]
-        known = (repr(given), asks_for_gpus(around.config)) if any(given) else None
-        if known is not None and known not in self._warnings:
-            self._warnings[known] = tuple(around.warnings())
-        return self._warnings.get(known, ())
-
-
-def _check_words(backend: Config, words: Sequence[str]) -> Iterator[Problem]:
-    """Words that `conda run` refuses, and such as no system starts."""
-    if backend.get("conda") is not None and any("\n" in word for word in words):
-        message = "`conda run` takes no word with a line break in it"
-        yield problem("conda", message, "put the script into a file, and run that")
-    for word in words:
-        if "\0" in word:
-            message = f"the command has a null character in {shorten_text(repr(word))}"
-            yield Problem(message, WHERE, hint="take it out: no system starts that")

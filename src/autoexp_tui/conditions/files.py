@@ -362,5 +362,6 @@ class Places:
     def list_awaited(self, condition: Condition) -> Iterator[str]:
         """The jobs of whom a condition reads anything; names repeat, or are empty."""
         yield from (getattr(key, "job", "") for key in needs(condition, ""))
-        for job, _ in list_runtime_sources(list_texts(condition), self._names):
-            yield job if job in self._names else ""
+        if "{runtime." in repr(condition):
+            for job, _ in list_runtime_sources(list_texts(condition), self._names):
+                yield job if job in self._names else ""

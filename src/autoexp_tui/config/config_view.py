@@ -137,7 +137,13 @@ class ConfigTree:
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved; CannotCompose tells the first twenty that do not."""
         with suppress(Doubtful):
-            return self._resolve_all()
+            if self._template is None:
+                return _make_text_keys(self._resolve(()))
+            # Of what the template has resolved only what may differ.
+            affected = self._template.find_affected(self._changed)
+            found = {path: self._resolve(path) for path in affected}
+            made: Mapping[str, object] = with_values(self._template.resolved, found)
+            return made
         try:
             return _make_text_keys(_to_plain(self._open()))
         except OmegaConfBaseException as error:
@@ -172,15 +178,6 @@ class ConfigTree:
             return [self._evaluate(item) for item in value]
         found = self._values.evaluate(value) if isinstance(value, str) else value
         return self._resolve(found.path) if isinstance(found, Place) else found
-
-    def _resolve_all(self) -> Mapping[str, object]:
-        """All of it; of what a template has resolved only what may differ."""
-        if self._template is None:
-            return _make_text_keys(self._resolve(()))
-        affected = self._template.find_affected(self._changed)
-        found = {path: self._resolve(path) for path in affected}
-        made: Mapping[str, object] = with_values(self._template.resolved, found)
-        return made
 
     def _open(self) -> DictConfig:
         if self._config is None:

@@ -12,7 +12,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -51,10 +51,7 @@ from autoexp_tui.config.resolvers import (
     rewrite_tree,
 )
 from autoexp_tui.config.settings import list_closed_keys
-from autoexp_tui.config.sweep_overrides import (
-    apply_sweep_overrides,
-    split_sweep_overrides,
-)
+from autoexp_tui.config.sweep_overrides import INTO_SWEEP, apply_sweep_overrides
 from autoexp_tui.config.yaml_files import (
     explain_too_deep,
     make_refusal,
@@ -132,15 +129,17 @@ class HydraComposer:
         self._cwd = cwd
         self._now = time.time() if now is None else now
         given = os.environ if environ is None else environ
-        self.environment = Environment(given)
+        self.environment = Environment(dict(given))
         self._may_share = given.get(SWITCH) != "hydra"
         self.warnings: list[PlanFinding] = []
         self.composed = 0
         """How often Hydra composed: one for the base, one for each job."""
         self._parser = OverridesParser.create()
-        ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
-        self._sweep_overrides = ours
-        self._overrides = rest
+        texts = tuple(map(rewrite_override, overrides))
+        self._sweep_overrides = [text for text in texts if INTO_SWEEP.match(text)]
+        self._overrides = [text for text in texts if not INTO_SWEEP.match(text)]
+        self.settings: Collection[str] = list_closed_keys()
+        """The keys of the closed subtrees."""
         self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
         self._is_stopped = False
@@ -192,7 +191,7 @@ class HydraComposer:
                 self._templates.clear()
             self._templates[keys.structure] = self._make_template(keys)
         template = self._templates.get(keys.structure)
-        if template is None or not template.takes(keys.settings, list_closed_keys()):
+        if template is None or not template.takes(keys.settings, self.settings):
             tree = self._compose_tree(texts, mounts)
             return self._anchor(ConfigTree(tree, self._make_config))
         values = {one.path: one.value for one in keys.settings}
@@ -276,10 +275,8 @@ class HydraComposer:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said once, when the base is composed
-                overrides = list(self._overrides)
-                return tuple(
-                    loader.get_group_options(group, wanted, self.config_ref, overrides)
-                )
+                own = self.config_ref, self._overrides
+                return tuple(loader.get_group_options(group, wanted, *own))
         except _HYDRAS as error:
             raise self._explain_refusal(error, known=False) from None
 
@@ -308,10 +305,6 @@ class HydraComposer:
                 keys = tuple(package.split(".")) if package else ()
                 yield Path(AutoexpSource.opened[name]), keys
 
-    def settings(self) -> frozenset[str]:
-        """The keys of the closed subtrees."""
-        return list_closed_keys()
-
     def _base_tree(self) -> Mapping[str, object]:
         """The primary config as written, without its sweep."""
         self._take_over()
@@ -328,8 +321,9 @@ class HydraComposer:
                 hint = "write it as a mapping: type, and params, configs or groups"
                 raise make_refusal(f"is {node!r}, not a mapping", "sweep", hint)
             sweep = None if node is None else {str(key): v for key, v in node.items()}
-            values = [self._parse(text) for text in self._sweep_overrides]
-            self._sweep = apply_sweep_overrides(sweep, values)
+            if values := [self._parse(text) for text in self._sweep_overrides]:
+                sweep = apply_sweep_overrides(sweep or {}, values)
+            self._sweep = sweep
             self._base = tree
         return self._base
 
@@ -394,7 +388,7 @@ class HydraComposer:
             if key.startswith("+") and self.group_options(bare) is not None:
                 added[bare] = len(merged)
             # Keys of ours have a meaning, and a default, where a config lacks them.
-            merged.append(f"++{text}" if key in list_closed_keys() else text)
+            merged.append(f"++{text}" if key in self.settings else text)
         return tuple(merged)
 
     def _anchor(

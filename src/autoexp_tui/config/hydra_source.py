@@ -28,7 +28,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.launch import search_working_directory
-from autoexp_tui.config.yaml_files import SCHEME, YamlFiles, build_entry
+from autoexp_tui.config.yaml_files import SCHEME, YamlFiles
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
@@ -78,7 +78,9 @@ class SearchPath(ConfigSearchPathImpl):
         self, provider: str, path: str, anchor: SearchPathQuery | None = None
     ) -> None:
         """Add a place, in front of what stays last."""
-        super().append(provider, str(build_entry(path)), anchor)
+        if not path.startswith(("structured:", SCHEME)):
+            path = f"{SCHEME}://{path}"
+        super().append(provider, path, anchor)
         self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
 
 

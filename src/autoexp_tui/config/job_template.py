@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Final
@@ -73,15 +73,15 @@ def is_open(value: object) -> bool:
     return isinstance(value, str) and "${" in value
 
 
+@dataclass(slots=True)
 class Values:
     """The resolved values of one tree, each made once; or `Doubtful`, everywhere."""
 
-    def __init__(self, tree: Any) -> None:
-        self.tree = tree
-        self._known: dict[Path, tuple[object, set[Path]] | None] = {}
-        """Leaf -> its value and all it was made of; None: it has none, or not yet."""
-        self._reads: list[set[Path]] = [set()]
-        """What was looked at, for each value that is being made."""
+    tree: Any
+    _known: dict[Path, tuple[object, set[Path]] | None] = field(default_factory=dict)
+    """Leaf -> its value and all it was made of; None: it has none, or not yet."""
+    _reads: list[set[Path]] = field(default_factory=lambda: [set()])
+    """What was looked at, for each value that is being made."""
 
     @contextmanager
     def note_reads(self) -> Iterator[set[Path]]:
@@ -131,7 +131,11 @@ class Values:
         pieces = _split_plain(text)
         try:
             if pieces is not None:
-                found = self._join(pieces, parent)
+                values = [self._look_up(key, parent) for key in pieces[1::2]]
+                rows = zip_longest(pieces[::2], values, fillvalue="")
+                # A key alone keeps its type.
+                is_alone = len(pieces) == 3 and not pieces[0] and not pieces[2]
+                found = values[0] if is_alone else "".join(map(str, chain(*rows)))
             else:
                 visitor = GrammarVisitor(
                     node_interpolation_callback=lambda key, memo: self._look_up(  # type: ignore[arg-type,return-value]
@@ -146,13 +150,6 @@ class Values:
         if not _is_certain(found, parent):
             raise Doubtful(text)
         return found
-
-    def _join(self, pieces: Sequence[str], parent: Path) -> object:
-        """Words with the values of keys between them; a key alone keeps its type."""
-        values = [self._look_up(key, parent) for key in pieces[1::2]]
-        if len(pieces) == 3 and not pieces[0] and not pieces[2]:
-            return values[0]
-        return "".join(map(str, chain(*zip_longest(pieces[::2], values, fillvalue=""))))
 
     def locate(self, keys: Sequence[str]) -> Path:
         """Where keys lead, interpolated dicts and lists followed; or `Absent`."""

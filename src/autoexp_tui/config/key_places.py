@@ -63,12 +63,6 @@ class KeyPlaces:
             if isinstance(node, yaml.MappingNode):
                 self._sweeps.append((shown, node))
 
-    def add_places(
-        self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
-    ) -> tuple[Problem, ...]:
-        """The findings with their places; whose `where` begins with one keep that."""
-        return tuple(self._add_place(problem, origins) for problem in problems)
-
     def find(self, problem: Problem, entries: Entries | None = None) -> Place | None:
         """Where a finding belongs; None when no file has anything of its key.
 
@@ -109,7 +103,8 @@ class KeyPlaces:
                     if group.startswith("hydra/"):
                         yield group if is_choice else group.rpartition("/")[0]
 
-    def _add_place(self, problem: Problem, origins: Origins) -> Problem:
+    def add_place(self, problem: Problem, origins: Origins = _UNKNOWN) -> Problem:
+        """A finding with its place; one whose `where` begins with one keeps that."""
         if find_written_place(problem.where):
             return problem
         jobs = (problem.job, *problem.others[:_MOST_JOBS])
@@ -197,7 +192,12 @@ def _search_sweep(
     """
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     if not any(name.value in BODIES for name, _ in pairs):
-        yield walk(node, parts, _select_below(entries, address))
+        choices = {  # keys of the node -> which of their values was chosen
+            place.removeprefix(address): at
+            for place, at in entries.items()
+            if place.startswith(address)
+        }
+        yield walk(node, parts, choices)
     for name, value in sorted(pairs, key=lambda pair: _ORDER.get(pair[0].value, 1)):
         place, below = f"{address}{name.value}", ""
         if place == "grids":
@@ -214,12 +214,3 @@ def _search_sweep(
                 yield from _search_sweep(item, parts, entries, inner)
         elif isinstance(value, yaml.MappingNode):
             yield from _search_sweep(value, parts, entries, f"{place}.")
-
-
-def _select_below(entries: Entries, address: str) -> Entries:
-    """Keys of the mapping at an address -> which of its values was chosen."""
-    return {
-        place.removeprefix(address): at
-        for place, at in entries.items()
-        if place.startswith(address)
-    }

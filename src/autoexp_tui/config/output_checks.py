@@ -135,6 +135,7 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[Finding]:
     """The state of the directory itself, or of the one in which it would be made."""
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     found = os.statvfs(there)
+    place = str(there).replace("{", "{{").replace("}", "}}")
     message = ""
     if not there.is_dir():
         message = f"{there} is a file, not a directory"
@@ -146,20 +147,24 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[Finding]:
     if message:
         hint = "choose another directory that you may write to"
         yield Problem(message, WHERE, hint=hint), True
-    left: list[tuple[str, int, int, int]] = []
-    free = found.f_bavail * found.f_frsize
+    left: list[tuple[str, int, str, int, int]] = []
+    room = FEW_BYTES, LEAST_BYTES
     if found.f_blocks:  # one in user space or over a network may not say what it holds
-        left.append((f"{size(free)} free at {there}", free, FEW_BYTES, LEAST_BYTES))
+        free = found.f_bavail * found.f_frsize
+        left.append((f"{{}} free at {place}", free, "bytes", *room))
     if found.f_files:
-        message = f"{found.f_favail} more files can be made at {there}"
-        left.append((message, found.f_favail, jobs * FILES_PER_JOB, jobs))
+        few = jobs * FILES_PER_JOB
+        what = f"{{}} can be made at {place}"
+        left.append((what, found.f_favail, "more files", few, jobs))
     for amount, unit in read_quotas(there):
-        rest = size(amount) if unit == "bytes" else f"{amount} files"
-        few, least = (FEW_BYTES, LEAST_BYTES) if unit == "bytes" else (1000, 1)
-        left.append((f"your quota at {there} leaves {rest}", amount, few, least))
-    for message, amount, few, least in left:
+        few, least = room if unit == "bytes" else (1000, 1)
+        what = f"your quota at {place} leaves {{}}"
+        left.append((what, amount, unit, few, least))
+    for what, amount, unit, few, least in left:
         if amount < few:
+            shown = size(amount) if unit == "bytes" else f"{amount} {unit}"
             hint = "make room, or choose another directory; checkpoints are large"
+            message = what.format(shown)
             yield Problem(message, WHERE, hint=hint), amount < least
 
 

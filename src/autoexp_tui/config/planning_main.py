@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
@@ -40,9 +40,9 @@ from autoexp_tui.model.errors import (
     Problem,
     UsageError,
     ValidationFailed,
-    find_written_place,
 )
 from autoexp_tui.model.masking import mask_values
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
 from autoexp_tui.planning.as_json import hole_to_json
 from autoexp_tui.planning.build import (
@@ -96,7 +96,7 @@ def _end_unheard(answer_to: int) -> None:
 
 def answer_request(request: PlanningRequest) -> PlanningAnswer:
     """The answer to a request; what is wrong with the config is in it."""
-    planning = _Planning(request)
+    planning = _Planning(request, Path(request.cwd or os.getcwd()))
     failed: Stage
     try:
         return _WANTED[request.want](planning)
@@ -110,12 +110,12 @@ def answer_request(request: PlanningRequest) -> PlanningAnswer:
     return PlanningAnswer(errors=planning.add_places(found), failed=failed)
 
 
+@dataclass
 class _Planning:
     """What one request is answered with, each made when it is first needed."""
 
-    def __init__(self, request: PlanningRequest) -> None:
-        self.request = request
-        self.cwd = Path(request.cwd or os.getcwd())
+    request: PlanningRequest
+    cwd: Path
 
     @cached_property
     def configs(self) -> RecordBuilder:
@@ -179,11 +179,9 @@ class _Planning:
         self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
     ) -> tuple[Problem, ...]:
         """The findings, each with the file and the line where its key stands."""
-        found = tuple(problems)
-        if not self.request.sweep_file and not all(
-            find_written_place(one.where) for one in found
-        ):
-            found = self.places.add_places(found, origins)
+        found: Iterable[Problem] = problems
+        if not self.request.sweep_file:
+            found = (self.places.add_place(one, origins) for one in problems)
         return tuple(replace(one, others=()) for one in found)
 
     @cached_property
@@ -241,16 +239,21 @@ def _collect_findings(
     composer = planning.composer
     errors, warnings = [*outcome.errors], [*outcome.warnings]
     if plan := outcome.plan:
-        checks = ActionChecks(plan, composer.roots, planning.cwd)
-        checks.check_plan()
+        wrong, odd = [], []
+        waits = ((job.start_conditions, job.cancel_conditions) for job in plan.jobs)
+        is_watched = plan.monitoring != Monitoring() or plan.rule_sets
+        if is_watched or any("{runtime." in repr(one) for one in waits):
+            checks = ActionChecks(plan, composer.roots, planning.cwd)
+            checks.check_plan()
+            wrong, odd = checks.errors, checks.warnings
         # Who joins a session writes beside its jobs: its owner would be found.
         owners = not planning.request.known
         base = planning.cwd / plan.base_output_dir
         outputs = check_output_places(base, plan.jobs, owners=owners, share=plan.share)
-        odd = [problem for problem, stops in outputs if not stops]
-        wrong = [problem for problem, stops in outputs if stops]
-        warnings += fold_problems([*checks.warnings, *odd])
-        errors = [*fold_problems([*checks.errors, *wrong])]
+        odd += [problem for problem, stops in outputs if not stops]
+        wrong += [problem for problem, stops in outputs if stops]
+        warnings += fold_problems(odd)
+        errors = [*fold_problems(wrong)]
     wheres = {key: key for key in planning.places.list_hydra_keys()}
     for text in planning.request.overrides:
         key = text.partition("=")[0].lstrip("+~")

@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from inspect import signature
@@ -71,7 +71,7 @@ def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object
     `written` is told what each text that changed looked like: typed form -> as written.
     """
     if isinstance(value, str):
-        typed = rewrite(value)
+        typed = rewrite(value) if OPEN in value else value
         if written is not None and typed != value:
             written.setdefault(typed, value)
         return typed
@@ -395,12 +395,12 @@ PURE: Final = frozenset({"oc.env", "oc.eval", "now", *HELPERS})
 """Resolvers that give the same for the same arguments, all through a plan."""
 
 
+@dataclass(slots=True)
 class Environment:
     """The environment as it was once; constant within a plan."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
-        self._asked: set[str] = set()
+    _values: Mapping[str, str]
+    _asked: set[str] = field(default_factory=set)
 
     def read(self, name: str, default: object = _NO_DEFAULT) -> str | None:
         """The variable's text, as `oc.env` gives it; LookupError without any."""

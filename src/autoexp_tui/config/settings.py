@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -287,7 +287,8 @@ class HouseParser:
         in which schemas are looked for.
         """
         places = Places(cwd, state_dir, tuple(config_dirs))
-        self._backends = Backends(places)
+        self.launch: Callable[[Mapping[str, object]], Launch] = Backends(places).launch
+        """The command of one job, from `backend`."""
 
     condition = staticmethod(parse_condition)
     action = staticmethod(parse_action)
@@ -327,6 +328,8 @@ class HouseParser:
     def resources(self, config: Mapping[str, object]) -> specs.Resources:
         """What one job asks for, from `slurm.sbatch`."""
         found: SlurmSettings = section(config, "slurm")
+        if not found.sbatch:
+            return specs.Resources()
         options, problems = parse_options(found.sbatch, "slurm.sbatch")
         if problems:
             raise SpecRefused(tuple(problems))
@@ -336,23 +339,15 @@ class HouseParser:
             options=options,
         )
 
-    def launch(self, config: Mapping[str, object]) -> Launch:
-        """The command of one job, from `backend`."""
-        return self._backends.launch(config)
-
-    def ui(self, config: Mapping[str, object]) -> Mapping[str, object]:
-        """What `ui` sets, defaults filled in."""
-        found = asdict(section(config, "ui"))
-        return {key: value for key, value in found.items() if value is not None}
-
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""
         problems: list[Problem] = []
         for key, value in config.items():
             # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
-            may_be_ours = isinstance(value, Mapping) and re.fullmatch(r"\w+", key)
-            near = find_slip(key, SECTIONS) if may_be_ours else None
-            if near is not None and key not in TOP_LEVEL:
+            is_theirs = key in TOP_LEVEL or not isinstance(value, Mapping)
+            if is_theirs or not re.fullmatch(r"\w+", key):
+                continue
+            if near := find_slip(key, SECTIONS):
                 hint = f"did you mean `{near}`?"
                 problems.append(Problem("is no key of ours", where=key, hint=hint))
         for key, what in _UNAVAILABLE.items():
@@ -366,7 +361,7 @@ class HouseParser:
             lambda: self.monitoring(config),
             lambda: self.executor(config),
             lambda: self.resources(config),
-            lambda: self.ui(config),
+            lambda: section(config, "ui"),
             lambda: self.launch(config),
         ):
             try:
@@ -378,21 +373,17 @@ class HouseParser:
 
 def section(config: Mapping[str, object], name: str) -> Any:
     """One closed subtree, checked; an absent or empty one has its defaults."""
-    value = config.get(name)
-    return SECTIONS[name].parse({} if value is None else value, name)
+    value, kind = config.get(name), SECTIONS[name]
+    return kind.spec() if value in (None, {}) else kind.parse(value, name)
 
 
 @cache
 def list_closed_keys() -> frozenset[str]:
     """The dotted keys of the closed subtrees, sections left out."""
-    return frozenset(
-        key for name in SECTIONS for key in _list_keys(SECTIONS[name], name)
-    )
-
-
-def _list_keys(kind: Kind, place: str) -> Iterator[str]:
-    for name in kind.list_fields():
-        if part := kind.parts.get(name):
-            yield from _list_keys(part, f"{place}.{name}")
-        else:
-            yield f"{place}.{name}"
+    found, kinds = set[str](), dict(SECTIONS)
+    while kinds:
+        place, kind = kinds.popitem()
+        names = {name: f"{place}.{name}" for name in kind.list_fields()}
+        kinds |= {names[name]: part for name, part in kind.parts.items()}
+        found |= {key for name, key in names.items() if name not in kind.parts}
+    return frozenset(found)

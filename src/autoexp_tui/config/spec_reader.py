@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from types import UnionType
@@ -50,22 +50,17 @@ _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tupl
 """Parts of a place that name a member of a union, not a key."""
 
 
+@dataclass(slots=True)
 class Findings:
     """What is wrong with one mapping, collected."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
-        self.problems: list[Problem] = []
+    where: str
+    problems: list[Problem] = field(default_factory=list)
 
     def add(self, message: str, field: str = "", hint: str = "") -> None:
         """One finding, at a field of the mapping."""
         where = f"{self.where}.{field}" if field else self.where
         self.problems.append(Problem(message, where=where, hint=hint))
-
-    def add_once(self, problems: Iterable[Problem]) -> None:
-        """Findings at places of which nothing is said yet."""
-        places = {problem.where for problem in self.problems}
-        self.problems += [one for one in problems if one.where not in places]
 
     def inherit(self, parse: Parse, value: object, field: str) -> Any:
         """What is parsed of a nested value; None where it is refused."""
@@ -127,14 +122,17 @@ class Kind:
                 made = findings.inherit(part.parse, given, name)
                 fields |= {} if made is None else {name: made}
         self.prepare(fields, findings)
-        _refuse_numbers(self.spec, fields, findings)
+        adapter, numbers = read_spec(self.spec)
+        _refuse_numbers(numbers & fields.keys(), fields, findings)
         try:
-            made = make_adapter(self.spec).validate_python(fields)
+            made = adapter.validate_python(fields)
+            found = _check_made(made, where)
         except ValidationError as error:
-            findings.add_once(describe_errors(error, where))
-        else:
-            findings.add_once(_check_made(made, where))
-        findings.settle()
+            found = describe_errors(error, where)
+        places = {problem.where for problem in findings.problems}
+        findings.problems += [one for one in found if one.where not in places]
+        if findings.problems:
+            raise SpecRefused(tuple(findings.problems))
         return made
 
 
@@ -146,15 +144,18 @@ def read_mapping(value: object, where: str) -> Fields:
 
 
 @cache
-def make_adapter(spec: Any) -> TypeAdapter[Any]:
-    """Pydantic's reader of a dataclass."""
-    return TypeAdapter(spec)
+def read_spec(spec: Any) -> tuple[TypeAdapter[Any], Set[str]]:
+    """Pydantic's reader of a dataclass, and the fields that hold numbers alone."""
+    found = get_type_hints(spec).items()
+    parts = {n: get_args(h) if get_origin(h) is UnionType else (h,) for n, h in found}
+    numbers = {name for name in parts if {*parts[name]} <= {int, float, type(None)}}
+    return TypeAdapter(spec), numbers
 
 
-def _refuse_numbers(spec: Any, fields: Fields, findings: Findings) -> None:
+def _refuse_numbers(names: Set[str], fields: Fields, findings: Findings) -> None:
     """Flags, which Python would count as 1 or 0, and numbers that are too small."""
-    for name in _list_numbers(spec):
-        value = fields.get(name)
+    for name in sorted(names):
+        value = fields[name]
         if isinstance(value, bool):
             del fields[name]
             findings.add(f"is {str(value).lower()}, which is no number", name)
@@ -166,25 +167,19 @@ def _refuse_numbers(spec: Any, fields: Fields, findings: Findings) -> None:
                 findings.add(f"is {value}; it must not be less than {least}", name)
 
 
-@cache
-def _list_numbers(spec: Any) -> Sequence[str]:
-    """The fields of a spec that hold a number, or none at all."""
-    found = get_type_hints(spec).items()
-    parts = {n: get_args(h) if get_origin(h) is UnionType else (h,) for n, h in found}
-    return [name for name in parts if {*parts[name]} <= {int, float, type(None)}]
-
-
-def _check_made(made: Any, where: str) -> Iterator[Problem]:
+def _check_made(made: Any, where: str) -> list[Problem]:
     """Texts that a spec cannot do without, and numbers that no clock reaches."""
+    found = []
     for one in dataclasses.fields(made):
         value, place = getattr(made, one.name), f"{where}.{one.name}"
         is_required = one.default is dataclasses.MISSING
         if value == "" and is_required and one.name not in _MAY_BE_EMPTY:
-            yield Problem("is empty", where=place)
+            found.append(Problem("is empty", where=place))
         if isinstance(value, float) and not math.isfinite(value):
             hint = "leave it out where it has no limit"
             message = f"is {value}, which is no number to reach"
-            yield Problem(message, where=place, hint=hint)
+            found.append(Problem(message, where=place, hint=hint))
+    return found
 
 
 def compile_pattern(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hydra.core.override_parser.types import Override
@@ -20,30 +20,19 @@ from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.plain_tree import leaves
 
-_INTO_SWEEP: Final = re.compile(r"(?:\+{0,2}|~)sweep\.")
+INTO_SWEEP: Final = re.compile(r"(?:\+{0,2}|~)sweep\.")
 _OPEN: Final = frozenset({"params", "configs", "grids", "defaults", "base_values"})
 """Below these, a key that is added is one literal key, dots and all."""
 
 
-def split_sweep_overrides(
-    texts: Iterable[str],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(overrides into `sweep`, all others), each in order."""
-    found = tuple(texts)
-    ours = tuple(text for text in found if _INTO_SWEEP.match(text))
-    return ours, tuple(text for text in found if not _INTO_SWEEP.match(text))
-
-
 def apply_sweep_overrides(
-    sweep: Mapping[str, object] | None, overrides: Sequence[Override]
-) -> Mapping[str, object] | None:
+    sweep: Mapping[str, object], overrides: Sequence[Override]
+) -> dict[str, object]:
     """`sweep` with the overrides; itself is left as it was.
 
     Raises CannotCompose with every override that reaches nothing.
     """
-    if not overrides:
-        return sweep
-    changed: dict[str, object] = copy.deepcopy(dict(sweep or {}))
+    changed: dict[str, object] = copy.deepcopy(dict(sweep))
     problems: list[Problem] = []
     for override in overrides:
         segments = tuple(override.key_or_group.split(".")[1:])

@@ -21,7 +21,7 @@ from omegaconf import Container, OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.config.resolvers import rewrite, rewrite_tree
+from autoexp_tui.config.resolvers import OPEN, rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.points import shorten_text
@@ -40,20 +40,19 @@ def check_size(
     `path`: as people write it; `known`: of the nodes counted so far. Raises
     CannotCompose: too deep (as what holds itself is), or too many values.
     """
-    where = locate(node, path)
     if depth > MAX_DEPTH:
-        raise CannotCompose((explain_too_deep(where),))
+        raise CannotCompose((explain_too_deep(locate(node, path)),))
     if id(node) not in known:
         below = [check_size(one, path, known, depth + 1) for one in children(node)]
         values = 1 + sum(size for size, _ in below)
         levels = 1 + max((deep for _, deep in below), default=0)
         if levels > MAX_DEPTH:
-            raise CannotCompose((explain_too_deep(where),))
+            raise CannotCompose((explain_too_deep(locate(node, path)),))
         if values > MAX_VALUES:
             message = f"stands for more than {MAX_VALUES:,} values, aliases followed"
             hint = "a sweep of params makes many jobs of few lines; "
             hint += "aliases repeat values"
-            raise make_refusal(message, where, hint)
+            raise make_refusal(message, locate(node, path), hint)
         known[id(node)] = values, levels
     return known[id(node)]
 
@@ -145,7 +144,7 @@ class YamlFiles:
         self.parsed += 1
         text = read_text(path)
         root, value = parse_nodes(text, path)
-        tree = rewrite_tree(value, self._written)
+        tree = rewrite_tree(value, self._written) if OPEN in text else value
         config = _create_container(tree, root, path)
         loaded = ConfigText(pickle.dumps(config), text[:512], root)
         self._read[path] = (stamp, loaded)
@@ -213,26 +212,24 @@ def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
 
 def _find_misread(node: yaml.Node, path: str) -> Iterator[Problem]:
     """What YAML reads as something that nobody means here."""
-    where = locate(node, path)
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     is_flow = isinstance(node, yaml.MappingNode) and node.flow_style
     for key, value in pairs:
-        place = locate(key, path)
         is_bare = isinstance(key, yaml.ScalarNode) and not key.style
         is_alone = value.start_mark.index == value.end_mark.index and value.value == ""
         if is_bare and is_alone and is_flow and _REFERENCE.fullmatch(key.value):
             text = f"{{{key.value}}}"
             message, hint = "is a YAML mapping, not a reference", f'quote it: "{text}"'
-            yield Problem(f"{text} {message}", place, hint=hint)
+            yield Problem(f"{text} {message}", locate(key, path), hint=hint)
     text = node.value if isinstance(node, yaml.ScalarNode) else ""
     if "\0" in text:
         hint = "take it out: no command can hold one"
-        yield Problem("holds a null character", where, hint=hint)
+        yield Problem("holds a null character", locate(node, path), hint=hint)
     elif ":" in text and node.tag.endswith((":int", ":float")):
         message = f"{text} is a number in base 60 to YAML"
-        yield Problem(message, where, hint=f'quote it: "{text}"')
-    elif count_open(text) > MAX_DEPTH:
-        yield explain_too_deep(where)
+        yield Problem(message, locate(node, path), hint=f'quote it: "{text}"')
+    elif text.count("${") > MAX_DEPTH and count_open(text) > MAX_DEPTH:
+        yield explain_too_deep(locate(node, path))
 
 
 def _describe_error(error: Any, text: str, path: str) -> Problem:
@@ -263,13 +260,6 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
         where=f"{show_path(path)}:{mark.line + 1}",
         hint=hint,
     )
-
-
-def build_entry(entry: object) -> object:
-    """One search path entry under our scheme, whatever it names."""
-    if not isinstance(entry, str) or entry.startswith(("structured:", SCHEME)):
-        return entry
-    return f"{SCHEME}://{entry}"
 
 
 def _create_container(tree: object, root: yaml.Node | None, path: str) -> Container:

@@ -108,7 +108,9 @@ def read_bounds(plan: Plan) -> Bounds:
 
 def check_bounds(plan: Plan) -> Iterator[Problem]:
     """Warnings: what will be asked before the plan is submitted."""
-    for key, words in read_bounds(plan).find_excess(estimate(plan.jobs)).items():
+    has_gpus = any(job.resources.gpus for job in plan.jobs)
+    found = estimate(plan.jobs) if has_gpus else Estimate(jobs=len(plan.jobs))
+    for key, words in read_bounds(plan).find_excess(found).items():
         verb = "has" if key.endswith("jobs") else "may take"
         yield Problem(
             f"{verb} {words}",

@@ -49,7 +49,7 @@ class OverrideWriter:
     ) -> None:
         """`points`: the parameters of the sweep, for the numbers among them."""
         self._composer = composer
-        self._settings = composer.settings()
+        self._settings = composer.settings
         # All jobs ask for the same few.
         self._is_group = cache(lambda key: composer.group_options(key) is not None)
         self._compose = cache(self._compose_choices)

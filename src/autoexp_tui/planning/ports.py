@@ -62,6 +62,9 @@ class ConfigView(Protocol):
 class Composer(Protocol):
     """Composes configs of one primary config, in the planning process."""
 
+    settings: Collection[str]
+    """Dotted keys that have a meaning where a config leaves them out."""
+
     def base(self) -> ConfigView:
         """The primary config with the command line's overrides, no sweep point."""
 
@@ -82,9 +85,6 @@ class Composer(Protocol):
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of a config group; None when `key` is not one."""
-
-    def settings(self) -> Collection[str]:
-        """Dotted keys that have a meaning where a config leaves them out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
