@@ -100,9 +100,9 @@ def test_what_is_wrong_says_where_what_and_the_next_step(
      kinds.Composite(mode="any",
                      conditions=(kinds.Not(condition=kinds.FileExists(path="stop")),))),
     ({"class_name": "Time", "after_seconds": 0}, kinds.TimeReached(after_seconds=0.0)),
-    ({"class_name": "tests.conditions.own_classes:EnoughLines", "path": "/a",
+    ({"class_name": "autoexp_tui.testing.own_condition:EnoughLines", "path": "/a",
       "lines": 2, "timeout_seconds": 60, "description": "enough"},
-     kinds.OwnCondition(class_path="tests.conditions.own_classes:EnoughLines",
+     kinds.OwnCondition(class_path="autoexp_tui.testing.own_condition:EnoughLines",
                         fields={"path": "/a", "lines": 2}, timeout_seconds=60,
                         description="enough")),
 ])  # fmt: skip
