@@ -106,6 +106,7 @@ ERROR = events.MessageLogged(text="disk is bad", level="error", job=NAME)
 NOT_LOOKED = of_b(why("not_looked"))
 BASE = campaign(31)
 LOCAL = replace(BASE, engine=replace(BASE.engine, directory="/state/k7f2"))
+TOLD_TO_STOP = replace(LOCAL, engine=replace(LOCAL.engine, stopped=True))
 PAUSED = replace(LOCAL, paused=why("paused_by", by="script"))
 WATCHED = campaign(31, role="viewer")
 STOPPED = replace(WATCHED, engine=replace(WATCHED.engine, halted_pid=4711))
@@ -200,6 +201,7 @@ WAIT = Watching()
     ("snapshot", "how", "over"),
     [
         (FAILED, WAIT, False),
+        (TOLD_TO_STOP, WAIT, True),
         (DONE, WAIT, True),
         (TO_COME, WAIT, False),
         (CANARY, WAIT, True),
@@ -224,6 +226,7 @@ def test_a_run_is_over_when_nothing_moves_without_a_person(
 CHOSEN = tuple(job.name for job in CANARY.jobs[:-1])
 RUN = "autoexp-run --session k7f2"
 APPROVE = "autoexp-sessions approve k7f2"
+MONITOR = "autoexp-monitor --session k7f2"
 RESUME = "autoexp-sessions resume k7f2 --state-dir /state"
 QUICK = "5 quick failures in a row in stage stable"
 WHY_WAITS = '"why": "waits for your approval: Go on?"'
@@ -240,6 +243,7 @@ LEFT = ExitCode.JOBS_NOT_COMPLETED
         (of(CANNOT_START, behind("b")), (), LEFT, ("1 job cannot start", RUN)),
         (of(REFUSED, behind("b")), (), LEFT, ("1 job held", RUN)),
         (of(ASKING), (), LEFT, ("1 job waits for approval", APPROVE, WHY_WAITS)),
+        (TOLD_TO_STOP, (), LEFT, ("the engine was told to stop", MONITOR)),
         (paused(STORM), (), ExitCode.GUARD, (QUICK, "no space left", RESUME, RUN)),
     ],
 )

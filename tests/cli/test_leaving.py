@@ -68,6 +68,7 @@ def test_how_to_go_on_is_said_before_the_engine_is_waited_for_or_once_it_is_know
     assert detach(ScriptedHandle(UNBORN), "autoexp-run") == 130
     assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
     assert "nothing more is submitted" in format_interrupted(DEAD, "autoexp-monitor")
+    assert "Watch it again" in format_interrupted(shown("viewer"), "autoexp-monitor")
 
 
 class Busy(ScriptedHandle):

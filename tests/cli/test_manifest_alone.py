@@ -57,6 +57,8 @@ def done(tmp_path: Path) -> list[str]:
 
 
 def test_run_needs_no_config(manifest: str, say: Say, tmp_path: Path) -> None:
+    code, _, err = say(run.main, "--manifest", manifest, "--approve", "reprot")
+    assert (code, "stages: a, b" in err) == (2, True)
     assert say(run.main, "--manifest", manifest, "--quiet")[0] == 0
     assert done(tmp_path) == NAMES
     provenance = tmp_path / "out" / "1_b" / "provenance"

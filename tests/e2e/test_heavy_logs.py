@@ -1,18 +1,16 @@
-"""A real engine over logs that are made to be slow to search, and over a slow disk.
+"""A real engine over logs that are made to be slow to search.
 
-What it does in each commit, and which file it syncs, is noted by a module that Python
-reads at its start.
+What it does in each commit is noted by a module that Python reads at its start.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from autoexp_tui.engine.handle import make_command_id
 from autoexp_tui.model.commands import Command, Kill, Order, Pause
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.inbox import leave
 from tests.e2e.campaign import Place, build_job, save_plan, wait_until
@@ -32,18 +29,6 @@ NOTES = """
 import os, sys, time
 if "autoexp_tui.cli" in " ".join(sys.orig_argv):
     notes = os.open("notes", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    slow = float(os.environ["SLOW_SYNCS"])
-
-    def slowly(sync):
-        def call(file):
-            number = file if isinstance(file, int) else file.fileno()
-            path = os.readlink(f"/proc/self/fd/{number}")
-            os.write(notes, f"sync {path}\\n".encode())
-            time.sleep(slow)
-            return sync(file)
-        return call
-
-    os.fsync, os.fdatasync = slowly(os.fsync), slowly(os.fdatasync)
 
     from autoexp_tui.engine.loop import Engine
     commit = Engine.commit
@@ -72,23 +57,16 @@ while not os.path.exists("{stop}"):
 """
 SLOW = {"each": "write(line * 8)"}
 FLOOD = {"each": 'write(b"match me 17\\n" * 6_000)'}
+RUNNING = JobState.RUNNING
 ENDLESS = {"first": 'for _ in range(500): write(b"ab" * (1 << 19))'}
 
 
 @dataclass(frozen=True)
 class Noted(Place):
-    """One session of a real engine, its commits and syncs noted."""
+    """One session of a real engine, its commits noted."""
 
-    def begin(
-        self, jobs: Sequence[JobSpec], *rules: LogEvent, slow_syncs: float = 0.0
-    ) -> subprocess.Popen[str]:
-        """Start an engine over these jobs."""
-        (self.root / "sitecustomize.py").write_text(NOTES)
-        save_plan(self.root, jobs, Monitoring(poll_seconds=0.5, log_events=rules))
-        return self.engine("--manifest", "plan.json", slow_syncs=slow_syncs)
-
-    def engine(self, *words: str, slow_syncs: float = 0.0) -> subprocess.Popen[str]:
-        env = {"PYTHONPATH": str(self.root), "SLOW_SYNCS": str(slow_syncs)}
+    def engine(self, *words: str) -> subprocess.Popen[str]:
+        env = {"PYTHONPATH": str(self.root)}
         return self.start("--yes", *words, out=subprocess.DEVNULL, **env)
 
     def job(self, index: int, name: str, first: str = "", each: str = "") -> JobSpec:
@@ -101,9 +79,8 @@ class Noted(Place):
         """The jobs end once it is there, whatever became of the engine."""
         return self.root / "stop"
 
-    def notes(self, kind: str) -> list[str]:
-        lines = (self.root / "notes").read_text().splitlines()
-        return [line for line in lines if line.startswith(kind)]
+    def commits(self) -> list[str]:
+        return (self.root / "notes").read_text().splitlines()
 
     def give(self, command: Command) -> str:
         """Leave a command in the inbox."""
@@ -115,7 +92,7 @@ class Noted(Place):
         """Until some commit knows the command."""
         begun = time.monotonic()
         wait_until(
-            lambda: any(command in line for line in self.notes("commit")[-50:]),
+            lambda: any(command in line for line in self.commits()[-50:]),
             seconds=120,
         )
         return time.monotonic() - begun
@@ -127,14 +104,6 @@ def world(tmp_path: Path) -> Iterator[Noted]:
     yield made
     made.stop.touch()
     made.end()
-
-
-def running(*names: str) -> Callable[[SessionState], bool]:
-    def holds(state: SessionState) -> bool:
-        jobs = state.jobs
-        return all(n in jobs and jobs[n].state is JobState.RUNNING for n in names)
-
-    return holds
 
 
 def heavy(world: Noted) -> subprocess.Popen[str]:
@@ -151,54 +120,35 @@ def heavy(world: Noted) -> subprocess.Popen[str]:
         LogEvent(name="slow", pattern=EXPLODING, pattern_type="regex"),
         LogEvent(name="flood", pattern="match me"),
     )
-    engine = world.begin(jobs, *rules)
-    world.until(running("slow", "flood", "endless"), 90)
+    (world.root / "sitecustomize.py").write_text(NOTES)
+    save_plan(world.root, jobs, Monitoring(poll_seconds=0.5, log_events=rules))
+    engine = world.engine("--manifest", "plan.json")
+    world.until(
+        lambda state: [job.state for job in state.jobs.values()][:3] == [RUNNING] * 3,
+        90,
+    )
     world.until(lambda state: bool(state.warnings), 60)  # it matches too often
     return engine
 
 
-def test_commands_wait_for_few_short_commits_and_a_kill_ends_jobs_and_session(
+def test_commands_wait_for_few_short_commits_and_a_signal_or_a_kill_ends_it(
     world: Noted,
 ) -> None:
     engine = heavy(world)
-    before = len(world.notes("commit"))
+    before = len(world.commits())
     known = world.give(Pause())
     took = world.seconds_until_known(known)
-    commits = world.notes("commit")
+    commits = world.commits()
     taken = next(at for at, line in enumerate(commits) if known in line)
     used = [float(line.split()[1]) for line in commits]
     assert sum(used[before : taken + 1]) < 3.0
     assert max(used) < 2.0
     assert took < 3.0 or os.getloadavg()[0] > (os.cpu_count() or 1)
+    engine.send_signal(signal.SIGTERM)
+    assert engine.wait(20) == 130
+    before = len(world.commits())
+    engine = world.engine("--session", world.session())
+    wait_until(lambda: len(world.commits()) >= before + 15, "the next engine")
     world.give(Kill(jobs=("slow", "flood", "endless", "waits")))
     world.until(lambda state: all(job.ended for job in state.jobs.values()), 120)
     assert engine.wait(60) == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_an_engine_amid_such_logs_and_the_next_one_too(
-    world: Noted, number: signal.Signals
-) -> None:
-    engine = heavy(world)
-    engine.send_signal(number)
-    assert engine.wait(20) == 130
-    before = len(world.notes("commit"))
-    engine = world.engine("--session", world.session())
-    wait_until(lambda: len(world.notes("commit")) >= before + 15, "the next engine")
-    engine.send_signal(number)
-    assert engine.wait(20) == 130
-
-
-def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: Noted) -> None:
-    names = [f"j{n:02}" for n in range(20)]
-    world.begin([world.job(n, x) for n, x in enumerate(names)], slow_syncs=0.3)
-    world.until(running(*names), 120)
-    known = world.give(Pause())
-    world.seconds_until_known(known)
-    synced = [line.split()[1] for line in world.notes("sync")]
-    journal = [path for path in synced if path.endswith("journal.1.jsonl")]
-    lines = (world.session_dir.path / "journal.1.jsonl").read_text().splitlines()
-    assert len(journal) <= len({json.loads(line)["t"] for line in lines}) + 1
-    assert len(journal) < len(lines) / 2
-    others = len(synced) - len(journal)
-    assert others < 12  # of the session, however many jobs it has

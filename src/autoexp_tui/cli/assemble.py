@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,42 +44,21 @@ from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.probes import file_watcher as files
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.probes.file_watcher import (
-    LOG_DEBOUNCE_MS,
-    RECORD_DEBOUNCE_MS,
-    FileWatcher,
-    has_record,
-)
+from autoexp_tui.probes.file_watcher import has_record
 from autoexp_tui.probes.log_reader import LogReader, note_lengths
 from autoexp_tui.probes.pools import Mounts, ThreadPool
+from autoexp_tui.storage import done_file, provenance
+from autoexp_tui.storage import output_dir_lock as owners
 from autoexp_tui.storage.atomic import MODES, make_directory
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
-from autoexp_tui.storage.done_file import (
-    check_done,
-    forget_done,
-    read_done,
-    write_done,
-)
 from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.journal import StoredPlans
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease, LeaseWatch, take_lease
 from autoexp_tui.storage.live_sink import FileLiveSink
-from autoexp_tui.storage.output_dir_lock import (
-    Living,
-    Owner,
-    read_owner,
-    require_free,
-    take_ownership,
-)
-from autoexp_tui.storage.provenance import (
-    ProvenanceRecord,
-    read_record,
-    record_of,
-    write_provenance,
-)
 from autoexp_tui.storage.session_dir import SessionDir, require_ground
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.storage.trust import find_session_user
@@ -93,50 +73,41 @@ _PORTION = 200
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun; raises SessionOwned
     where a living session writes one of the output directories."""
-    done = {} if options.force else check_done(plan).done
-    living, foreign = Living(), []
+    done = {} if options.force else done_file.check_done(plan).done
+    living, foreign = owners.Living(), []
     for spec in plan.jobs:  # those of which the directories hold other work
         if spec.name not in done:
-            owner = require_free(Path(spec.output_dir), living, plan.share)
+            owner = owners.require_free(Path(spec.output_dir), living, plan.share)
             is_other = owner and owner.fingerprint not in ("", spec.fingerprint)
             if owner and (options.force or is_other):
                 foreign.append(spec.name)
     require_executor(plan)
-    state_dir = find_state_dir(options, plan.state_dir)
-    session = create_session(state_dir, share=plan.share)
+    session = create_session(find_state_dir(options, plan.state_dir), share=plan.share)
     note_place(session.state_dir)
     stale_seconds = plan.monitoring.lock_stale_seconds
     lease = take_lease(session, SystemClock(), stale_seconds=stale_seconds)
-    with _open_journal(session, lease) as journal:
-        sha = journal.add_plan(plan)
-        wrapper = install_wrapper(session.path)
+    with _own(session, lease, listener, options) as owned:
+        sha = owned.journal.add_plan(plan)
         plans = StoredPlans(session)
         plans[sha] = plan
-        state = SessionState(plans=plans)
-        engine = _build_engine(session, lease, journal, state, plan, listener, options)
-        works = list(done.values())
+        wrapper = install_wrapper(session.path)
+        engine = owned.build_engine(SessionState(plans=plans), plan)
+        started = events.SessionStarted(
+            session=session.id,
+            name=plan.name,
+            engine_version=__version__,
+            wrapper_version=read_wrapper_version(wrapper),
+            plan_sha=sha,
+        )
+        begun = owned.build_engine_started(wrapper)
         engine.begin(
             [
-                events.SessionStarted(
-                    session=session.id,
-                    name=plan.name,
-                    engine_version=__version__,
-                    wrapper_version=read_wrapper_version(wrapper),
-                    plan_sha=sha,
-                ),
-                _build_engine_started(journal, wrapper),
-                events.PlanAdded(sha=sha),
-                *(events.DoneFound(works=some) for some in _portion(works)),
+                *(started, begun, events.PlanAdded(sha=sha)),
+                *(events.DoneFound(works=some) for some in _portion(done.values())),
                 *(events.ForeignFilesFound(jobs=some) for some in _portion(foreign)),
             ]
         )
         return engine
-
-
-def _portion(values: Sequence[T]) -> Iterator[tuple[T, ...]]:
-    """The values in tuples that a record of the journal may hold."""
-    for at in range(0, len(values), _PORTION):
-        yield tuple(values[at : at + _PORTION])
 
 
 def resume_session(
@@ -153,8 +124,8 @@ def resume_session(
     `watch`: what has looked at its lease before, and seen who is still.
     """
     lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
-    with _open_journal(session, lease) as journal:
-        loaded = journal.load()
+    with _own(session, lease, listener, options) as owned:
+        loaded = owned.journal.load()
         state = loaded.state
         if state.plan is None:
             raise UsageError(
@@ -168,118 +139,130 @@ def resume_session(
         with suppress(OSError):  # else the record is all that is known of it
             # Both times are the file system's: its last sign of life, its last write.
             lived = os.stat(session.lease / f"{state.epoch}.json").st_mtime
-            wrote = os.stat(session.path / journal.seal.part).st_mtime
+            wrote = os.stat(session.path / owned.journal.seal.part).st_mtime
             unrecorded = min(max(0.0, lived - wrote), away)
-        parts = (session, lease, journal, state, state.plan, listener, options)
-        engine = _build_engine(*parts, unrecorded=unrecorded)
+        engine = owned.build_engine(state, state.plan, unrecorded)
         engine.note_recent(loaded.events)
         notices = list(loaded.notices)
         if changed:
             notices.append(f"{wrapper} was replaced by the installed one: {changed}")
-        started = _build_engine_started(journal, wrapper, gap=away - unrecorded)
+        started = owned.build_engine_started(wrapper, away - unrecorded)
         logged = [events.MessageLogged(text=text, level="warning") for text in notices]
         engine.begin([started, *logged])
         return engine
 
 
+def _portion(values: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    """The values in tuples that a record of the journal may hold."""
+    rest = iter(values)
+    return iter(lambda: tuple(islice(rest, _PORTION)), ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Owned:
+    """A session whose lease is ours, and what its engine is built from."""
+
+    session: SessionDir
+    lease: FileLease
+    journal: FileJournal
+    listener: Listener
+    options: Options
+
+    def build_engine_started(
+        self, wrapper: Path, gap: float = 0.0
+    ) -> events.EngineStarted:
+        return events.EngineStarted(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            engine_version=__version__,
+            sealed_part=self.journal.seal.part,
+            sealed_bytes=self.journal.seal.bytes,
+            gap_seconds=gap,
+            wrapper_sha256=hash_wrapper(wrapper),
+        )
+
+    def build_engine(
+        self, state: SessionState, plan: Plan, unrecorded: float = 0.0
+    ) -> Engine:
+        """An engine that watches the session's files, and has not begun."""
+        session, clock = self.session, SystemClock()
+        executor, faults = make_executor(plan, session), FaultLog(session.engine_log)
+        pools: dict[PoolKey, Pool] = {n: ThreadPool(n, m) for n, m in _POOLS.items()}
+        sink = FileLiveSink(session, clock)
+        watchers = (
+            files.FileWatcher(
+                [str(session.attempts)],
+                lambda paths: engine.nudge_executor() if has_record(paths) else None,
+                debounce_ms=files.RECORD_DEBOUNCE_MS,
+            ),
+            files.FileWatcher(
+                {os.path.dirname(spec.log_dir) for spec in plan.jobs},
+                lambda paths: engine.nudge_files(paths),
+                debounce_ms=files.LOG_DEBOUNCE_MS,
+            ),
+        )
+
+        def close() -> None:
+            for watcher in watchers:
+                watcher.stop()
+            sink.close()
+            for pool in pools.values():
+                pool.close()
+
+        limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
+        parts = Parts(
+            clock=clock,
+            journal=self.journal,
+            lease=self.lease,
+            inbox=FileInbox(
+                session,
+                lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
+            ),
+            live_sink=sink,
+            executor=executor,
+            facts=OutsideFacts(clock),
+            logs=LogReader(),
+            planner=ChildPlanner(state_dir=str(session.state_dir)),
+            preparation=Ground(session, plan.share),
+            checkpoints=CheckpointFiles(),
+            errands=LocalErrands(MODES[plan.share]),
+            pools=pools,
+            attempt_dir=session.get_attempt,
+            store_plan=session.save_plan,
+            evidence=make_evidence(plan, session),
+            place_of=Mounts(clock).find,
+            policy=SchedulingPolicy(
+                auto_approve=self.options.approve,
+                slots=min(limits, default=0),
+                place=executor.name,
+                has_nodes=is_for_slurm(plan),
+            ),
+            log_fault=faults.write,
+            close=close,
+            directory=session.path,
+            log_file=str(session.engine_log),
+            gpus=find_offer(plan)[1],
+        )
+        engine = Engine(state, parts, self.listener, unrecorded=unrecorded)
+        for watcher in watchers:
+            watcher.start()
+        return engine
+
+
 @contextmanager
-def _open_journal(session: SessionDir, lease: FileLease) -> Iterator[FileJournal]:
-    """The session's journal; the lease is released when what it is for fails."""
+def _own(
+    session: SessionDir, lease: FileLease, listener: Listener, options: Options
+) -> Iterator[_Owned]:
+    """The session with its journal open; the lease is released when what it is for
+    fails."""
     try:
-        yield FileJournal(session, lease, log_fault=FaultLog(session.engine_log).write)
+        log_fault = FaultLog(session.engine_log).write
+        journal = FileJournal(session, lease, log_fault=log_fault)
+        yield _Owned(session, lease, journal, listener, options)
     except BaseException:
         with suppress(AutoexpError):
             lease.release()
         raise
-
-
-def _build_engine_started(
-    journal: FileJournal, wrapper: Path, gap: float = 0.0
-) -> events.EngineStarted:
-    return events.EngineStarted(
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        engine_version=__version__,
-        sealed_part=journal.seal.part,
-        sealed_bytes=journal.seal.bytes,
-        gap_seconds=gap,
-        wrapper_sha256=hash_wrapper(wrapper),
-    )
-
-
-def _build_engine(
-    session: SessionDir,
-    lease: FileLease,
-    journal: FileJournal,
-    state: SessionState,
-    plan: Plan,
-    listener: Listener,
-    options: Options,
-    *,
-    unrecorded: float = 0.0,
-) -> Engine:
-    clock = SystemClock()
-    executor = make_executor(plan, session)
-    faults = FaultLog(session.engine_log)
-    pools: dict[PoolKey, Pool] = {n: ThreadPool(n, most) for n, most in _POOLS.items()}
-    sink = FileLiveSink(session, clock)
-    records = FileWatcher(
-        [str(session.attempts)],
-        lambda paths: engine.nudge_executor() if has_record(paths) else None,
-        debounce_ms=RECORD_DEBOUNCE_MS,
-    )
-    logs = FileWatcher(
-        {os.path.dirname(spec.log_dir) for spec in plan.jobs},
-        lambda paths: engine.nudge_files(paths),
-        debounce_ms=LOG_DEBOUNCE_MS,
-    )
-
-    def close() -> None:
-        records.stop()
-        logs.stop()
-        sink.close()
-        for pool in pools.values():
-            pool.close()
-
-    limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
-    policy = SchedulingPolicy(
-        auto_approve=options.approve,
-        slots=min(limits, default=0),
-        place=executor.name,
-        has_nodes=is_for_slurm(plan),
-    )
-    parts = Parts(
-        clock=clock,
-        journal=journal,
-        lease=lease,
-        inbox=FileInbox(
-            session,
-            lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
-        ),
-        live_sink=sink,
-        executor=executor,
-        facts=OutsideFacts(clock),
-        logs=LogReader(),
-        planner=ChildPlanner(state_dir=str(session.state_dir)),
-        preparation=Ground(session, plan.share),
-        checkpoints=CheckpointFiles(),
-        errands=LocalErrands(MODES[plan.share]),
-        pools=pools,
-        attempt_dir=session.get_attempt,
-        store_plan=session.save_plan,
-        evidence=make_evidence(plan, session),
-        place_of=Mounts(clock).find,
-        policy=policy,
-        log_fault=faults.write,
-        close=close,
-        directory=session.path,
-        log_file=str(session.engine_log),
-        gpus=find_offer(plan)[1],
-    )
-    engine = Engine(state, parts, listener, unrecorded=unrecorded)
-    records.start()
-    logs.start()
-    return engine
 
 
 _POOLS: dict[PoolKey, int] = {
@@ -305,8 +288,10 @@ class Ground:
 
     session: SessionDir
     share: Share = "private"
-    _living: Living = field(default_factory=Living)
-    _records: dict[str, ProvenanceRecord | None] = field(default_factory=dict)
+    _living: owners.Living = field(default_factory=owners.Living)
+    _records: dict[str, provenance.ProvenanceRecord | None] = field(
+        default_factory=dict
+    )
     """By plan id, as they were first asked for."""
 
     def prepare(
@@ -317,42 +302,45 @@ class Ground:
     ) -> None:
         """Own the output directories and keep how each job came to be; raises
         AutoexpError."""
-        session, tasks = submission.session, submission.tasks
-        for task, spec, plan in zip(tasks, specs, plans, strict=True):
+        for task, spec, plan in zip(submission.tasks, specs, plans, strict=True):
             directory = Path(spec.output_dir)
             share: Share = plan.share if plan is not None else "private"
-            base = plan.base_output_dir if plan is not None else ""
-            require_ground(spec, base, share)
-            modes = MODES[share]
-            make_directory(directory / ".autoexp", modes.directory, place="output")
-            make_directory(Path(spec.log_dir), modes.directory, place="logs")
-            take_ownership(directory, self._build_owner(spec), self._living, share)
-            left = read_done(directory, share)
-            if left is None or not is_of_attempt(left, session, task.attempt):
-                forget_done(directory)
-            if plan is None:
-                continue
-            if spec.config_record:  # of one job: not worth holding
-                record = read_record(Path(spec.config_record))
-            elif plan.plan_id in self._records:
-                record = self._records[plan.plan_id]
-            else:
-                record = record_of(plan, self.session.state_dir)
-                self._records[plan.plan_id] = record
-            write_provenance(plan, spec, record)
-        for task in tasks:
+            require_ground(spec, plan.base_output_dir if plan else "", share)
+            mode = MODES[share].directory
+            make_directory(directory / ".autoexp", mode, place="output")
+            make_directory(Path(spec.log_dir), mode, place="logs")
+            owner = self._build_owner(spec)
+            owners.take_ownership(directory, owner, self._living, share)
+            left = done_file.read_done(directory, share)
+            if left is None or not is_of_attempt(
+                left, submission.session, task.attempt
+            ):
+                done_file.forget_done(directory)
+            if plan is not None:
+                provenance.write_provenance(plan, spec, self._find_record(plan, spec))
+        for task in submission.tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
+
+    def _find_record(
+        self, plan: Plan, spec: JobSpec
+    ) -> provenance.ProvenanceRecord | None:
+        if spec.config_record:  # of one job: not worth holding
+            return provenance.read_record(Path(spec.config_record))
+        if plan.plan_id not in self._records:
+            made = provenance.record_of(plan, self.session.state_dir)
+            self._records[plan.plan_id] = made
+        return self._records[plan.plan_id]
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Leave word that the job's work is done, while the directory is ours; raises
         AutoexpError where the disk refused."""
         directory = Path(spec.output_dir)
-        owner = read_owner(directory, self.share)
+        owner = owners.read_owner(directory, self.share)
         if owner is not None and owner.same_session(self._build_owner(spec)):
-            write_done(directory, work, MODES[self.share].file)
+            done_file.write_done(directory, work, MODES[self.share].file)
 
-    def _build_owner(self, spec: JobSpec) -> Owner:
-        return Owner(
+    def _build_owner(self, spec: JobSpec) -> owners.Owner:
+        return owners.Owner(
             session=self.session.id,
             state_dir=str(self.session.state_dir),
             job=spec.name,
