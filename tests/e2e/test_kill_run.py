@@ -96,5 +96,5 @@ def test_a_monitor_takes_over_when_the_owner_is_gone_and_ends_the_campaign(
     assert monitor.returncode == 0, err
     assert states_of(result_of(out)) == {"COMPLETED"}
     assert set(campaign.begun().values()) == {1}
-    for words in said:
-        assert words in err
+    for text in said:
+        assert text in err

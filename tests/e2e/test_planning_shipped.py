@@ -245,7 +245,7 @@ backend.container.runtime=apptainer
         ("", "srun --lr 0.0001"),
         ("backend=megatron_fsdp", "--ckpt-format fsdp_dtensor --use-megatron-fsdp"),
         (FSDP2, "--use-torch-fsdp2"),
-        (APPTAINER, "apptainer {root}:{root} /v/bin/python"),
+        (APPTAINER, "apptainer {root} /v/bin/python"),
         ("+environment=conda backend.conda.prefix=/envs/t", "-p /envs/t"),
     ],
 )

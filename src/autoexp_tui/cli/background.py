@@ -17,7 +17,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage
-from autoexp_tui.cli.options import parse_options
+from autoexp_tui.cli.options import name_session, parse_options
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
     from autoexp_tui.storage.session_dir import SessionDir
@@ -28,14 +30,13 @@ WAIT_SECONDS = 15.0
 """How long it waits for the one before it to release the session."""
 
 
-def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -> bool:
-    """Start a detached engine for a session that was given back under `epoch`.
-
-    True once it owns the session; False when it did not come up in time. Raises
-    EnvironmentFailed where the session is not the user's alone, or cannot be written.
-    """
+def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -> None:
+    """Start a detached engine for a session that was given back under `epoch`, and
+    return once it owns the session; raises EnvironmentFailed where none came up, or the
+    session is not the user's alone, or cannot be written."""
     from autoexp_tui.storage.atomic import explaining
     from autoexp_tui.storage.lease import find_highest_epoch
+    from autoexp_tui.storage.trust import MOST_BYTES, open_checked
 
     session.require_own()
     # What keeps a process alive through a logout, where the machine offers it.
@@ -50,26 +51,31 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
     path = session.path / "heir.log"
     with explaining(path, "write"):
         log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
+    with os.fdopen(log) as file, explaining(path, "start an engine"):
         child = subprocess.Popen(
             [*scope, *build_command(session, approve)],
             stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
+            stdout=file,
+            stderr=file,
             start_new_session=True,
         )
-    except OSError:
-        return False
-    finally:
-        os.close(log)
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and child.poll() in (None, 0):
         if find_highest_epoch(session) > epoch:
-            return True
-        if child.poll() not in (None, 0):
-            return False
+            return
         time.sleep(0.05)
-    return False
+    output = b""
+    with suppress(OSError), open_checked(path, "session", MOST_BYTES) as file:
+        output = file.read(MOST_BYTES)
+    last = [clean(line) for line in output.decode(errors="replace").split("\n")[-4:]]
+    where = name_session(session.id, session.state_dir)
+    raise EnvironmentFailed(
+        "no engine came up; what runs goes on",
+        str(path),
+        "\n".join(
+            [*filter(None, last), f"Start one: autoexp-sessions restart {where}"]
+        ),
+    )
 
 
 def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:

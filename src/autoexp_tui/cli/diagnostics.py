@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import IntEnum
+from functools import partial
 from typing import Final, NoReturn
 
 from autoexp_tui.model.errors import AutoexpError
@@ -61,6 +62,16 @@ def exit_with(
                 stream.flush()
         os._exit(code)
     sys.exit(code)
+
+
+def make_entry(
+    main: Callable[[Sequence[str]], int], module: str, *, collects: bool = True
+) -> Callable[[], NoReturn]:
+    """What a script calls to be a command; `python -m` of its module is one at once."""
+    entry = partial(exit_with, main, collects=collects)
+    if module == "__main__":
+        entry()
+    return entry
 
 
 @contextmanager

@@ -13,12 +13,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry
 from autoexp_tui.cli.options import find_state_dir, parse_options
 from autoexp_tui.executors.local.executor import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
@@ -213,7 +212,4 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
     yield Finding("shared state", "hint", str(state_dir), mend)
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

@@ -29,7 +29,7 @@ from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.resubmission import all_unmet, asks, is_acting, is_doomed, stuck
-from autoexp_tui.model.snapshot import EngineView, Snapshot
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, BEGUN, JobState
 from autoexp_tui.model.wording import format_reason, sentence, wakes
@@ -204,13 +204,6 @@ class Report:
             if self._is_new(("warning", warning.warning_id)):
                 text = f"{warning.job} {sentence(warning.why, self._now)}"
                 self._line("!", text, at=warning.raised_at)
-        queued: dict[str, list[str]] = {}  # each reason once, however many wait for it
-        for job, live in zip(snapshot.jobs, snapshot.live, strict=True):
-            if job.state is JobState.QUEUED and live and live.queue:
-                queued.setdefault(live.queue.reason, []).append(job.name)
-        for reason, names in queued.items():
-            if reason and self._is_new(("queue", reason)):
-                self._line("in the queue", f"{_name_first(names)}: {reason}")
 
     def _is_new(self, about: object, value: object = "said") -> bool:
         """Whether the value is another than was said last; from now on it is not."""
@@ -239,7 +232,12 @@ class Report:
         watches = engine.role == "viewer"
         text = "this process goes on with the session"
         if watches:
-            text = f"on host {engine.host}, pid {engine.pid}: {_find_stand(engine)}"
+            stand = "has left" if engine.stopped else "is gone"
+            if engine.owner_alive:
+                stand = "runs this session; watching it"
+            if engine.halted_pid:
+                stand = f"is stopped: {wakes(engine.halted_pid)}"
+            text = f"on host {engine.host}, pid {engine.pid}: {stand}"
         is_first = "engine" not in self._said
         if self._is_new("engine", text) and (watches or not is_first):
             self._line("engine", text)
@@ -279,12 +277,19 @@ class Report:
     def _show_jobs(self, snapshot: Snapshot) -> None:
         """What became of jobs, a line each; of those that wait each reason once."""
         groups: dict[tuple[str, str], list[str]] = {}
-        for job in snapshot.jobs:
+        for job, live in zip(snapshot.jobs, snapshot.live, strict=True):
             if job.done_before or job.state is JobState.PLANNED:
                 continue
             if asks(job):
-                self._show_ask(job, snapshot)
+                if self._is_new(("asks", job.name)):
+                    prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
+                    self._line("asks", f"{job.name} waits for approval{prompt}")
+                    if self._is_new("answer"):
+                        self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
                 continue
+            queue = live.queue if live and job.state is JobState.QUEUED else None
+            if queue and queue.reason:
+                groups.setdefault(("in the queue", queue.reason), []).append(job.name)
             waits = job.state in (JobState.WAITING, JobState.RETRYING)
             codes = tuple(why.code for why in find_waits(job)) if waits else ()
             is_known = codes or job.state is not JobState.WAITING
@@ -298,27 +303,10 @@ class Report:
             elif text:
                 groups.setdefault((_name_state(job), text), []).append(job.name)
         for (state, text), names in groups.items():
-            self._line(state, f"{_name_first(names)}  {text}")
-
-    def _show_ask(self, job: JobRecord, snapshot: Snapshot) -> None:
-        if self._is_new(("asks", job.name)):
-            prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
-            self._line("asks", f"{job.name} waits for approval{prompt}")
-            if self._is_new("answer"):
-                self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
-
-
-def _find_stand(engine: EngineView) -> str:
-    """What becomes of an engine that is watched."""
-    if engine.halted_pid:
-        return f"is stopped: {wakes(engine.halted_pid)}"
-    if engine.owner_alive:
-        return "runs this session; watching it"
-    return "has left" if engine.stopped else "is gone"
-
-
-def _name_first(names: Sequence[str]) -> str:
-    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+            if state == "in the queue" and not self._is_new(("queue", text)):
+                continue
+            more = f" and {len(names) - 1} more" if names[1:] else ""
+            self._line(state, f"{names[0]}{more}  {text}")
 
 
 def _name_state(job: JobRecord) -> str:

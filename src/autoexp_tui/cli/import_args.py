@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Sequence
 from difflib import unified_diff
-from functools import partial
 from pathlib import Path
 
 from autoexp_tui.backends.argument_import import (
@@ -23,7 +22,7 @@ from autoexp_tui.backends.argument_import import (
     format_schema,
 )
 from autoexp_tui.backends.argument_schema import SUFFIX
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry
 from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.atomic import explaining, write_atomic
@@ -130,7 +129,4 @@ def _read(path: Path) -> str | None:
         return None
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

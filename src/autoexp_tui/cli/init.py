@@ -10,10 +10,9 @@ import re
 import shlex
 import shutil
 from collections.abc import Container, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import build_parser, option
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
@@ -222,7 +221,4 @@ def _format_scalar(text: str) -> str:
     return format_scalar(str(escape_dollars(text)))
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

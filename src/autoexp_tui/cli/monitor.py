@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from autoexp_tui.cli.diagnostics import exit_with, say
+from autoexp_tui.cli.diagnostics import make_entry, say
 from autoexp_tui.cli.options import (
     QUIET,
     Options,
@@ -78,7 +77,4 @@ def _find_by_manifest(options: Options) -> Options:
     return replace(options, session=max(found)[1], manifest="", state_dir=str(place))
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, print_json, say
 from autoexp_tui.cli.open import build_request, find_session, refuse_overrides
 from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.model.errors import MOST_TOLD, UsageError
@@ -81,10 +80,9 @@ def plan(
 
     With `report`, a process that plans gives the plan as this command writes it.
     """
-    from autoexp_tui.config.planning import run_planning
+    from autoexp_tui.config.planning import PlanningAnswer, run_planning
 
     if options.manifest or options.session:  # validated once more
-        from autoexp_tui.config.planning import PlanningAnswer
         from autoexp_tui.planning.validate import validate_execution_plan
         from autoexp_tui.storage.manifests import read_manifest
 
@@ -258,7 +256,4 @@ def check_json(check: ClusterCheck) -> dict[str, object]:
     return {"name": facts.cluster, **known, "checks": checks}
 
 
-entry = partial(exit_with, main, collects=False)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__, collects=False)

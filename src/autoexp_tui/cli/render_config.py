@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, print_json
 from autoexp_tui.cli.open import build_request
 from autoexp_tui.cli.options import option, parse_options
 from autoexp_tui.config.planning import run_planning
@@ -43,7 +42,4 @@ def main(argv: Sequence[str]) -> int:
     return ExitCode.OK
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import (
     FIRST_FAMILY,
     FORCE,
@@ -86,7 +85,4 @@ def _open(
     return handle, ()
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

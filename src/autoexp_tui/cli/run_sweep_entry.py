@@ -24,14 +24,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from autoexp_tui.cli.diagnostics import (
     ExitCode,
-    exit_with,
     handle_signals,
+    make_entry,
     print_json,
     say,
 )
@@ -42,7 +41,7 @@ from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import build_task_fields
 from autoexp_tui.executors.slurm.script import with_grace
-from autoexp_tui.model.condition import describe, walk
+from autoexp_tui.model.condition import Condition, describe, walk
 from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
@@ -103,15 +102,13 @@ def main(argv: Sequence[str]) -> int:
     if args.print:
         _print_entry(job, command, as_json=args.json)
         return ExitCode.OK
-    work = None if args.force else read_done(Path(job.output_dir), plan.share)
-    same = work and (work.job, work.fingerprint) == (job.name, job.fingerprint)
-    if same and job.fingerprint:
+    if not args.force and job.fingerprint and _is_done(job, plan):
         say(f"{job.name} is done already; --force runs it again")
         return ExitCode.OK
     unmet = [] if args.force else list_unmet(job, plan)
-    if reasons := [f"  - {one}" for one in unmet]:
+    if unmet:
         raise NotConfirmed(
-            "\n".join(["its start conditions are not met", *reasons]),
+            "\n  - ".join(["its start conditions are not met", *unmet]),
             job.name,
             "--force runs it all the same; a session waits for them: autoexp-run "
             "--manifest FILE",
@@ -167,14 +164,19 @@ def list_unmet(job: JobSpec, plan: Plan) -> list[str]:
     """
     waits_for = job.depends_on if job.start_conditions else ()
     before = [one for one in plan.jobs if one.name in waits_for]
-    works = find_done(before, plan.share)
-    done = {(name, work.fingerprint) for name, work in works.items()}
-    left = [one.name for one in before if (one.name, one.fingerprint) not in done]
-    looked_at = job.start_conditions
+    left = [f"{one.name} is not done" for one in before if not _is_done(one, plan)]
+    looked_at: Sequence[Condition] = job.start_conditions
     if before:
         parts = [part for one in looked_at for part in walk(one)]
-        looked_at = tuple(part for part in parts if isinstance(part, Approval))
-    return [*(f"{name} is not done" for name in left), *map(describe, looked_at)]
+        looked_at = [part for part in parts if isinstance(part, Approval)]
+    return [*left, *map(describe, looked_at)]
+
+
+def _is_done(job: JobSpec, plan: Plan) -> bool:
+    """Whether word lies there that the job, as it is planned, is done."""
+    work = read_done(Path(job.output_dir), plan.share)
+    planned = (job.name, job.fingerprint)
+    return work is not None and (work.job, work.fingerprint) == planned
 
 
 def _run_entry(
@@ -307,7 +309,4 @@ def _print_new(log: Path, shown: int) -> int:
     return shown + len(data)
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

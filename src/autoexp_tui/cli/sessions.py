@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from typing import Final, NamedTuple
 
-from autoexp_tui.cli.diagnostics import exit_with
+from autoexp_tui.cli.diagnostics import make_entry
 from autoexp_tui.cli.options import Flag, Options, option, parse_options
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -135,7 +134,4 @@ def _parse_for(verb: str, argv: Sequence[str]) -> tuple[Options, argparse.Namesp
     return parse_options("autoexp-sessions", __doc__, argv, flags, overrides=False)
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

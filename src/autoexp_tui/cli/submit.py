@@ -10,12 +10,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import FIRST_FAMILY, FORCE, option, parse_options
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ def main(argv: Sequence[str]) -> int:
         return report_no_start(snapshot, handle.problem)
     handle.close()
     session, where = SessionDir(Path(snapshot.engine.directory)), name_shown(snapshot)
-    epoch = snapshot.engine.epoch
-    if args.detach and not start_background(session, options.approve, epoch):
-        say(f"no engine came up; see {session.path / 'heir.log'}. Start one:")
-        say(f"  autoexp-sessions restart {where}")
+    if args.detach:
+        try:
+            start_background(session, options.approve, snapshot.engine.epoch)
+        except EnvironmentFailed as error:  # the session is there all the same
+            say(str(error))
     if options.json:
         states = {job.name: job.state.value for job in snapshot.jobs}
         print(json.dumps({"session": snapshot.session, "jobs": states}))
@@ -83,7 +84,4 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
     return handle.snapshot()
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

@@ -10,13 +10,13 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli import open as opening
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
+from autoexp_tui.cli.diagnostics import ExitCode, freeze_garbage, make_entry, say
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     FORCE,
@@ -298,22 +298,16 @@ class Cockpit:
 
         engine = handle.snapshot().engine
         session = SessionDir(Path(engine.directory))
-        where = name_session(session.id, session.state_dir)
-        restart = f"autoexp-sessions restart {where}"
         try:
             handle.close(hand_over=True)
-            up = start_background(session, self._options.approve, engine.epoch)
+            start_background(session, self._options.approve, engine.epoch)
         except KeyboardInterrupt:
-            say(f"What runs goes on. Should no engine have come up: {restart}")
+            where = name_session(session.id, session.state_dir)
+            say("What runs goes on. Should no engine have come up:")
+            say(f"  autoexp-sessions restart {where}")
             return ExitCode.INTERRUPTED
-        if up:
-            say(f"The engine goes on. Come back: {_format_return(session)}")
-            return code
-        say(
-            f"No engine came up to go on; see {session.path / 'heir.log'}.\n"
-            f"What runs goes on. Start one: {restart}"
-        )
-        return ExitCode.ENVIRONMENT
+        say(f"The engine goes on. Come back: {_format_return(session)}")
+        return code
 
 
 def _format_return(session: SessionDir) -> str:
@@ -331,7 +325,4 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
     say(text)
 
 
-entry = partial(exit_with, main)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__)

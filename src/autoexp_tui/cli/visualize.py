@@ -7,11 +7,10 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry
 from autoexp_tui.cli.options import Options, option, parse_options
 
 if TYPE_CHECKING:
@@ -62,11 +61,8 @@ def draw_plan(
     ascii_only: bool = False,
     whole: bool = False,
 ) -> str:
-    """A plan as the terminal can show it; for a pipe without colours, each line at its
-    full length.
-
-    `width`: columns; 0: the terminal's.
-    """
+    """A plan as the terminal can show it, in its width (0) or another; for a pipe
+    without colours, each line at its full length."""
     from autoexp_tui.planning.chart import build_chart
 
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
@@ -125,7 +121,4 @@ def _to_grid(table: Table) -> RichTable:
     return grid
 
 
-entry = partial(exit_with, main, collects=False)
-
-if __name__ == "__main__":
-    entry()
+entry = make_entry(main, __name__, collects=False)

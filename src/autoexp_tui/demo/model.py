@@ -147,31 +147,22 @@ BETA_SQUARE = 0.999
 EPSILON = 1e-8
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Adam:
-    """The two moments of every parameter."""
+    """The two moments of every parameter; zeros start afresh."""
 
-    def __init__(self, mean: Floats, square: Floats) -> None:
-        """Take the moments over; zeros of the parameters' shape start afresh."""
-        self.mean = mean
-        self.square = square
-        self._scratch = np.empty_like(mean)
+    mean: Floats
+    square: Floats
 
     def update(
         self, parameters: Floats, gradient: Floats, rate: float, step: int
     ) -> None:
-        """Move the parameters; `step` counts from 1. Overwrites the gradient."""
-        self.mean *= BETA_MEAN
-        self.mean += np.multiply(gradient, 1.0 - BETA_MEAN, out=self._scratch)
-        self.square *= BETA_SQUARE
-        np.multiply(gradient, gradient, out=self._scratch)
-        self._scratch *= 1.0 - BETA_SQUARE
-        self.square += self._scratch
-        denominator = np.sqrt(self.square, out=self._scratch)
-        denominator *= (1.0 - BETA_SQUARE**step) ** -0.5
-        denominator += EPSILON
-        change = np.divide(self.mean, denominator, out=gradient)
-        change *= rate / (1.0 - BETA_MEAN**step)
-        parameters -= change
+        """Move the parameters; `step` counts from 1."""
+        mean, square = self.mean, self.square
+        mean += (1.0 - BETA_MEAN) * (gradient - mean)
+        square += (1.0 - BETA_SQUARE) * (gradient * gradient - square)
+        root = np.sqrt(square / (1.0 - BETA_SQUARE**step)) + EPSILON
+        parameters -= rate / (1.0 - BETA_MEAN**step) * mean / root
 
 
 def clip(gradient: Floats, limit: float) -> float:

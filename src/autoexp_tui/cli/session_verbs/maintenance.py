@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 
 from autoexp_tui.cli.background import start_background
@@ -28,12 +27,7 @@ from autoexp_tui.cli.session_verbs.request import (
     send,
 )
 from autoexp_tui.model.commands import StopEngine
-from autoexp_tui.model.errors import (
-    EnvironmentFailed,
-    NotConfirmed,
-    SessionOwned,
-    UsageError,
-)
+from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -53,7 +47,6 @@ from autoexp_tui.storage.sessions import (
     require_removable,
     sweep,
 )
-from autoexp_tui.storage.trust import MOST_BYTES, open_checked
 from autoexp_tui.text.sanitize import clean as clean_text
 from autoexp_tui.text.spelling import plural, size
 
@@ -70,16 +63,14 @@ def stop(request: Request) -> int:
         note = f"no engine runs {session.id}"
         return print_answer(request, Answer(outcome="done", engine="none", note=note))
     answer = send(request, [StopEngine(cancel_jobs=with_jobs)])
-    if answer.outcome == "done":
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while (runs := _may_be_run(session)) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        left = plural(_count_left(session), "job")
-        note = f"the engine stops when its jobs have ended: {left} to go"
-        answer = Answer(outcome="done", engine="none")
-        if runs:
-            answer = Answer(outcome="done", note=note)
-    return print_answer(request, answer)
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while answer.outcome == "done" and time.monotonic() < deadline:
+        if not _may_be_run(session):
+            return print_answer(request, Answer(outcome="done", engine="none"))
+        time.sleep(0.1)
+    left = plural(_count_left(session), "job")
+    note = f"the engine stops when its jobs have ended: {left} to go"
+    return print_answer(request, answer._replace(note=note))
 
 
 def _may_be_run(session: SessionDir) -> bool:
@@ -95,38 +86,25 @@ def restart(request: Request) -> int:
     """Leave an engine behind that goes on with a session that has none; raises
     SessionOwned, or EnvironmentFailed where it does not come up."""
     session, approve = request.session, request.options.approve
-    _require_free(session)
+    holder, alive = find_engine(session)
+    where = name_session(session.id, session.state_dir)
+    if holder is not None and alive is not Alive.NO:
+        raise SessionOwned(
+            f"session {session.id} {'is' if alive is Alive.YES else 'may be'} run by "
+            f"{holder.describe()}",
+            hint=f"{format_verb('stop', session)} ends that engine and leaves its jobs "
+            f"running; `autoexp-monitor --session {where}` watches it, and takes the "
+            "session over once it is gone, or its heartbeat was seen still for "
+            f"{holder.stale_seconds:.0f} s.",
+        )
     runs = _count_left(session) > 0
     text = f"all jobs of {session.id} have ended: nothing to go on"
     if runs:
-        where = name_session(session.id, session.state_dir)
         watch = f"autoexp-tui --session {where} shows it"
         text = f"an engine goes on with {session.id}; {watch}"
-        if not start_background(session, approve, find_highest_epoch(session)):
-            log, output = session.path / "heir.log", b""
-            with suppress(OSError), open_checked(log, "session", MOST_BYTES) as file:
-                output = file.read(MOST_BYTES)
-            last = output.decode(errors="replace").split("\n")[-4:]
-            hint = "\n  ".join(map(clean_text, filter(None, last)))
-            raise EnvironmentFailed("no engine came up", str(log), hint)
+        start_background(session, approve, find_highest_epoch(session))
     record = {"session": session.id, "verb": "restart", "outcome": "done"}
     return request.print(record | {"engine": "running" if runs else "none"}, [text])
-
-
-def _require_free(session: SessionDir) -> None:
-    """No engine runs the session, as far as can be told; else raises SessionOwned."""
-    holder, alive = find_engine(session)
-    if holder is None or alive is Alive.NO:
-        return
-    where = name_session(session.id, session.state_dir)
-    raise SessionOwned(
-        f"session {session.id} {'is' if alive is Alive.YES else 'may be'} run by "
-        f"{holder.describe()}",
-        hint=f"{format_verb('stop', session)} ends that engine and leaves its jobs "
-        f"running; `autoexp-monitor --session {where}` watches it, and takes the "
-        "session over once it is gone, or its heartbeat was seen still for "
-        f"{holder.stale_seconds:.0f} s.",
-    )
 
 
 def check(request: Request) -> int:

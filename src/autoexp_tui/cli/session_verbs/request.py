@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import SessionOpener, find_session
@@ -28,6 +28,7 @@ from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import SessionState
@@ -129,11 +130,15 @@ def look_at(session: SessionDir) -> Sight:
 
 
 def build_view(
-    state: SessionState, live: Mapping[str, Live] = _NO_LIVE, now: float = 0.0
+    state: SessionState,
+    live: Mapping[str, Live] = _NO_LIVE,
+    now: float = 0.0,
+    events: Sequence[Recorded] = (),
 ) -> SessionView:
     """The session as the cockpit's panes and questions see it, at `now`."""
-    engine = EngineView(role="viewer", committed_at=now)
-    return build_session(SnapshotBuilder().build_snapshot(state, engine, live))
+    builder, engine = SnapshotBuilder(), EngineView(role="viewer", committed_at=now)
+    builder.note(events)
+    return build_session(builder.build_snapshot(state, engine, live))
 
 
 def _read_detail(session: SessionDir, state: SessionState) -> LiveDetail | None:
@@ -170,8 +175,7 @@ def parse_when(option: str, text: str) -> float:
         raise UsageError(f"{text!r} is no time", option, hint) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """What came of a command, or of several of one kind."""
 
     outcome: Literal["done", "refused", "unanswered"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from autoexp_tui.cli.headless import describe_job
@@ -23,17 +22,16 @@ from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import mask_text, mask_values
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.resubmission import dependants, is_open
-from autoexp_tui.model.snapshot import EngineView, Live
+from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
-from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState, Why
+from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.model.wording import format_cause_of_end, sentence, wakes
+from autoexp_tui.planning.as_json import json_safe
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
@@ -126,16 +124,16 @@ def show(request: Request) -> int:
         for brief, job in zip(record["jobs"], chosen, strict=True):
             brief.update(values_json(job, sight))
     lines = [clean(f"{record['session']}  {record['name']}  {record['directory']}")]
-    lines += _format_facts(_list_facts(record, sight, jobs), 12)
+    lines += _format_facts(_list_facts(record, sight, jobs))
     rows = [("", "")]
     for brief in record["jobs"]:
         rows.append((brief["state"].lower(), f"{brief['name']}  {brief['why']}"))
         rows += [("", f"evidence: {place}") for place in brief["evidence"]]
-    return request.print(record, [*lines, *_format_facts(rows, 12)])
+    return request.print(record, [*lines, *_format_facts(rows)])
 
 
-def _format_facts(facts: Iterable[tuple[str, str]], width: int) -> list[str]:
-    return [f"{what:<{width}} {clean(text)}".rstrip() for what, text in facts]
+def _format_facts(facts: Iterable[tuple[str, str]]) -> list[str]:
+    return [f"{what:<12} {clean(text)}".rstrip() for what, text in facts]
 
 
 def _show_since(request: Request) -> int:
@@ -143,11 +141,8 @@ def _show_since(request: Request) -> int:
     session, now = request.session, time.time()
     since = parse_since(request.args.since, session)
     loaded = load_state(session)
-    builder = SnapshotBuilder()
-    builder.note(loaded.events)
-    snapshot = builder.build_snapshot(loaded.state, EngineView(role="viewer"), {})
-    seen = build_session(snapshot)
-    groups = group_causes(seen, PlanWords(snapshot.plan, seen.changed))
+    seen = build_view(loaded.state, events=loaded.events)
+    groups = group_causes(seen, PlanWords(seen.snapshot.plan, seen.changed))
     span = (seen.present(since), seen.present(now))
     digest = write_digest(seen, groups, *span, lead="Since")
     new = [plain(line).rstrip() for line in digest] or ["Nothing new since then."]
@@ -256,6 +251,21 @@ def _list_facts(
 def job_json(job: JobRecord, sight: Sight) -> Record:
     """The job for programs."""
     spec, ask = job.spec, job.ask
+
+    def list_conditions(
+        specs: Sequence[Condition], statuses: Sequence[ConditionStatus | None]
+    ) -> list[Record]:
+        return [
+            {
+                "what": mask_text(describe(one), sight.mask),
+                "result": status.result.value if status else None,
+                "since": wall_time(status.since, sight.now) if status else None,
+                "why": sentence(status.why, sight.now) if status else "",
+                "waived": status.waived if status else "",
+            }
+            for one, status in zip(specs, statuses, strict=False)
+        ]
+
     below = dependants(sight.state.jobs.values())
     behind = [job.name]  # what waits for it, directly or not
     for name in behind:
@@ -266,10 +276,8 @@ def job_json(job: JobRecord, sight: Sight) -> Record:
         "stage": spec.stage,
         "since": wall_time(job.since, sight.now),
         "asks": ask.prompt if ask is not None and ask.approved is None else None,
-        "start_conditions": _list_conditions(spec.start_conditions, job.start, sight),
-        "cancel_conditions": _list_conditions(
-            spec.cancel_conditions, job.cancel, sight
-        ),
+        "start_conditions": list_conditions(spec.start_conditions, job.start),
+        "cancel_conditions": list_conditions(spec.cancel_conditions, job.cancel),
         "log_path": job.attempt.log_path if job.attempt else "",
         "output_dir": spec.output_dir,
         "metadata": dict(job.metadata),
@@ -294,39 +302,16 @@ def values_json(job: JobRecord, sight: Sight) -> Record:
     }
 
 
-def _list_conditions(
-    specs: Sequence[Condition],
-    statuses: Sequence[ConditionStatus | None],
-    sight: Sight,
-) -> list[Record]:
-    return [
-        {
-            "what": mask_text(describe(spec), sight.mask),
-            "result": status.result.value if status else None,
-            "since": wall_time(status.since, sight.now) if status else None,
-            "why": sentence(status.why, sight.now) if status else "",
-            "waived": status.waived if status else "",
-        }
-        for spec, status in zip(specs, statuses, strict=False)
-    ]
-
-
 def _metrics_json(
     noted: NotedMetrics | None, live: Live | None = None
 ) -> Record | None:
     """The engine's own newest values where it tells them, else the recorded ones."""
-    metrics: Mapping[str, float | str]
     if live is not None and live.step is not None:
-        step, total, metrics = live.step, live.total, live.metrics
+        step, total, values = live.step, live.total, json_safe(live.metrics)
     elif noted is not None:
-        step, total, metrics = noted.step, noted.total, noted.values
+        step, total, values = noted.step, noted.total, json_safe(noted.values)
     else:
         return None
-    values = {
-        # JSON has no nan and no infinity: they are text, as in the journal.
-        name: value if isinstance(value, str) or isfinite(value) else str(value)
-        for name, value in metrics.items()
-    }
     return {"step": step, "total": total, "values": values}
 
 
@@ -342,15 +327,13 @@ def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
         "values": mask_values(job.values_of(attempt), sight.mask),
         "metrics": _metrics_json(noted, live),
         **{k: t if t is None else wall_time(t, now) for k, t in moments.items()},
-        "ordered_why": _explain(attempt.ordered_why, now),
+        "ordered_why": sentence(attempt.ordered_why, now)
+        if attempt.ordered_why
+        else "",
         "outcome": attempt.outcome.value if attempt.outcome else None,
         "cause": attempt.cause.value if attempt.cause else None,
-        "why": _explain(attempt.why, now),
+        "why": sentence(attempt.why, now) if attempt.why else "",
         **{name: getattr(attempt, name) for name in plain},
         "last_line": attempt.evidence,
         "evidence": list(attempt.captures),
     }
-
-
-def _explain(why: Why | None, now: float) -> str:
-    return sentence(why, now) if why else ""
