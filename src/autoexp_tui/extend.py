@@ -11,18 +11,17 @@ read. Names that are stored in journals stay for ever.
 
 from __future__ import annotations
 
-from autoexp_tui.actions.firing import Firing as Firing
+from autoexp_tui.actions.orders import Firing as Firing
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places
 from autoexp_tui.conditions.custom_conditions import says as says
-from autoexp_tui.effects.outside import Answer as Answer
-from autoexp_tui.effects.outside import Outside as Outside
-from autoexp_tui.effects.outside import OutsideEffect as OutsideEffect
-from autoexp_tui.effects.outside import Settlement as Settlement
+from autoexp_tui.effects.errands import Answer as Answer
+from autoexp_tui.effects.errands import Outside as Outside
+from autoexp_tui.effects.errands import OutsideEffect as OutsideEffect
+from autoexp_tui.effects.errands import Settlement as Settlement
 from autoexp_tui.engine.executor_port import Executor as Executor
 from autoexp_tui.engine.executor_port import Submission as Submission
 from autoexp_tui.engine.executor_port import Task as Task
-from autoexp_tui.model.action import Action as Action
 from autoexp_tui.model.commands import Command as Command
 from autoexp_tui.model.commands import Order as Order
 from autoexp_tui.model.condition import Condition as Condition
@@ -52,6 +51,7 @@ from autoexp_tui.model.facts import Moment as Moment
 from autoexp_tui.model.facts import StatKey as StatKey
 from autoexp_tui.model.facts import TextKey as TextKey
 from autoexp_tui.model.policy import Policy as Policy
+from autoexp_tui.model.rules import Action as Action
 from autoexp_tui.model.snapshot import Snapshot as Snapshot
 from autoexp_tui.model.state import SessionState as SessionState
 from autoexp_tui.model.states import Result as Result

@@ -87,7 +87,7 @@ def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
         "model.facts",
         "model.commands",
         "conditions.kinds",
-        "actions.firing",
+        "actions.orders",
         "model.effect",
         "events.events",
         "effects.effects",

@@ -9,15 +9,25 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import AppendToFile, Notify
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import (
+    AppendToFile,
+    NewJob,
+    Notify,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.conditions.bindings import (
     Binder,
     Lacking,
     Lookup,
+    Refused,
     bind,
+    check_command_value,
+    check_one_name,
+    explain_never,
+    find_unsafe,
+    is_plain,
     list_own_fields,
     split_reference,
 )
@@ -32,16 +42,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
-from autoexp_tui.conditions.log_values import (
-    Refused,
-    check_command_value,
-    check_one_name,
-    explain_never,
-    find_unsafe,
-    is_plain,
-)
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.rules import Action
 from autoexp_tui.model.specs import JobSpec
 
 S = TypeVar("S")

@@ -18,9 +18,8 @@ from autoexp_tui.model.condition import (
     find_wake,
     needs,
 )
-from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Cause, JobState, Result
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.wording import CODES, sentence
 from tests.conditions.known import NOW, Known
 from tests.model.builders import at
 

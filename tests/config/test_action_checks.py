@@ -8,14 +8,10 @@ from typing import TypeAlias
 
 import pytest
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp, RunCommand
 from autoexp_tui.conditions.kinds import CommandPasses
 from autoexp_tui.config.action_checks import ActionChecks
-from autoexp_tui.model.action import Action
-from autoexp_tui.model.rules import LogEvent, Monitoring
+from autoexp_tui.model.rules import Action, LogEvent, Monitoring
 from autoexp_tui.model.specs import Plan
 from tests.model.builders import job, plan
 

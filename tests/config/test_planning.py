@@ -16,7 +16,7 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.kinds import Log
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.config import planning as p
 from autoexp_tui.config.planning import ChildPlanner, PlanningChild

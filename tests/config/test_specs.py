@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import AppendToFile
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import (
+    AppendToFile,
+    NewJob,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.conditions import kinds
 from autoexp_tui.config.specs import (
     ACTIONS,
@@ -21,9 +24,9 @@ from autoexp_tui.config.specs import (
     parse_metric_file,
 )
 from autoexp_tui.model import rules as rule_kinds
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.rules import Action
 from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals
 

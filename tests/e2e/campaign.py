@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan

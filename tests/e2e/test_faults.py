@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts
 from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec

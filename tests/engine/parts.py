@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
 from autoexp_tui.engine.ports import LogChunk, LogCursor
-from autoexp_tui.model.action import Action
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import Action, LogEvent, Monitoring, StateEvent
 from tests.engine.bench import Bench
 from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs

@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.notify import AppendToFile, Log, Notify
-from autoexp_tui.actions.stop import Finish
+from autoexp_tui.actions.kinds import AppendToFile, Finish, Log, Notify, RunCommand
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.errands import AppendText, RunActionCommand
 from autoexp_tui.events import events
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Action, Monitoring
 from tests.engine.bench import Bench, alone, killed_at_any_write
 from tests.engine.parts import (
     CRASH,

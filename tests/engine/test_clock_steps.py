@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import Approval, Cooldown, FileExists, TimeReached
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition

@@ -12,9 +12,9 @@ import pytest
 from autoexp_tui.conditions.kinds import Approval, MetadataIs, MetricIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
-from autoexp_tui.model.done import done_before
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.outputs import DoneWork
+from autoexp_tui.model.resubmission import done_before
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from tests.engine.bench import Bench, alone

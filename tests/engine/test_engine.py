@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.kinds import Log
 from autoexp_tui.conditions import kinds
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events

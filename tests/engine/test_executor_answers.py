@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.action_runner import MOST_RERUNS
-from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.kinds import Log
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,

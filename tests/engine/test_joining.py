@@ -7,13 +7,12 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.kinds import NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.engine.ports import FurtherPlan
-from autoexp_tui.model.action import Action
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Action, Monitoring
 from autoexp_tui.model.specs import Plan, Resources
 from tests.engine.bench import Bench, killed_at_any_write, require
 from tests.engine.parts import (

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.stop import Cancel
+from autoexp_tui.actions.kinds import Cancel, Restart
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events
 from autoexp_tui.model import commands

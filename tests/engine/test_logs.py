@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.stop import Cancel
+from autoexp_tui.actions.kinds import Cancel, Log
 from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine import poller
 from autoexp_tui.engine.ports import LogCursor

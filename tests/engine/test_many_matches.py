@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.action_runner import MOST_JOINS
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.kinds import Log, NewJob
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import run_reports
 from autoexp_tui.engine.ports import LogChunk, LogCursor

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine.ports import FoundFile
 from autoexp_tui.events import events

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.events import events
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.outputs import Checkpoint
-from autoexp_tui.model.rules import Checkpoints, LogEvent, Monitoring, Storm
+from autoexp_tui.model.rules import Action, Checkpoints, LogEvent, Monitoring, Storm
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import CRASH, again, finds, on_end, says, writes
 from tests.support.fake_script import RunScript

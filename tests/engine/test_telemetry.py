@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points

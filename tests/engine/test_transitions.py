@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Log, Restart
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition

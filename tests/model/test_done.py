@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from autoexp_tui.events import events
-from autoexp_tui.model.done import done_before, is_of_attempt, work_of
 from autoexp_tui.model.outputs import DoneWork
+from autoexp_tui.model.resubmission import done_before, is_of_attempt, work_of
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, why

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.effects.outside import OutsideEffect
-from autoexp_tui.model.action import Action
+from autoexp_tui.effects.errands import OutsideEffect
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.kinds import KindTable
+from autoexp_tui.model.rules import Action
 from tests.storage.strategies import values_of
 
 TABLES: dict[str, Any] = {

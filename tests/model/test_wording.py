@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autoexp_tui
-from autoexp_tui.model.sentences import _ENTRY, _TEMPLATES, CODES
 from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.model.wording import (
+    _ENTRY,
+    _TEMPLATES,
     CAUSES,
+    CODES,
     SHORT_COLUMNS,
     format_reason,
     sentence,

@@ -8,15 +8,12 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import Log
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import Composite, JobStateIs, MaxAttempts, MetadataIs
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
+from autoexp_tui.model.rules import Action, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Plan
 from autoexp_tui.planning.validate import fold_problems, validate_execution_plan
 from tests.model.builders import job, plan

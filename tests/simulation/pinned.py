@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from autoexp_tui.actions.notify import Notify
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Notify, Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Monitoring, StateEvent

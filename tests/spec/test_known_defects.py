@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import autoexp_tui
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import Composite, MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Resubmit

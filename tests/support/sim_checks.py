@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import Final, Protocol
 
 from autoexp_tui.actions.action_runner import MOST_RERUNS
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.files import FileContent, FileExists
 from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.effects.effects import ComposeJob, SubmitTasks
@@ -22,10 +22,9 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import Recorded, apply, fold
 from autoexp_tui.model.resubmission import is_awaiting_look, list_files_aside
-from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
-from autoexp_tui.model.wording import sentence, short
+from autoexp_tui.model.wording import CODES, sentence, short
 from tests.support.memory_journal import MemorySession
 from tests.support.sim_causes import Memory
 from tests.support.sim_causes import problem as cause_problem

@@ -11,11 +11,18 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import AppendToFile, Log, Notify
-from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
-from autoexp_tui.actions.stop import Cancel, Finish
+from autoexp_tui.actions.kinds import (
+    AppendToFile,
+    Cancel,
+    Finish,
+    Log,
+    NewJob,
+    Notify,
+    QuarantineCheckpoint,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
@@ -31,9 +38,9 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import (
+    Action,
     Anomalies,
     LogEvent,
     Monitoring,

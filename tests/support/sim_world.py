@@ -36,7 +36,6 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.model import ids
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy
-from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.facts import (
     CommandKey,
@@ -57,6 +56,7 @@ from autoexp_tui.model.outputs import (
     FileIdentity,
     FoundCheckpoint,
 )
+from autoexp_tui.model.resubmission import is_of_attempt
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.replan_job import join_plan

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import Anomalies
-from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Why
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.wording import CODES, sentence
 from autoexp_tui.telemetry.inactivity import AnomalyWatch
 
 QUICK = Anomalies(min_points=3, flat_share=0.1)

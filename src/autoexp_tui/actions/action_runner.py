@@ -14,18 +14,23 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from autoexp_tui.actions.firing import Firing
-from autoexp_tui.actions.orders import drop, end_job, raise_warning
+from autoexp_tui.actions.orders import Firing, drop, end_job, raise_warning
 from autoexp_tui.conditions.bindings import Lacking
 from autoexp_tui.conditions.kinds import has_attempt_limit
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.action import Armed
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.kinds import is_ours, tell_error
-from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, arm, is_for_stage
+from autoexp_tui.model.rules import (
+    Armed,
+    LogEvent,
+    StateClass,
+    StateEvent,
+    arm,
+    is_for_stage,
+)
 from autoexp_tui.model.state import Deferred, JobRecord, Move
 from autoexp_tui.model.states import (
     Cause,

@@ -12,9 +12,9 @@ from autoexp_tui.actions.orders import emit_order, explain_wait
 from autoexp_tui.conditions.bindings import (
     Binder,
     Lookup,
+    is_plain,
     list_runtime_sources,
 )
-from autoexp_tui.conditions.log_values import is_plain
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId

@@ -30,9 +30,8 @@ from autoexp_tui.model.condition import (
 )
 from autoexp_tui.model.facts import FactKey, Facts, Moment, OutsideKey
 from autoexp_tui.model.kinds import TheirFault, tell_error
-from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Result, Verdict, Why, why
-from autoexp_tui.model.wording import sentence
+from autoexp_tui.model.wording import CODES, sentence
 
 
 class OwnFailed(TheirFault):

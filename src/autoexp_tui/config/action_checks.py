@@ -16,19 +16,18 @@ from typing import Final
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.bindings import Lacking, bind, list_own_fields
-from autoexp_tui.conditions.log_values import (
+from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp, RunCommand
+from autoexp_tui.conditions.bindings import (
     USE_ARGUMENT,
+    Lacking,
+    bind,
     explain_never,
     is_joining_words,
+    list_own_fields,
 )
 from autoexp_tui.config.hydra_errors import explain_unreadable
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Action, Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.validate import list_rule_sets, list_rules
 from autoexp_tui.probes.config_files import list_configs

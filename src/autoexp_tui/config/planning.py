@@ -36,7 +36,7 @@ from autoexp_tui.storage.user_files import write_crash_log
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import FurtherPlan
-    from autoexp_tui.model.done import DoneReport
+    from autoexp_tui.model.resubmission import DoneReport
     from autoexp_tui.planning.estimate import Estimate
 
 LIMIT_SECONDS: Final = 600.0

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind

@@ -15,11 +15,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from autoexp_tui.actions.command import RunCommand
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.notify import AppendToFile, Log, Notify
-from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
-from autoexp_tui.actions.stop import Cancel, Finish
+from autoexp_tui.actions.kinds import (
+    AppendToFile,
+    Cancel,
+    Finish,
+    Log,
+    NewJob,
+    Notify,
+    QuarantineCheckpoint,
+    Restart,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.backends.base import format_word
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make
@@ -37,10 +44,10 @@ from autoexp_tui.config.spec_reader import (
 )
 from autoexp_tui.executors.slurm.script import parse_options, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
+from autoexp_tui.model.rules import Action
 from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.planning.override_checks import is_number

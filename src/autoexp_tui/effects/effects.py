@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoexp_tui.model.action import JoinMode
 from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.event import list_names
 from autoexp_tui.model.outputs import Checkpoint
+from autoexp_tui.model.rules import JoinMode
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import Cause
 

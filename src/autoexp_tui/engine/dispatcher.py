@@ -14,11 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from autoexp_tui.conditions.bindings import bind
+from autoexp_tui.conditions.bindings import bind, find_unsafe
 from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
-from autoexp_tui.conditions.log_values import find_unsafe
 from autoexp_tui.effects import effects
-from autoexp_tui.effects.outside import OutsideEffect, PoolName
+from autoexp_tui.effects.errands import OutsideEffect, PoolName
 from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import ports
@@ -320,7 +319,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What becomes of one effect in a commit; see `effects.outside.Settlement`."""
+    """What becomes of one effect in a commit; see `effects.errands.Settlement`."""
 
     dispatcher: Dispatcher
     context: DecisionContext

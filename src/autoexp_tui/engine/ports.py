@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.effects.outside import DoneNotes, Errands, Looks, PoolName
+from autoexp_tui.effects.errands import DoneNotes, Errands, Looks, PoolName
 from autoexp_tui.engine.executor_port import Executor, Submission, Task
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy

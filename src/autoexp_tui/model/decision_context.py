@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from autoexp_tui.model.action import Armed
 from autoexp_tui.model.event import Event, Recorded, apply
 from autoexp_tui.model.facts import (
     ApprovalFact,
@@ -37,7 +36,7 @@ from autoexp_tui.model.resubmission import (
     is_beginning_anew,
     list_files_aside,
 )
-from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent, arm
+from autoexp_tui.model.rules import Armed, LogEvent, Monitoring, StateEvent, arm
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Deferred, JobRecord, SessionState, changed
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict

@@ -4,9 +4,61 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from autoexp_tui.model.action import Action, Armed
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.kinds import Kind, KindTable
+
+JoinMode: TypeAlias = Literal["queue", "now"]
+"""Where jobs stand that join: behind all that wait for a slot, or before them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action(Kind):
+    kinds: ClassVar[KindTable[Action]] = KindTable(
+        "action",
+        {
+            "actions.kinds": "restart:Restart cancel:Cancel finish:Finish log:Log "
+            "notify:Notify append_to_file:AppendToFile command:RunCommand "
+            "quarantine_checkpoint:QuarantineCheckpoint new_job:NewJob "
+            "run_autoexp:RunAutoexp",
+        },
+    )
+
+    restarts: ClassVar[bool] = False
+    """Whether the job may run again because of it."""
+    is_of_run: ClassVar[bool] = False
+    """Whether it acts on the job's own run: nothing is to do once that is over."""
+    follows_run: ClassVar[bool] = False
+    """Whether it waits for the end of the run that made it due."""
+    needs_values: ClassVar[bool] = False
+    makes_jobs: ClassVar[bool] = False
+
+    conditions: tuple[Condition, ...] = ()
+    """All must pass; one that WAITs defers the action, it is not dropped."""
+
+    def execute(self, firing: Any) -> bool:
+        """Carry it out for an `actions.orders.Firing`; False: put off, or dropped."""
+        raise NotImplementedError(type(self).__name__)
+
+    def can_fire_late(self, job: Any) -> bool:
+        """Whether it may be carried out now although it was put off before."""
+        return not self.follows_run
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A rule's action and what triggered it."""
+
+    key: str
+    action: Action
+    trigger: str
+    line: str = ""
+
+    @property
+    def rule(self) -> str:
+        return self.key.rpartition("/")[0]
+
 
 PatternType: TypeAlias = Literal["substring", "regex", "inactivity", "progress"]
 QUIET_TYPES: Final = ("inactivity", "progress")

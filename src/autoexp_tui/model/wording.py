@@ -9,10 +9,9 @@ import math
 import re
 import string
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
@@ -28,6 +27,398 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
+
+
+class Phrases(NamedTuple):
+    """The two templates of a code."""
+
+    short: str
+    """For a column: at most 30 columns are shown."""
+    sentence: str
+
+
+_TEMPLATES: Final = """
+# looking
+not_looked: not looked yet
+    not looked yet[: {what}]
+look_failed: cannot look: {error}
+    could not look[ at {what}]: {error}. It is asked again; nothing is decided by a
+    failed look.
+no_answer: no answer from {place:tail}
+    no answer from {place:path} for {since:age}[, asked for {what:path}]. What is there
+    is not known, and nothing is decided by that.
+bad_condition: bad condition
+    this condition cannot be judged: {problem}. X waives it.
+own_failed: {what} cannot say
+    {what} cannot say: {problem}. It is asked again when something changes; X waives it.
+policy_failed: {what} failed
+    the policy {what} failed: {problem}. It is left out until the next engine.
+own_says: {text}
+    {text}
+ok: ready
+    nothing is in the way
+all_hold: all hold
+    all {count} conditions hold[: {what}]
+none_holds: none holds
+    none of {count} alternatives can hold any more
+not_so: not so
+    not so, as asked: {what}
+is_so: it is so
+    it is so although it must not be: {what}
+# files
+file_missing: waits for {path:tail}
+    waits for {path:path}[ of {writer}][; newest is {newest}][, {age:duration} ago][;
+    expected {expected:clock}]
+file_small: {path:tail} is small yet
+    waits for {path:path}[ of {writer}] to reach {min_size:size}: it has {size:size}
+file_there: {path:tail} is there
+    {path:path} is there[, {size:size}]
+text_missing: waits for text in {path:tail}
+    waits for "{pattern}" in {path:path}[ of {writer}]
+text_there: {path:tail} has the text
+    {path:path} has "{pattern}"
+files_unsure: {writer} begins anew
+    {path:path} may be of an earlier attempt of {writer}, which begins anew: it is
+    looked at before that is submitted
+waits_for_new_file: waits for a new {path:tail}
+    {path:path} is of {whose}; waits until {writer} writes it anew
+file_of_earlier: {path:tail} is not of this attempt
+    {path:path} is of {whose}; {writer} {state:ended} without writing it anew. X lets
+    this start with it, R runs {writer} again.
+doomed_file: its {writer} {state:ended}
+    can never start: {path:path} will not come, its writer[ {writer}] {state:ended}[ at
+    step {step}][ ({cause:cause})] and no restart is left. R retries the writer, X skips
+    this.
+# values
+no_metadata: waits for {key}
+    waits for {key}[ of {job}]: its log has shown no usable value yet
+metadata_is_not: {key} is {value}
+    waits until {key}[ of {job}] {op} {wanted}: it is {value}
+metadata_ok: {key} is {value}
+    {key}[ of {job}] is {value}
+no_metric: no {name} yet
+    waits for {name}[ of {job}]: none was observed yet
+metric_early: {name} from step {after_step}
+    judges {name}[ of {job}] from step {after_step} on; it is at step {step}
+metric_is_not: {name} is {value}
+    waits until {name}[ of {job}] {op} {wanted}: it is {value}[ at step {step}]
+metric_ok: {name} is {value}
+    {name}[ of {job}] is {value}[ at step {step}], {op} {wanted}
+doomed_value: its {job} {state:ended}
+    can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})] and {key} is
+    not as asked. R retries it, X skips this.
+# jobs
+upstream_held metric_held: its {job} is held
+    waits for {what:path}, and {job} is held: it is not among the chosen jobs. S submits
+    it.
+job_waits: waits for {job}
+    waits for {job}[ to be {wanted:state}][; and for {more} more]
+job_ok: {job} {state:ended}
+    {job} {state:ended}[ and {more} more]
+upstream: its {job} {state:ended}
+    can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})][, it had to
+    be {wanted:state}]. R retries it, X skips this.
+# commands and logs
+command_ok: command passed
+    the command passed: {command}
+command_failed: command: exit {exit}
+    waits for a command to pass: it ended with exit {exit}[: {detail}][ ({command})]
+command_error: command did not run
+    waits for a command to pass: it could not run or ran too long[:
+    {detail}][ ({command})]
+log_no_files: no log yet
+    waits for a log at {path:path}: there is none yet
+log_no_match: not in the log yet
+    waits for "{pattern}" in {path:path}[: {matched} of {files} logs have it]
+log_matched: {line}
+    the log says: {line}[ ({path:path})]
+doomed_log: its {writer} {state:ended}
+    the log of {writer} will not show "{pattern}": {writer} {state:ended}[ at step
+    {step}][ ({cause:cause})][; looked in {path:path}]
+log_of_earlier_run: waits for {job}'s new run
+    the log of {job} is an earlier run's; its next run will judge
+log_may_restart: {job} may restart
+    {job} may still be restarted; its log counts once it has ended for good
+# times and counts
+time_until: until {at:clock}
+    waits until {at:clock}[, {left:duration} more]
+time_unset: waits for its clock
+    counts from the start of waiting, which has not begun
+time_reached: time reached
+    the time is reached[ ({at:clock})]
+timeout: time limit
+    ended by its time limit[ after {seconds:duration}][ on {node}][: {reason}][:
+    {message}]. R resubmits, with another limit if asked.
+start_timeout: waited {seconds:duration}
+    gave up after {seconds:duration} of waiting[ for {what}][; last seen: {seen}]. R
+    makes it wait again.
+attempts_left: attempt {attempts} of {max}
+    {attempts} of {max} attempts made
+attempts_spent: attempts spent
+    all {max} attempts are made
+firings_spent: fired often enough
+    it has fired as often as it may ({max})
+restart_limit: no restart left
+    no restart is left[: {attempts} of {max} attempts made]. R resubmits.
+cooling_down: again at {until:clock}
+    cools down until {until:clock}
+cooled_down: cooled down
+    the cooldown is over
+# people
+asks_later: asks you later
+    asks you once everything else holds
+asks_you: waits for you
+    waits for your approval[: {prompt}]. A shows what will be done.
+approved: approved
+    approved[ by {by:who}][: {reason}]
+refused approval_refused: refused[: {reason}]
+    the approval was refused[ by {by:who}][: {reason}]. R asks again.
+approval_timeout: nobody answered
+    nobody answered the approval within {seconds:duration}. R asks again.
+waived: waived
+    waived by a person[: {reason}]
+held: not chosen: S submits it
+    held: not among the chosen jobs. S submits it.
+planned: planned
+    planned; S submits it
+skipped_by: skipped[ by {by:who}][: {reason}]
+    skipped[ by {by:who}][: {reason}]. R brings it back.
+cancelled_by: cancelled[ by {by:who}][ by {user:who}]
+    cancelled[ by {by:who}][ by {user:who}][: {reason}]. R resubmits.
+user: cancelled by a person
+    cancelled by a person[: {reason}][: {message}]. R resubmits.
+cancelled_outside: cancelled outside[ by {by}]
+    cancelled outside this session[ by {by}][: {reason}]. R resubmits.
+well_before_the_kill: ended well first
+    it ended well before its kill for a stall had reached it
+revived revived_by: brought back
+    waits again[, brought back by {by:who}]
+revived_with: back with {job}
+    waits again with {job}[, brought back by {by:who}]
+resubmitted_by: resubmitted
+    resubmitted by {by:who}
+other_overrides: other overrides
+    runs with other overrides: {overrides}
+runtime_values: values of other jobs
+    its parameters take what logs of other jobs have told
+other_resources: other resources
+    runs with other resources from now on
+does_not_compose: does not compose
+    the overrides do not compose: {problem}. The job is as it was.
+# sending
+ready: ready
+    ready
+held_by_slots: waits for a slot
+    ready; waits for a slot[: {limit} allows {slots} at a time][, {place:ordinal} in
+    line]
+held_by_look: its checkpoint is looked at
+    ready; starts when its newest checkpoint has been looked at, and moved aside where
+    that was asked for
+held_by_files: begins anew: its files are looked at
+    ready; starts when what others wait for has been looked at, since it begins anew
+files_unseen: the files cannot be looked at
+    ready; what others wait for is looked at before it starts: {problem}
+paused paused_by: submissions paused
+    submissions are paused[ by {by:who}][ since {at:clock}][: {reason}]. P resumes.
+storm: paused: {count} quick failures
+    submissions are paused: {count} quick failures in a row[ {what}][, the last of
+    {job}][: {line}]. Mend what makes them fail, then P resumes.
+storm_node: {node} is left out
+    nothing more is sent to node {node}: {count} quick failures in a row on it[, the
+    last of {job}][: {line}]. Have the node looked at.
+held_by_storm: paused: quick failures
+    ready; submissions are paused, since jobs fail quickly[ {what}][, since {at:clock}].
+    P resumes.
+submitting: being sent
+    being sent to the executor
+disk_refuses: a disk refuses
+    not sent, and tried again until the disk takes it: {message}
+busy: executor is full
+    the executor takes no more just now: {message}
+in_doubt: in doubt: asking by name
+    [{place:name} may have taken this job: ]{message}[, {at:clock}]. The queue and the
+    records are asked for it by name; it is sent again only after both say no.
+uncertain_effect: in doubt: {kind}
+    whether the {kind} was carried out is not known[: {what}]; the engine ended in
+    between, and it is not repeated
+queued: queued
+    queued[: {reason}][; expected {expected:clock}]
+requeued: requeued
+    put back into the queue[: {reason}]
+rejected: refused: [{message}][{reason}]
+    refused by the executor: [{message}][{reason}]. Nothing was started.
+submit_error: not sent: [{message}][{reason}]
+    could not be sent: [{message}][{reason}]. Nothing was started.
+unreachable: controller is away
+    the executor could not be reached, so nothing was sent: {message}. It is tried
+    again[ in {seconds:duration}].
+refused_unexplained: refused: {message}
+    refused in words that autoexp does not know: {message}. It is tried again[ in
+    {seconds:duration}][ ({tries} of {most})].
+held_by_refusal: refused {tries} times
+    held: the executor refused it {tries} times[ over {seconds:duration}] in words that
+    autoexp does not know: {message}. Nothing was started. S submits it again, X skips
+    it.
+cancel_unconfirmed: its end is not confirmed
+    the order to end it[ and others: {count} in all] is not confirmed: {message}. It may
+    still run; the order is given again until it is confirmed.
+stuck_in_queue: will not start
+    it will not start unless somebody acts: {reason}
+sent_apart: sent by itself
+    sent by itself, since together with others it could not be[: {message}]
+duplicate: ran elsewhere
+    another submission of this attempt ran instead[: {message}]
+# ends
+exit_code: exit {code}[: {note}]
+    ended with exit {code}[ on {node}][: {note}]
+signal: [{signal}][{name}]
+    ended by signal [{signal}][{name}][ on {node}][: {note}]
+out_of_memory oom: out of memory
+    out of memory[ on {node}][: {reason}]
+node_fail: node failure
+    its node failed[: {node}][ ({reason})]
+preempted: preempted
+    preempted[ on {node}][: {reason}]
+nan: {metric} is not a number
+    {metric} is {value} since step {step}[, was {last} before]
+stall: no step for {seconds:duration}
+    no step[ after {step}] for {seconds:duration}[; the counter stands, whatever the log
+    says][; evidence: {evidence:path}]
+rule_off: a rule is off
+    a rule or metric is off for this session: {problem}
+log_unreadable: its log cannot be read
+    its log cannot be read since {since:clock}: {error}. It is read on as soon as it can
+    be; until then nothing that it says has consequences.
+kill_criterion: kill criterion[: {text}]
+    met a kill criterion[: {text}][: {reason}]
+cancel_condition: cancel condition[: {text}]
+    a cancel condition holds[: {text}][: {reason}]
+cancelled_by_rule: by rule {rule}
+    ended by the rule {rule}[: {reason}][; the log says: {line}][; evidence:
+    {evidence:path}]
+finished_by_rule: done, by rule {rule}
+    done, says the rule {rule}[: {reason}][; the log says: {line}]
+ordered_by_rule: by rule {rule}
+    ordered by the rule {rule}[; the log says: {line}]
+job_is_over: its job is over
+    not done: the job had ended, or was to end, before
+restarted_already: it runs again anyway
+    not done: another rule has ordered that it runs again
+joins_spent: joined {max:count} times
+    not done: the rule {rule} has let other jobs join {max:count} times for this job,
+    and no MaxAttempts says that it may do so more often
+own_offspring: its own job
+    not done: the rule {rule} made this job, or one that it goes back to, and no
+    MaxAttempts says how often it may do so
+rule_is_gone: its rule is gone
+    not done: the job has no such rule any more
+value_refused: {key} may not stand there
+    not done: {key}[ of {job}] is what a log says, and {problem}
+value_in_script: log text in a script
+    not run: its script would hold {value}, which a log says and a shell would read as
+    more than a word. R runs it with another value.
+value_never_came: {key} never came
+    not done: {job} {state:ended} and its log has shown no usable {key}
+restart_ordered: restart by rule {rule}
+    the rule {rule} ends this run and starts it again[: {reason}][; the log says:
+    {line}][; evidence: {evidence:path}]
+ended_itself: ended by itself
+    the run went another way before the rule could end it
+retry: retry[: {reason}]
+    runs again[ as attempt {attempt}][ at {at:clock}][, by the rule {rule}][:
+    {reason}][; the log says: {line}]
+lost: no trace left
+    lost: the executor has not known it for {seconds:duration} and no exit record came.
+    R runs it again.
+lost_records: records changed
+    lost: {what}. The job itself, or another program, did that, and nobody can tell how
+    it ended. R runs it again.
+records_changed: records changed
+    {what}. The job itself, or another program, did that.
+late_cause: {cause}, says the executor
+    it ended with exit 0 and counts as completed; {executor} now says that it ended by:
+    {cause}. Check its results.
+rerun: runs again
+    runs again[ as attempt {attempt}], from its newest checkpoint: Slurm would have done
+    so, and forgot it
+forgotten: forgotten: sent again
+    the executor took it[ as {id}] and has not known it for {seconds:duration}; it never
+    began. It is sent again.
+fenced: a lost run is fenced
+    nobody has seen the lost run end: should it still live, it is to end
+after_the_run: after the run
+    done when the run has ended
+quarantine: checkpoint to blame
+    {attempts} in a row went on from {path:path} and came no further
+quarantine_asked: as a rule says
+    a rule says that {path:path} goes aside
+quarantined: {path:tail} moved aside
+    the checkpoint {path:path} was moved to {target:tail}[, since {attempts} in a row
+    came no further than it]; the job goes on from {before}. Move it back by hand if it
+    was good.
+not_quarantined: checkpoint not moved
+    the checkpoint[ {path:path}] was not moved aside: {problem}. The job goes on from
+    what there is.
+done_before: done before
+    done already[ in session {session}][, {at:clock}]: it is not run again. R runs it
+    anew.
+late_exit_record: ended after all
+    its exit record came late: it completed
+budget: budget spent
+    the budget is spent[: {spent} of {limit}][: {reason}]
+# warnings
+plateau: {metric} is flat
+    {metric} fell less than {percent} % in {steps} steps: {value} at step {step}
+divergence: {metric} rises
+    {metric} is {value} at step {step}, more than {percent} % above its minimum
+    {minimum}
+notice: {text}
+    {text}
+action_failed: {kind} failed
+    a rule's {kind} failed[: {what}][: {problem}]
+place_silent: no answer from {place:tail}
+    no answer from {place:path} for {since:age}: its files and logs are not known until
+    it answers. Whoever needs them waits; all else goes on.
+matches_gathered: {rule} matches too often
+    the rule {rule} matches more than a few lines a second: their matches are recorded
+    together, and its actions run once for all of them[: {line}]
+log_unread: log too long to read
+    {bytes:size} of the log of {job} were not searched by any rule: it had ended, and
+    there was more to read than its last {tail:size}.
+clock_set: wall clock set {way}
+    the wall clock was set {way} by {seconds:duration}. Nothing waits for it: cooldowns,
+    time-outs and ages go on by the time that passes.
+# refusals
+stale: changed meanwhile
+    nothing was done: {jobs} changed since you looked. Look again, then repeat.
+no_such_job: no such job
+    nothing was done: no job named {jobs}
+nothing_to_do: nothing to do
+    nothing to {command}: no job is in that state
+other_plan: planned again meanwhile
+    nothing was submitted: the config was planned again since you looked. Look again,
+    then repeat.
+other_digest: changed meanwhile
+    nothing was done: what {job} will do changed since it asked. Look again.
+sender_is_job: sent by a job
+    nothing was done: this came from a job ({by}), and only a person may decide it.
+    Answer from a cockpit or a shell of your own.
+sender_unnamed: sent by nobody
+    nothing was done: the answer does not say which process sent it. Answer with the
+    cockpit or autoexp-sessions.
+sender_ended: sender has ended
+    nothing was done: the process that sent the answer had ended before the engine could
+    check that it is no job's. Answer again.
+"""
+
+_ENTRY: Final = re.compile(r"^([\w ]+): (.+)\n((?: .+\n)+)", re.MULTILINE)
+
+CODES: Final[Mapping[str, Phrases]] = {
+    code: Phrases(short, " ".join(sentence.split()))
+    for codes, short, sentence in _ENTRY.findall(_TEMPLATES)
+    for code in codes.split()
+}
+
 
 Arg: TypeAlias = str | int | float
 

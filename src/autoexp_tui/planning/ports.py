@@ -6,10 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Action, Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, Resources
 
 

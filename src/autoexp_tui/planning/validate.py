@@ -17,8 +17,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Final, NamedTuple
 
-from autoexp_tui.actions.new_job import NewJob, RunAutoexp
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
-from autoexp_tui.model.done import DoneReport, done_before
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.outputs import DoneWork
+from autoexp_tui.model.resubmission import DoneReport, done_before
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.cockpit.render.lists import render_evidence
 from autoexp_tui.cockpit.render.questions import describe_cuts
 from autoexp_tui.cockpit.render.why import explain_job
