@@ -32,7 +32,7 @@ CONDITIONS: list[kinds.Condition] = [
     kinds.TimeReached(after_seconds=30.0),
     kinds.Approval(prompt="Go?", show_files=("/a", "/b"), on_timeout="reject"),
     kinds.MaxAttempts(max_attempts=2), kinds.Cooldown(cooldown_seconds=60.0),
-    kinds.OwnCondition(class_path="tests.conditions.own_classes:EnoughLines",
+    kinds.OwnCondition(class_path="autoexp_tui.testing.own_condition:EnoughLines",
                        fields={"path": "/a", "lines": 2}),
     kinds.Composite(mode="any", conditions=(kinds.FileExists(path="/x"),
                                             kinds.Approval())),

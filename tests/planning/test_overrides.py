@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from autoexp_tui.planning.override_checks import OverrideWriter
 from autoexp_tui.planning.overrides import (
     CannotSpell,
+    OverrideWriter,
     escape_dollars,
     format_override,
     format_value,

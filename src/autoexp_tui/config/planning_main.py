@@ -52,7 +52,7 @@ from autoexp_tui.planning.build import (
     build_plan_outcome,
 )
 from autoexp_tui.planning.job_config import resolve_where_possible, select_or_none
-from autoexp_tui.planning.override_checks import check_hydra_key
+from autoexp_tui.planning.overrides import check_hydra_key
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,

@@ -50,7 +50,7 @@ from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.rules import Action
 from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
-from autoexp_tui.planning.override_checks import is_number
+from autoexp_tui.planning.overrides import is_number
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.sweep.points import format_in_name
 from autoexp_tui.telemetry.metric_files import PATH_FIELDS, find_unknown_fields

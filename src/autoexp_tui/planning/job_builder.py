@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -23,6 +23,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.job_config import (
     DIRECTORIES,
+    EARLY,
     FAULTS,
     NAME,
     Draft,
@@ -33,13 +34,13 @@ from autoexp_tui.planning.job_config import (
     build_mounts,
     find_parameter,
     find_section,
-    is_early_key,
     list_ineffective,
     list_problems,
 )
-from autoexp_tui.planning.override_checks import OverrideWriter, is_number
 from autoexp_tui.planning.overrides import (
+    OverrideWriter,
     escape_dollars,
+    is_number,
     strip_quotes,
 )
 from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
@@ -122,7 +123,7 @@ class JobBuilder:
             Identity(name=label, stage=point.stage, index=point.index, family=family),
             build_mounts(point.stage, point.index, family, self._base),
         )
-        marks = self._find_undecided(draft)
+        marks = self._find_undecided(draft) if point.deferred else ()
         mounted: dict[str, object] = {}
 
         def mount(text: str, value: object) -> str:
@@ -155,7 +156,8 @@ class JobBuilder:
         if source.runtimes:
             found = (t for t in (*late, *draft.texts.values()) if "{runtime." in t)
             draft.runtime_overrides = tuple(dict.fromkeys(map(strip_quotes, found)))
-        self._filter(draft, view, marks)
+        if marks:
+            self._filter(draft, view, marks)
         return draft, view
 
     def recompose(self, draft: Draft) -> ConfigView:
@@ -313,7 +315,7 @@ class JobBuilder:
         can be dropped whose jobs refer to each other.
         """
         marks = draft.point.deferred
-        if not marks or not is_reading_others(_list_parameters(draft.point)):
+        if not is_reading_others(_list_parameters(draft.point)):
             return marks
         source = Substitution(self._world, draft.at, _refuse_mount)
         undecided = []
@@ -432,7 +434,7 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
             aux |= {f"++aux.{name}": inner for name, inner in value.items()}
         elif bare == "aux" or bare.startswith("aux."):
             aux[f"++{bare}"] = value
-        elif not is_early_key(key) and not {plain_key(key), key} & NOT_OVERRIDES:
+        elif not (find_section(key) in EARLY or {plain_key(key), key} & NOT_OVERRIDES):
             others[key] = value
     return aux | others
 
@@ -440,15 +442,15 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
 _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(.+)")
 
 
+@dataclass(slots=True)
 class _ConditionReader:
     """Reads the conditions of one job."""
 
-    def __init__(self, parser: SpecParser, after: Substitution) -> None:
-        self.after = after
-        self._parser = parser
-        self.problems: list[Problem] = []
-        self.unusable: UnusableJob | None = None
-        """A job that they name has faults of its own, which are told there."""
+    parser: SpecParser
+    after: Substitution
+    problems: list[Problem] = field(default_factory=list)
+    unusable: UnusableJob | None = None
+    """A job that they name has faults of its own, which are told there."""
 
     def read_list(
         self, parameters: Mapping[str, object], where: str
@@ -477,7 +479,7 @@ class _ConditionReader:
     def _read(self, raw: object, where: str) -> Iterator[Condition]:
         try:
             fields = self._resolve(raw) if isinstance(raw, Mapping) else raw
-            yield self._parser.condition(fields, where)
+            yield self.parser.condition(fields, where)
         except FAULTS as error:
             self.problems += list_problems(error, where)
         except UnusableJob as unusable:

@@ -55,13 +55,14 @@ def hash_job(
     slurm = kept.pop("slurm", None)
     if isinstance(slurm, Mapping) and (launcher := slurm.get("launcher_cmd")):
         kept["slurm"] = {"launcher_cmd": launcher}
-    text = format_canonical({"command": list(command), "config": kept}, paths)
+    work = {"command": list(command), "config": kept}
+    text = _encode(_replace_texts(work, _find_cleaner(tuple(paths))))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def format_canonical(value: object, paths: Sequence[str] = ()) -> str:
-    """JSON with sorted keys and without the given paths."""
-    return _encode(_replace_texts(value, _find_cleaner(tuple(paths))))
+def format_canonical(value: object) -> str:
+    """JSON with sorted keys."""
+    return _encode(_replace_texts(value, str))
 
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -216,7 +217,7 @@ _OF_THE_SESSION: Final = (
     *("slurm.launcher_cmd.", "slurm.srun_opts.", "slurm.confirm.", "ui."),
 )
 """What one engine, one executor and one screen have, with a dot behind."""
-_BEFORE: Final = {
+EARLY: Final = {
     "hydra": "Hydra reads it before any job is composed",
     "defaults": "Hydra reads it before any job is composed",
     "sweep": "the sweep is read before any job is composed",
@@ -233,15 +234,10 @@ def find_section(key: str) -> str:
     return plain_key(key).partition(".")[0]
 
 
-def is_early_key(key: str) -> bool:
-    """Whether a parameter sets what is settled before jobs are composed."""
-    return find_section(key) in _BEFORE
-
-
 def list_ineffective(keys: Iterable[str]) -> Iterator[Problem]:
     """Warnings for parameters that set what is settled before, or the session's."""
     for key in keys:
-        plain, why = plain_key(key), _BEFORE.get(find_section(key), "")
+        plain, why = plain_key(key), EARLY.get(find_section(key), "")
         if not why and f"{plain}.".startswith(_OF_THE_SESSION):
             why = "it is one for the whole session"
         if why:

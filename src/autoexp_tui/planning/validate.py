@@ -80,7 +80,7 @@ def validate_execution_plan(
     lint = _Lint(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
-        *_check_any_jobs(plan),
+        *([] if plan.jobs else [_explain_no_jobs(plan)]),
         *_check_names(plan.jobs),
         *find_shared_directories(plan.jobs),
         *overlaps,
@@ -109,9 +109,7 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return tuple(folded)
 
 
-def _check_any_jobs(plan: Plan) -> Iterator[Problem]:
-    if plan.jobs:
-        return
+def _explain_no_jobs(plan: Plan) -> Problem:
     hint = "look at the points with `autoexp-plan --points`, and for empty lists"
     if plan.holes:
         places = dict.fromkeys(
@@ -120,7 +118,7 @@ def _check_any_jobs(plan: Plan) -> Iterator[Problem]:
         )
         count = plural(len(plan.holes) + plan.holes_more, "combination")
         hint = f"{count} went by filters: {join_some(list(places), _MOST_FILTERS)}"
-    yield Problem("makes no job", where="sweep", hint=hint)
+    return Problem("makes no job", where="sweep", hint=hint)
 
 
 def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
@@ -255,9 +253,8 @@ def list_rule_sets(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
     """The plan's rules, then those of jobs with their own: the job, and its rules."""
     yield "", plan.monitoring
     for job in plan.jobs:
-        rules = plan.rules_of(job)
-        if rules is not plan.monitoring:
-            yield job.name, rules
+        if job.own_rules or job.rules in plan.rule_sets:
+            yield job.name, plan.rules_of(job)
 
 
 def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
@@ -288,8 +285,8 @@ class _Lint:
         self._stages |= {new.stage or rule.event.name for rule, new in joining}
         self._has_any_stage = any(isinstance(one, RunAutoexp) for _, one in actions)
         self._check_reads()
-        stuck = [job.name for job in plan.jobs if self._check_job(job)]
-        self._check_stages_behind(stuck)
+        if stuck := [job.name for job in plan.jobs if self._check_job(job)]:
+            self._check_stages_behind(stuck)
         for rule in rules:
             self._check_rule(rule)
 
@@ -307,7 +304,8 @@ class _Lint:
                     hint = did_you_mean(name, self._names, "jobs")
                     message = f"names the job {name}, which is not in the plan"
                     self._refuse(message, where, job.name, hint)
-        self._check_approval(job.cancel_conditions, "cancel_conditions", job.name)
+        if ends := job.cancel_conditions:
+            self._check_approval(ends, "cancel_conditions", job.name)
         self._check_command(job)
 
         def is_own(condition: Condition) -> bool:
@@ -432,7 +430,7 @@ class _Lint:
                 if isinstance(condition, JobStateIs)
                 for name in condition.jobs
             ]
-            for job in (self._plan.jobs if stuck else ())
+            for job in self._plan.jobs
         }
         size = 0
         while size < len(behind):

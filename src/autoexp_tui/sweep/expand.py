@@ -237,13 +237,16 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         reader.read_node(found, where, is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
         bound,
-        reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
+        reader.read_derived(found["derived_jobs"], f"{where}.derived_jobs")
+        if "derived_jobs" in found
+        else (),
     )
-    derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
-    known = sorted({*sweep.root.sets.words, *derived})
-    for key in sorted(sweep.accumulated.difference(known)):
-        hint = did_you_mean(key, known, "keys")
-        reader.note(place, f"names `{key}`, which no point sets", hint)
+    if sweep.accumulated:
+        derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
+        known = sorted({*sweep.root.sets.words, *derived})
+        for key in sorted(sweep.accumulated.difference(known)):
+            hint = did_you_mean(key, known, "keys")
+            reader.note(place, f"names `{key}`, which no point sets", hint)
     # Points are counted, with those made on the way, before the first is made.
     each = sum(job.for_each for job in sweep.derived)
     jobs = sweep.root.count * (1 + each) + len(sweep.derived) - each
@@ -257,9 +260,9 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     return sweep
 
 
+@dataclass(slots=True)
 class _Reader:
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
+    problems: list[Problem] = field(default_factory=list)
 
     def note(self, where: str, message: str, hint: str = "") -> None:
         """Keep a finding."""
@@ -491,7 +494,9 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
         message = "is nested too deeply, or holds itself"
         raise SweepRefused((Problem(message, where=where),)) from None
     expander = _Expander(read.accumulated)
-    made = _add_derived(read, expander.expand_body(read.root, "", {}))
+    made = expander.expand_body(read.root, "", {})
+    if read.derived:
+        made = _add_derived(read, made)
     if read.accumulated:
         made = [
             replace(one, parameters=_merge([one.parameters], read.accumulated))
@@ -515,12 +520,12 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     )
 
 
+@dataclass(slots=True)
 class _Expander:
-    def __init__(self, accumulated: frozenset[str]) -> None:
-        self._accumulated = accumulated
-        self.removed: list[RemovedPoint] = []
-        self.forgotten = 0
-        self.problems: list[Problem] = []
+    _accumulated: frozenset[str]
+    removed: list[RemovedPoint] = field(default_factory=list)
+    forgotten: int = 0
+    problems: list[Problem] = field(default_factory=list)
 
     def expand_node(
         self, node: Node, address: str, above: Parameters
@@ -690,8 +695,8 @@ def _merge(
         if merged and find_stage(row):  # a later row says the stage anew
             for key in [key for key in merged if plain_key(key) == STAGE]:
                 del merged[key]
-            notes = _to_mapping(merged.get(NOTES))
-            if STAGE in notes:
+            notes = merged.get(NOTES)
+            if isinstance(notes, Mapping) and STAGE in notes:
                 merged[NOTES] = {key: notes[key] for key in notes if key != STAGE}
         for key, value in row.items():
             plain = plain_key(key)
@@ -717,8 +722,6 @@ def _to_mapping(value: object) -> Mapping[str, object]:
 
 def _add_derived(sweep: Sweep, bases: Sequence[SweepPoint]) -> Sequence[SweepPoint]:
     """Each base job followed by those derived from it, then those made once."""
-    if not sweep.derived:
-        return bases
     keys = {plain_key(key) for job in sweep.derived for key in job.parameters}
     axis = Axis("derived_jobs", carries=frozenset(keys))  # of a base and what follows
     derived = [(job, Coordinate(axis, at)) for at, job in enumerate(sweep.derived, 1)]
