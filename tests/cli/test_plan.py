@@ -19,7 +19,7 @@ from autoexp_tui.storage.manifests import find_manifest, write_manifest
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.config.config_trees import write_tree
 from tests.model.builders import job, plan
-from tests.storage.test_session_list import Engine
+from tests.storage.whole_session import WholeSession
 from tests.support.journal_contract import PLAN
 
 Said = tuple[int, str, str]
@@ -50,7 +50,7 @@ def plan_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
 def test_a_session_s_plan_is_shown_and_takes_nothing_else(
     plan_here: Say, say: Say, tmp_path: Path
 ) -> None:
-    Engine(tmp_path / "state", "k7f2", 1.0)
+    WholeSession(tmp_path / "state" / "k7f2", 1.0)
     code, out, _ = plan_here("--session", "k7f2", "--json")
     assert code == 0
     assert [one["name"] for one in json.loads(out)["jobs"]] == [PLAN.jobs[0].name]
@@ -97,7 +97,7 @@ def test_the_other_plan_may_be_named_in_any_way(plan_here: Say, tmp_path: Path) 
     assert ": nothing differs: 2 jobs\n" in again
     old = Path(again.strip().splitlines()[-1].split()[-1])  # where the manifest lies
     assert "since the plan" not in plan_here("--manifest", str(old))[1]
-    session = Engine(tmp_path / "state", "k7f2", 1.0).session
+    session = WholeSession(tmp_path / "state" / "k7f2", 1.0).session
     session.plan.write_bytes(old.read_bytes())
     write(tmp_path, "3e-4")
     plan_id = old.stem.removeprefix("plan_")
@@ -117,7 +117,7 @@ def test_the_other_plan_may_be_named_in_any_way(plan_here: Say, tmp_path: Path) 
 def test_where_there_is_no_other_plan_it_says_what_there_is_and_else_what_changed(
     plan_here: Say, tmp_path: Path
 ) -> None:
-    Engine(tmp_path / "state", "k7f2", 1.0)
+    WholeSession(tmp_path / "state" / "k7f2", 1.0)
     for other, hint in (("exp", "plans and sessions: k7f2"), ("k7f3", "`k7f2`?")):
         code, _, err = plan_here("--diff", other)
         assert (code, hint in err) == (2, True), err

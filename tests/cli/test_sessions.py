@@ -35,9 +35,8 @@ from tests.cli.session_places import (
     ordered,
 )
 from tests.e2e.campaign import Campaign, wait_until
-from tests.storage.test_session_list import Engine
 from tests.storage.week_session import write_week
-from tests.storage.whole_session import whole
+from tests.storage.whole_session import WholeSession, whole
 
 RELEASED = events.JobsReleased(jobs=("train", "wait"))
 SOUND = "nothing is damaged"
@@ -52,8 +51,8 @@ def test_sessions_of_other_known_places_are_listed_and_found(
     monkeypatch.setenv("XDG_STATE_HOME", str(place.root / "xdg"))
     monkeypatch.chdir(place.root)
     here, there = place.root / "outputs/.autoexp", place.root / "there"
-    Engine(here, "a2aa", 1.0)
-    Engine(there, "b2bb", 2.0)
+    WholeSession(here / "a2aa", 1.0)
+    WholeSession(there / "b2bb", 2.0)
     note_place(there)
     assert run_guarded(main, ["list"]) == 0
     lines = place.capsys.readouterr().out.splitlines()

@@ -17,7 +17,7 @@ from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.storage import output_dir_lock as owner_file
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from tests.model.builders import job
-from tests.storage.test_session_list import Engine
+from tests.storage.whole_session import WholeSession
 
 LEFT: list[Quota] = [(4096, "bytes")]
 FEW: Quota = (50 * 1024, "bytes")
@@ -163,7 +163,7 @@ def test_a_directory_of_a_living_session_is_told_and_one_that_ended_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, lives = tmp_path / "state", "its engine is running, or may be"
-    Engine(state, "k7f2", 1.0)
+    WholeSession(state / "k7f2", 1.0)
     mine, gone = (
         job(name, output_dir=str(tmp_path / "out" / name), fingerprint="f")
         for name in ("a", "gone")

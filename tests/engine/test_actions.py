@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.actions.kinds import AppendToFile, Finish, Log, Notify, RunCommand
-from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
+from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
 from autoexp_tui.effects.errands import AppendText, RunActionCommand
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Action, Monitoring
-from tests.engine.bench import Bench, alone, killed_at_any_write
+from tests.engine.bench import Bench, alone
 from tests.engine.parts import (
     CRASH,
     OK,
@@ -215,26 +215,3 @@ def test_a_restart_without_the_file_that_it_needs_is_dropped(
     assert (bench.state("a"), bench.tries("a")) == ("FAILED", 1)
     assert (bench.cause("a"), bench.why("a").code) == ("exit_code", "exit_code")
     assert bench.dropped() == [dropped]
-
-
-# ------------------------------------------------------------------ killed at any step
-def campaign() -> Bench:
-    saved = (FileExists(path="/ckpt/20/done"),)
-    rules = on_save(
-        RunCommand(command=("eval", "{iteration}")),
-        AppendToFile(path="/n", text="{iteration}", conditions=saved),
-        Finish(conditions=(MetadataIs(key="iteration", op=">=", value=30),)),
-    )
-    both = (job("a"), job("b", 1, start_conditions=(done("a"),)))
-    saves = Write(at=5.0, data=b"x", path="/ckpt/20/done")
-    script = writes(*saving(10, 20, 30).writes, saves)
-    return Bench(plan(*both, monitoring=rules), {"a": [[script]], "b": [[OK]]})
-
-
-def test_an_engine_killed_at_any_write_leaves_nothing_done_twice() -> None:
-    for bench in killed_at_any_write(campaign):
-        assert bench.states() == {"a": "COMPLETED", "b": "COMPLETED"}
-        ran = bench.world.errands.ran
-        assert len(ran) == len(set(ran))
-        lines = bench.world.errands.written.get("/n", "").splitlines()
-        assert len(ran) + len(lines) + len(bench.warned()) >= 4

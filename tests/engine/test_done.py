@@ -67,15 +67,6 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
 
 
-@pytest.mark.parametrize("cut", range(5, 40, 2))
-def test_killed_at_any_event_every_completed_job_leaves_word(cut: int) -> None:
-    one = Bench(CHAIN, SCRIPTS)
-    one.die_at(cut, lambda: one.job("c").ended)
-    one.run(60)
-    assert set(works(one)) == {"a", "b", "c"}
-    assert not one.engine.state.pending
-
-
 class Planner:
     """Makes other jobs of those of the plan."""
 

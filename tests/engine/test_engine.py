@@ -43,25 +43,6 @@ def two(
 # ------------------------------------------------------------------------ starting
 
 
-def test_a_checkpoint_and_its_logged_iteration_are_both_waited_for() -> None:
-    path = "/out/a/iter_80/done.txt"
-    is_80 = kinds.MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80)
-    saves = (Write(at=2.0, data=b"x", path=path), says(20.0, "saved checkpoint 80"))
-    start = (kinds.FileExists(path=path, writer="a"), is_80)
-    bench = two(writes(*saves, seconds=60.0), start=start)
-    bench.run(10)
-    assert [s.result.value for s in bench.job("b").start if s] == ["pass", "wait"]
-    bench.reach(20, b="COMPLETED")
-    assert bench.state("a") == "RUNNING"
-
-
-def test_ready_jobs_wait_for_a_slot_and_say_so() -> None:
-    bench = Bench(plan(*(job(f"j{n}", n) for n in range(3))), slots=2)
-    bench.step()
-    assert (bench.state("j2"), bench.why("j2").code) == ("WAITING", "held_by_slots")
-    bench.reach(j2="COMPLETED")
-
-
 def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
     bench = two(OK)
     bench.reach(a="RUNNING")

@@ -308,13 +308,3 @@ def test_planning_that_hangs_stalls_nobody() -> None:
         bench.executor.settle()
     assert list(bench.states()) == ["a"]
     bench.until(lambda: "a_eval10" in bench.states(), 30)
-
-
-def test_a_session_is_open_until_the_plan_that_a_rule_ordered_has_come() -> None:
-    bench = joined("a_eval10", EVALUATE, script=saving(10, seconds=2.0))
-    bench.reach(60, a_eval10="COMPLETED")
-    bench.run(2)
-    ended = [shown for shown in bench.snapshots if all(job.ended for job in shown.jobs)]
-    assert any(shown.open for shown in ended)
-    assert all(shown.open == bool(shown.pending) for shown in ended)
-    assert not bench.snapshots[-1].open

@@ -36,12 +36,6 @@ def bench(*lines: Write, seconds: float = 1e6, rules: Monitoring = RULES) -> Ben
 
 
 # --------------------------------------------------------------------------- values
-def test_a_file_is_read_as_it_grows() -> None:
-    one = bench(*(row(float(n), step=n, loss=4.0 / n, acc=0.5) for n in range(1, 9)))
-    one.run(20)
-    assert (one.live().step, one.live().metrics) == (8, {"loss": 0.5, "acc": 0.5})
-    assert one.live().curves["loss"].steps == tuple(range(1, 9))
-    assert one.live().rate is not None
 
 
 def test_files_that_match_a_pattern_are_read_as_they_come() -> None:

@@ -10,8 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.engine import poller, telemetry
 from autoexp_tui.engine.looks import Schedule
@@ -90,28 +88,6 @@ def test_a_look_takes_what_is_wanted_and_due_soon_up_to_so_many() -> None:
     poller = watching("a", "b")
     assert list(poller.take_due(0.0, lambda key: key == "b")) == ["b"]
     assert list(poller.entries) == ["b"]
-
-
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=30))
-def test_nothing_is_lost_and_nothing_is_twice_under_way(keys: list[str]) -> None:
-    poller = watching()
-    under_way: set[str] = set()
-    for now, key in enumerate(keys):
-        poller.want(key, float(now), 1.0)
-        for one in under_way:
-            poller.hurry(float(now), one)
-        taken = list(poller.take_due(float(now)))
-        assert len(taken) == len(set(taken))
-        assert not under_way & set(taken)
-        under_way |= set(taken)
-        assert poller.next_at() is None or under_way < poller.entries.keys()
-        if now % 2 and under_way:
-            done = min(under_way)
-            under_way.discard(done)
-            settle(poller, done, False, float(now))
-    for done in under_way:
-        settle(poller, done, False, 100.0)
-    assert set(poller.take_due(1_000.0)) == set(keys)
 
 
 # -------------------------------------------------------------- files and commands

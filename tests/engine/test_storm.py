@@ -115,14 +115,6 @@ def test_resume_releases_clears_the_warning_and_the_count_starts_anew(
     assert list(one.engine.state.warnings) == warned
 
 
-@pytest.mark.parametrize("cut", range(5, 50, 3))
-def test_killed_at_any_event_the_row_ends_the_same(cut: int) -> None:
-    one = bench(*[CRASH] * 5)
-    one.die_at(cut, lambda: one.engine.state.paused)
-    assert begun_after(one, 90) == 3
-    assert len(one.happened(events.SubmissionPaused)) == 1
-
-
 # ------------------------------------------------------------------------------ nodes
 def on(*nodes: int) -> list[RunScript]:
     """Crashes on these nodes."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from autoexp_tui.conditions import kinds
-from autoexp_tui.conditions.kinds import Composite, FileExists, OwnCondition
+from autoexp_tui.conditions.kinds import Composite, FileExists
 from autoexp_tui.events import events
-from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.states import Result
@@ -85,9 +83,6 @@ def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:
 
 
 # ------------------------------------------------------- conditions of one's own
-def own(name: str, **fields: object) -> OwnCondition:
-    where = f"tests.conditions.own_classes:{name}"
-    return OwnCondition(class_path=where, fields=fields)
 
 
 @pytest.mark.parametrize(
@@ -175,81 +170,3 @@ def test_a_writer_that_will_be_tried_again_dooms_nobody() -> None:
     bench.run(200)
     assert bench.states() == {"a": "RETRYING", "b": "WAITING", "c": "WAITING"}
     assert code(bench, "b") == "file_missing"
-
-
-DOOMED = tuple(FileExists(path=f"/out/a/{n}", writer="a") for n in range(2))
-
-
-@pytest.mark.parametrize(
-    ("mode", "parts", "state"),
-    [
-        ("all", (DOOMED[0], NEVER), "SKIPPED"),
-        ("any", (DOOMED[0], NEVER), "WAITING"),
-        ("any", DOOMED, "SKIPPED"),
-    ],
-)
-def test_doomed_parts_doom_a_composite_that_needs_them(
-    mode: Literal["all", "any"], parts: tuple[FileExists, ...], state: str
-) -> None:
-    bench = b_after_a(Composite(mode=mode, conditions=parts), a=CRASH)
-    bench.run(120)
-    assert bench.state("b") == state
-
-
-def test_waiting_for_a_job_that_was_not_chosen_says_so() -> None:
-    bench = b_after_a(done("a"), a=LONG, submit=False)
-    for chosen, said in (("b", "upstream_held"), ("a", "job_waits")):
-        bench.order(commands.Submit(jobs=(chosen,)))
-        bench.run(2)
-        assert code(bench, "b") == said
-
-
-# ---------------------------------------------------- every wait has a sentence
-def everything() -> Iterator[Condition]:
-    """One of each start condition; nothing of it holds for long."""
-    yield FileExists(path="/out/a/x", writer="a", timeout_seconds=90.0)
-    yield FileExists(path="/out/a/*.pt", glob=True, min_size=3, writer="a")
-    yield kinds.FileContent(path="/out/a/status", pattern="two", writer="a")
-    yield kinds.MetadataIs(key="checkpoint_iteration", job="a", op=">=", value=80)
-    yield kinds.MetricIs(name="loss", job="a", op="<", value=2.0, after_step=50)
-    yield done("a")
-    yield kinds.CommandPasses(command=("true",))
-    yield FATAL
-    yield kinds.TimeReached(after_seconds=30.0)
-    yield kinds.Approval(prompt="go on?")
-    yield kinds.MaxAttempts(max_attempts=1)
-    yield kinds.Not(condition=FileExists(path="/out/a/hold"))
-    yield FileExists(path="/out/{runtime.a.best}/x")
-    yield own("EnoughLines", path="/out/a/list")
-    yield own("Raises", at=0.0)
-
-
-def explained(bench: Bench, name: str) -> str:
-    """Why a job waits, in words; empty when nobody says."""
-    record = bench.job(name)
-    open_ones = [
-        status.why
-        for spec, status in zip(record.spec.start_conditions, record.start, strict=True)
-        if spec.blocking and status and status.result is not Result.PASS
-    ]
-    reason = open_ones[0] if open_ones else record.why
-    return bench.words(reason) if reason else ""
-
-
-@pytest.mark.parametrize("script", [OK, CRASH, LONG], ids=["ok", "crash", "long"])
-def test_whatever_a_job_waits_for_it_has_words_for_it_at_every_step(
-    script: RunScript,
-) -> None:
-    each = [*((one,) for one in everything()), tuple(everything())]
-    specs = [
-        job(f"j{n}", n, depends_on=("a",), start_conditions=waits)
-        for n, waits in enumerate(each, 1)
-    ]
-    bench = Bench(plan(job("a"), *specs), {"a": [[script]]}, slots=2)
-    orders: dict[int, commands.Command] = {20: commands.Pause(), 40: commands.Resume()}
-    for second in range(100):
-        if second in orders:
-            bench.order(orders[second])
-        bench.run(1)
-        waits_now = [n for n, state in bench.states().items() if state == "WAITING"]
-        assert [name for name in waits_now if not explained(bench, name)] == []

@@ -19,9 +19,7 @@ from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
 from tests.extending.conftest import bench
-from tests.extending.disk_free import DiskFree
-from tests.extending.run_tagged import RunTagged
-from tests.extending.tag_run import TagRun
+from tests.extending.own_kinds import DiskFree, RunTagged, TagRun
 from tests.extending.tally import SetGoal, Tally
 from tests.model.builders import job, plan
 

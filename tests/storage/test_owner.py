@@ -23,7 +23,7 @@ from autoexp_tui.storage.output_dir_lock import (
     take_ownership,
 )
 from tests.storage.test_records import begin, ended
-from tests.storage.test_session_list import Engine
+from tests.storage.whole_session import WholeSession
 
 SUBMIT = EffectOrdered(effect_id="e", effect=SubmitTasks(token="t", tasks=(("a", 1),)))
 
@@ -114,18 +114,18 @@ def test_of_many_that_follow_a_dead_owner_one_gets_it(output: Path) -> None:
 
 # -------------------------------------------------------------------- who still lives
 @pytest.fixture
-def submitted(tmp_path: Path) -> Engine:
-    engine = Engine(tmp_path, "k7f2")
-    engine.write(200.0, JobsReleased(jobs=("a",)), SUBMIT)
+def submitted(tmp_path: Path) -> WholeSession:
+    engine = WholeSession(tmp_path / "k7f2")
+    engine.write(JobsReleased(jobs=("a",)), SUBMIT)
     return engine
 
 
-def why_alive(engine: Engine, living: Living | None = None) -> str:
+def why_alive(engine: WholeSession, living: Living | None = None) -> str:
     return (living or Living())(owner("k7f2", engine.session.state_dir))
 
 
 def test_a_session_is_alive_while_its_engine_runs_or_its_job_may(
-    submitted: Engine, monkeypatch: pytest.MonkeyPatch
+    submitted: WholeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "engine is running" in why_alive(submitted)
     submitted.lease.release()
@@ -144,9 +144,9 @@ def test_a_session_is_alive_while_its_engine_runs_or_its_job_may(
 
 
 def test_a_session_whose_job_ended_or_that_was_deleted_is_dead(
-    submitted: Engine, tmp_path: Path
+    submitted: WholeSession, tmp_path: Path
 ) -> None:
-    submitted.write(300.0, JobEnded(job="a", state=JobState.CANCELLED))
+    submitted.write(JobEnded(job="a", state=JobState.CANCELLED))
     submitted.lease.release()
     assert why_alive(submitted) == ""
     assert Living()(owner("gone", tmp_path)) == ""

@@ -16,18 +16,12 @@ import yaml
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.events.jobs import JobEnded, JobsReleased
 from autoexp_tui.events.runs import EffectOrdered
-from autoexp_tui.events.session import PlanAdded, SessionStarted
-from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
-from autoexp_tui.model.event import Event
 from autoexp_tui.model.specs import Share
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage import session_dir, sessions
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan
-from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.manifests import get_manifest, read_manifest, write_manifest
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
@@ -41,38 +35,11 @@ from autoexp_tui.storage.sessions import (
     random_id,
 )
 from autoexp_tui.storage.user_files import find_user_file, list_places, note_place
-from autoexp_tui.testing.clock import ManualClock
-from tests.model.builders import at, job
+from tests.model.builders import job
 from tests.support.journal_contract import PLAN
 
 from .disk_session import mode
-
-
-class Engine:
-    """A session with one job, and its engine."""
-
-    def __init__(self, state_dir: Path, session_id: str, t: float = 100.0) -> None:
-        self.session: SessionDir = create_session(state_dir, lambda _length: session_id)
-        self.lease: FileLease = take_lease(self.session, ManualClock())
-        self.journal = FileJournal(self.session, self.lease)
-        sha = self.journal.add_plan(PLAN)
-        self.state = SessionState(plans={sha: PLAN})
-        started = SessionStarted(
-            session=session_id,
-            name=f"campaign {session_id}",
-            engine_version="1",
-            wrapper_version="1",
-            plan_sha=sha,
-        )
-        self.write(t, started, PlanAdded(sha=sha))
-
-    def write(self, t: float, *happened: Event) -> None:
-        draft = Draft(self.state, at(t), self.lease.epoch)
-        for event in happened:
-            draft.emit(event)
-        self.journal.append(draft.records)
-        self.state = draft.state
-
+from .whole_session import WholeSession
 
 SECRET = replace(PLAN, jobs=(job("a", env={"HF_TOKEN": "abcdef"}),))
 
@@ -259,19 +226,19 @@ def test_what_is_no_manifest_is_an_error_of_the_command_line(tmp_path: Path) -> 
 
 # ------------------------------------------------------------------------ the list
 @pytest.fixture
-def engine(tmp_path: Path) -> Engine:
-    return Engine(tmp_path, "k7f2")
+def engine(tmp_path: Path) -> WholeSession:
+    return WholeSession(tmp_path / "k7f2")
 
 
-def row_of(engine: Engine) -> SessionRow:
+def row_of(engine: WholeSession) -> SessionRow:
     (row,) = list_sessions(engine.session.state_dir)
     return row
 
 
-def test_a_row_says_what_the_journal_says(engine: Engine) -> None:
-    engine.write(200.0, JobsReleased(jobs=("a",)))
+def test_a_row_says_what_the_journal_says(engine: WholeSession) -> None:
+    engine.write(JobsReleased(jobs=("a",)), t=200.0)
     row = row_of(engine)
-    assert (row.id, row.name, row.open) == ("k7f2", "campaign k7f2", True)
+    assert (row.id, row.name, row.open) == ("k7f2", "test", True)
     assert (row.counts, row.last_event_at) == ({JobState.WAITING: 1}, 200.0)
     assert (row.owner, bool(row.host)) == (Alive.YES, True)
     engine.lease.release()
@@ -280,18 +247,18 @@ def test_a_row_says_what_the_journal_says(engine: Engine) -> None:
 
 @pytest.mark.parametrize("planning", [False, True])
 def test_a_session_whose_jobs_all_ended_is_over_unless_a_rule_s_plan_is_to_come(
-    engine: Engine, *, planning: bool
+    engine: WholeSession, *, planning: bool
 ) -> None:
     effect = PlanJobs(config_ref="more", job="a", action="saved/0")
     if planning:
-        engine.write(150.0, EffectOrdered(effect_id="e1", effect=effect))
-    engine.write(200.0, JobEnded(job="a", state=JobState.CANCELLED))
+        engine.write(EffectOrdered(effect_id="e1", effect=effect), t=150.0)
+    engine.write(JobEnded(job="a", state=JobState.CANCELLED), t=200.0)
     assert [row_of(engine).open, row_of(engine).open] == [planning] * 2  # kept, too
 
 
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
     for name, t in (("a2aa", 5.0), ("b2bb", 9.0), ("c2cc", 7.0)):
-        made = Engine(tmp_path, name, t)
+        made = WholeSession(tmp_path / name, t)
     assert [row.id for row in list_sessions(tmp_path)] == ["b2bb", "c2cc", "a2aa"]
     assert list_sessions(tmp_path / "none") == ()
     made.session.get_part(1).write_bytes(b"oh no\n")  # a row with its problem
@@ -301,7 +268,7 @@ def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
 
 
 def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
-    tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: WholeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = threading.Event()
 
@@ -310,7 +277,7 @@ def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
             answers.wait()
         return load_state(session, *words, **options)
 
-    Engine(tmp_path, "m3x9", 1.0)
+    WholeSession(tmp_path / "m3x9", 1.0)
     monkeypatch.setattr(sessions, "load_state", load)
     monkeypatch.setattr(sessions, "ANSWER_SECONDS", 0.3)
     rows = {row.id: row.problem for row in list_sessions(tmp_path)}
@@ -319,13 +286,13 @@ def test_a_session_that_does_not_answer_is_a_row_and_hides_no_other(
 
 
 def test_a_session_is_folded_again_only_when_it_has_changed(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: WholeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = describe(engine.session)
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "load_state", None)
         assert describe(engine.session) == first
-    engine.write(200.0, JobsReleased(jobs=("a",)))
+    engine.write(JobsReleased(jobs=("a",)), t=200.0)
 
     refused = EnvironmentFailed("read-only")
     monkeypatch.setattr(sessions, "write_atomic", Mock(side_effect=refused))
@@ -337,7 +304,9 @@ def test_a_session_is_folded_again_only_when_it_has_changed(
     "cache",
     [b"", b"?", b"[]", b'{"of":[]}', b'{"of":0,"summary":{"name":"x"}}', b"DREAMING"],
 )
-def test_a_cache_that_does_not_fit_is_folded_over(engine: Engine, cache: bytes) -> None:
+def test_a_cache_that_does_not_fit_is_folded_over(
+    engine: WholeSession, cache: bytes
+) -> None:
     first = describe(engine.session)
     if cache == b"DREAMING":  # a state of another version
         cache = engine.session.snapshot.read_bytes().replace(b"PLANNED", cache)

@@ -40,8 +40,9 @@ ME = Identity.get_own().as_json()
 class WholeSession:
     """One session, and the engine that has it just now."""
 
-    def __init__(self, path: Path) -> None:
-        self.output = path.parent / "out"
+    def __init__(self, path: Path, t: float = 100.0) -> None:
+        """`t`: when it began."""
+        self.output, self.began = path.parent / "out", t
         self.session = SessionDir(path)
         self.session.make()
         self.records: list[Recorded] = []
@@ -71,9 +72,10 @@ class WholeSession:
         self.journal.close()
         self.lease.release()
 
-    def write(self, *happened: Event) -> list[Recorded]:
-        """One commit."""
-        draft = Draft(self.state, at(100.0 + self.state.seq), self.lease.epoch)
+    def write(self, *happened: Event, t: float | None = None) -> list[Recorded]:
+        """One commit, at `t` or a second a record after the beginning."""
+        moment = at(self.began + self.state.seq if t is None else t)
+        draft = Draft(self.state, moment, self.lease.epoch)
         for event in happened:
             draft.emit(event)
         records = draft.commit()
