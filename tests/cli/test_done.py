@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.cli.diagnostics import run_guarded
@@ -20,9 +16,10 @@ from autoexp_tui.cli.plan import main as plan
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.cli.submit import main as submit
+from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.model.outputs import DoneWork
-from autoexp_tui.model.rules import Storm
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.storage.done_file import get_done_path, read_done
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
@@ -43,11 +40,12 @@ class Runs:
     def change(
         self,
         job: Callable[[JobSpec], JobSpec] = lambda job: job,
-        whole: Callable[[Plan], Plan] = lambda plan: plan,
+        rules: Monitoring | None = None,
         **prints: str,
     ) -> None:
         """Write the plan anew; `prints`: jobs that would do other work."""
-        made = whole(decode_plan(self.campaign.manifest.read_bytes()))
+        made = decode_plan(self.campaign.manifest.read_bytes())
+        made = replace(made, monitoring=rules or made.monitoring)
         jobs = tuple(
             replace(job(one), fingerprint=prints.get(one.name, f"f-{one.name}"))
             for one in made.jobs
@@ -155,17 +153,12 @@ def test_what_changed_is_gone_or_damaged_runs_and_what_builds_on_it(
     assert again.ran() == ran
 
 
-def quiet(made: Plan, **rules: Any) -> Plan:
-    """Nothing is restarted."""
-    return replace(made, monitoring=replace(made.monitoring, state_events=(), **rules))
-
-
 def test_a_run_that_failed_half_way_is_no_longer_done(again: Runs) -> None:
     def breaks(job: JobSpec) -> JobSpec:
         return replace(job, command=("false",)) if job.name == "stable1" else job
 
     written = again.campaign.manifest.read_bytes()
-    again.change(breaks, quiet, stable1="other")
+    again.change(breaks, Monitoring(), stable1="other")
     again.call(run, *again.words, code=1)
     again.campaign.manifest.write_bytes(written)
     assert again.run()["stable1"]["attempts"] == 1
@@ -184,70 +177,13 @@ def test_no_word_is_left_in_a_directory_that_another_session_has_by_now(
         assert read_done(out) == noted
 
 
-def test_a_run_in_a_storm_ends_with_6_and_goes_on_when_resumed(runs: Runs) -> None:
-    mended = runs.campaign.root / "mended"
-    test = f"import os, sys; sys.exit(not os.path.exists({str(mended)!r}))"
+def test_a_run_ends_with_1_over_what_asks_and_a_later_one_answers(runs: Runs) -> None:
+    def ask(job: JobSpec) -> JobSpec:
+        asks = (*job.start_conditions, Approval(prompt="Go on?"))
+        return replace(job, start_conditions=asks) if job.name == "report" else job
 
-    def breaks(job: JobSpec) -> JobSpec:
-        free = replace(job, start_conditions=(), cancel_conditions=(), depends_on=())
-        return replace(free, command=(sys.executable, "-c", test))
-
-    def single(made: Plan) -> Plan:
-        one = replace(made.executor, settings={"slots": 1})
-        rules = quiet(made, storm=Storm(failures=3))
-        return replace(rules, edges=(), executor=one)
-
-    runs.change(breaks, single)
-    out, err = runs.call(run, *runs.words, code=6)
-    assert "stopped by the storm breaker" in err
-    assert "3 failed" in out
-    (session,) = runs.sessions()
-    runs.call(run, "--session", session, code=6)
-    mended.touch()
-    runs.call(sessions, "resume", session)
-    runs.call(sessions, "retry", session, "--all")
-    states = Counter(job["state"] for job in runs.run("--session", session).values())
-    assert states == {"COMPLETED": 5}
-
-
-NEVER = {"class_name": "FileExists", "path": "{sibling.first.output_dir}/saved"}
-ASKS = {"class_name": "Approval", "prompt": "Go on?"}
-
-
-@pytest.mark.parametrize(
-    ("command", "condition", "states"),
-    [("false", NEVER, ["FAILED", "WAITING"]), ("true", ASKS, ["COMPLETED", "WAITING"])],
-)
-def test_a_run_ends_with_1_over_what_cannot_start_or_asks_and_a_later_one_answers(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
-    condition: dict[str, str],
-    states: list[str],
-) -> None:
-    second = {"stage": "second", "backend.command": ["true"]}
-    config = {
-        "project": {"name": "{stage}", "base_output_dir": "out"},
-        "backend": {"class_name": "Command", "command": [command]},
-        "slurm": {"client": {"class_name": "LocalClient"}},
-        "monitoring": {"doomed": "hold", "doomed_grace_seconds": 0.5},
-        "sweep": {
-            "configs": [{"stage": "first"}, {**second, "start_conditions": [condition]}]
-        },
-    }
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AUTOEXP_STATE_DIR", str(tmp_path / "state"))
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "exp.yaml").write_text(yaml.safe_dump(config))
-    assert run_guarded(run, ["--config-ref", "exp", "--json", "--no-wait"]) == 1
-    out, err = capsys.readouterr()
-    result = json.loads(out.splitlines()[-1])
-    assert [job["state"] for job in result["jobs"]] == states
-    if condition is NEVER:
-        assert "1 job cannot start" in err
-        return
-    words = ["--session", result["session"], "--approve", "all", "--json"]
-    assert run_guarded(run, words) == 0
-    jobs = result_of(capsys.readouterr().out)
-    assert jobs["second"]["state"] == "COMPLETED"
+    runs.change(ask)
+    _, err = runs.call(run, *runs.words, "--no-wait", code=1)
+    assert "1 job waits for approval" in err
+    jobs = runs.run("--session", *runs.sessions(), "--approve", "all")
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
