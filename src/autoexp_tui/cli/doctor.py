@@ -97,7 +97,7 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
         yield Finding("configs", "ok", ", then ".join(map(str, roots)))
     except AutoexpError as error:
         yield Finding("configs", "missing", error.problem, error.hint)
-    place = _find_existing(state_dir)
+    place = next(one for one in (state_dir, *state_dir.parents) if one.exists())
     found = f"{state_dir} (writable)"
     try:
         tempfile.TemporaryFile(dir=place).close()
@@ -114,10 +114,6 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     yield from examine_slurm(state_dir, ClusterCommands())
     gpus = shutil.which("nvidia-smi")
     yield _judge("nvidia-smi", gpus, gpus or "no NVIDIA GPU: no GPU samples")
-
-
-def _find_existing(place: Path) -> Path:
-    return next(one for one in (place, *place.parents) if one.exists())
 
 
 def _check_slots_dir() -> Finding:

@@ -125,11 +125,11 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     )
     polls = read_numbers(plan, "poll_seconds", "slowest_poll_seconds")
     first = polls.get("poll_seconds", Rhythm().first)
-    latest = polls.get("slowest_poll_seconds", Rhythm().latest)
+    latest = max(first, polls.get("slowest_poll_seconds", Rhythm().latest))
     asks = ("ask_seconds", "settle_seconds", "patience_seconds", "lost_seconds")
     return SlurmSettings(
         submit=submit,
-        rhythm=Rhythm(first=first, latest=max(first, latest)),
+        rhythm=Rhythm(first=first, latest=latest),
         array_size=int(texts.get("array_size", LARGEST_ARRAY)),
         **read_numbers(plan, *asks),
     )

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -313,15 +313,6 @@ def _name_state(job: JobRecord) -> str:
     return "cannot start" if is_doomed(job) else job.state.value.lower()
 
 
-def build_result(snapshot: Snapshot) -> Mapping[str, object]:
-    """What `--json` prints at the end."""
-    jobs = zip(snapshot.jobs, snapshot.live, strict=True)
-    return {
-        "session": snapshot.session,
-        "jobs": [describe_job(job, live, snapshot.now) for job, live in jobs],
-    }
-
-
 def finish(
     snapshot: Snapshot, *, as_json: bool, chosen: frozenset[str] = frozenset()
 ) -> int:
@@ -329,7 +320,10 @@ def finish(
 
     `chosen`: the jobs that had to complete; empty: all.
     """
-    print(json.dumps(build_result(snapshot)) if as_json else _summarize(snapshot))
+    pairs = zip(snapshot.jobs, snapshot.live, strict=True)
+    jobs = [describe_job(job, live, snapshot.now) for job, live in pairs]
+    result = {"session": snapshot.session, "jobs": jobs}
+    print(json.dumps(result) if as_json else _summarize(snapshot))
     where = name_shown(snapshot)
     if is_deposed(snapshot):
         say(

@@ -9,7 +9,7 @@ nobody runs; without --yes it only tells how much would go.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from autoexp_tui.cli.background import start_background
@@ -40,7 +40,6 @@ from autoexp_tui.storage.session_check import (
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import (
-    Size,
     list_sessions,
     measure_size,
     remove,
@@ -162,13 +161,19 @@ def clean(request: Request) -> int:
     for session in chosen:
         require_removable(session)
     done = bool(chosen) and request.options.yes
-    sizes: list[tuple[SessionDir, Size]] = []
+    rows: list[dict[str, object]] = []
+    lines: list[str] = []
     try:
         for session in chosen:
             found = remove(session) if done else measure_size(session.path)
-            sizes.append((session, found))
+            row = {"session": session.id, "directory": str(session.path)}
+            rows.append({**row, "files": found.files, "bytes": found.bytes})
+            much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
+            word = "removed" if done else "would remove"
+            lines.append(f"{word} {clean_text(str(session.path))}  {much}")
     finally:
-        _print_sizes(request, sizes, done=done)
+        record = {"removed": done, "sessions": rows}
+        request.print(record, lines or ["no session to remove"])
     if chosen and not done:
         count = plural(len(chosen), "session")
         raise NotConfirmed(
@@ -178,21 +183,6 @@ def clean(request: Request) -> int:
     for state_dir in {session.state_dir for session in chosen}:
         sweep(state_dir)
     return ExitCode.OK
-
-
-def _print_sizes(
-    request: Request, sizes: Sequence[tuple[SessionDir, Size]], *, done: bool
-) -> None:
-    word = "removed" if done else "would remove"
-    rows, lines = [], []
-    for session, found in sizes:
-        row = {"session": session.id, "directory": str(session.path)}
-        rows.append({**row, "files": found.files, "bytes": found.bytes})
-        much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
-        lines.append(f"{word} {clean_text(str(session.path))}  {much}")
-    request.print(
-        {"removed": done, "sessions": rows}, lines or ["no session to remove"]
-    )
 
 
 def _choose_sessions(request: Request) -> list[SessionDir]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -28,7 +28,7 @@ from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.state import SessionState
@@ -212,9 +212,10 @@ def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
-        if _is_known(snapshot, sent) and not _is_ordered(snapshot, sent, ComposeJob):
-            confirmed = not _is_ordered(snapshot, sent, CancelTasks)
-            if confirmed if handle.role == "viewer" else _is_quiet(snapshot):
+        own, on_the_way = _list_own(snapshot, sent)
+        if own and ComposeJob not in on_the_way:
+            is_ended = CancelTasks not in on_the_way
+            if is_ended if handle.role == "viewer" else _is_quiet(snapshot):
                 return snapshot
         elif not snapshot.engine.owner_alive:
             return snapshot  # nobody is there to answer
@@ -222,21 +223,14 @@ def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     return handle.snapshot()
 
 
-def _is_known(snapshot: Snapshot, sent: str) -> bool:
-    return any(record.command_id == sent for record in snapshot.events)
-
-
-def _is_ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
-    """Whether an order of a kind that the command gave is still on its way."""
-    ordered = {
-        record.event.effect_id
-        for record in snapshot.events
-        if record.command_id == sent and isinstance(record.event, EffectOrdered)
-    }
-    return any(
-        isinstance(pending.effect, kind) and pending.effect_id in ordered
-        for pending in snapshot.pending
-    )
+def _list_own(
+    snapshot: Snapshot, sent: str
+) -> tuple[Sequence[Event], Container[type[Effect]]]:
+    """The events of a command, and the kinds of its orders that are on their way."""
+    own = [record.event for record in snapshot.events if record.command_id == sent]
+    ordered = {event.effect_id for event in own if isinstance(event, EffectOrdered)}
+    pending = (order for order in snapshot.pending if order.effect_id in ordered)
+    return own, {type(order.effect) for order in pending}
 
 
 def _is_quiet(snapshot: Snapshot) -> bool:
@@ -252,7 +246,8 @@ def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
     here = snapshot.engine.role == "live"
     engine: Literal["running", "none"] = "none" if here else "running"
     again, show = format_verb("restart", session), format_verb("show", session)
-    if not _is_known(snapshot, sent):
+    own, on_the_way = _list_own(snapshot, sent)
+    if not own:
         # Of the lease: the journal may not know its engine yet.
         who = f"the engine of {session.id} ({clean(str(find_engine(session)[0]))})"
         if not snapshot.engine.owner_alive:
@@ -261,16 +256,13 @@ def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
         why = f"{who} did not answer within {ANSWER_SECONDS:.0f} s; the command waits "
         why += f"in its inbox, or was just taken. {show} tells how things stand."
         return Answer(outcome="unanswered", why=why)
-    for record in snapshot.events:
-        event = record.event
-        if record.command_id == sent and isinstance(event, CommandRefused):
+    for event in own:
+        if isinstance(event, CommandRefused):
             why, code = sentence(event.why, snapshot.now), event.why.code
             return Answer(outcome="refused", why=why, code=code, engine=engine)
-    note = ""
-    if here and snapshot.open:
-        late = "" if _is_quiet(snapshot) else "not all of it is answered yet; "
-        note = f"{late}no engine runs this session now; {again} starts one"
-    if _is_ordered(snapshot, sent, CancelTasks):
+    leaves = here and snapshot.open
+    note = f"no engine runs this session now; {again} starts one" if leaves else ""
+    if CancelTasks in on_the_way:
         trouble = snapshot.engine.executor_error or "no answer yet"
         why = (
             f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "
