@@ -14,11 +14,10 @@ from textual.pilot import Pilot
 
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
-from autoexp_tui.cockpit.dialogs.overlay import Overlay
+from autoexp_tui.cockpit.dialogs.question import Overlay
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
-from autoexp_tui.cockpit.state.session import JobView
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.snapshot import Snapshot

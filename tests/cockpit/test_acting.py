@@ -12,8 +12,8 @@ import pytest
 from textual import events
 
 from autoexp_tui.cockpit.context import LeaveWay
-from autoexp_tui.cockpit.state.kill_cost import Looks
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.forecast import Looks
+from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model import commands as c
@@ -25,19 +25,14 @@ from autoexp_tui.model.states import NOT_STARTED, JobState, why
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
-from tests.support.scripted_handle import (
-    moved,
-    with_events,
-    with_job,
-    with_warnings,
-)
+from tests.support.scripted_handle import moved, with_events, with_job, with_warnings
 
 KILLED = "killed in the cockpit"
 
 
 async def pass_time(seat: Seat, seconds: float) -> None:
     seat.clock.advance(seconds)
-    seat.app.job_actions.update_countdown()
+    seat.app.actions.update_countdown()
     await seat.pilot.pause()
 
 
@@ -47,10 +42,10 @@ async def test_a_kill_is_counted_down_stopped_by_u_and_sent_after_five_seconds()
 ):
     async with asking("K", Look.RUNNING) as (seat, name):
         await seat.see("y", footer="1 job will be killed in 5 s   U stops it")
-        first = seat.app.job_actions.countdown
+        first = seat.app.actions.countdown
         await seat.press("K")
         assert not seat.dialog
-        assert seat.app.job_actions.countdown is first
+        assert seat.app.actions.countdown is first
         await seat.see("U", footer="stopped: nothing was sent")
         await pass_time(seat, 10)
         await seat.play("K hear y y")
@@ -103,7 +98,7 @@ async def test_ten_jobs_want_their_count_typed() -> None:
         seat.model.marks.update(running)
         for script in ("K hear y", "'99 backspace y"):
             await seat.see(script, dialog=f"type {len(running)} first")
-            assert seat.app.job_actions.countdown is None
+            assert seat.app.actions.countdown is None
         await seat.play(f"backspace '{len(running)} y")
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 6)
@@ -289,7 +284,7 @@ async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
         over = {"state": JobState.COMPLETED, "why": None}
         await seat.push(with_job(seat.handle.snapshot(), names[0], **over))
         await seat.see("y", dialog="Kill 1 running job?")
-        assert seat.app.job_actions.countdown is None
+        assert seat.app.actions.countdown is None
 
 
 def numbered(jobs: int, plan_id: str) -> Snapshot:
@@ -436,7 +431,7 @@ async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
         await seat.go_to(Look.RUNNING)
         await seat.burst("Kyy")
         await seat.see("y", dialog="Kill 1 running job?")
-        assert seat.app.job_actions.countdown is None
+        assert seat.app.actions.countdown is None
         assert seat.handle.sent == []
 
 
@@ -510,6 +505,6 @@ async def test_a_fault_ends_the_screen_and_is_told(place: str) -> None:
         await end_by_fault()
     app = seats[0].app
     assert isinstance(app.fault, Broken)
-    assert (app.return_code, app.job_actions.countdown) == (1, None)
+    assert (app.return_code, app.actions.countdown) == (1, None)
     assert seats[0].left == []
     assert not seats[0].handle.closed

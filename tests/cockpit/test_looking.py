@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.state.session import JobView
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look
 from autoexp_tui.engine.session_handle import make_empty_snapshot
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge, Plan
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
-from tests.cockpit.plans import branching, opened
 from tests.cockpit.seat import Seat, cockpit
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
 from tests.support.scripted_handle import with_job
@@ -260,13 +258,3 @@ async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
         await seat.pilot.pause()
         seat.check(focus="needs")
         assert "node failure" in seat.jobs.needs.describe_row()
-
-
-async def test_stages_stand_further_in_than_those_that_they_follow() -> None:
-    async with cockpit(opened(branching())) as seat:
-        names = [stage.name for stage in seat.model.stages]
-        assert names == ["stable", "cool_short", "cool_long", "average", "report"]
-        rows = (row.strip("│>") for row in seat.pane("stages").splitlines())
-        heads = [row.index("▹") for row in rows if "▹" in row]
-        assert [at - heads[0] for at in heads] == [0, 1, 1, 2, 3]
-        seat.check(stages="after stable, average")

@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens import events as events_screen
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
 from autoexp_tui.model.errors import JournalDamaged

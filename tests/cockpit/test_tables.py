@@ -14,16 +14,16 @@ import pytest
 from textual.actions import parse
 
 from autoexp_tui.cockpit import keymap, terminal
+from autoexp_tui.cockpit.actions import Actions
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import Background
-from autoexp_tui.cockpit.job_actions import JobActions
 from autoexp_tui.cockpit.keymap import COMMANDS, FORBIDDEN_KEYS, Keymap, build_keymap
 from autoexp_tui.cockpit.screens import events
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import ListScreen
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import Span, line
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.cockpit.themes import (
     ROLES,
     Skin,
@@ -90,7 +90,7 @@ def test_every_command_is_listed_and_can_be_carried_out_where_it_is() -> None:
             pane, screen = PANES[where]
             target = {"app": CockpitApp, "pane": pane}.get(destination, screen)
             assert hasattr(target, f"action_{name}"), (command.id, where)
-        assert name != "act" or hasattr(JobActions, str(parameters[0]))
+        assert name != "act" or hasattr(Actions, str(parameters[0]))
 
 
 # -------------------------------------------------------------------------- keymap

@@ -8,8 +8,7 @@ from typing import Any
 
 from autoexp_tui.cockpit.spans import Line, plain
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, build_session
 from autoexp_tui.effects import effects
 from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
 from autoexp_tui.events import events

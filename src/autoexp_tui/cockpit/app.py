@@ -41,9 +41,8 @@ from autoexp_tui.text.spelling import EXAMPLES, NoMoment, parse_moment
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
-    from autoexp_tui.cockpit.dialogs.overlay import Overlay
-    from autoexp_tui.cockpit.job_actions import JobActions
-    from autoexp_tui.cockpit.plan_actions import PlanActions
+    from autoexp_tui.cockpit.actions import Actions
+    from autoexp_tui.cockpit.dialogs.question import Overlay
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.errors import Problem
@@ -156,7 +155,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         since = self.context.options.away_since
         if since is None or self._has_greeted or not session.jobs:
             return
-        from autoexp_tui.cockpit.render.digest import write_digest
+        from autoexp_tui.cockpit.render.lists import write_digest
 
         self._has_greeted = True
         present = self.context.find_present()
@@ -166,18 +165,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._show_lines("While you were away", lines, passes)
 
     @cached_property
-    def plan_actions(self) -> PlanActions:
-        """What plans again."""
-        from autoexp_tui.cockpit.plan_actions import PlanActions
+    def actions(self) -> Actions:
+        """What asks, sends, and plans again."""
+        from autoexp_tui.cockpit.actions import Actions
 
-        return PlanActions(self.context, self, self.renew_screen)
-
-    @cached_property
-    def job_actions(self) -> JobActions:
-        """What asks and sends."""
-        from autoexp_tui.cockpit.job_actions import JobActions
-
-        return JobActions(self.context, self)
+        return Actions(self.context, self, self.renew_screen)
 
     @property
     def fault(self) -> Exception | None:
@@ -215,11 +207,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._shown_at = self.context.clock.monotonic()
         before = model.words.plan
         model.take(snapshot)
-        if "plan_actions" in self.__dict__ or snapshot.engine.role == "plan":
-            self.plan_actions.take(snapshot, before)
+        if "actions" in self.__dict__ or snapshot.engine.role == "plan":
+            self.actions.take(snapshot, before)
         self._estimate_ends()
-        if "job_actions" in self.__dict__:
-            self.job_actions.take(snapshot)
         self.renew_screen()
         self._greet()
         self._explain_takeover(snapshot.engine)
@@ -397,19 +387,18 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if verb == "skip" and isinstance(screen, JobsScreen):
             warnings = screen.find_warnings()
         if warnings is not None:
-            self.job_actions.dismiss_warnings(warnings)
+            self.actions.dismiss_warnings(warnings)
         else:
-            ask = getattr(self.job_actions, verb)
+            ask = getattr(self.actions, verb)
             self.run_worker(ask(screen.find_scope()))
 
     def action_plan(self, what: str) -> None:
         """Plan again from what was saved, or show what changed since the last plan."""
-        actions = self.plan_actions
-        (actions.plan_again if what == "again" else actions.show_changes)()
+        getattr(self.actions, "plan_again" if what == "again" else "show_changes")()
 
     def show_faults(self, faults: Sequence[Problem]) -> None:
         """Show why there is no plan; closed without one, the cockpit is left."""
-        self.plan_actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
+        self.actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
 
     def action_replay(self, how: str) -> None:
         """Move the replay; what comes of it is shown as soon as it is there."""
@@ -497,8 +486,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.exit(way)
 
     def _drop_countdown(self) -> None:
-        if "job_actions" in self.__dict__:
-            self.job_actions.drop_countdown()
+        if "actions" in self.__dict__:
+            self.actions.drop_countdown()
 
     def abandon(self) -> None:
         """End at once without painting: the terminal is gone. Safe to call twice."""

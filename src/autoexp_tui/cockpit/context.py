@@ -10,19 +10,17 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.session_model import SessionModel
-    from autoexp_tui.cockpit.state.kill_cost import Looks
+    from autoexp_tui.cockpit.state.forecast import Looks
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.outputs import CheckpointPlace

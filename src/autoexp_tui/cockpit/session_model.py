@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.causes import CauseGroup, build_cause_key, group_causes
 from autoexp_tui.cockpit.state.forecast import (
     NO_CUTS,
     Ends,
@@ -19,6 +18,7 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
+from autoexp_tui.cockpit.state.reasons import CauseGroup, build_cause_key, group_causes
 from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import StageView, build_stages

@@ -18,9 +18,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from autoexp_tui.cockpit.render import bars
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import Look
+from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural, size
 

@@ -10,12 +10,13 @@ import pytest
 from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Keymap, Pane
-from autoexp_tui.cockpit.render import bars, layout
+from autoexp_tui.cockpit.render import layout
 from autoexp_tui.cockpit.spans import Line, plain, width
-from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import estimate_ends
 from autoexp_tui.cockpit.state.parameters import PlanWords
+from autoexp_tui.cockpit.state.reasons import group_causes
 from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Landmark, Playback, Snapshot
 from autoexp_tui.model.states import why

@@ -12,11 +12,7 @@ from rich.cells import cell_len
 
 from autoexp_tui.cockpit import spans
 from autoexp_tui.cockpit.spans import Span, line, plain, width
-from autoexp_tui.cockpit.widgets.metrics_pane import (
-    Plotted,
-    render_legend,
-    render_plot,
-)
+from autoexp_tui.cockpit.widgets.metrics_pane import Plotted, render_legend, render_plot
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.text import spelling
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render import job_questions, questions
-from autoexp_tui.cockpit.render.job_questions import (
+from autoexp_tui.cockpit.render import questions
+from autoexp_tui.cockpit.render.questions import (
     ask_kill,
     ask_resubmit,
     build_resubmit,
@@ -17,16 +17,16 @@ from autoexp_tui.cockpit.render.job_questions import (
     parse_time_limit,
 )
 from autoexp_tui.cockpit.session_model import SessionModel
-from autoexp_tui.cockpit.state import kill_cost
-from autoexp_tui.cockpit.state.kill_cost import estimate_loss, find_waiting
+from autoexp_tui.cockpit.state import forecast
+from autoexp_tui.cockpit.state.forecast import estimate_loss, find_waiting
 from autoexp_tui.cockpit.state.reasons import find_reason
 from autoexp_tui.cockpit.state.session import (
     JobView,
+    Look,
     Scope,
     SessionView,
     build_session,
 )
-from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model import outputs
 from autoexp_tui.model.commands import Resubmit, Skip, Waive
@@ -91,9 +91,9 @@ def test_a_kill_names_what_waits_behind_it_however_far_and_counts_the_rest() -> 
     assert behind
     assert all(job.name in body(ask_kill(wanted, SESSION)) for job in behind)
     jobs = tuple(job for job in SESSION.jobs if job.stage in ("stable", "cooldown"))
-    behind = find_waiting(kill_cost.select_killable(jobs), SESSION)
+    behind = find_waiting(forecast.select_killable(jobs), SESSION)
     told = body(ask_kill(Scope(jobs=jobs), SESSION))
-    assert f"and {len(behind) - job_questions.MOST_BEHIND} more" in told
+    assert f"and {len(behind) - questions.MOST_BEHIND} more" in told
     session = build_session(planned(10))
     stages = [job.stage for job in find_waiting(session.jobs[:1], session)]
     assert stages == ["cooldown", "evaluate", "report"]
@@ -169,11 +169,11 @@ def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> No
     rules = replace(plan, monitoring=replace(plan.monitoring, checkpoints=glob))
     session = replace(SESSION, snapshot=replace(SESSION.snapshot, plan=rules))
     jobs = (looking(Look.RUNNING)[0], looking(Look.WAITING)[0])
-    (place,) = kill_cost.list_checkpoint_places(jobs, session)
+    (place,) = forecast.list_checkpoint_places(jobs, session)
     spec = jobs[0].record.spec
     assert (place.job, place.output_dir) == (spec.name, spec.output_dir)
     assert (place.glob, place.since) == ("iter_*", None)
-    assert not kill_cost.list_checkpoint_places(jobs, SESSION)
+    assert not forecast.list_checkpoint_places(jobs, SESSION)
 
 
 # ------------------------------------------------------------------------------ submit

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.render import logs
-from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.render.job_details import build_pages
-from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
+from autoexp_tui.cockpit.render.lists import (
+    render_session,
+    render_session_counts,
+    write_digest,
+)
 from autoexp_tui.cockpit.render.logs import LogSpot, Source, find_evidence, find_logs
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.event_history import Entry, find_headline
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.reasons import group_causes
+from autoexp_tui.cockpit.state.session import Look, build_session
 from autoexp_tui.cockpit.widgets.grid_pane import explain_cell
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Event, Recorded

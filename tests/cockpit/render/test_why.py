@@ -11,8 +11,7 @@ from autoexp_tui.cockpit.render import why as why_text
 from autoexp_tui.cockpit.render.why import WhyText, explain_job
 from autoexp_tui.cockpit.spans import Span, plain, width
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.session import JobView, build_session
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look, build_session
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import GpuLoad, GpuView, Live

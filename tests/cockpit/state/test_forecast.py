@@ -16,7 +16,6 @@ from autoexp_tui.cockpit.render.lists import render_evidence
 from autoexp_tui.cockpit.render.questions import describe_cuts
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import (
     Cuts,
     Ends,
@@ -26,6 +25,7 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
+from autoexp_tui.cockpit.state.reasons import group_causes
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.model.commands import Acknowledge
 from autoexp_tui.model.outputs import DoneWork

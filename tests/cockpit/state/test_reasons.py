@@ -9,18 +9,23 @@ import pytest
 
 from autoexp_tui.cockpit.render import lists
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state import causes, reasons
-from autoexp_tui.cockpit.state.causes import CauseGroup
+from autoexp_tui.cockpit.state import reasons
 from autoexp_tui.cockpit.state.forecast import estimate_end
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import (
+    CauseGroup,
     WaitGroup,
     describe_queue,
     find_common_reason,
     find_reason,
 )
-from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
-from autoexp_tui.cockpit.state.status import NEEDS, Look
+from autoexp_tui.cockpit.state.session import (
+    NEEDS,
+    JobView,
+    Look,
+    SessionView,
+    build_session,
+)
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import Attempt, Retry, Warned
@@ -154,7 +159,7 @@ def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
 
 # ---------------------------------------------------------------------- needs a person
 def groups_of(session: SessionView = SESSION) -> tuple[CauseGroup, ...]:
-    return causes.group_causes(session, PlanWords(session.snapshot.plan))
+    return reasons.group_causes(session, PlanWords(session.snapshot.plan))
 
 
 GROUPS = groups_of()
@@ -173,8 +178,8 @@ def test_everybody_who_needs_a_person_is_in_a_cause_of_what_is_alike() -> None:
     looks = [group.look for group in GROUPS]
     assert looks.index(Look.FAILED) < looks.index(Look.ASKS)
     assert all(width(lists.render_cause(group, 33)) == 33 for group in GROUPS)
-    assert causes.describe_needs(GROUPS) == "14 need you, 7 causes"
-    assert causes.describe_needs(()) == ""
+    assert reasons.describe_needs(GROUPS) == "14 need you, 7 causes"
+    assert reasons.describe_needs(()) == ""
 
 
 def test_equal_evidence_is_shown_once_with_its_number() -> None:
@@ -186,7 +191,7 @@ def test_equal_evidence_is_shown_once_with_its_number() -> None:
     job, keys = failed_by(Cause.EXIT_CODE)[0], set()
     for number in (3, 7):
         attempt = replace(job.record.attempts[0], evidence=f"rank {number} died")
-        keys.add(causes.build_cause_key(changed(job, attempts=(attempt,))[0]))
+        keys.add(reasons.build_cause_key(changed(job, attempts=(attempt,))[0]))
     assert len(keys) == 1
 
 
@@ -211,7 +216,7 @@ def test_warnings_of_what_looks_well_need_a_person(
         raised_at=T0,
     )
     groups = groups_of(build_session(with_warnings(SESSION.snapshot, told)))
-    assert causes.count_needs(groups) == causes.count_needs(GROUPS) + more
+    assert reasons.count_needs(groups) == reasons.count_needs(GROUPS) + more
     if more and look is None:
         assert groups[-1].look is None
         assert "loss 2.6" in plain(next(lists.render_evidence(groups[-1])))

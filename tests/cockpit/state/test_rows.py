@@ -21,8 +21,7 @@ from autoexp_tui.cockpit.state.rows import (
     sort_by,
     sort_next,
 )
-from autoexp_tui.cockpit.state.session import JobView, build_session
-from autoexp_tui.cockpit.state.status import NEEDS, Look
+from autoexp_tui.cockpit.state.session import NEEDS, JobView, Look, build_session
 from autoexp_tui.cockpit.widgets import job_panes
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause

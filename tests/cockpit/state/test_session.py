@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.session_model import SessionModel
-from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.state.status import Look, find_look
+from autoexp_tui.cockpit.state.session import Look, build_session, find_look
 from autoexp_tui.conditions.kinds import Approval, FileExists
 from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.rules import Monitoring

@@ -22,13 +22,13 @@ from autoexp_tui.cli.session_verbs.request import (
     require_jobs,
     send,
 )
-from autoexp_tui.cockpit.render.job_questions import (
+from autoexp_tui.cockpit.render.questions import (
     describe_kill,
     describe_resubmit,
     render_place,
 )
 from autoexp_tui.cockpit.spans import Line, plain
-from autoexp_tui.cockpit.state.kill_cost import list_checkpoint_places
+from autoexp_tui.cockpit.state.forecast import list_checkpoint_places
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import describe
 from autoexp_tui.model.errors import NotConfirmed, UsageError

@@ -17,11 +17,11 @@ from autoexp_tui.cli.session_verbs.request import (
     parse_when,
     require_jobs,
 )
-from autoexp_tui.cockpit.render.digest import write_digest
+from autoexp_tui.cockpit.render.lists import write_digest
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.parameters import PlanWords
+from autoexp_tui.cockpit.state.reasons import group_causes
 from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import mask_text, mask_values

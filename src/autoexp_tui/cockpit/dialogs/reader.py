@@ -1,38 +1,36 @@
-"""Overlays that only tell: help, how jobs are made; and the palette.
+"""Overlays that only tell: help, how jobs are made, errors of a plan; and the palette.
 
 What the plan tells of a job is shown at once; records of megabytes are read off the
 screen's thread."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from textual import events
 
-from autoexp_tui.cockpit.context import KEEP
-from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
-from autoexp_tui.cockpit.keymap import (
-    HELP_GROUPS,
-    Command,
-    Keymap,
-    Pane,
-    display_key,
-)
-from autoexp_tui.cockpit.render.job_details import (
-    Page,
-    build_pages,
+from autoexp_tui.cockpit.context import KEEP, CockpitContext
+from autoexp_tui.cockpit.dialogs.question import Overlay, build_keys
+from autoexp_tui.cockpit.keymap import HELP_GROUPS, Command, Keymap, Pane, display_key
+from autoexp_tui.cockpit.render.job_details import Page, build_pages
+from autoexp_tui.cockpit.render.plan_findings import (
+    Excerpt,
+    find_excerpt,
+    find_place,
+    render_fault,
 )
 from autoexp_tui.cockpit.spans import Line, Span, cut, fit, outside, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt
-from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.planning.job_details import JobDetails
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from textual.app import App
 
-    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
 
 
@@ -205,3 +203,129 @@ class PaletteScreen(Overlay[str | None]):
             self.layout_box()
         else:
             await self.field.take(event)
+
+
+_MOST_BYTES: Final = 1 << 20
+"""Of a config file; a larger one is not shown."""
+_ROOMY: Final = 64
+"""From so many cells on every key is told in full."""
+_render_fault = lru_cache(maxsize=4096)(render_fault)
+"""There may be thousands of findings, and every key shows some of them."""
+
+
+class FaultsScreen(Overlay[bool]):
+    """Moves from finding to finding; closes with whether a person closed it."""
+
+    edge_role = "failed"
+    most_cells: int = 140
+    _at: int = 0
+    _notice: str = ""
+
+    def __init__(
+        self,
+        context: CockpitContext,
+        faults: Sequence[Problem],
+        plan_again: Callable[[], None],
+    ) -> None:
+        super().__init__(context)
+        self.faults = faults
+        self._plan_again = plan_again
+        self._excerpts: dict[int, Excerpt] = {}
+        """What is open of the findings' files, by place of the finding."""
+
+    def take(self, faults: Sequence[Problem]) -> None:
+        """Show what another planning found."""
+        kept = self.faults[self._at].where if self.faults else ""
+        self.faults = faults
+        self._excerpts.clear()
+        self._at = next((at for at, one in enumerate(faults) if one.where == kept), 0)
+        self._show_notice("planned again; this is left")
+
+    def _show_notice(self, notice: str) -> None:
+        self._notice = notice
+        self._show_cursor()
+
+    def build_title(self) -> Line:
+        number = plural(len(self.faults), "error")
+        return (Span(f" The plan has {number}. Nothing was submitted. ", "strong"),)
+
+    def _list_blocks(self, cells: int) -> Sequence[Sequence[Line]]:
+        """The lines of each finding."""
+        return [
+            _render_fault(fault, self._excerpts.get(at, ()), cells)
+            for at, fault in enumerate(self.faults)
+        ]
+
+    def build_body(self, cells: int) -> Sequence[Line]:
+        lines: list[Line] = [()]
+        for at, (head, *rest) in enumerate(self._list_blocks(cells)):
+            here = (Span("> ", "accent"), *head[1:]) if at == self._at else head
+            lines += (here, *rest)
+        return lines
+
+    def build_fixed(self, cells: int) -> Sequence[Line]:
+        once = ", once it is saved" if cells >= _ROOMY else ""
+        keys = build_keys((("enter", "its place"), ("ctrl+r", f"plan again{once}")))
+        notice = (Span(self._notice, "warning"),) if self._notice else ()
+        return [cut(notice, cells), cut((Span("[Close]", "button"), *keys), cells)]
+
+    async def process_key(self, event: events.Key) -> None:
+        step = {"j": 1, "down": 1, "k": -1, "up": -1}.get(event.key, 0)
+        if step:
+            self._at = max(0, min(self._at + step, len(self.faults) - 1))
+            self._show_cursor()
+        elif event.key == "enter":
+            await self._toggle_excerpt(self.faults[self._at])
+        elif event.key == "ctrl+r":
+            self._show_notice("planning again ...")
+            self._plan_again()
+        elif event.key == "y":
+            one = self.faults[self._at]
+            parts = (one.place, one.where, one.message, one.hint)
+            text = " ".join(dict.fromkeys(part for part in parts if part))
+            await self.app.run_action(("app", "copy", (outside(text, 4000),)))
+        elif event.key in ("escape", "q", "ctrl+c", "ctrl+q"):
+            self.finish(result=True)
+        else:
+            self.handle_scroll(event.key)
+
+    def on_resize(self) -> None:
+        self._show_cursor()
+
+    def _show_cursor(self) -> None:
+        """Scroll to the finding, all of it where it fits."""
+        self.layout_box()
+        inner = self.box_size.width - 4
+        sizes = [len(block) for block in self._list_blocks(inner)]
+        start = 1 + sum(sizes[: self._at])
+        room = self.box_size.height - 2 - len(self.build_fixed(inner))
+        top = min(max(self.frame.top, start + sizes[self._at] - room), start)
+        self.frame.top = 0 if sum(sizes) + 1 <= room else max(0, top)
+        self.frame.update_lines()
+
+    async def _toggle_excerpt(self, fault: Problem) -> None:
+        """Open the place in its file, or close it again."""
+        path, line = find_place(fault)
+        if self._excerpts.pop(self._at, None) is not None:
+            self._show_cursor()
+        elif path:
+            self.run_worker(self._open_excerpt(self._at, self.faults, path, line))
+        else:
+            self._show_notice("no file is known for this one")
+
+    async def _open_excerpt(
+        self, at: int, faults: Sequence[Problem], path: str, line: int
+    ) -> None:
+        def read() -> str:
+            with Path(path).expanduser().open("rb") as file:
+                return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
+        notice = ""
+        try:
+            text = await self.context.background.fetch("excerpt", read)
+        except OSError as error:
+            notice = f"{path} cannot be read: {error.strerror}"
+        if faults is self.faults:
+            if not notice:
+                self._excerpts[at] = tuple(find_excerpt(text, line))
+            self._show_notice(notice)

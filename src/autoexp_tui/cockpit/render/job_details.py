@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, render_pairs
 from autoexp_tui.cockpit.state.parameters import find_planned, format_value
 from autoexp_tui.model.masking import MaskRules, mask_override, mask_value
-from autoexp_tui.planning.job_details import JobDetails
+from autoexp_tui.planning.job_details import Entry, JobDetails, Origin
 from autoexp_tui.sweep.points import STAGE_KEYS
 from autoexp_tui.text.spelling import duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import Entry, Origin
 
 _ORIGINS: Final[dict[Origin, Role]] = {
     "changed": "warning",

@@ -13,12 +13,11 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import BARS, Line, Span, join_cells
-from autoexp_tui.cockpit.state.status import ENDED_BADLY, Look, find_look
+from autoexp_tui.cockpit.state.session import ENDED_BADLY, JobView, Look, find_look
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.text.spelling import DAY, duration, wall_time
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.model.state import JobRecord
 
 LEAST_SECONDS: Final = 10.0

@@ -22,18 +22,15 @@ from autoexp_tui.cockpit.spans import (
     render_pairs,
     wrap,
 )
-from autoexp_tui.cockpit.state.causes import build_cause_key
 from autoexp_tui.cockpit.state.forecast import (
     NO_RATES,
     Rates,
-    find_cut,
-    format_cut,
-)
-from autoexp_tui.cockpit.state.kill_cost import (
     estimate_loss,
     find_checkpoint,
+    find_cut,
     find_waiting,
-    format_gpu_hours,
+    format_cut,
+    format_lost_hours,
     has_nan,
 )
 from autoexp_tui.cockpit.state.parameters import (
@@ -45,6 +42,7 @@ from autoexp_tui.cockpit.state.parameters import (
 )
 from autoexp_tui.cockpit.state.reasons import (
     WAITING,
+    build_cause_key,
     describe_cause,
     describe_condition,
     describe_queue,
@@ -53,15 +51,17 @@ from autoexp_tui.cockpit.state.reasons import (
     find_reason,
     find_wait_begin,
 )
-from autoexp_tui.cockpit.state.session import count_looks
-from autoexp_tui.cockpit.state.status import (
+from autoexp_tui.cockpit.state.session import (
     BEGUN_LOOKS,
     ENDED_BADLY,
+    JobView,
     Look,
+    SessionView,
+    count_looks,
     render_badge,
     render_counts,
 )
-from autoexp_tui.model.masking import NO_RULES, mask_text, mask_words
+from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text, mask_words
 from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import CAUSES
@@ -76,8 +76,6 @@ from autoexp_tui.text.spelling import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.state import Attempt, ConditionStatus
 
 _INDENT: Final = "   "
@@ -295,7 +293,7 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
     loss = estimate_loss(job, now)
     if loss.steps is not None and job.look not in (Look.DONE, Look.SKIPPED):
         verb = "lost" if job.record.ended else "would be lost"
-        saved, hours = find_checkpoint(job), format_gpu_hours(loss.gpu_hours)
+        saved, hours = find_checkpoint(job), format_lost_hours(loss.gpu_hours)
         at = f"Last checkpoint at step {saved}"
         known = at if saved is not None else "No checkpoint known"
         more = f", {hours}" if hours else ""

@@ -5,7 +5,7 @@ keys: the app hands each to `take_key` before it looks at the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,15 +18,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Command, Pane
-from autoexp_tui.cockpit.render.layout import (
-    Box,
-    Boxes,
-    build_two_boxes,
-    is_too_small,
-)
+from autoexp_tui.cockpit.render.layout import Box, Boxes, build_two_boxes, is_too_small
 from autoexp_tui.cockpit.spans import Role, Span, outside
-from autoexp_tui.cockpit.state.kill_cost import NOTHING_TO_END
-from autoexp_tui.cockpit.state.session import Scope, choose_scope
+from autoexp_tui.cockpit.state.forecast import NOTHING_TO_END
+from autoexp_tui.cockpit.state.session import JobView, Scope, choose_scope
 from autoexp_tui.cockpit.widgets import pane as panes
 from autoexp_tui.cockpit.widgets.bars import Footer, Header, Prompt, TimeBar, Typed
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -35,12 +30,9 @@ from autoexp_tui.model.states import NOT_STARTED
 from autoexp_tui.text.patterns import PatternRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from textual.notifications import SeverityLevel
 
     from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.pane import ListPane
 
 NOTICE_SECONDS: Final = 6.0

@@ -28,6 +28,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.event_history import (
     Entry,
+    EventFilter,
     EventHistory,
     Page,
     build_page,
@@ -45,7 +46,6 @@ from autoexp_tui.text.spelling import clock_time, plural
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.state.event_history import EventFilter
 
 PAGE: Final = 2000
 """Records that are read back at a time."""

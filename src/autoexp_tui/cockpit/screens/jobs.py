@@ -12,7 +12,7 @@ from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_l
 from autoexp_tui.cockpit.render.logs import find_logs
 from autoexp_tui.cockpit.screens.base import JobListScreen, LogScreen, Request
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.reasons import describe_cause
+from autoexp_tui.cockpit.state.reasons import CauseGroup, describe_cause
 from autoexp_tui.cockpit.state.rows import (
     FilterError,
     check_names,
@@ -30,7 +30,6 @@ from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView
 
 LIVE_FILTER_UP_TO = 2000

@@ -14,19 +14,14 @@ from textual.app import ComposeResult
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.spans import Line, line, outside, wrap
 from autoexp_tui.cockpit.widgets.grid_pane import GridPane
-from autoexp_tui.cockpit.widgets.headings import (
-    HeadingsPane,
-    TimelinePane,
-    WaitingPane,
-)
-from autoexp_tui.cockpit.widgets.pane import TextPane
+from autoexp_tui.cockpit.widgets.headings import HeadingsPane, TimelinePane, WaitingPane
+from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
 from autoexp_tui.model.policy import Policy, find_policy
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.widgets.pane import ListPane
 
 
 class ListScreen(JobListScreen):
@@ -58,7 +53,7 @@ class ListScreen(JobListScreen):
         self.show_keys()
 
     def _follow_cursor(self) -> None:
-        self.answer.show_answer(self.active_list.find_answer())
+        self.answer.show(self.active_list.find_answer())
 
     async def action_look_open(self) -> None:
         """Open the row within the list, or go to its job in the table; of several

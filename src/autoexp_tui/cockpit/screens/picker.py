@@ -12,12 +12,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.context import (
-    Clock,
-    CockpitOptions,
-    ScreenContext,
-    WallClock,
-)
+from autoexp_tui.cockpit.context import Clock, CockpitOptions, ScreenContext, WallClock
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
     SESSION_TITLES,

@@ -17,7 +17,7 @@ from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.model.effect import Effect
-from autoexp_tui.model.event import Headline
+from autoexp_tui.model.event import Event, Headline, Recorded
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
 from autoexp_tui.model.states import Why
@@ -25,7 +25,6 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.spelling import clock_time, wall_time
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.event import Event, Recorded
     from autoexp_tui.model.snapshot import Snapshot
 
 MOST: Final = 20_000

@@ -14,14 +14,11 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.cockpit.state.causes import URGENCY, build_cause_key
 from autoexp_tui.cockpit.state.parameters import format_value
-from autoexp_tui.cockpit.state.status import Look
-
-if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
+from autoexp_tui.cockpit.state.reasons import URGENCY, build_cause_key
+from autoexp_tui.cockpit.state.session import JobView, Look, SessionView
 
 Kind: TypeAlias = Literal[
     "state", "stage", "parameter", "progress", "loss", "trend", "time", "id", "why"

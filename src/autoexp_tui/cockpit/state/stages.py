@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import describe_condition
-from autoexp_tui.cockpit.state.session import JobView, SessionView, count_looks
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, count_looks
 from autoexp_tui.model.states import Result
 
 if TYPE_CHECKING:

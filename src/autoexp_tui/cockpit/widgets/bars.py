@@ -2,26 +2,298 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isinf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from textual import events
 from textual.widgets import Input
 
-from autoexp_tui.cockpit.render.bars import (
-    HeaderFacts,
-    render_counts,
-    render_footer,
-    render_header,
-    render_time_bar,
-)
 from autoexp_tui.cockpit.render.layout import SMALLEST, is_too_small
-from autoexp_tui.cockpit.spans import Line, Span, cut
+from autoexp_tui.cockpit.render.timeline import Window, list_ticks
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Role,
+    Span,
+    cut,
+    fit,
+    join,
+    join_cells,
+    line,
+    outside,
+    spread,
+    width,
+)
+from autoexp_tui.cockpit.state import session as views
+from autoexp_tui.cockpit.state.forecast import Ends
+from autoexp_tui.cockpit.state.reasons import CauseGroup, count_needs, describe_needs
+from autoexp_tui.cockpit.state.session import Look, SessionView
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
+from autoexp_tui.model.wording import short
+from autoexp_tui.text.spelling import (
+    clock_time,
+    count,
+    duration,
+    format_elapsed,
+    format_estimate,
+    plural,
+    wall_time,
+)
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.keymap import Pane
+    from autoexp_tui.cockpit.keymap import Command, Keymap, Pane
+    from autoexp_tui.model.snapshot import EngineView, Playback
+
+LATE_AFTER = 60.0
+"""Seconds without a word after which data counts as late, while something runs."""
+_EXECUTOR_LATE_AFTER = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderFacts:
+    """What the header needs besides the session."""
+
+    now: float
+    """UTC at the screen."""
+    groups: tuple[CauseGroup, ...] = ()
+    ends: Ends = field(default_factory=Ends)
+    gpu_hours: float = 0.0
+    read_only: bool = False
+    failed: bool = False
+    """Whether what the engine is doing has come to nothing."""
+
+
+def is_late(session: SessionView, now: float) -> bool:
+    """Whether something runs and the engine has been silent too long."""
+    return session.active and now - session.now > LATE_AFTER
+
+
+def render_header(session: SessionView, facts: HeaderFacts, cells: int) -> Line:
+    """The first line, in exactly `cells` cells: what this is, how old the data is,
+    and what needs a person."""
+    compact = cells < 100
+    clock = Span(f"{clock_time(wall_time(facts.now, facts.now))} ", "muted")
+    right: Line = (clock,)
+    if words := describe_needs(facts.groups):
+        words = words.split(",", 1)[0] if compact else words
+        right = (Span(f"! {words}", "asks"), Span("  "), clock)
+    room, snapshot = cells - width(right) - 2, session.snapshot
+    prefix = "" if compact or not snapshot.session else "session "
+    identity = line(
+        Span(outside(snapshot.name), "title"),
+        Span(f" {prefix}{outside(snapshot.session)}".rstrip(), "muted"),
+    )
+    parts = [
+        identity,
+        _render_role(snapshot.engine, read_only=facts.read_only),
+        *_render_state(session, facts),
+    ]
+    parts = [part for part in parts if part]
+    while len(parts) > 2 and width(join(parts, "   ")) > room:
+        parts.pop()  # the least important come last
+    gap = "   " if width(join(parts, "   ")) <= room else "  "
+    return spread(cut((Span(" "), *join(parts, gap)), room), right, cells)
+
+
+def _render_role(engine: EngineView, *, read_only: bool) -> Line:
+    if engine.user:
+        how = "replay" if engine.role == "replay" else "read only"
+        return (Span(f"session of {outside(engine.user)}, {how}", "accent"),)
+    if engine.role == "replay":
+        away = "" if engine.owner_alive else ", no engine lived"
+        return line(Span("replay", "accent"), Span(away, "warning"))
+    if engine.role != "viewer":
+        return line(Span("read only" if read_only else "", "accent"))
+    if engine.halted_pid:
+        text = f"engine stopped: fg, or kill -CONT {engine.halted_pid}"
+        return (Span(text, "failed"),)
+    if engine.owner_alive:
+        return (Span("watching", "accent"),)
+    return (Span("watching, its engine is gone", "warning"),)
+
+
+def _render_state(session: SessionView, facts: HeaderFacts) -> Iterator[Line]:
+    """How submission, the executor and the engine are, and when all should end."""
+    engine, paused = session.snapshot.engine, session.snapshot.paused
+    if engine.holding:
+        yield (Span(f"HOLDING: {outside(engine.holding)}", "failed"),)
+    if paused is not None and paused.code == "storm":
+        yield (Span(f"STORM, {short(paused)}, P resumes", "failed"),)
+    elif paused is not None:
+        yield (Span("submission paused, P resumes", "warning"),)
+    executor = _render_executor(session, facts)
+    if executor.role == "warning":
+        yield (executor,)
+    if engine.role != "replay" or engine.doing:
+        yield (_render_engine(session, facts),)
+    if executor.role != "warning":
+        yield line(executor)
+    if facts.ends.session is not None and session.active:
+        late = is_late(session, facts.now)
+        as_of = f", as of {clock_time(session.now, facts.now)}" if late else ""
+        text = f"ends {format_estimate(facts.ends.session, facts.now)}{as_of}"
+        yield (Span(text, "warning" if late else "text"),)
+    if facts.gpu_hours > 0:
+        yield (Span(f"{count(facts.gpu_hours)} GPU h", "muted"),)
+
+
+def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
+    engine = session.snapshot.engine
+    if engine.doing:
+        # The title says what: `exp   planning`, and not `exp   planning exp`.
+        doing = outside(engine.doing.removesuffix(f" {session.snapshot.name}"))
+        if facts.failed:
+            return Span(f"{doing} failed", "failed")
+        return Span(doing, "accent")
+    if not session.snapshot.open or not session.active:
+        ended = "engine idle" if session.snapshot.open else "all ended"
+        return Span("not submitted" if engine.role == "plan" else ended, "muted")
+    if engine.user and not engine.owner_alive:
+        return Span("no engine", "warning")
+    age = _format_age(facts.now - session.now)
+    if is_late(session, facts.now):
+        return Span(f"engine silent {age}", "warning")
+    return Span(f"engine {age or 'ok'}", "muted")
+
+
+def _render_executor(session: SessionView, facts: HeaderFacts) -> Span:
+    """`slurm 14 s`: how old its newest answer is; a warning where that is not well."""
+    engine = session.snapshot.engine
+    name, answered = outside(engine.executor), engine.executor_answered_at
+    age = facts.now - answered if answered is not None else 0.0
+    if engine.executor_error:
+        since = f" silent {_format_age(age)}" if age >= LATE_AFTER else ""
+        return Span(f"{name}{since}: {outside(engine.executor_error, 60)}", "warning")
+    if not session.active or answered is None or not name:
+        return Span("")
+    if age > _EXECUTOR_LATE_AFTER:
+        return Span(f"{name} silent {_format_age(age)}", "warning")
+    return Span(f"{name} {_format_age(age)}".rstrip(), "muted")
+
+
+def _format_age(seconds: float) -> str:
+    """Nothing while it is young, then coarse: ages are no reason to repaint."""
+    whole = max(0, int(seconds))
+    if whole < 5:
+        return ""
+    if whole < 60:
+        return f"{whole // 5 * 5} s"
+    return f"{whole // 60} min" if whole < 7200 else format_elapsed(seconds)
+
+
+def render_counts(session: SessionView, cells: int, *, apart: bool = False) -> Line:
+    """` 120 jobs   ✓61 done   ▸12 running ...`: every look that is there."""
+    head = Span(f" {plural(len(session.jobs), 'job')}", "strong")
+    parts = views.render_counts(session.counts, apart=apart)
+    for gap in ("   ", "  "):
+        if width(join([head, *parts], gap)) <= cells:
+            return join([head, *parts], gap)
+    tallies = views.render_tallies(session.counts, apart=apart)
+    return cut(join([head, *tallies], "  "), cells)
+
+
+def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
+    """`61/120 !16`, for the terminal's title."""
+    number = count_needs(groups)
+    name = outside(session.snapshot.name, 40)
+    done = f"{session.count(Look.DONE)}/{len(session.jobs)}"
+    return f"{done}{f' !{number}' if number else ''} {name}"
+
+
+_AS_EVER: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def render_footer(
+    keymap: Keymap,
+    pane: Pane,
+    useful: Collection[str],
+    cells: int,
+    *,
+    replay: bool = False,
+    labels: Mapping[str, str] = _AS_EVER,
+) -> Line:
+    """The keys that matter in a pane, looking left, acting right; at most `cells` wide,
+    for which the least important go.
+
+    `useful` holds the ids of acting commands that could do something now, `labels`, by
+    id, the words of those that do something else than usual.
+    """
+    here = [one for one in keymap.at(pane, replay=replay) if one.foot]
+    looks = [one for one in here if not one.acts and one.id != "app.leave"]
+    # A replay's, then by importance; a pane's own before those of everywhere.
+    looks.sort(key=lambda one: (not one.replay, one.foot, len(one.where)))
+    acts = [one for one in here if one.acts and one.id in useful]
+    acts.sort(key=lambda one: one.foot)
+
+    def hint(one: Command) -> Line:
+        label = labels.get(one.id, one.label)
+        return (Span(keymap.key(one.id), "key"), Span(f" {label}"))
+
+    leave: Line = (Span(keymap.key("app.leave"), "key"), Span(" leave"))
+    border: Line = (Span(" "), Span("│", "rule"), Span(" "))
+    while True:
+        left = join(map(hint, looks), "  ")
+        content = (Span(" "), *left, *border, *join([*map(hint, acts), leave], "  "))
+        if width(content) <= cells or not (looks or acts):
+            return content
+        (looks if len(looks) > 2 or not acts else acts).pop()
+
+
+_MARKS: Final[Mapping[str, tuple[str, Role]]] = {
+    "gone": ("░", "warning"),
+    "asked": ("?", "asks"),
+    "failed": ("✗", "failed"),
+}
+"""Of a landmark, the gravest last: its glyph and role."""
+
+
+def format_speed(speed: float) -> str:
+    """`60x`, `1.9x`, `max`."""
+    if isinf(speed):
+        return "max"
+    return f"{speed:.0f}x" if speed >= 10 or speed == int(speed) else f"{speed:.1f}x"
+
+
+def render_time_bar(playback: Playback, cells: int) -> Line:
+    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in at
+    most `cells`."""
+    wide = cells >= 100
+    playing = Span(" ▸ ", "running") if playback.playing else Span(" ‖ ", "stalled")
+    clock = "%a %d %b %H:%M:%S" if wide else "%m-%d %H:%M"
+    left: Line = (
+        playing,
+        Span(f"{format_speed(playback.speed):<7} "),
+        Span(f"{time.strftime(clock, time.localtime(playback.at))} ", "strong"),
+    )
+    whole, gone = playback.end - playback.begin, playback.at - playback.begin
+    text = fit(f"{duration(gone)} of {duration(whole)}", 22)
+    if not wide:
+        text = f"{gone / whole if whole > 0 else 1.0:4.0%} "
+    right: Line = (Span(f" {text}", "muted"),)
+    room = max(8, cells - width(left) - width(right) - 2)
+    bar = join_cells(_build_bar(playback, room))
+    return cut((*left, Span("├", "rule"), *bar, Span("┤", "rule"), *right), cells)
+
+
+def _build_bar(playback: Playback, room: int) -> list[tuple[str, Role]]:
+    seconds = max(playback.end - playback.begin, 1e-3)
+    window = Window(playback.begin, seconds * (1 + 1e-9), room)
+    here = window.cell(playback.at)
+    cells: list[tuple[str, Role]] = [
+        ("━", "accent") if place < here else ("─", "rule") for place in range(room)
+    ]
+    for tick in list_ticks(window):
+        place = window.cell(tick)
+        cells[place] = ("┼", cells[place][1])
+    order = list(_MARKS)
+    for mark in sorted(playback.landmarks, key=lambda one: order.index(one.kind)):
+        for place in window.list_cells(mark.t, mark.until):
+            cells[place] = _MARKS[mark.kind]
+    cells[max(0, min(here, room - 1))] = ("●", "focus")
+    return cells
 
 
 class Header(LinesWidget):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render.why import WhyText
+from autoexp_tui.cockpit.render.why import NO_JOB_SHOWN, WhyText
 from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import (
     Line,
@@ -26,19 +26,21 @@ from autoexp_tui.cockpit.spans import (
     shorten,
 )
 from autoexp_tui.cockpit.state.parameters import CHANGED
-from autoexp_tui.cockpit.state.session import count_looks
+from autoexp_tui.cockpit.state.session import (
+    JobView,
+    SessionView,
+    count_looks,
+    render_tallies,
+)
 from autoexp_tui.cockpit.state.stages import name_stage
-from autoexp_tui.cockpit.state.status import render_tallies
 from autoexp_tui.cockpit.widgets.pane import ListPane
-from autoexp_tui.cockpit.widgets.why_pane import Answer
-from autoexp_tui.planning.grid import Grid, build_grid
+from autoexp_tui.cockpit.widgets.why_pane import explain_row
+from autoexp_tui.planning.grid import Grid, Row, build_grid
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane as PaneName
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.planning.grid import Row
 
 _WIDEST_VALUE: Final = 12
 _WIDEST_STAGE: Final = 14
@@ -235,19 +237,19 @@ class GridPane(ListPane):
         """The jobs of the cell."""
         return self.find_jobs()
 
-    def find_answer(self) -> Answer:
+    def find_answer(self) -> WhyText:
         """About the first job of the cell, or about what emptied it."""
         cell, jobs = self.find_cell(), self.find_jobs()
         if cell is None:
-            return Answer()
+            return NO_JOB_SHOWN
         if not jobs:
-            return Answer(instead=explain_cell(self.grid, *cell))
+            return explain_cell(self.grid, *cell)
         row, stage = cell
         where = f" {self.grid.describe_row(row)}".rstrip()
         if len(jobs) > 1:
             number = plural(len(jobs), "job")
             where += f"  {number} of {name_stage(stage)} are here, the first:"
-        return Answer(jobs[0], line(Span(where, "muted")))
+        return explain_row(self.context, jobs[0], line(Span(where, "muted")))
 
     def move(self, how: str) -> None:
         step = {"right": 1, "left": -1}.get(how, 0)
@@ -259,9 +261,9 @@ class GridPane(ListPane):
             self.post_message(self.CursorMoved(self))
 
     def copy_text(self) -> str:
-        answer = self.find_answer().instead
-        lines = [plain(one).strip() for one in answer.lines] if answer else []
-        return super().copy_text() or "\n".join(lines)
+        if self.find_jobs() or not self.keys:
+            return super().copy_text()
+        return "\n".join(plain(one).strip() for one in self.find_answer().lines)
 
     def go_back(self) -> bool:
         """There is no way back within a grid."""

@@ -31,11 +31,11 @@ from autoexp_tui.cockpit.spans import (
     plain,
     shorten,
 )
-from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.parameters import describe_job
 from autoexp_tui.cockpit.state.reasons import (
     ALIKE,
     WAITING,
+    CauseGroup,
     WaitGroup,
     describe_waits,
     find_common_reason,
@@ -43,11 +43,12 @@ from autoexp_tui.cockpit.state.reasons import (
 )
 from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
 from autoexp_tui.cockpit.widgets.pane import ListPane
-from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
+from autoexp_tui.cockpit.widgets.why_pane import describe_stage, explain_row
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane as PaneName
+    from autoexp_tui.cockpit.render.why import WhyText
     from autoexp_tui.cockpit.state.session import JobView
 
 Heading: TypeAlias = StageView | FamilyView | CauseGroup | WaitGroup
@@ -122,9 +123,9 @@ class HeadingsPane(ListPane):
                 return f"{jobs[0].stage}: {words}"
         return ""
 
-    def find_answer(self) -> Answer:
+    def find_answer(self) -> WhyText:
         """What is told below about the row under the cursor."""
-        return Answer(self.find_job())
+        return explain_row(self.context, self.find_job())
 
     def set_open(self, *, on: bool) -> bool:
         """Open, or close, the heading under the cursor; whether anything changed."""
@@ -285,14 +286,14 @@ class WaitingPane(HeadingsPane):
         parameters = self.model.words.parameters
         return view.render_waiting_job(job, self.model.session, parameters, cells)
 
-    def find_answer(self) -> Answer:
+    def find_answer(self) -> WhyText:
         """Of a group about its oldest job, which stands for the others."""
         jobs = self.find_jobs()
         if len(jobs) < 2:
-            return Answer(next(iter(jobs), None))
+            return explain_row(self.context, next(iter(jobs), None))
         words = self.describe_row().removeprefix(f"{jobs[0].stage}: ")
         lead = f" of {len(jobs)} that wait alike ({words}), the oldest:"
-        return Answer(jobs[0], (Span(lead),))
+        return explain_row(self.context, jobs[0], (Span(lead),))
 
     def build_title(self) -> Line:
         return (Span(describe_waits(self.groups), "muted"),)
@@ -331,13 +332,12 @@ class TimelinePane(HeadingsPane):
             yield Item(key, stage, partial(self._draw_stage, stage))
             yield from self.list_jobs(key, stage)
 
-    def find_answer(self) -> Answer:
+    def find_answer(self) -> WhyText:
         """About the job, or the stage, under the cursor."""
         item = self.find_item()
-        if item is None or not isinstance(item.heading, StageView):
-            return Answer()
-        about = describe_stage(item.heading, self.model.session.now)
-        return Answer(item.job, instead=about)
+        if item is None or item.job or not isinstance(item.heading, StageView):
+            return super().find_answer()
+        return describe_stage(item.heading, self.model.session.now)
 
     @property
     def label_width(self) -> int:

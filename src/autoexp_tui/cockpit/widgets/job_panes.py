@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.cells import cell_len
 
@@ -25,7 +25,7 @@ from autoexp_tui.cockpit.spans import (
 from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
 from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_next
-from autoexp_tui.cockpit.state.status import Look, render_badge
+from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, render_badge
 from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.text.spelling import (
     format_elapsed,
@@ -34,9 +34,6 @@ from autoexp_tui.text.spelling import (
     format_progress,
     plural,
 )
-
-if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
 
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""

@@ -22,12 +22,7 @@ from autoexp_tui.cockpit.logfile import (
     open_regular,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten, wrap
-from autoexp_tui.cockpit.widgets.pane import (
-    Painted,
-    Pane,
-    Tone,
-    count_lines_moved,
-)
+from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone, count_lines_moved
 from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
 

@@ -43,14 +43,13 @@ from autoexp_tui.cockpit.spans import (
     plain,
     width,
 )
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.session import JobView, Look
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext, ScreenContext
     from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.session_model import SessionModel
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
 
 Tone: TypeAlias = Literal["", "cursor", "away"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
@@ -13,14 +13,14 @@ from autoexp_tui.cockpit.render.why import (
     explain_plan,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join, shorten
-from autoexp_tui.cockpit.state.status import Look, render_tallies
+from autoexp_tui.cockpit.state.session import JobView, Look, render_tallies
 from autoexp_tui.cockpit.terminal import is_multiplexer
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
 from autoexp_tui.text.spelling import format_estimate, plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.state.stages import StageView
 
 CROWD: Final = 1000
@@ -47,11 +47,6 @@ class WhyPane(TextPane):
         self._jobs, self._subject = tuple(jobs), title
         self.renew(to_top=fresh)
 
-    def _explain(self, jobs: tuple[JobView, ...], title: str) -> WhyText:
-        model, acts = self.model, not self.context.is_read_only
-        session, words, usual = model.session, model.words, model.rates
-        return explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
-
     def build_lines(self, cells: int) -> Sequence[Line]:
         self._text = self.build_text()
         return self._text.wrap(cells)
@@ -68,7 +63,7 @@ class WhyPane(TextPane):
         if len(self._jobs) > CROWD:
             about = explain_crowd(self._subject, self._jobs)
         elif self._jobs:
-            about = self._explain(self._jobs, self._subject)
+            about = explain_now(self.context, self._jobs, self._subject)
         started = session.count(Look.PLANNED) != len(session.jobs)
         if session.snapshot.engine.role == "plan" and not started:
             come_back = "" if is_multiplexer() else self.context.describe_return()
@@ -101,35 +96,40 @@ class WhyPane(TextPane):
         )
 
 
-class Answer(NamedTuple):
-    """What is told below a list: about a job, or else something."""
+def explain_now(
+    context: CockpitContext, jobs: tuple[JobView, ...], title: str = ""
+) -> WhyText:
+    """All about jobs, as the newest session has them."""
+    model, acts = context.model, not context.is_read_only
+    session, words, usual = model.session, model.words, model.rates
+    return explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
-    job: JobView | None = None
-    lead: Line = ()
-    """Says which job it is."""
-    instead: WhyText | None = None
+
+def explain_row(
+    context: CockpitContext, job: JobView | None, lead: Line = ()
+) -> WhyText:
+    """All about a job as one text; `lead` says which job it is."""
+    if job is None:
+        return NO_JOB_SHOWN
+    found = explain_now(context, (job,))
+    lines = (*((lead,) if lead else ()), *found.lines)
+    return WhyText(found.title, (*lines, (), found.next) if found.next else lines)
 
 
-class AnswerPane(WhyPane):
-    """Why the job under the cursor of a list is where it is, all in one text."""
+class AnswerPane(TextPane):
+    """Why the row under the cursor of a list is as it is."""
 
     name_in_table = "conditions"
-    number = ""
-    _answer: Answer = Answer()
+    heading = "Why"
+    _text: WhyText = NO_JOB_SHOWN
 
-    def show_answer(self, answer: Answer) -> None:
-        """Tell about a job, as the newest session has it, or about something else."""
-        self._answer = answer
-        self.show((answer.job,) if answer.job is not None else (), "")
+    def show(self, text: WhyText) -> None:
+        """Show a text: from its beginning, unless it is about the same."""
+        fresh, self._text = text.title != self._text.title, text
+        self.renew(to_top=fresh)
 
-    def build_text(self) -> WhyText:
-        jobs = self.model.session.list_jobs(self._names)
-        if not jobs:
-            return self._answer.instead or NO_JOB_SHOWN
-        found = self._explain(jobs, "")
-        lead = (self._answer.lead,) if self._answer.lead else ()
-        last = ((), found.next) if found.next else ()
-        return WhyText(found.title, (*lead, *found.lines, *last))
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        return self._text.wrap(cells)
 
     def build_title(self) -> Line:
         room = max(8, self.size.width - len(self.heading) - 8)

@@ -1,4 +1,5 @@
-"""What upper-case keys do: ask, then send a command. Nothing is sent unasked.
+"""What upper-case keys do: ask, then send a command. Nothing is sent unasked. And a
+plan that nobody has submitted: planned again, its errors, what is new in it.
 
 A kill is sent only after its countdown; while that runs nothing has left the screen, so
 stopping it, or losing the terminal, leaves everything as it was."""
@@ -14,20 +15,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from textual.message import Message
 
-from autoexp_tui.cockpit.context import KEEP
+from autoexp_tui.cockpit.context import KEEP, CockpitContext
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
+from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, ReaderScreen
 from autoexp_tui.cockpit.logfile import open_regular
-from autoexp_tui.cockpit.render.job_questions import ask_kill, ask_resubmit, ask_skip
+from autoexp_tui.cockpit.render.job_details import Page
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Question,
     ask_approval,
+    ask_kill,
+    ask_resubmit,
+    ask_skip,
     ask_submit,
     select_asking,
 )
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.kill_cost import (
+from autoexp_tui.cockpit.state.forecast import (
     NOT_YET,
     Looks,
     list_checkpoint_places,
@@ -57,10 +62,12 @@ if TYPE_CHECKING:
     from textual.app import App
     from textual.timer import Timer
 
-    from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.state.causes import CauseGroup
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
+    from autoexp_tui.cockpit.state.reasons import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope
+    from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.specs import Plan
 
 MOST_SHOWN = 1 << 16
 """Bytes of each file that an approval shows."""
@@ -83,10 +90,14 @@ class CommandSent(Message):
     """Something was ordered: what the engine publishes next is shown at once."""
 
 
-class JobActions:
+class Actions:
     """Asks and sends, for one app; the methods of verbs bear their names."""
 
-    def __init__(self, context: CockpitContext, app: App[Any]) -> None:
+    def __init__(
+        self, context: CockpitContext, app: App[Any], on_change: Callable[[], None]
+    ) -> None:
+        """`on_change` is called when what the engine is doing is told otherwise."""
+        self._on_change = on_change
         self._context = context
         self._model = context.model
         self._app = app
@@ -96,6 +107,11 @@ class JobActions:
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
         """Ids of the commands of which no event has told yet."""
+        self._faults: FaultsScreen | None = None
+        self._compared: Plan | None = None
+        """The plan that was compared with the one before it, or is being so."""
+        self.changes: PlanChanges | None = None
+        """What is new since the last plan; None: no such plan is known, or not yet."""
 
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
         """Hand a command to the engine; what came of it is in later events."""
@@ -103,8 +119,10 @@ class JobActions:
         sent = self._context.handle.send(command, by="cockpit", expected=expected)
         self._unanswered.add(sent)
 
-    def take(self, snapshot: Snapshot) -> None:
-        """Say which of the commands sent here were refused, and why."""
+    def take(self, snapshot: Snapshot, before: Plan | None) -> None:
+        """Say what a newer snapshot means for the plan (`before`: the one shown), and
+        which of the commands sent here were refused, and why."""
+        self._take_plan(snapshot, before)
         if not self._unanswered:
             return
         answers = [one for one in snapshot.events if one.command_id in self._unanswered]
@@ -117,6 +135,18 @@ class JobActions:
             if isinstance(event, CommandRefused):
                 reason = outside(sentence(event.why, snapshot.now))
                 self._app.notify(f"refused: {reason}", severity="error", timeout=KEEP)
+
+    def _take_plan(self, snapshot: Snapshot, before: Plan | None) -> None:
+        plan, look = snapshot.plan, self._context.options.changes
+        if self._faults is not None and plan is not None:
+            self._faults.finish(result=False)  # the plan is sound now
+        if plan is None or snapshot.engine.role != "plan":
+            return
+        if look and plan is not self._compared:
+            self._compared, self.changes = plan, None  # compared once for each plan
+            self._app.run_worker(self._find_changes(partial(look, plan)))
+        if before is not None and plan is not before:
+            self._app.notify(f"planned again: {plural(len(snapshot.jobs), 'job')}")
 
     def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
         self.send(command, count_attempts(jobs))
@@ -314,6 +344,62 @@ class JobActions:
         else:
             self.send(Pause())
             self._app.notify("submission pauses; what runs goes on. P resumes")
+
+    def plan_again(self) -> None:
+        """Plan from what was saved, where nobody has submitted the plan."""
+        replan = self._context.options.replan
+        if replan is None or self._context.handle.role != "plan":
+            self._app.notify("only a plan that nobody has submitted is planned again")
+            return
+        self._app.notify("planning again ...", timeout=KEEP)
+        replan()
+
+    def show_faults(
+        self, faults: Sequence[Problem], on_close: Callable[[], None]
+    ) -> None:
+        """Show why there is no plan; `on_close` is called when there is none left."""
+        self._app.notify("")
+        self._set_failed(failed=True)
+        if self._faults is not None:
+            self._faults.take(faults)
+            return
+
+        def done(is_closed: bool | None) -> None:  # noqa: FBT001 - Textual's
+            self._faults = None
+            if is_closed and self._context.model.session.snapshot.plan is None:
+                on_close()
+            elif is_closed:
+                text = "the plan of before stands; ctrl+r plans again"
+                self._app.notify(text, timeout=KEEP)
+
+        def plan_again() -> None:
+            if self._context.options.replan is not None:
+                self._set_failed(failed=False)
+                self._context.options.replan()
+
+        self._faults = FaultsScreen(self._context, faults, plan_again)
+        self._app.push_screen(self._faults, done)
+
+    def _set_failed(self, *, failed: bool) -> None:
+        """Below the errors stands what was done: whether that has come to an end."""
+        self._context.model.failed = failed
+        self._on_change()
+
+    async def _find_changes(self, look: Callable[[], PlanChanges | None]) -> None:
+        self.changes = await self._context.background.fetch("changes", look)
+        if self.changes is not None and self.changes.differs:
+            key = self._context.keymap.key("plan.changes")
+            summary = self.changes.describe(self._context.find_utc())
+            self._app.notify(f"{summary}   ({key} reads it)", timeout=KEEP)
+
+    def show_changes(self) -> None:
+        """Show what changed since the last plan of this config."""
+        if self.changes is None:
+            self._app.notify("no earlier plan of this config is known")
+            return
+        page = Page("", self.changes.render(self._context.find_utc()))
+        reader = ReaderScreen(self._context, "Since the last plan", [page])
+        self._app.push_screen(reader)
 
 
 def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
