@@ -73,7 +73,7 @@ class FakeSlurmWorld:
         return self.runs[task.id]
 
     def task(self, job: str, does: Does, *, attempt: int = 1) -> Task:
-        task = self.runs_as(job, _run_script(does), attempt=attempt)
+        task = self.runs_as(job, make_run_script(does), attempt=attempt)
         self.left_behind[task.id] = does.leaves_behind
         return task
 
@@ -116,7 +116,8 @@ class FakeSlurmWorld:
         self.cluster.kill_supervisor(task.id)
 
 
-def _run_script(does: Does) -> RunScript:
+def make_run_script(does: Does) -> RunScript:
+    """What a made-up run does."""
     text = f"{does.prints}\n" if does.prints else ""
     return RunScript(
         seconds=does.seconds,

@@ -10,14 +10,14 @@ import json
 import os
 import shlex
 import signal
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.testing.executor_contract import Does
+from tests.executors.wrapper_runs import list_processes, until
 
 
 class RealWorld:
@@ -61,12 +61,7 @@ class RealWorld:
         return task
 
     def until(self, holds: Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + self.patience
-        while not holds():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(self.pause)
-        return True
+        return until(holds, self.patience, self.pause)
 
     def begun(self, task: Task) -> int:
         try:
@@ -75,8 +70,7 @@ class RealWorld:
             return 0
 
     def living(self, task: Task) -> int:
-        cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={task.attempt_dir}")
-        return sum(cookie in environment for environment in _environments())
+        return len(list_processes(task.attempt_dir))
 
     def current_log(self, task: Task) -> str:
         return Path(task.log_dir, "current.log").read_text()
@@ -99,13 +93,3 @@ def script_of(does: Does) -> str:
     if does.dies_of:
         lines.append(f"kill -{does.dies_of} $$")
     return "\n".join([*lines, f"exit {does.exit_code}"])
-
-
-def _environments() -> Iterator[list[bytes]]:
-    """The environment of every process that we may look at."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                yield Path("/proc", name, "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue

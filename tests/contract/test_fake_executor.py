@@ -9,8 +9,9 @@ import pytest
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, ExecutorContract
+from tests.contract.fake_slurm_world import make_run_script
 from tests.support.fake_executor import FakeExecutor
-from tests.support.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript
 
 STEP = 0.05
 """Seconds of made-up time between two looks."""
@@ -25,18 +26,7 @@ class FakeWorld:
         self.executor = FakeExecutor(self.clock, self._script, slots=2)
 
     def _script(self, task: Task) -> tuple[RunScript, ...]:
-        does = self.does[f"{task.job}/{task.attempt}"]
-        text = f"{does.prints}\n" if does.prints else ""
-        writes = (Write(at=0.0, data=text.encode()),) if text else ()
-        return (
-            RunScript(
-                seconds=does.seconds,
-                exit_code=does.exit_code,
-                signal=does.dies_of,
-                ignores_term=does.ignores_term,
-                writes=writes,
-            ),
-        )
+        return (make_run_script(self.does[f"{task.job}/{task.attempt}"]),)
 
     def task(self, job: str, does: Does, *, attempt: int = 1) -> Task:
         self.does[f"{job}/{attempt}"] = does

@@ -122,7 +122,6 @@ def test_every_row_of_squeue_and_sacct_is_read() -> None:
     assert (rows["12"].reason, rows["2"].reason) == ("", "BadConstraints")
     assert rows["16_0"] == QueueRow(
         id="16_0",
-        raw_id="19",
         state=parse_state("RUNNING"),
         reason="",
         nodes="n[1-4]",
@@ -134,7 +133,6 @@ def test_every_row_of_squeue_and_sacct_is_read() -> None:
     )
     assert booked[3] == AccountRow(
         id="14",
-        raw_id="14",
         state=parse_state("FAILED"),
         exit_code=0,
         signal=11,

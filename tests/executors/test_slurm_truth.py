@@ -93,7 +93,6 @@ def row(
     expected = 99.0 if state.standing is Standing.QUEUED else 4.0
     return QueueRow(
         id="7",
-        raw_id="7",
         state=state,
         reason=reason,
         nodes=nodes,
@@ -108,7 +107,6 @@ def row(
 def account(word: str, code: Any = 0, signal: Any = 0, **more: Any) -> AccountRow:
     made = AccountRow(
         id="7",
-        raw_id="7",
         state=parse_state(word),
         exit_code=code,
         signal=signal,

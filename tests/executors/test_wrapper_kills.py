@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.executors.wrapper_runs import PATIENCE, Attempt, until
+from tests.executors.wrapper_runs import PATIENCE, Attempt, can_lock, until
 
 SCRIPT = "echo ran >> ran; sleep 0.02; echo done >> ran; exit 0"
 AT_A_TIME = 6
@@ -27,15 +26,8 @@ class Killed(Attempt):
 
     def is_quiet(self) -> bool:
         """Whether every process is gone: guard and supervisor hold the claim's lock."""
-        if self.living():
-            return False
-        if self.has("claim"):
-            with (self.dir / "claim").open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return False
-        return True
+        claim = self.dir / "claim"
+        return not self.living() and (not claim.exists() or can_lock(claim))
 
     def check_records(self) -> None:
         for path in self.dir.glob("*.json"):

@@ -47,13 +47,15 @@ sys.exit(wrapper.main(sys.argv[4:]))
 """The wrapper that kills one of its processes before the given call to the system."""
 
 
-def until(holds: Callable[[], object], seconds: float = PATIENCE) -> bool:
+def until(
+    holds: Callable[[], object], seconds: float = PATIENCE, pause: float = 0.01
+) -> bool:
     """Wait for something outside; False when it does not come."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
             return False
-        time.sleep(0.01)
+        time.sleep(pause)
     return True
 
 
@@ -185,8 +187,7 @@ class Attempt:
 
     def living(self) -> list[int]:
         """Processes of the command."""
-        cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={self.dir}")
-        return [pid for pid in all_pids() if cookie in environment_of(pid)]
+        return list_processes(str(self.dir))
 
     def close(self) -> None:
         for process in self.started:
@@ -210,6 +211,12 @@ def can_lock(path: Path) -> bool:
 def all_pids() -> list[int]:
     """Every process of this machine."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def list_processes(attempt_dir: str) -> list[int]:
+    """Processes that an attempt's command has started."""
+    cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={attempt_dir}")
+    return [pid for pid in all_pids() if cookie in environment_of(pid)]
 
 
 def environment_of(pid: int) -> list[bytes]:

@@ -102,15 +102,3 @@ def paint_seconds(seat: Terminal, key: str) -> float:
     seat.send(key)
     seat.until(lambda: seat.written > written, 10, f"what {key!r} paints")
     return time.monotonic() - before
-
-
-def test_leaving_and_coming_back_finds_the_jobs_in_the_queue(
-    seat: Terminal, campaign: SlurmCampaign
-) -> None:
-    seat.send("q")
-    seat.wait_for("y leave")
-    seat.confirm()
-    assert seat.wait_exit() == 0
-    states = sorted(job["state"] for job in campaign.shown().values())
-    campaign.told("stop", campaign.session(), "--jobs", "--yes")
-    assert states == ["QUEUED", "RUNNING"]

@@ -5,7 +5,6 @@ Each test is a session of its own on a cluster that forgets ended jobs soon.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from autoexp_tui.model.specs import Scalar
 from tests.e2e.campaign import wait_until
 from tests.slurm.campaign import SLEEPS, SlurmCampaign, Work, end_of
-from tests.slurm.cluster import HANGS, Cluster, fails
+from tests.slurm.cluster import HANGS, Cluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_elsewhere")]
 WELL = {"state": "COMPLETED", "attempts": 1}
@@ -49,20 +48,6 @@ def test_waiting_tasks_that_others_cancel_stay_cancelled(
         states = [job["state"] for _, job in sorted(run.finish().items())]
     assert states == ["COMPLETED", "CANCELLED", "CANCELLED", "COMPLETED"]
     assert campaign.begun() == {"job0": 1, "job3": 1}
-
-
-def test_who_cancelled_is_told_and_logname_is_nobody(
-    campaign: SlurmCampaign, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOGNAME", "nobody")
-    monkeypatch.setenv("USER", "nobody")
-    campaign.write(Work("stopped", SLEEPS))
-    with campaign.running() as run:
-        campaign.wait_for_line("stopped")
-        campaign.cancel("stopped")
-        job = run.finish()["stopped"]
-    assert end_of(job) == ("CANCELLED", "user")
-    assert f"(uid {os.getuid()})" in job["why"]
 
 
 # --------------------------------------------------------------- suspended, held, over
@@ -137,16 +122,6 @@ def test_a_controller_that_is_away_costs_little_more_than_it_was_away(
         assert run.finish(200)["late"]["state"] == "COMPLETED"
         assert time.monotonic() - began < 60.0
     assert campaign.events("SubmissionUncertain") == 0
-
-
-def test_words_that_nobody_knows_fail_no_job(campaign: SlurmCampaign) -> None:
-    said = "sbatch: error: Batch job submission failed: Rebalancing tranches"
-    campaign.write(Work("asked"))
-    with campaign.running() as run:
-        with campaign.cluster.shim("sbatch", fails(said)):
-            wait_until(lambda: "Rebalancing" in str(campaign.shown()), "the refusal")
-            assert campaign.state_of("asked") == "SUBMITTING"
-        assert run.finish()["asked"]["state"] == "COMPLETED"
 
 
 # ------------------------------------------------------------------------- unconfirmed

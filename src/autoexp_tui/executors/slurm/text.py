@@ -104,7 +104,6 @@ class QueueRow:
 
     id: str
     """`51`, or `51_3` for an array's task."""
-    raw_id: str
     state: RawState
     reason: str
     """One word of Slurm's; `format_reason` says it plainly."""
@@ -147,7 +146,6 @@ def _parse_queue_row(line: str) -> QueueRow:
     state = parse_state(parts[2])
     return QueueRow(
         id=parts[0],
-        raw_id=parts[1],
         state=state,
         reason="" if parts[3] == "None" else clean(parts[3], limit=200),
         nodes=clean(parts[4], limit=200),
@@ -173,8 +171,6 @@ _SAYS: Final = {
     "JobHeldAdmin": "held by an administrator of the cluster",
     "BeginTime": "not before its begin time",
     "JobArrayTaskLimit": "the array runs no more tasks at a time",
-    "PartitionDown": "{partition} is down",
-    "PartitionInactive": "{partition} takes no jobs now",
     "PartitionConfig": "asks for more than {partition} has: it will not start",
     "PartitionNodeLimit": "asks for more nodes than {partition} allows: "
     "it will not start",
@@ -182,19 +178,11 @@ _SAYS: Final = {
     "it will not start",
     "BadConstraints": "no node has what it asks for: it will not start",
     "ReqNodeNotAvail": "nodes that it needs are down, reserved or drained",
-    "NodeDown": "a node that it needs is down",
-    "Prolog": "the node is being prepared",
-    "Reservation": "waits for its reservation",
     "JobLaunchFailure": "Slurm could not start it on the node",
     "JobHoldMaxRequeue": "requeued too often: scontrol release {id}",
     "launch_failed_requeued_held": "Slurm could not launch it, and holds it: "
     "scontrol release {id}",
     "job_requeued_in_held_state": "requeued and held: scontrol release {id}",
-    "InvalidAccount": "its account is not valid: it will not start",
-    "InvalidQOS": "its QOS is not valid: it will not start",
-    "QOSNotAllowed": "its QOS is not allowed in {partition}",
-    "AccountNotAllowed": "its account is not allowed in {partition}",
-    "MaxMemPerLimit": "asks for more memory than is allowed: it will not start",
 }
 _SPACED: Final = frozenset(word.replace("_", " ") for word in _SAYS if "_" in word)
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -239,7 +227,6 @@ class AccountRow:
     """A line of sacct."""
 
     id: str
-    raw_id: str
     state: RawState
     exit_code: int
     signal: int
@@ -267,7 +254,6 @@ def _parse_account_row(line: str) -> AccountRow:
     nodes = "" if parts[7] == "None assigned" else clean(parts[7], limit=200)
     return AccountRow(
         id=parts[0],
-        raw_id=parts[1],
         state=parse_state(parts[2]),
         exit_code=int(code),
         signal=int(signal or 0),
