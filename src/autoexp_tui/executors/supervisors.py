@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from autoexp_tui.engine.executor_port import Task, TaskPhase, TaskReport
 from autoexp_tui.executors.wrapper import get_session, write_record
 from autoexp_tui.storage.processes import (
     COOKIE,
@@ -38,11 +39,12 @@ def check_supervisor(process: Identity, me: Identity, claim: Path) -> Alive:
     same_machine = (process.host, process.boot) == (me.host, me.boot)
     if seen is Alive.YES or not same_machine:
         return seen
-    held = _is_locked(claim)
+    held = check_lock(claim)
     return seen if held is Alive.UNKNOWN else held
 
 
-def _is_locked(path: Path) -> Alive:
+def check_lock(path: Path) -> Alive:
+    """Whether somebody holds a file's lock; unknown: it is not there, or has none."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -117,6 +119,13 @@ def find_refusal(attempt_dir: str) -> str:
     return ""
 
 
+def report_unknown(task: Task, reason: str) -> TaskReport:
+    """Nothing can be said of a task now."""
+    return TaskReport(
+        job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
+    )
+
+
 def _list_pids() -> list[int]:
     with suppress(OSError):
         return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
@@ -129,7 +138,7 @@ def is_start_alive(task_file: str) -> bool:
     A start holds the lock of its task file from before there is a process for it, and
     its child inherits it. Where files have no locks, who holds it open is sought.
     """
-    held = _is_locked(Path(task_file))
+    held = check_lock(Path(task_file))
     if held is not Alive.UNKNOWN:
         return held is Alive.YES
     # Two looks: during one of them a start may change its pid, as it detaches.

@@ -14,7 +14,6 @@ session of whoever locked it last. The wrapper alone takes them and gives them b
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -52,10 +51,12 @@ from autoexp_tui.executors.local.start import (
 )
 from autoexp_tui.executors.supervisors import (
     HeldTimes,
+    check_lock,
     check_supervisor,
     find_refusal,
     is_start_alive,
     kill_left_behind,
+    report_unknown,
     send_term,
 )
 from autoexp_tui.executors.wrapper import clean_name, write_record
@@ -75,7 +76,6 @@ from autoexp_tui.storage.user_files import find_user_file
 from autoexp_tui.text.spelling import plural
 
 TEMPORARY = Path("/tmp")
-_MOST_BYTES = 4096
 _NAMED = 3
 """Sessions that are named before the rest is only counted."""
 
@@ -159,21 +159,11 @@ def _format_sessions(holders: Sequence[str | None]) -> str:
 
 def _find_holder(path: Path) -> str | None:
     """The session that holds a lock, empty when unknown; None: nobody holds it."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # never taken, or not for us to look at
+    if check_lock(path) is not Alive.YES:  # unknown where there are no locks
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        with suppress(ValueError, AttributeError):
-            return str(json.loads(os.read(handle, _MOST_BYTES)).get("session") or "")
-        return ""
-    except OSError:  # no locks here: nothing is known, and it is only told
-        return None
-    finally:
-        os.close(handle)
-    return None
+    with suppress(OSError, ValueError, AttributeError):
+        return str(json.loads(read_checked(path, "own")).get("session") or "")
+    return ""
 
 
 _FOREIGN_SETTLE_SECONDS = 60.0
@@ -256,7 +246,7 @@ class LocalExecutor:
                 }
                 with suppress(OSError):  # without it the task ends as lost, later
                     make_private(Path(task.attempt_dir))
-                    write_record(task.attempt_dir, "void.json", record)
+                    write_record(task.attempt_dir, "void.json", {**record, "at": now})
         return Accepted(
             executor_ids=_list_ids(submission),
             submitted_at=now,
@@ -282,24 +272,18 @@ class LocalExecutor:
                 records = self._cache.read(task.attempt_dir, fresh=True)
                 life = self._check_life(task, records)
         except OSError as error:
-            return _report_unknown(task, f"cannot look at its records: {error}")
+            return report_unknown(task, f"cannot look at its records: {error}")
         if life is Alive.NO:
             return self._report_end(task, records)
         self._note_gone(task, gone=False)
-        waits, node = "", _find_node(records)
-        if life is not Alive.YES:
-            waits = f"on {node}, whose processes cannot be seen from here"
+        waits = ""
+        if records.supervisor is not None and life is not Alive.YES:
+            host = records.supervisor.host
+            waits = f"on {host}, whose processes cannot be seen from here"
         elif not records.run:
             waits = explain(task.resources.gpus)
-        return TaskReport(
-            job=task.job,
-            attempt=task.attempt,
-            phase=TaskPhase.RUNNING if records.run else TaskPhase.QUEUED,
-            executor_id=records.claim.executor_id if records.claim else "",
-            began=records.run.began if records.run else None,
-            reason=waits,
-            node=node,
-        )
+        phase = TaskPhase.RUNNING if records.run else TaskPhase.QUEUED
+        return replace(_build_report(task, records, phase), reason=waits)
 
     def _note_gone(self, task: Task, *, gone: bool) -> float:
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
@@ -322,7 +306,7 @@ class LocalExecutor:
         would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
         if would_be_lost and (refusal := find_refusal(task.attempt_dir)):
             self._note_gone(task, gone=False)
-            return _report_unknown(task, refusal)
+            return report_unknown(task, refusal)
         if records.exited:
             self._cache.forget(task.attempt_dir)
         cause = None  # more than its exit code
@@ -332,16 +316,11 @@ class LocalExecutor:
             cause = Cause.SUBMIT_ERROR
         elif records.cancel_ordered and (run is None or run.ending):
             cause = Cause.USER
-        return TaskReport(
-            job=task.job,
-            attempt=task.attempt,
-            phase=TaskPhase.ENDED,
-            executor_id=records.claim.executor_id if records.claim else "",
-            began=run.began if run else None,
+        return replace(
+            _build_report(task, records, TaskPhase.ENDED),
             exited=records.exited,
             cause=cause,
             reason=void.message if void else run.ending if run else "",
-            node=_find_node(records),
             gone_for=gone_for,
             tampering=records.tampering,
         )
@@ -441,14 +420,15 @@ def _list_ids(submission: Submission) -> tuple[str, ...]:
     return tuple(format_executor_id(submission.token, n) for n in range(count))
 
 
-def _report_unknown(task: Task, reason: str) -> TaskReport:
+def _build_report(task: Task, records: AttemptRecords, phase: TaskPhase) -> TaskReport:
     return TaskReport(
-        job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
+        job=task.job,
+        attempt=task.attempt,
+        phase=phase,
+        executor_id=records.claim.executor_id if records.claim else "",
+        began=records.run.began if records.run else None,
+        node=records.supervisor.host if records.supervisor else "",
     )
-
-
-def _find_node(records: AttemptRecords) -> str:
-    return records.supervisor.host if records.supervisor else ""
 
 
 def _find_submitter(task_file: str) -> str:

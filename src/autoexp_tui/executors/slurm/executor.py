@@ -59,7 +59,7 @@ from autoexp_tui.executors.slurm.watch import (
     Rhythm,
     Rows,
 )
-from autoexp_tui.executors.supervisors import HeldTimes, find_refusal
+from autoexp_tui.executors.supervisors import HeldTimes, find_refusal, report_unknown
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import make_private
@@ -351,9 +351,7 @@ class SlurmExecutor:
                 self._write_cancel(task)  # should its node be cut off, and its run live
             return found
         memory.held.note("gone", holds=False, now=now)
-        return TaskReport(
-            job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=refusal
-        )
+        return report_unknown(task, refusal)
 
     def _list_late(self, now: float) -> Iterator[TaskReport]:
         """Each once: ends judged without Slurm's word, of which it says another

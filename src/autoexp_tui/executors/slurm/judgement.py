@@ -56,11 +56,9 @@ def report(seen: TaskMemory) -> TaskReport:
     if (wait := _find_wait(seen, exited=exited)) is None:
         return _report_end(seen, exited=exited)
     awaited, seconds = wait
-    run = seen.records.run
     return replace(
         _report_alive(seen),
         phase=TaskPhase.LEAVING,
-        began=run.began if run else None,
         expected_at=None,
         reason=f"{_format_end(seen)}; waits up to {seconds:.0f} s for {awaited}",
     )
@@ -112,18 +110,13 @@ def _report_alive(seen: TaskMemory) -> TaskReport:
         phase = TaskPhase.RUNNING
     else:
         phase = TaskPhase.QUEUED if seen.task.executor_id else TaskPhase.UNKNOWN
-    return TaskReport(
-        job=seen.task.job,
-        attempt=seen.task.attempt,
-        phase=phase,
+    return replace(
+        _build_report(seen, phase),
         executor_id=row.id if row else seen.task.executor_id,
-        began=run.began if run else None,
         requeued=run is not None and standing is Standing.QUEUED,
         reason=_format_reason(seen, standing),
         node=row.nodes if row else "",
-        partition=row.partition if row else "",
         expected_at=row.starts_at if row and standing is Standing.QUEUED else None,
-        duplicate=_is_duplicate(seen),
         stuck=seen.given_up and has_failed_to_launch(row),
     )
 
@@ -151,11 +144,18 @@ def _format_reason(seen: TaskMemory, standing: Standing) -> str:
     return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
-def _is_duplicate(seen: TaskMemory) -> bool:
-    claim = seen.records.claim
-    mine = seen.task.executor_id
-    return bool(
-        claim and mine and claim.executor_id != mine and seen.records.duplicates
+def _build_report(seen: TaskMemory, phase: TaskPhase) -> TaskReport:
+    """What is the same of all."""
+    task, records = seen.task, seen.records
+    first, mine = (records.claim or task).executor_id, task.executor_id
+    return TaskReport(
+        job=task.job,
+        attempt=task.attempt,
+        phase=phase,
+        executor_id=first,
+        began=records.run.began if records.run else None,
+        partition=seen.row.partition if seen.row else "",
+        duplicate=bool(mine and first != mine and records.duplicates),
     )
 
 
@@ -336,19 +336,13 @@ def _report_ended(
     elif row and tells_more and cause not in (None, Cause.USER):
         message = format_reason(row.reason, partition=row.partition, job_id=row.id)
         reason = reason or message
-    return TaskReport(
-        job=seen.task.job,
-        attempt=seen.task.attempt,
-        phase=TaskPhase.ENDED,
-        executor_id=(records.claim or seen.task).executor_id,
-        began=records.run.began if records.run else None,
+    return replace(
+        _build_report(seen, TaskPhase.ENDED),
         exited=exited or records.exited,
         cause=shown,
         reason=reason,
         node=_node(seen),
-        partition=row.partition if row else "",
         gone_for=seen.terms.lost_after if gone_for is None else gone_for,
-        duplicate=_is_duplicate(seen),
         # A damaged claim is one.
         unclaimed=not (claimed or void or seen.word or cause),
         tampering=records.tampering,
