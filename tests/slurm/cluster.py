@@ -52,7 +52,6 @@ _CALLER_S_OWN = re.compile(
 # Bodies of fake commands, which find the real program's path in `$REAL`. One that waits
 # does so in its own process: a caller that kills it leaves nothing running.
 HANGS = "exec sleep 60\n"
-ACCEPTS_THEN_HANGS = f'"$REAL" "$@" >/dev/null 2>&1\n{HANGS}'
 
 
 def fails(text: str) -> str:

@@ -1,6 +1,6 @@
 """The controller is away during a run: nothing is lost, and the keys go on.
 
-With AUTOEXP_SLURM_FULL=1 it is away for a minute. A benchmark uses the same scene.
+With AUTOEXP_SLURM_FULL=1 it is away for a minute.
 """
 
 from __future__ import annotations
@@ -26,40 +26,10 @@ pytestmark = [
 
 AWAY_SECONDS = 60.0 if FULL else 24.0
 PATIENT_SECONDS = 1.0
-"""What a key or a commit may take on a machine that is busy otherwise."""
+"""What a key may take on a machine that is busy otherwise."""
 ENDS = ("COMPLETED", "FAILED", "CANCELLED", "LOST")
-TIMED = """
-import time
-from autoexp_tui.engine.loop import Engine
-commit = Engine.commit
-def timed(self):
-    began = time.monotonic()
-    commit(self)
-    with open({path!r}, "a") as file:
-        file.write(f"{{began}} {{time.monotonic() - began}}\\n")
-Engine.commit = timed
-from autoexp_tui.cli.tui import entry
-entry()
-"""
-"""The cockpit with its commits timed; the clock is the same in all processes."""
 KEY_SECONDS = 0.2
 """Between two keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """What was seen meanwhile: jobs at its end; seconds of keys and of commits."""
-
-    jobs: Jobs
-    keys: list[float]
-    commits: list[float]
-
-    def figures(self) -> str:
-        """The worst of each, for people."""
-        return (
-            f"{len(self.commits)} commits, worst {max(self.commits) * 1e3:.0f} ms; "
-            f"{len(self.keys)} keys, worst to paint {max(self.keys) * 1e3:.0f} ms"
-        )
 
 
 def released(campaign: SlurmCampaign) -> Path:
@@ -67,15 +37,11 @@ def released(campaign: SlurmCampaign) -> Path:
     return campaign.root / "released"
 
 
-def timings(campaign: SlurmCampaign) -> Path:
-    return campaign.root / "commits.txt"
-
-
-def submit(campaign: SlurmCampaign, away_s: float) -> None:
+def submit(campaign: SlurmCampaign) -> None:
     """Hands all jobs over, and waits until those that can have begun."""
     campaign.write(
-        Work("ends", f"sleep {away_s / 4}; exit 0"),
-        Work("fails", f"sleep {away_s / 4}; exit 3"),
+        Work("ends", f"sleep {AWAY_SECONDS / 4}; exit 0"),
+        Work("fails", f"sleep {AWAY_SECONDS / 4}; exit 3"),
         Work("lasts", f"until [ -e {released(campaign)} ]; do sleep 0.2; done"),
         Work("killed", "sleep 600"),
         Work("waits", options={"hold": True}),
@@ -88,28 +54,24 @@ def submit(campaign: SlurmCampaign, away_s: float) -> None:
 
 
 def cockpit_of(campaign: SlurmCampaign) -> Terminal:
-    """A cockpit that owns the campaign's session, whose commits are timed."""
-    code = TIMED.format(path=str(timings(campaign)))
+    """A cockpit that owns the campaign's session."""
     where = ["--state-dir", str(campaign.state_dir), "--session", campaign.session()]
-    argv = [sys.executable, "-c", code, *where]
+    argv = [sys.executable, "-m", "autoexp_tui.cli.tui", *where]
     return Terminal(argv, cwd=str(campaign.root), env=campaign.env)
 
 
-def watch(campaign: SlurmCampaign, terminal: Terminal, away_s: float) -> Away:
-    """Ends the controller, works on for `away_s`, and looks."""
+def watch(campaign: SlurmCampaign, terminal: Terminal) -> list[float]:
+    """Ends the controller, and works on; how long each key took to be painted."""
     campaign.cluster.ctld_stop()
     began = time.monotonic()
     words = ("kill", campaign.session(), "killed", "waits", "--yes")
     kill = campaign.start(*words, command="sessions")
     keys: list[float] = []
-    while time.monotonic() < began + away_s:
+    while time.monotonic() < began + AWAY_SECONDS:
         keys.append(key_to_paint(terminal, "jk"[len(keys) % 2]))
         terminal.read(KEY_SECONDS)
     kill.communicate(timeout=60)
-    ended = time.monotonic()
-    lines = [line.split() for line in timings(campaign).read_text().splitlines()]
-    commits = [float(took) for at, took in lines if began <= float(at) <= ended]
-    return Away(jobs=campaign.shown(), keys=keys, commits=commits)
+    return keys
 
 
 def key_to_paint(terminal: Terminal, key: str) -> float:
@@ -130,7 +92,9 @@ def marked(terminal: Terminal) -> list[int]:
 class Seen:
     """The session while nobody answers, and after that."""
 
-    away: Away
+    keys: list[float]
+    """Seconds until each was painted."""
+    meanwhile: Jobs
     screen: str
     after: Jobs
 
@@ -138,11 +102,11 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Seen:
     campaign = SlurmCampaign(tmp_path_factory.mktemp("away"), cluster_of_all)
-    submit(campaign, AWAY_SECONDS)
+    submit(campaign)
     with closing(cockpit_of(campaign)) as terminal:
         terminal.wait_for("running")
-        away = watch(campaign, terminal, AWAY_SECONDS)
-        screen = terminal.text()
+        keys = watch(campaign, terminal)
+        meanwhile, screen = campaign.shown(), terminal.text()
         released(campaign).touch()
         cluster_of_all.ctld_start()
 
@@ -152,13 +116,13 @@ def seen(cluster_of_all: Cluster, tmp_path_factory: pytest.TempPathFactory) -> S
             return all(campaign.state_of(name) in ENDS for name in names)
 
         wait_until(all_ended, "the end of those that end", 90.0)
-    return Seen(away, screen, campaign.shown())
+    return Seen(keys, meanwhile, screen, campaign.shown())
 
 
 def test_nothing_that_may_be_alive_is_marked_dead_and_an_end_is_known_by_its_record(
     seen: Seen,
 ) -> None:
-    jobs = seen.away.jobs
+    jobs = seen.meanwhile
     alive = [name for name in jobs if name.startswith(("lasts", "filler"))]
     assert {jobs[name]["state"] for name in alive} == {"RUNNING"}
     assert jobs["waits"]["state"] == "QUEUED"
@@ -175,10 +139,6 @@ def test_kills_given_meanwhile_are_carried_out_and_what_lasts_longer_completes(
     assert {job["attempts"] for job in seen.after.values()} == {1}
 
 
-def test_the_header_says_that_nobody_answers_and_neither_keys_nor_commits_wait(
-    seen: Seen,
-) -> None:
+def test_the_header_says_that_nobody_answers_and_keys_do_not_wait(seen: Seen) -> None:
     assert "slurm" in seen.screen.splitlines()[0].lower(), seen.screen
-    print(f"\naway for {AWAY_SECONDS:g} s: {seen.away.figures()}")
-    assert max(seen.away.commits) < PATIENT_SECONDS
-    assert max(seen.away.keys) < PATIENT_SECONDS
+    assert max(seen.keys) < PATIENT_SECONDS
