@@ -53,7 +53,7 @@ NO_GPUS = "waits for 2 of this machine's 4 GPUs: 3 are taken, by session a"
         (
             "slot.0=a slot.1=b slot.2=c slot.3=d",
             *(4, 0, 0),
-            TAKEN.format(4) + "a, b, c and 1 more",
+            TAKEN.format(4) + "a, b, c, d",
         ),
         ("slot.0=", 1, 0, 0, ONE),
         ("slot.0=a", 2, 0, 0, FREE),

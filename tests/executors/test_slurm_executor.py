@@ -22,7 +22,6 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.executor_contract import (
-    look,
     submission,
     submit,
     wait_for_end,
@@ -265,35 +264,15 @@ def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
     assert world.cluster.queue() == []
 
 
-def preempt(world: World, partition: str) -> tuple[list[Task], TaskReport]:
-    """Tasks that fill a partition, and the end of the one that made room."""
-    world.options = {**ONE_NODE, "partition": partition}
-    tasks = world.fill(RUNS_LONG, RunScript(seconds=2))
-    world.options = {**ONE_NODE, "partition": "urgent"}
-    world.sent(RunScript(seconds=3), job="urgent")
-    return tasks, wait_for_end(world, tasks[-1])
-
-
 def test_a_preempted_job_of_one_partition_is_requeued_and_runs_again(
     world: World,
 ) -> None:
-    _, report = preempt(world, "main")
+    tasks = world.fill(RUNS_LONG, RunScript(seconds=2))
+    world.options = {**ONE_NODE, "partition": "urgent"}
+    world.sent(RunScript(seconds=3), job="urgent")
+    report = wait_for_end(world, tasks[-1])
     assert report.began is not None
     assert (report.began.run, report.cause) == (1, None)
-
-
-@pytest.mark.parametrize("forgets", [False, True])
-def test_a_preempted_job_of_another_partition_ends_as_preempted(
-    tmp_path: Path, forgets: bool
-) -> None:
-    """A last word counts although the controller forgets it meanwhile."""
-    forgetful: dict[str, Any] = {"min_job_age": 20, "accounting": False}
-    world = World(tmp_path, **forgetful if forgets else {})
-    tasks, report = preempt(world, "kill")
-    assert report.cause is Cause.PREEMPTED
-    left = [job for job in world.cluster.queue() if job.word == "PREEMPTED"]
-    assert not (forgets and left)
-    assert look(world, tasks[0]).phase is TaskPhase.RUNNING
 
 
 # ------------------------------------------------------------------- arrays and numbers

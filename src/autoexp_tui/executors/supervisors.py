@@ -2,8 +2,6 @@
 
 Asking it to end, and ending what a killed wrapper may have left. Processes of other
 hosts and containers are never touched.
-
-For how long something has held, counting only the time in which somebody looked.
 """
 
 from __future__ import annotations
@@ -74,13 +72,8 @@ def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int
     pid and start time of the command, on this host and since its boot.
     """
     killed: set[int] = set()
-    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
     for _ in range(_MOST_ROUNDS):  # one may be forked while the others are listed
-        left = set(_list_led(*leader)) if leader[1] else set[int]()
-        for pid in _list_pids():
-            with suppress(OSError):
-                if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                    left.add(pid)
+        left = set(_list_left(attempt_dir, *leader))
         if left <= killed:
             break
         for pid in left - killed:
@@ -90,20 +83,21 @@ def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int
     return len(killed)
 
 
-def _list_led(leader: int, started: str) -> Iterator[int]:
-    """Our processes of the leader's group or session, dead as it may be.
-
-    The kernel gives its number out again only when both are empty.
-    """
-    if read_start(leader) not in (None, started):
-        return
+def _list_left(attempt_dir: str, leader: int, started: str) -> Iterator[int]:
+    """Processes with the attempt's mark, and ours of the leader's group or session,
+    whose number the kernel gives out again only when both are empty."""
+    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
+    is_known = started and read_start(leader) in (None, started)
     for pid in _list_pids():
         with suppress(OSError):
-            ours = os.stat(_PROC / str(pid)).st_uid == os.getuid()
-            late = int(read_start(pid) or 0) >= int(started)
-            group_and_session = (read_stat(pid) or "").split()[2:4]
-            if ours and late and str(leader) in group_and_session:
+            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
                 yield pid
+        with suppress(OSError):
+            ours = is_known and os.stat(_PROC / str(pid)).st_uid == os.getuid()
+            if ours and int(read_start(pid) or 0) >= int(started):
+                group_and_session = (read_stat(pid) or "").split()[2:4]
+                if str(leader) in group_and_session:
+                    yield pid
 
 
 def find_refusal(attempt_dir: str) -> str:
@@ -153,8 +147,7 @@ def is_start_alive(task_file: str) -> bool:
 
 
 class HeldTimes:
-    """By key. Two looks far apart, with the machine asleep between, say nothing about
-    the time between them."""
+    """For how long what has held, by key, of the time in which somebody looked."""
 
     def __init__(self, most_between: float) -> None:
         """`most_between`: seconds that a stretch between two looks counts at most."""

@@ -76,8 +76,6 @@ from autoexp_tui.storage.user_files import find_user_file
 from autoexp_tui.text.spelling import plural
 
 TEMPORARY = Path("/tmp")
-_NAMED = 3
-"""Sessions that are named before the rest is only counted."""
 
 
 def get_usual_dir() -> Path:
@@ -148,13 +146,9 @@ def explain_queued(
 
 
 def _format_sessions(holders: Sequence[str | None]) -> str:
-    sessions = [*dict.fromkeys(session for session in holders if session)]
-    if not sessions:
-        return ""
+    sessions = [*dict.fromkeys(filter(None, holders))]
     noun = "session" if len(sessions) == 1 else "sessions"
-    rest = len(sessions) - _NAMED
-    tail = f" and {rest} more" if rest > 0 else ""
-    return f", by {noun} {', '.join(sessions[:_NAMED])}{tail}"
+    return f", by {noun} {', '.join(sessions)}" if sessions else ""
 
 
 def _find_holder(path: Path) -> str | None:

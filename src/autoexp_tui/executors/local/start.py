@@ -1,11 +1,8 @@
 """Starts supervisors on this machine and hears what came of it.
 
 A supervisor leaves our process tree at once and says one line when it has claimed its
-attempt, so "started" is certain knowledge.
-
-A session's own copy of the wrapper.
-
-Later attempts run under the one it started with, whatever is installed meanwhile.
+attempt, so "started" is certain knowledge. All attempts of a session run under its own
+copy of the wrapper, whatever is installed meanwhile.
 """
 
 from __future__ import annotations

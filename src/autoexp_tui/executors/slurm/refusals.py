@@ -1,12 +1,8 @@
 """What sbatch refuses, in plain words: which option, why, and the next step.
 
 A table of patterns over sbatch's own messages, which stay beside the plain words: what
-is not in the table is told as Slurm told it. Pure.
-
-Asks a cluster whether it would take a plan's jobs: `sbatch --test-only`.
-
-One question for each different set of resources, whatever the number of jobs; nothing
-is submitted.
+is not in the table is told as Slurm told it. `check_cluster` asks a cluster whether it
+would take a plan's jobs.
 """
 
 from __future__ import annotations
@@ -308,7 +304,7 @@ class ClusterCheck:
 def check_cluster(
     plan: Plan, commands: Commands, seconds: float = ASK_SECONDS
 ) -> ClusterCheck:
-    """Ask about every different set of resources in `plan`; blocks.
+    """Ask `sbatch --test-only` about every different set of resources; blocks.
 
     Raises EnvironmentFailed: no cluster answers; UsageError: the template is no use.
     """

@@ -3,8 +3,6 @@
 The script holds what a person may want to change (modules, a container): ours is
 short, and `slurm.template_path` puts another in its place. All options go on sbatch's
 command line, where they win over a template's own `#SBATCH` lines.
-
-sbatch's long options as text: which there are, what some mean, which are ours.
 """
 
 from __future__ import annotations
