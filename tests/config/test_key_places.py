@@ -12,9 +12,9 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.key_places import KeyPlaces, walk
 from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.yaml_files import KeyPlaces, walk
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint
@@ -352,7 +352,7 @@ def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     places = places_in(tmp_path, text)
     walked = Mock(wraps=walk)
-    monkeypatch.setattr("autoexp_tui.config.key_places.walk", walked)
+    monkeypatch.setattr("autoexp_tui.config.yaml_files.walk", walked)
     lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
     assert lines == list(range(3, 1003))
     assert walked.call_count <= 2 * len(points)

@@ -28,7 +28,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.launch import search_working_directory
-from autoexp_tui.config.yaml_files import SCHEME, YamlFiles
+from autoexp_tui.config.yaml_files import FILES, SCHEME, YamlFiles
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
@@ -37,7 +37,7 @@ _LAST: Final = {"shipped": 1, "schema": 2}
 class AutoexpSource(FileConfigSource):
     """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
 
-    files: ClassVar[YamlFiles] = YamlFiles()
+    files: ClassVar[YamlFiles] = FILES
     sweepless: ClassVar[str] = ""
     """A config that is given without its `sweep`: that may be large."""
 

@@ -21,7 +21,6 @@ from typing import Any, Final
 
 from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import check_output_places
 from autoexp_tui.config.planning import (
     PlanningAnswer,
@@ -33,7 +32,12 @@ from autoexp_tui.config.planning import (
     report_of,
 )
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.config.yaml_files import make_refusal, parse_nodes, read_text
+from autoexp_tui.config.yaml_files import (
+    KeyPlaces,
+    make_refusal,
+    parse_nodes,
+    read_text,
+)
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
