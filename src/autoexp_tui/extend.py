@@ -15,10 +15,10 @@ from autoexp_tui.actions.orders import Firing as Firing
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places
 from autoexp_tui.conditions.custom_conditions import says as says
-from autoexp_tui.effects.errands import Answer as Answer
-from autoexp_tui.effects.errands import Outside as Outside
-from autoexp_tui.effects.errands import OutsideEffect as OutsideEffect
-from autoexp_tui.effects.errands import Settlement as Settlement
+from autoexp_tui.effects.effects import Answer as Answer
+from autoexp_tui.effects.effects import Outside as Outside
+from autoexp_tui.effects.effects import OutsideEffect as OutsideEffect
+from autoexp_tui.effects.effects import Settlement as Settlement
 from autoexp_tui.engine.executor_port import Executor as Executor
 from autoexp_tui.engine.executor_port import Submission as Submission
 from autoexp_tui.engine.executor_port import Task as Task

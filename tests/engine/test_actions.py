@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.actions.kinds import AppendToFile, Finish, Log, Notify, RunCommand
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
-from autoexp_tui.effects.errands import AppendText, RunActionCommand
+from autoexp_tui.effects.effects import AppendText, RunActionCommand
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Action, Monitoring

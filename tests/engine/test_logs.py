@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.kinds import Cancel, Log
-from autoexp_tui.conditions.values import MetricIs
+from autoexp_tui.conditions.jobs import MetricIs
 from autoexp_tui.engine import poller
 from autoexp_tui.engine.ports import LogCursor
 from autoexp_tui.events import events

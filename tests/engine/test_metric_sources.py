@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.conditions.values import MetricIs
+from autoexp_tui.conditions.jobs import MetricIs
 from autoexp_tui.engine.ports import FoundFile
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent

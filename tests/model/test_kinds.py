@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.effects.errands import OutsideEffect
+from autoexp_tui.effects.effects import OutsideEffect
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.effect import Effect

@@ -1,11 +1,7 @@
 """What rules do when an attempt ends, a log line matches, or a job changes its state.
-
-Decided in the same step as the end itself: afterwards a job is RETRYING or ended for
-good, and no dependant ever sees the moment in between. All conditions of an action must
-pass. One that FAILs drops it, one that WAITs puts it off: the event keeps what
-triggered it, so the same engine or the next one looks again whenever a fact that it
-reads changes, or its time comes.
-"""
+In the step of the end itself, so that no dependant sees a moment in between. Of an
+action's conditions one that FAILs drops it, one that WAITs puts it off, for the next
+engine too."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Which checkpoint a job goes on from, and when that is the one to blame.
-
-An attempt that went on from a checkpoint and failed before it reported a further step
-is a strike against it. Enough strikes in a row, or a rule, have it moved aside, so that
-the next attempt finds the one before. Nothing is looked at here: a look and a move are
-ordered, and what came of them is handed back; no attempt starts in between.
-"""
+"""Which checkpoint a job goes on from, and when that is the one to blame. An
+attempt that failed on one before a further step is a strike against it; enough in a
+row, or a rule, have it moved aside. Looks and moves are ordered, and no attempt starts
+in between."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ class AppendToFile(Action, kind="append_to_file", needs_values=True):
 
     def execute(self, firing: Firing) -> bool:
         """A path that the person wrote from the root is theirs; others stay below."""
-        from autoexp_tui.effects.errands import AppendText
+        from autoexp_tui.effects.effects import AppendText
 
         path, below = self.path, ""
         if not path.startswith(("/", "~/")):
@@ -324,7 +324,7 @@ class RunCommand(Action, kind="command", needs_values=True):
     """Beside the engine's own environment."""
 
     def execute(self, firing: Firing) -> bool:
-        from autoexp_tui.effects.errands import RunActionCommand
+        from autoexp_tui.effects.effects import RunActionCommand
 
         # What the job's log has said: as variables no shell reads it as more.
         values = {**firing.job.metadata, "line": firing.armed.line}

@@ -13,8 +13,13 @@ from autoexp_tui.conditions.bindings import (
     is_plain,
     list_own_fields,
 )
-from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence, ComposeJob
-from autoexp_tui.effects.errands import NoteDone, RunNotifyCommand
+from autoexp_tui.effects.effects import (
+    CancelTasks,
+    CaptureEvidence,
+    ComposeJob,
+    NoteDone,
+    RunNotifyCommand,
+)
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext

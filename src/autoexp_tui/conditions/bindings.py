@@ -1,13 +1,7 @@
-"""Run-time references: what is known only while jobs run, put into resolved specs.
-
-Planning resolves everything but `{runtime.JOB.KEY}`, the metadata of a job. In action
-fields, and in conditions of actions, a bare `{name}` is also bound: the job's own
-fields first, then its own metadata. Metadata comes from logs: its values are literals,
-never read as references or as a glob, and stand in no script. One that may not stand
-where it is asked for, or that Hydra would read as more than text, is refused.
-
-Not bound: `pattern` fields, and names that choose a meaning (kind, mode, op, state).
-"""
+"""Run-time references, put into resolved specs: `{runtime.JOB.KEY}`, metadata of a job;
+in actions and their conditions also a bare `{name}`, the job's own field or metadata.
+What logs say is literal, no reference and no glob, and stands in no script; it is
+refused where it might be read as more than text."""
 
 from __future__ import annotations
 

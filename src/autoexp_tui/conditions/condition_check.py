@@ -1,9 +1,6 @@
 """One look at one job's conditions: what they say, what they read, when to look again.
-
-A pattern that was found in a log stays found for the wait that found it, whatever
-becomes of the log: `JobRecord.latched` holds it, and survives engines. Everything else
-is judged by the newest facts.
-"""
+A pattern found in a log stays found for that wait (`JobRecord.latched`); everything
+else is judged by the newest facts."""
 
 from __future__ import annotations
 

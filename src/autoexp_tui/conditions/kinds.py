@@ -1,8 +1,6 @@
-"""Every condition that a config can ask for: the one table of them, and their joints.
-
-`kind` tells members of the union apart in the journal and the manifest. A new condition
-is a class in a module here, and a line of `Condition.kinds`.
-"""
+"""Every condition that a config can ask for, and their joints; the table of them is
+`Condition.kinds`."""
+# ruff: noqa: F403
 
 from __future__ import annotations
 
@@ -11,18 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
 from autoexp_tui.conditions.custom_conditions import OwnCondition as OwnCondition
-from autoexp_tui.conditions.files import FileContent as FileContent
-from autoexp_tui.conditions.files import FileExists as FileExists
-from autoexp_tui.conditions.files import LogPattern as LogPattern
-from autoexp_tui.conditions.jobs import Approval as Approval
-from autoexp_tui.conditions.jobs import CommandPasses as CommandPasses
-from autoexp_tui.conditions.jobs import Cooldown as Cooldown
-from autoexp_tui.conditions.jobs import JobStateIs as JobStateIs
-from autoexp_tui.conditions.jobs import MaxAttempts as MaxAttempts
-from autoexp_tui.conditions.jobs import TimeReached as TimeReached
-from autoexp_tui.conditions.values import MetadataIs as MetadataIs
-from autoexp_tui.conditions.values import MetricIs as MetricIs
-from autoexp_tui.conditions.values import Op as Op
+from autoexp_tui.conditions.files import *
+from autoexp_tui.conditions.jobs import *
+from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.model.condition import (
     UNKNOWN,
     EvalContext,

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect, TaskId
+from autoexp_tui.model.errors import AutoexpError, format_os_reason
 from autoexp_tui.model.event import list_names
-from autoexp_tui.model.outputs import Checkpoint
+from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, OutsideKey
+from autoexp_tui.model.outputs import Checkpoint, DoneWork
+from autoexp_tui.model.resubmission import work_of
 from autoexp_tui.model.rules import JoinMode
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import Cause
+from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.states import Cause, why
 
 
 class _OfTasks(Effect):
@@ -180,3 +188,218 @@ class AddJob(Effect, kind="add"):
 
     def describe(self) -> str:
         return f"{self.spec.name}: {shlex.join(self.spec.command)}"
+
+
+PoolName: TypeAlias = Literal["executor", "command", "planner", "errand"]
+"""The threads on which a call may block."""
+
+
+class Errands(Protocol):
+    """What rules do outside, each time once; blocks."""
+
+    def run(
+        self, command: Sequence[str], timeout: float, env: Mapping[str, str], cwd: str
+    ) -> CommandResult:
+        """Run a command without a shell, `timeout` seconds at most. `env` is added to
+        the engine's own; `cwd` empty: where the engine runs."""
+
+    def append(self, path: str, text: str, below: str = "") -> None:
+        """Add `text` as whole lines to a file, which is made if need be. Raises
+        OSError: it cannot be written, or lies elsewhere than `below`."""
+
+
+class Looks(Protocol):
+    def observe(self, key: OutsideKey) -> Fact:
+        """Look once, and block; what went wrong is in the fact."""
+
+
+class DoneNotes(Protocol):
+    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
+        """Keep that the job's work is done; nothing, where the directory has another
+        owner by now. Repeatable; blocks. Raises AutoexpError: it cannot be kept."""
+
+
+class Outside(Protocol):
+    """The outside, as far as effects reach it."""
+
+    @property
+    def errands(self) -> Errands: ...
+    @property
+    def facts(self) -> Looks: ...
+    @property
+    def preparation(self) -> DoneNotes: ...
+
+
+class Settlement(Protocol):
+    """What becomes of an ordered effect."""
+
+    @property
+    def pending(self) -> PendingEffect:
+        """The order."""
+
+    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
+        """It is over; `outcome`: `ok`, or else it failed."""
+
+    def rest(self, seconds: float) -> float:
+        """It is not over: it is sent again so much later. Returns when."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of a call."""
+
+    ok: bool = True
+    detail: str = ""
+    """What was said, or what is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideEffect(Effect):
+    """An effect that is one call outside, and settled by its answer."""
+
+    pool: ClassVar[PoolName] = "executor"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        """What to call, in the effect's pool; must not block itself."""
+        return partial(self.call, outside)
+
+    def call(self, outside: Outside) -> Answer:
+        """What is done, where nothing of the session's state is needed; may block."""
+        raise NotImplementedError(type(self).__name__)
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        """Take the answer: the effect is over, as it says."""
+        outcome = "ok" if answer.ok else "failed"
+        settlement.settle(context, outcome, answer.detail)
+
+
+def warn_of_failure(
+    context: DecisionContext, pending: PendingEffect, problem: str
+) -> None:
+    """Say that what a rule ordered outside did not come about."""
+    effect = pending.effect
+    reason = why(
+        "action_failed", kind=effect.kind, what=effect.name_object(), problem=problem
+    )
+    context.draft.emit(
+        events.WarningRaised(
+            warning_id=f"x{pending.effect_id}", why=reason, job=effect.find_job()
+        )
+    )
+
+
+NOTIFY_TIMEOUT: Final = 30.0
+"""Seconds that the user's notification command may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotifyCommand(OutsideEffect, kind="notify", recovery="once", pool="command"):
+    """Run the user's notification command with a message as its last argument."""
+
+    command: tuple[str, ...]
+    message: str
+
+    def job_names(self) -> Sequence[str]:
+        return ()
+
+    def name_object(self) -> str:
+        return self.message
+
+    def describe(self) -> str:
+        return f"{' '.join(self.command)}: {self.message}"
+
+    def call(self, outside: Outside) -> Answer:
+        key = CommandKey((*self.command, self.message), NOTIFY_TIMEOUT)
+        fact = outside.facts.observe(key)
+        result = fact.value if isinstance(fact.value, CommandResult) else None
+        ok = not fact.error and result is not None and result.exit_code == 0
+        return Answer(ok=ok, detail=fact.error or (result.detail if result else ""))
+
+
+class _Errand(OutsideEffect, recovery="once", pool="errand"):
+    """What a rule of a job has done outside, once; a person is told when it fails."""
+
+    __slots__ = ()
+
+    job: str
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        super().settle(context, settlement, answer)
+        if not answer.ok:
+            warn_of_failure(context, settlement.pending, answer.detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendText(_Errand, kind="append"):
+    """Add a line of text to a file, as a rule of a job says."""
+
+    job: str
+    path: str
+    text: str
+    below: str = ""
+    """The directory that it must lie in, links resolved; empty: any."""
+
+    def name_object(self) -> str:
+        return self.path
+
+    def describe(self) -> str:
+        return f"{self.path}: {self.text}"
+
+    def call(self, outside: Outside) -> Answer:
+        try:
+            outside.errands.append(self.path, self.text, self.below)
+        except OSError as error:
+            return Answer(ok=False, detail=format_os_reason(error))
+        return Answer(detail=self.path)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActionCommand(_Errand, kind="command"):
+    """Run a command of a rule of a job, without a shell."""
+
+    job: str
+    command: tuple[str, ...]
+    timeout: float
+    """Seconds."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    """Empty: where the engine runs."""
+
+    def name_object(self) -> str:
+        return " ".join(self.command)
+
+    def describe(self) -> str:
+        return f"$ {shlex.join(self.command)}"
+
+    def call(self, outside: Outside) -> Answer:
+        result = outside.errands.run(self.command, self.timeout, self.env, self.cwd)
+        ended = "" if result.exit_code is None else f"exit {result.exit_code}"
+        detail = "\n".join(filter(None, (ended, result.detail)))
+        return Answer(ok=result.exit_code == 0, detail=detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteDone(OutsideEffect, kind="note_done"):
+    """Leave word in a completed job's output directory, for sessions to come."""
+
+    job: str
+
+    def describe(self) -> str:
+        return "left word of success in its output directory"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        job = state.jobs[self.job]
+        spec, work = job.spec, work_of(state, job)
+
+        def call() -> Answer:
+            try:
+                outside.preparation.note_done(spec, work)
+            except AutoexpError as error:
+                return Answer(ok=False, detail=error.line)
+            return Answer()
+
+        return call

@@ -1,9 +1,6 @@
 """Sends what is pending *and* synced, each effect once at a time. Of one that a former
-engine ordered, its recovery decides. What came of it returns as an observation.
-
-Plans that join a running session: what is asked of planning, and what may join.
-Pure. A plan joins in one commit, or is refused with the reason.
-"""
+engine ordered, its recovery decides. What came of it returns as an observation. Of
+plans that join: what is asked of planning, and what hinders them."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 from autoexp_tui.conditions.bindings import bind, find_unsafe
 from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
 from autoexp_tui.effects import effects
-from autoexp_tui.effects.errands import OutsideEffect, PoolName
+from autoexp_tui.effects.effects import OutsideEffect, PoolName
 from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import ports
@@ -319,7 +316,7 @@ class Dispatcher:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What becomes of one effect in a commit; see `effects.errands.Settlement`."""
+    """What becomes of one effect in a commit; see `effects.effects.Settlement`."""
 
     dispatcher: Dispatcher
     context: DecisionContext

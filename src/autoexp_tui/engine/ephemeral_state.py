@@ -1,9 +1,6 @@
 """What the engine works with and never journals: it follows from state and clock, and
-is made anew after a start and after a bug in one decision.
-
-What time it is in a session: an engine takes it on where the last record left it,
-and goes by clocks that nobody sets. What the wall clock does meanwhile is told once.
-"""
+is made anew after a start and after a bug in one decision; and what time it is there,
+by clocks that nobody sets."""
 
 from __future__ import annotations
 

@@ -1,9 +1,6 @@
-"""The handle of an engine in this process, from an opened plan to a running session. A
-plan touches no disk; its first submit makes the session, on a thread of its own.
-
-The handle on a session that another process runs: folds its journal, never decides.
-Commands go through the session's inbox.
-"""
+"""The handle of an engine in this process, from an opened plan, whose first submit
+makes the session, on; and that on a session of another process, by its journal and
+inbox."""
 
 from __future__ import annotations
 

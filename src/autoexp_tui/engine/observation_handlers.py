@@ -15,7 +15,7 @@ from autoexp_tui.actions.orders import (
 )
 from autoexp_tui.conditions.bindings import find_unsafe
 from autoexp_tui.effects import effects
-from autoexp_tui.effects.errands import Answer, OutsideEffect, warn_of_failure
+from autoexp_tui.effects.effects import Answer, OutsideEffect, warn_of_failure
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
 from autoexp_tui.engine.dispatcher import (

@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
-from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.effects.errands import DoneNotes, Errands, Looks, PoolName
+from autoexp_tui.effects.effects import (
+    DoneNotes,
+    Errands,
+    LookForCheckpoint,
+    Looks,
+    MoveCheckpoint,
+    PoolName,
+)
 from autoexp_tui.engine.executor_port import Executor, Submission, Task
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy

@@ -1,9 +1,6 @@
-"""The handle on a journal that was: plays it in its own time, or faster, or stands.
-`ReplayPlayer` is the machine, with time as an argument; the handle drives it.
-
-A journal that can be shown as of any moment: keyframes, and a fold from the nearest.
-Policy never runs again, and logs are not read: noted metrics give rates and curves.
-"""
+"""The handle on a journal that was: plays it in its own time, or faster, or stands. Any
+moment is a fold from the nearest keyframe. Policy never runs again, and logs are not
+read: noted metrics give rates and curves."""
 
 from __future__ import annotations
 

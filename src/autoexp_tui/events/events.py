@@ -1,8 +1,4 @@
-"""Every event that the journal may hold, by one name to import.
-
-The table of them is `Event.kinds`. A new event is a class in the module of its subject,
-and a line there.
-"""
+"""Every event that the journal may hold; the table of them is `Event.kinds`."""
 # ruff: noqa: F403
 
 from __future__ import annotations

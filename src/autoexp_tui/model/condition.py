@@ -60,10 +60,9 @@ class Condition(Kind):
         {
             "conditions.files": "file_exists:FileExists file_content:FileContent "
             "log_pattern:LogPattern",
-            "conditions.values": "metadata:MetadataIs metric:MetricIs",
             "conditions.jobs": "job_state:JobStateIs max_attempts:MaxAttempts "
             "time:TimeReached cooldown:Cooldown command:CommandPasses "
-            "approval:Approval",
+            "approval:Approval metadata:MetadataIs metric:MetricIs",
             "conditions.custom_conditions": "own:OwnCondition",
             "conditions.kinds": "composite:Composite not:Not",
         },

@@ -1,10 +1,6 @@
 """A decision in the making: deciders emit and see at once what they emitted; the
-session's own state moves only after the journal has the events. What lies before them:
-the draft, the facts, the indexes, the policy.
-
-Who must be looked at again: a reverse index from facts to jobs, a timer heap.
-Volatile.
-"""
+session's own state moves only after the journal has the events. Who must be looked at
+again: an index from facts to jobs, a timer heap."""
 
 from __future__ import annotations
 

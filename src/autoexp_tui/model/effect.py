@@ -26,9 +26,9 @@ class Effect(Kind):
             "effects.effects": "submit:SubmitTasks cancel:CancelTasks "
             "compose:ComposeJob evidence:CaptureEvidence "
             "look_for_checkpoint:LookForCheckpoint look_at_files:LookAtFiles "
-            "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob",
-            "effects.errands": "notify:RunNotifyCommand append:AppendText "
-            "command:RunActionCommand note_done:NoteDone",
+            "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob "
+            "notify:RunNotifyCommand append:AppendText command:RunActionCommand "
+            "note_done:NoteDone",
         },
     )
     recovery: ClassVar[Recovery] = "redo"

@@ -1,9 +1,7 @@
 """Commands that other processes leave for a session's engine, one file each, and who
 sent them. The engine forgets one once its events are synced; killed in between, it is
 given it again, and knows its id from the journal. What is no command is set aside.
-
-Approvals are a person's. A process is a job's by the wrapper's variable, by a
-supervisor among its ancestors, or by the Slurm job it runs in. It is no fence against
+Approvals are a person's: whether a job sent one is found out, which is no fence against
 code of the same user."""
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """What a job was made from, kept beside its results: `output_dir/provenance/`.
-
-Planning leaves a *record* next to the manifest: each job's config, resolved and as
-written, and the state of git. Before a job's first submit its part is taken out. Most
-configs of a plan differ in a few keys (`text.plain_tree.Patched`): of those the
-difference is kept, beside one whole."""
+Planning leaves a *record* of all configs beside the manifest, most as differences from
+one whole (`text.plain_tree.Patched`); a job's part is taken out when it is sent."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.conditions.values import as_number
+from autoexp_tui.conditions.jobs import as_number
 from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.text.patterns import (
     LineSearch,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, TypeAlias
 
-from autoexp_tui.conditions.values import as_number
+from autoexp_tui.conditions.jobs import as_number
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.telemetry.metric_lines import Reading, split_lines
