@@ -14,7 +14,6 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
-from tests.model.builders import job, plan
 
 HOUR: Final = 3600.0
 YEAR: Final = 365.25 * 24 * HOUR
@@ -85,21 +84,6 @@ def test_a_wait_is_over_in_its_time(
     took = takes(bench, lambda: bench.state("a") == state)
     assert LASTS - 4 <= took <= LASTS + 1
     assert bench.cause("a") == cause
-
-
-@Step
-@Anew
-def test_a_file_that_cannot_come_is_given_up_after_its_grace(
-    step: float, anew: bool
-) -> None:
-    file = FileExists(path="/out/w/file", writer="w")
-    jobs = (job("w"), job("j", 1, start_conditions=(file,), depends_on=("w",)))
-    rules = Monitoring(doomed_grace_seconds=LASTS)
-    bench = Bench(plan(*jobs, monitoring=rules), {"w": [[CRASH]]})
-    bench.reach(60, w="FAILED")
-    set_clock(bench, step, anew)
-    took = takes(bench, lambda: bench.state("j") == "SKIPPED")
-    assert LASTS - 4 <= took <= 2 * LASTS + 5
 
 
 @Step

@@ -102,17 +102,6 @@ def test_a_plan_that_does_not_compose_or_takes_a_name_is_told_and_nothing_is_los
     assert not bench.engine.state.pending
 
 
-def test_a_log_s_words_are_only_text_in_overrides() -> None:
-    odd = says(2.0, "saved 10 to /o/lr=1e-3,b=2/ckpt")
-    evil = says(4.0, "saved 11 to /x,y='${now:}'")
-    bench = acting(EVALUATE, script=writes(odd, evil, seconds=30.0))
-    bench.reach(60, a="COMPLETED")
-    bench.run(2)
-    assert sorted(bench.states()) == ["a", "a_eval10"]
-    assert "load='/o/lr=1e-3,b=2/ckpt'" in bench.job("a_eval10").spec.command
-    assert bench.dropped() == ["value_refused"]
-
-
 def test_a_log_s_words_come_into_no_script_of_a_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

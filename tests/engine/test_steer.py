@@ -73,11 +73,6 @@ def skipped(name: str, cause: Cause) -> events.JobEnded:
     return events.JobEnded(job=name, state=JobState.SKIPPED, cause=cause)
 
 
-def revived(state: SessionState) -> list[str]:
-    found = handle(state, AGAIN)
-    return [event.job for event in found if isinstance(event, events.JobRevived)]
-
-
 def test_what_cannot_be_carried_out_is_refused_with_its_reason() -> None:
     state = session()
     other = commands.Submit(jobs=("a",), plan_id="another")
@@ -119,15 +114,6 @@ def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
     assert handle(state, commands.Submit()) == []
-
-
-def test_resubmitting_brings_back_what_was_skipped_because_of_it_and_by_nobody() -> (
-    None
-):
-    assert revived(chain()) == ["a", "b", "c"]
-    state = chain()
-    happen(state, events.JobRevived(job="b", why=why("x")), skipped("b", Cause.USER))
-    assert revived(state) == ["a"]
 
 
 def test_overrides_are_composed_before_the_job_comes_back_and_other_nodes_are_not() -> (

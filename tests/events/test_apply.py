@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.kinds import TimeReached
-from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.decision_context import Draft
@@ -13,14 +11,13 @@ from autoexp_tui.model.event import IllegalTransition, apply, fold
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import TERMINAL, TRANSITIONS, Cause, JobState, Result, why
+from autoexp_tui.model.states import TERMINAL, TRANSITIONS, JobState, why
 from tests.model.builders import (
     at,
     ended,
     happen,
     job,
     plan,
-    run,
     started,
     submit_event,
 )
@@ -72,15 +69,6 @@ def test_a_journal_of_an_older_version_lived_while_it_had_engines(
     assert state.gaps == ((250.0, 300.0),)
 
 
-def test_a_cancel_that_we_ordered_is_remembered_on_the_attempt(
-    state: SessionState,
-) -> None:
-    run(state, "a")
-    cancel = CancelTasks(tasks=(("a", 1),))
-    happen(state, events.EffectOrdered(effect_id="e1", effect=cancel, cause=Cause.NAN))
-    assert state.jobs["a"].attempts[0].cancel_cause is Cause.NAN
-
-
 def test_an_answer_to_another_digest_changes_nothing(state: SessionState) -> None:
     happen(
         state,
@@ -90,23 +78,6 @@ def test_an_answer_to_another_digest_changes_nothing(state: SessionState) -> Non
     ask = state.jobs["a"].ask
     assert ask is not None
     assert ask.approved is None
-
-
-def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> None:
-    spec = job("a", start_conditions=(TimeReached(after_seconds=1.0),))
-    state = started(plan(spec))
-    happen(
-        state,
-        RELEASED,
-        events.ConditionJudged(
-            job="a", role="start", index=0, result=Result.FAIL, why=why("timeout")
-        ),
-        events.JobEnded(job="a", state=JobState.SKIPPED, cause=Cause.START_TIMEOUT),
-        events.JobRevived(job="a", why=why("revived_by")),
-    )
-    revived = state.jobs["a"]
-    found = (revived.state, revived.start, revived.cause)
-    assert found == (JobState.WAITING, (None,), None)
 
 
 def test_every_end_but_completed_can_be_brought_back() -> None:
