@@ -18,9 +18,8 @@ from textual.message import Message
 from autoexp_tui.cockpit.context import KEEP, CockpitContext
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
-from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, ReaderScreen
+from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, Page, ReaderScreen
 from autoexp_tui.cockpit.logfile import open_regular
-from autoexp_tui.cockpit.render.job_details import Page
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Question,

@@ -330,8 +330,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _show_lines(
         self, title: str, lines: Sequence[Line], passes: Mapping[str, str] | None = None
     ) -> None:
-        from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
-        from autoexp_tui.cockpit.render.job_details import Page
+        from autoexp_tui.cockpit.dialogs.reader import Page, ReaderScreen
 
         reader = ReaderScreen(self.context, title, [Page("", tuple(lines))], passes)
         self.push_screen(reader, lambda key: self.action_show_need() if key else None)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.cockpit.dialogs.reader import build_pages
 from autoexp_tui.cockpit.render import questions
-from autoexp_tui.cockpit.render.job_details import build_pages
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain, width

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render import logs
-from autoexp_tui.cockpit.render.job_details import build_pages
+from autoexp_tui.cockpit import logfile
+from autoexp_tui.cockpit.dialogs.reader import build_pages
+from autoexp_tui.cockpit.logfile import LogSpot, Source, find_evidence, find_logs
 from autoexp_tui.cockpit.render.lists import (
     render_session,
     render_session_counts,
     write_digest,
 )
-from autoexp_tui.cockpit.render.logs import LogSpot, Source, find_evidence, find_logs
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.event_history import Entry, find_headline
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -193,7 +193,7 @@ def test_what_filters_took_and_no_row_shows_is_counted(more: int, said: str) -> 
 
 # --------------------------------------------------------------- logs, proofs of events
 @pytest.mark.parametrize(
-    ("number", "said"), [(0, logs.NO_JOB), (2, logs.NONE_BEGAN), (1, "")]
+    ("number", "said"), [(0, logfile.NO_JOB), (2, logfile.NONE_BEGAN), (1, "")]
 )
 def test_what_has_not_begun_has_no_file(number: int, said: str) -> None:
     jobs = build_session(planned(4)).jobs[:number]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import ComposeResult
 
-from autoexp_tui.cockpit.render.logs import LogSpot, find_evidence
+from autoexp_tui.cockpit.logfile import LogSpot, find_evidence
 from autoexp_tui.cockpit.screens.base import LogScreen, Request
 from autoexp_tui.cockpit.spans import (
     Line,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
+from autoexp_tui.cockpit.logfile import find_logs
 from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_low
-from autoexp_tui.cockpit.render.logs import find_logs
 from autoexp_tui.cockpit.screens.base import JobListScreen, LogScreen, Request
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.reasons import CauseGroup, describe_cause

@@ -17,6 +17,7 @@ from autoexp_tui.cockpit.logfile import (
     Change,
     LogFile,
     LogLine,
+    Source,
     compile_errors,
     compile_search,
     open_regular,
@@ -28,7 +29,6 @@ from autoexp_tui.text.spelling import size as spell_size
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane as PaneName
-    from autoexp_tui.cockpit.render.logs import Source
 
 _TIME = re.compile(r"^\s*\[?\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s*")
 _COPIED_AT_A_TIME = 1 << 20
