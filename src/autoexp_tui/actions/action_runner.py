@@ -28,15 +28,7 @@ from autoexp_tui.model.rules import (
     is_for_stage,
 )
 from autoexp_tui.model.state import Deferred, JobRecord, Move
-from autoexp_tui.model.states import (
-    Cause,
-    JobState,
-    Outcome,
-    Result,
-    Verdict,
-    Why,
-    why,
-)
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Verdict, Why, why
 
 MOST_JOINS: Final = 100
 """How often an action of a job lets others join, where no MaxAttempts says it."""

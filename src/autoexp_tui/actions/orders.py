@@ -312,10 +312,8 @@ class Firing:
         """Order a further attempt, as a `Restart` says: `overrides` are its own, with
         their values. Of the restarts after one end the first counts."""
         context, job, armed = self.context, self.job, self.armed
-        message, use_files = (
-            self.format_text(restart.reason),
-            restart.followers == "use",
-        )
+        message = self.format_text(restart.reason)
+        use_files = restart.followers == "use"
         again = why(
             "retry",
             reason=message or armed.rule,
@@ -351,9 +349,7 @@ class Firing:
         job = self.job
         if job.attempt and job.attempt.node:
             resources = job.spec.resources.exclude((job.attempt.node,))
-            spec, reason = (
-                replace(job.spec, resources=resources),
-                why("other_resources"),
-            )
+            spec = replace(job.spec, resources=resources)
+            reason = why("other_resources")
             changed = events.JobReplanned(job=job.name, spec=spec, why=reason)
             self.context.draft.emit(changed)

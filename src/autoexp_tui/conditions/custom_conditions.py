@@ -21,13 +21,7 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, get_args
 
-from autoexp_tui.model.condition import (
-    Condition,
-    EvalContext,
-    NameJobs,
-    read_fact,
-    say,
-)
+from autoexp_tui.model.condition import Condition, EvalContext, NameJobs, read_fact, say
 from autoexp_tui.model.facts import FactKey, Facts, Moment, OutsideKey
 from autoexp_tui.model.kinds import TheirFault, tell_error
 from autoexp_tui.model.states import Result, Verdict, Why, why

@@ -19,13 +19,7 @@ from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.event import pick
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import (
-    ACTIVE,
-    Cause,
-    JobState,
-    Why,
-    why,
-)
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.scheduling.circuit_breaker import WARNING_ID
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})

@@ -11,12 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from autoexp_tui.engine.handle import (
-    EngineHandle,
-    Identify,
-    Listener,
-    ReadEarlier,
-)
+from autoexp_tui.engine.handle import EngineHandle, Identify, Listener, ReadEarlier
 from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit

@@ -7,12 +7,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from autoexp_tui.actions import checkpoints
-from autoexp_tui.actions.orders import (
-    clear_warning,
-    end_job,
-    end_look,
-    raise_warning,
-)
+from autoexp_tui.actions.orders import clear_warning, end_job, end_look, raise_warning
 from autoexp_tui.conditions.bindings import find_unsafe
 from autoexp_tui.effects import effects
 from autoexp_tui.effects.effects import Answer, OutsideEffect, warn_of_failure

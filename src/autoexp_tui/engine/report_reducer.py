@@ -8,11 +8,7 @@ import signal
 from dataclasses import replace
 from typing import Any
 
-from autoexp_tui.engine.executor_port import (
-    ExitRecord,
-    TaskPhase,
-    TaskReport,
-)
+from autoexp_tui.engine.executor_port import ExitRecord, TaskPhase, TaskReport
 from autoexp_tui.events import events
 from autoexp_tui.model.event import pick
 from autoexp_tui.model.state import Attempt, JobRecord

@@ -24,13 +24,7 @@ from autoexp_tui.model.event import (
 from autoexp_tui.model.facts import ApprovalKey, FactKey
 from autoexp_tui.model.outputs import SetAside
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import (
-    Ask,
-    ConditionStatus,
-    Latched,
-    Retry,
-    SessionState,
-)
+from autoexp_tui.model.state import Ask, ConditionStatus, Latched, Retry, SessionState
 from autoexp_tui.model.states import Cause, JobState, Result, Why
 from autoexp_tui.model.wording import STATES, format_cause_of_end
 

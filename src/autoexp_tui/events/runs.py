@@ -24,12 +24,7 @@ from autoexp_tui.model.event import (
 )
 from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
 from autoexp_tui.model.resubmission import is_beginning_anew
-from autoexp_tui.model.state import (
-    Attempt,
-    Matched,
-    PendingEffect,
-    SessionState,
-)
+from autoexp_tui.model.state import Attempt, Matched, PendingEffect, SessionState
 from autoexp_tui.model.states import UNANSWERED, Cause, JobState, Outcome, Why
 from autoexp_tui.model.wording import CAUSES, STATES
 

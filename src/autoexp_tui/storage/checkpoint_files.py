@@ -23,12 +23,7 @@ from autoexp_tui.model.outputs import (
     SeenCheckpoint,
 )
 from autoexp_tui.probes.globbing import expand
-from autoexp_tui.storage.atomic import (
-    explain,
-    explaining,
-    sync_directory,
-    write_atomic,
-)
+from autoexp_tui.storage.atomic import explain, explaining, sync_directory, write_atomic
 from autoexp_tui.storage.trust import read_checked
 
 ASIDE: Final = ".quarantined-"

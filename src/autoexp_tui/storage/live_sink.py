@@ -20,12 +20,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.inbox import leave
 from autoexp_tui.storage.journal import JournalFollower, load_state
-from autoexp_tui.storage.json_codec import (
-    LiveDetail,
-    Unencodable,
-    decode,
-    encode_live,
-)
+from autoexp_tui.storage.json_codec import LiveDetail, Unencodable, decode, encode_live
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir, read_if_there
