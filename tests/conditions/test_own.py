@@ -50,6 +50,8 @@ def test_it_judges_what_it_asked_for_once_everything_is_known() -> None:
         assert verdict.result is result
         told = f"{len(lines) // 2} of 2 lines in /a"
         assert sentence(verdict.why, NOW) == told
+    read = known({TextKey("/a"): FileText("1\n")})
+    assert find_wake(LINES, read, at(NOW), CTX) is None
     later = own("Later", at=NOW + 30)
     assert find_wake(later, Known(), at(NOW), CTX) == NOW + 30
     assert judged(later, now=NOW + 30).result is Result.PASS

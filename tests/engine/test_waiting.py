@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,12 +13,14 @@ from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import Composite, FileExists
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.states import Result
 from tests.engine.bench import Bench, require
 from tests.engine.parts import CRASH, LONG, OK, again, done, on_end, says, writes
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
+from tests.support.sim_world import Files
 
 NEVER = FileExists(path="/never")
 READY = kinds.LogPattern(log_path="/logs/x.log", pattern="ready")
@@ -72,6 +75,15 @@ def test_a_condition_that_does_not_block_neither_holds_nor_ends_the_wait() -> No
     bench.run(20)
     assert results(bench) == ["fail", "wait"]
     bench.reach(20, j="RUNNING")
+
+
+def test_a_command_that_keeps_failing_is_asked_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    see = Mock(return_value=CommandResult(3, "not yet"))
+    monkeypatch.setattr(Files, "_see", see)
+    waiting(kinds.CommandPasses(command=("check",))).run(600)
+    assert 5 < see.call_count < 20
 
 
 def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:
