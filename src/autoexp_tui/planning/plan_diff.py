@@ -103,7 +103,7 @@ class _PlanComparison:
 
     def diff(self) -> Tree:
         alike: dict[str, list[Tree]] = {}
-        renamed: list[Tree] = []
+        changed, renamed = list[Tree](), list[Tree]()
         same = without_config = unseen = 0
         for old, new in self._pairs:
             recorded = self._diff_configs(old.name, new.name)
@@ -114,6 +114,7 @@ class _PlanComparison:
             if is_changed:
                 likeness = self._find_likeness(change, old, new)
                 alike.setdefault(likeness, []).append(change)
+                changed.append(change)
             if old.name != new.name:
                 renamed.append({"from": old.name, "to": new.name})
             elif not is_changed:
@@ -124,7 +125,7 @@ class _PlanComparison:
             "added": self._group_only(self._come, self._old, "new"),
             "removed": self._group_only(self._gone, self._new, "old"),
             "renamed": renamed,
-            "changed": [change for jobs in alike.values() for change in jobs],
+            "changed": changed,
             "alike": [
                 {"jobs": [job["name"] for job in jobs], "text": _format_changed(jobs)}
                 for jobs in alike.values()
