@@ -35,7 +35,7 @@ PROFILE: Final = settings(
     report_multiple_bugs=False,
 )
 """The same examples on every machine: what fails here fails there."""
-UNSHRUNK: Final = settings(PROFILE, max_examples=150, phases=[Phase.generate])
+UNSHRUNK: Final = settings(PROFILE, max_examples=500, phases=[Phase.generate])
 """To see that a bug is found; the smallest way to it is of no interest."""
 
 

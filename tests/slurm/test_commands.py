@@ -134,7 +134,7 @@ def test_a_plan_is_told_when_it_would_start_or_which_option_would_be_refused(
     done = ours("plan", *SMALL, "--check-cluster", "slurm.sbatch.partition=nope")
     assert done.returncode == 3
     assert "✗ 10 jobs   would be refused: lr1e-3_stable" in done.stdout
-    assert "slurm.sbatch.partition: there is no partition `nope`" in done.stdout
+    assert "there is no partition `nope` (slurm.sbatch.partition)" in done.stdout
     said = "slurm_load: Unable to contact slurm controller"
     with cluster.shim("scontrol", fails(said)):
         done = ours("plan", *SMALL, "--check-cluster")

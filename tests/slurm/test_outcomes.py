@@ -143,7 +143,7 @@ def test_scripts_are_told_the_same_and_that_jobs_failed(played: Run) -> None:
 
 
 def test_what_will_never_start_is_said_in_words(played: Run) -> None:
-    told = "never: depends on a job that failed: it will never start"
+    told = "never  depends on a job that failed: it will never start"
     assert told in played.err
 
 
