@@ -108,7 +108,16 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
         yield "what", ": ".join(filter(None, find_headline(entry, now)))
     for one in fields(event):
         value = getattr(event, one.name)
-        yield one.name.replace("_", " "), _format_field(value, now)
+        text = _format_field(value, now)
+        if isinstance(event, events.EffectOrdered):
+            # One line for an order: what was sent must fit below it on small screens.
+            if one.name == "effect_id":
+                continue
+            if isinstance(value, effects.SubmitTasks | effects.CancelTasks):
+                text = f"{value.kind.replace('_', ' ')}   {event.effect_id}"
+            elif isinstance(value, Effect):
+                text = f"{text}   {event.effect_id}"
+        yield one.name.replace("_", " "), text
         if isinstance(value, Why) and (sent := value.arg("sent")):
             yield "sent", f"$ {sent}"
         if isinstance(value, effects.SubmitTasks | effects.CancelTasks):
