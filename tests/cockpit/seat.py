@@ -17,6 +17,7 @@ from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.dialogs.question import Overlay
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import JobView, Look
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.commands import Command
@@ -29,6 +30,11 @@ PATIENCE = 5.0
 """Seconds after which something that should come is missed."""
 SIGNS = {"!": "exclamation_mark", "?": "question_mark", ":": "colon"}
 CONTROLS = {"\x7f": "backspace", "\r": "enter", "\t": "tab", "\x1b": "escape"}
+
+
+def read_lines(widget: LinesWidget) -> str:
+    """What a widget shows now, as plain text."""
+    return "\n".join(plain(one.line) for one in widget._lines_shown)
 
 
 @dataclass
@@ -154,22 +160,22 @@ class Seat:
         return self.app.screen.query_one(f"#{name}")
 
     def pane(self, name: str) -> str:
-        return str(self.widget(name).text_on_screen)
+        return read_lines(self.widget(name))
 
     @property
     def dialog(self) -> str:
         screen = self.app.screen
-        return screen.frame.text_on_screen if isinstance(screen, Overlay) else ""
+        return read_lines(screen.frame) if isinstance(screen, Overlay) else ""
 
     @property
     def footer(self) -> str:
         full = self.app.full_screen
-        return full.footer.text_on_screen if full is not None else ""
+        return read_lines(full.footer) if full is not None else ""
 
     @property
     def everything(self) -> str:
         widgets = self.app.screen.query(LinesWidget)
-        return "\n".join(widget.text_on_screen for widget in widgets if widget.display)
+        return "\n".join(map(read_lines, (one for one in widgets if one.display)))
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from autoexp_tui.model.snapshot import Playback, SessionBrief, Snapshot
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.plans import holey, opened
-from tests.cockpit.seat import Seat, cockpit
+from tests.cockpit.seat import Seat, cockpit, read_lines
 from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_done, campaign, planned
@@ -386,7 +386,7 @@ async def test_a_session_is_chosen_or_none_or_waited_for(
     async with app.run_test(size=(120, 24)) as pilot:
         await pilot.press("enter")
         assert isinstance(app.screen, PickerScreen)
-        told = app.screen.pane.text_on_screen
+        told = read_lines(app.screen.pane)
         assert "`autoexp-tui --config-ref exp` opens the demo" in told
         found += [brief(), brief(id="m4q1", name="other")]
         await pilot.press("r", *keys.split())

@@ -18,7 +18,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, Problem
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.plans import holey, opened
-from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.cockpit.seat import PATIENCE, Seat, cockpit, read_lines
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
 
@@ -100,7 +100,7 @@ async def test_behind_errors_without_a_plan_stands_that_planning_failed(
     def behind() -> str:
         assert seat.app.full_screen is not None
         panes = seat.app.full_screen.query(LinesWidget)
-        return "\n".join(one.text_on_screen for one in panes)
+        return "\n".join(map(read_lines, panes))
 
     shown = make_empty_snapshot("exp", "planning exp")
     async with cockpit(shown, replan=lambda: None) as seat:

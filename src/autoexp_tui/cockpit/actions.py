@@ -25,10 +25,12 @@ from autoexp_tui.cockpit.render.questions import (
     Question,
     ask_approval,
     ask_kill,
-    ask_resubmit,
     ask_skip,
     ask_submit,
     select_asking,
+)
+from autoexp_tui.cockpit.render.resubmit_questions import (
+    ask_resubmit,
 )
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.forecast import (

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import events
@@ -355,13 +354,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.run_worker(show_job_details(self.context, self, jobs))
 
     def action_copy(self, text: str) -> None:
-        """Send a text to the clipboard, or to a file when it is too long."""
-        directory = Path(self.context.options.save_directory)
-        try:
-            self.notify(self.notifier.copy(text, directory))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            self.notify(f"not copied: {reason}", severity="warning")
+        """Send a text to the clipboard."""
+        self.notify(self.notifier.copy(text))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Whether an action may be carried out now; acting ones say why not."""

@@ -63,7 +63,7 @@ class CockpitOptions:
     away_since: float | None = None
     """UTC at which the person left last; None: no digest."""
     save_directory: str = "."
-    """Where saved logs and long copies go."""
+    """Where saved logs go."""
     replay: bool = False
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
     replan: Callable[[], None] | None = None

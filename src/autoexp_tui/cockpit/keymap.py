@@ -315,15 +315,6 @@ def find_move(key: str) -> str:
     return next((one.id.split(".")[1] for one in moves if key in one.keys), "")
 
 
-def format_keys(keymap: Keymap) -> str:
-    """The table for the documentation, in Markdown: id, keys, what it does."""
-    lines = ["| id | keys | what it does |", "|---|---|---|"]
-    for command in keymap:
-        keys = " ".join(f"`{display_key(key)}`" for key in keymap.keys(command.id))
-        lines.append(f"| `{command.id}` | {keys} | {command.help} |")
-    return "\n".join(lines) + "\n"
-
-
 _KEY: Final = re.compile(
     r"(ctrl\+|alt\+|shift\+)*(?:\w|f1?\d|escape|enter|tab|space|backspace|delete|insert"
     r"|home|end|pageup|pagedown|up|down|left|right)"

@@ -61,7 +61,6 @@ class SessionModel:
         self.range_from = ""
         """The row at which `v` was pressed, empty when no range is open."""
         self._estimated_at: float | None = None
-        self._rows_for: tuple[object, ...] = ()
         self._look()
 
     def describe_opening(self) -> str:
@@ -78,7 +77,6 @@ class SessionModel:
             self._estimated_at = None  # its time goes faster than the machine's
         if not self.words.is_of(self.session):
             self.words = PlanWords(snapshot.plan, self.session.changed)
-            self._rows_for = ()
             self.marks.intersection_update(self.session.index)
         self._look()
 
@@ -116,12 +114,7 @@ class SessionModel:
         self.stages = build_stages(self.session, self.ends)
 
     def _arrange(self) -> None:
-        wanted = self.arrangement
-        steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
-        wish = (wanted, len(self.session.jobs)) if steady else ()
-        if not wish or wish != self._rows_for:
-            self.rows = build_rows(self.session, wanted)
-            self._rows_for = wish
+        self.rows = build_rows(self.session, self.arrangement)
 
     def update_arrangement(
         self, wanted: Arrangement | None = None, **changes: object

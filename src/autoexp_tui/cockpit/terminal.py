@@ -10,10 +10,8 @@ import os
 import select
 import signal
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -214,23 +212,12 @@ class Notifier:
             sequence = wrap_for_tmux(f"{ESC}]9;{clean(words, limit=200)}{BEL}")
             self._write(f"{BEL}{sequence}")
 
-    def copy(self, text: str, directory: Path) -> str:
-        """Copy a text by OSC 52, one too long for a terminal into a file of `directory`
-        instead; what to say about it. Raises OSError."""
+    def copy(self, text: str) -> str:
+        """Copy a text by OSC 52; what to say about it."""
         data = text.encode("utf-8", "replace")
         if len(data) > MOST_COPIED:
-            path = _write_copy(data, directory)
-            return f"{size(len(data))} is too much for a terminal: see {path}"
+            return f"not copied: {size(len(data))} is too much for a terminal"
         if data:
             payload = base64.b64encode(data).decode("ascii")
             self._write(wrap_for_tmux(f"{ESC}]52;c;{payload}{BEL}"))
         return f"{size(len(data))} sent to the clipboard" if data else "nothing to copy"
-
-
-def _write_copy(data: bytes, directory: Path) -> str:
-    """Write a text into a file of its own, for its owner alone; raises OSError."""
-    directory.mkdir(parents=True, exist_ok=True)
-    descriptor, path = tempfile.mkstemp(".txt", "autoexp-copy-", directory)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    return path

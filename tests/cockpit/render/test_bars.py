@@ -11,11 +11,9 @@ from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Keymap, Pane
 from autoexp_tui.cockpit.render import layout
+from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, plain, width
-from autoexp_tui.cockpit.state.forecast import estimate_ends
-from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import group_causes
-from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Landmark, Playback, Snapshot
@@ -28,11 +26,9 @@ MANY = SESSION.snapshot
 
 # ------------------------------------------------------------------------------ header
 def render_header(snapshot: Snapshot, cells: int, now: float, **told: Any) -> Line:
-    session = build_session(snapshot)
-    groups = group_causes(session, PlanWords(snapshot.plan))
-    ends = estimate_ends(session)
-    facts = bars.HeaderFacts(now=now, groups=groups, ends=ends, **told)
-    return bars.render_header(session, facts, cells)
+    model = SessionModel(snapshot)
+    model.set_outlook(*estimate_outlook(model.session))
+    return bars.render_header(model, now, cells, **told)
 
 
 def header(snapshot: Snapshot = MANY, cells: int = 120, now: float = T0 + 2) -> str:
@@ -45,7 +41,7 @@ def engine(snapshot: Snapshot, **changes: Any) -> Snapshot:
 
 @pytest.mark.parametrize("cells", range(60, 210, 9))
 def test_the_header_takes_exactly_its_cells(cells: int) -> None:
-    told = render_header(MANY, cells, T0, gpu_hours=812)
+    told = render_header(MANY, cells, T0)
     assert width(told) == cells
     assert "14 need you" in plain(told)
     assert width(bars.render_counts(SESSION, cells)) <= cells
@@ -114,9 +110,8 @@ def test_a_plan_being_made_is_named_once_and_a_title_has_the_needs() -> None:
 ALL = {"run.kill", "run.resubmit", "run.submit", "run.skip", "run.answer"}
 
 
-def footer(pane: Pane = "jobs", useful: set[str] = ALL, **labels: str) -> str:
-    named = {f"run.{key}": label for key, label in labels.items()}
-    return plain(bars.render_footer(Keymap(), pane, useful, 120, labels=named))
+def footer(pane: Pane = "jobs", useful: set[str] = ALL, **told: bool) -> str:
+    return plain(bars.render_footer(Keymap(), pane, useful, 120, **told))
 
 
 @pytest.mark.parametrize("cells", range(60, 200, 11))
@@ -134,7 +129,7 @@ def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
     assert "K kill" not in footer(useful=set())
     assert all(word in footer("log") for word in ("f follow", "/ search"))
     assert "/ filter" not in footer("log")
-    resuming = footer(useful={"run.pause"}, pause="resume")
+    resuming = footer(useful={"run.pause"}, paused=True)
     assert "P resume" in resuming
     assert "P pause" not in resuming
 

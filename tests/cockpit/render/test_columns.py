@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.dialogs.reader import build_pages
-from autoexp_tui.cockpit.render import questions
+from autoexp_tui.cockpit.render.resubmit_questions import render_overrides, render_place
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain, width
@@ -203,11 +203,11 @@ def test_r_tells_the_value_that_a_job_has_by_now_and_where_it_writes(
     model: SessionModel, job: JobView
 ) -> None:
     typed = [f"{KEY}=5e-4", "train.iters=9", "x"]
-    *told, odd = map(plain, questions.render_overrides([job], typed))
+    *told, odd = map(plain, render_overrides([job], typed))
     assert told == [f"  {KEY}: 7e-9 -> 5e-4", "  train.iters: 500 -> 9"]
     assert "not of the form key=value" in odd
-    place = plain(questions.render_place([job])).strip()
+    place = plain(render_place([job])).strip()
     assert place.startswith("It writes into the same directory: ")
     assert OTHER.output_dir in place
-    several = questions.render_place(model.session.jobs[:2])
+    several = render_place(model.session.jobs[:2])
     assert "Each writes" in plain(several)

@@ -10,9 +10,11 @@ import pytest
 from autoexp_tui.cockpit.render import questions
 from autoexp_tui.cockpit.render.questions import (
     ask_kill,
+    build_skip,
+)
+from autoexp_tui.cockpit.render.resubmit_questions import (
     ask_resubmit,
     build_resubmit,
-    build_skip,
     parse_overrides,
     parse_time_limit,
 )

@@ -25,6 +25,7 @@ from autoexp_tui.cockpit.state.session import NEEDS, JobView, Look, build_sessio
 from autoexp_tui.cockpit.widgets import job_panes
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause
+from tests.cockpit.plans import opened
 from tests.cockpit.views import SESSION, WORDS
 from tests.planning.plans import job, plan
 from tests.support.scripted_handle import moved
@@ -217,7 +218,7 @@ def test_values_are_spelled_as_a_person_writes_them(value: object, text: str) ->
 
 def test_jobs_are_named_by_what_they_share_and_one_by_all_of_it() -> None:
     points = sweep({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 9})
-    varying = PlanWords(points).of_families
-    assert parameters.find_common(points.jobs[:2], varying) == "bsz=8"
-    assert parameters.find_common(points.jobs, varying) == ""
-    assert parameters.describe_job(points.jobs[0], varying) == "lr=1 bsz=8"
+    words, jobs = PlanWords(points), build_session(opened(points)).jobs
+    assert words.find_common(jobs[:2]) == "bsz=8"
+    assert words.find_common(jobs) == ""
+    assert words.find_common(jobs[:1]) == "lr=1 bsz=8"

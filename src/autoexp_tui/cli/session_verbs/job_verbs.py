@@ -24,6 +24,8 @@ from autoexp_tui.cli.session_verbs.request import (
 )
 from autoexp_tui.cockpit.render.questions import (
     describe_kill,
+)
+from autoexp_tui.cockpit.render.resubmit_questions import (
     describe_resubmit,
     render_place,
 )

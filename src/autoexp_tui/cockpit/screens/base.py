@@ -229,10 +229,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def show_keys(self) -> None:
         """Show the focused pane's keys."""
-        paused = self.model.session.snapshot.paused is not None
-        labels = {"run.pause": "resume"} if paused else {}
-        pane = self.find_pane().name_in_table
-        self.footer.show_keys(pane, self.find_useful(), labels)
+        self.footer.show_keys(self.find_pane().name_in_table, self.find_useful())
 
     def on_descendant_focus(self) -> None:
         self.show_keys()

@@ -52,8 +52,16 @@ class PlanWords:
         """Those that tell jobs apart."""
 
     def find_common(self, jobs: Sequence[JobView]) -> str:
-        """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
-        return find_common([job.record.spec for job in jobs], self.parameters)
+        """`bsz=1024` when all of `jobs` share it although the plan varies it: of such
+        parameters the one with the most values; empty without one."""
+        specs = [job.record.spec for job in jobs]
+        if len(specs) == 1:
+            return describe_job(specs[0], self.parameters)
+        for entry in sorted(self.parameters, key=lambda entry: -len(entry.values)):
+            values = {find_value(one, entry.key) for one in specs}
+            if len(values) == 1 and values != {"-"}:
+                return f"{entry.label}={values.pop()}"
+        return ""
 
     def is_of(self, session: SessionView) -> bool:
         """Whether it says what holds for the jobs of `session`."""
@@ -135,15 +143,3 @@ def describe_job(
         if values := dict.fromkeys(find_value(one, entry.key) for one in having):
             parts.append(f"{entry.label}={'|'.join(values)}")
     return " ".join(parts)
-
-
-def find_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
-    """`bsz=1024` when all of `specs` share it although the plan varies it; of several
-    the parameter with the most values."""
-    if len(specs) < 2:
-        return describe_job(specs[0], parameters) if specs else ""
-    for entry in sorted(parameters, key=lambda entry: -len(entry.values)):
-        values = {find_value(one, entry.key) for one in specs}
-        if len(values) == 1 and values != {"-"}:
-            return f"{entry.label}={values.pop()}"
-    return ""

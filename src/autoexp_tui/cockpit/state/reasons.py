@@ -135,6 +135,10 @@ def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
     first = find_reason(jobs[0], session)
     if all(find_reason(job, session) == first for job in jobs[1:]):
         return first
+    if jobs[0].look is Look.DONE:
+        ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
+        ended = f"the last ended {clock_time(max(ends), session.now)}" if ends else ""
+        return ended or "all of them"
     if jobs[0].look is Look.STALLED:
         stood = min(measure_stall(job, session.now) for job in jobs)
         return f"no step for > {duration(stood)}" if stood else "no step"

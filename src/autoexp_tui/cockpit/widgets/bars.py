@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isinf
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from textual import events
@@ -28,7 +26,6 @@ from autoexp_tui.cockpit.spans import (
     width,
 )
 from autoexp_tui.cockpit.state import session as views
-from autoexp_tui.cockpit.state.forecast import Ends
 from autoexp_tui.cockpit.state.reasons import CauseGroup, count_needs, describe_needs
 from autoexp_tui.cockpit.state.session import Look, SessionView
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
@@ -45,6 +42,7 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Command, Keymap, Pane
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.model.snapshot import EngineView, Playback
 
 LATE_AFTER = 60.0
@@ -52,35 +50,23 @@ LATE_AFTER = 60.0
 _EXECUTOR_LATE_AFTER = 180.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeaderFacts:
-    """What the header needs besides the session."""
-
-    now: float
-    """UTC at the screen."""
-    groups: tuple[CauseGroup, ...] = ()
-    ends: Ends = field(default_factory=Ends)
-    gpu_hours: float = 0.0
-    read_only: bool = False
-    failed: bool = False
-    """Whether what the engine is doing has come to nothing."""
-
-
 def is_late(session: SessionView, now: float) -> bool:
     """Whether something runs and the engine has been silent too long."""
     return session.active and now - session.now > LATE_AFTER
 
 
-def render_header(session: SessionView, facts: HeaderFacts, cells: int) -> Line:
-    """The first line, in exactly `cells` cells: what this is, how old the data is,
-    and what needs a person."""
+def render_header(
+    model: SessionModel, now: float, cells: int, *, read_only: bool = False
+) -> Line:
+    """The first line at `now` (UTC), in exactly `cells` cells: what this is, how old
+    the data is, and what needs a person."""
     compact = cells < 100
-    clock = Span(f"{clock_time(wall_time(facts.now, facts.now))} ", "muted")
+    clock = Span(f"{clock_time(wall_time(now, now))} ", "muted")
     right: Line = (clock,)
-    if words := describe_needs(facts.groups):
+    if words := describe_needs(model.groups):
         words = words.split(",", 1)[0] if compact else words
         right = (Span(f"! {words}", "asks"), Span("  "), clock)
-    room, snapshot = cells - width(right) - 2, session.snapshot
+    room, snapshot = cells - width(right) - 2, model.session.snapshot
     prefix = "" if compact or not snapshot.session else "session "
     identity = line(
         Span(outside(snapshot.name), "title"),
@@ -88,8 +74,8 @@ def render_header(session: SessionView, facts: HeaderFacts, cells: int) -> Line:
     )
     parts = [
         identity,
-        _render_role(snapshot.engine, read_only=facts.read_only),
-        *_render_state(session, facts),
+        _render_role(snapshot.engine, read_only=read_only),
+        *_render_state(model, now),
     ]
     parts = [part for part in parts if part]
     while len(parts) > 2 and width(join(parts, "   ")) > room:
@@ -115,8 +101,9 @@ def _render_role(engine: EngineView, *, read_only: bool) -> Line:
     return (Span("watching, its engine is gone", "warning"),)
 
 
-def _render_state(session: SessionView, facts: HeaderFacts) -> Iterator[Line]:
+def _render_state(model: SessionModel, now: float) -> Iterator[Line]:
     """How submission, the executor and the engine are, and when all should end."""
+    session, ends = model.session, model.ends.session
     engine, paused = session.snapshot.engine, session.snapshot.paused
     if engine.holding:
         yield (Span(f"HOLDING: {outside(engine.holding)}", "failed"),)
@@ -124,28 +111,28 @@ def _render_state(session: SessionView, facts: HeaderFacts) -> Iterator[Line]:
         yield (Span(f"STORM, {short(paused)}, P resumes", "failed"),)
     elif paused is not None:
         yield (Span("submission paused, P resumes", "warning"),)
-    executor = _render_executor(session, facts)
+    executor = _render_executor(session, now)
     if executor.role == "warning":
         yield (executor,)
     if engine.role != "replay" or engine.doing:
-        yield (_render_engine(session, facts),)
+        yield (_render_engine(session, now, failed=model.failed),)
     if executor.role != "warning":
         yield line(executor)
-    if facts.ends.session is not None and session.active:
-        late = is_late(session, facts.now)
-        as_of = f", as of {clock_time(session.now, facts.now)}" if late else ""
-        text = f"ends {format_estimate(facts.ends.session, facts.now)}{as_of}"
+    if ends is not None and session.active:
+        late = is_late(session, now)
+        as_of = f", as of {clock_time(session.now, now)}" if late else ""
+        text = f"ends {format_estimate(ends, now)}{as_of}"
         yield (Span(text, "warning" if late else "text"),)
-    if facts.gpu_hours > 0:
-        yield (Span(f"{count(facts.gpu_hours)} GPU h", "muted"),)
+    if model.gpu_hours > 0:
+        yield (Span(f"{count(model.gpu_hours)} GPU h", "muted"),)
 
 
-def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
+def _render_engine(session: SessionView, now: float, *, failed: bool) -> Span:
     engine = session.snapshot.engine
     if engine.doing:
         # The title says what: `exp   planning`, and not `exp   planning exp`.
         doing = outside(engine.doing.removesuffix(f" {session.snapshot.name}"))
-        if facts.failed:
+        if failed:
             return Span(f"{doing} failed", "failed")
         return Span(doing, "accent")
     if not session.snapshot.open or not session.active:
@@ -153,17 +140,17 @@ def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
         return Span("not submitted" if engine.role == "plan" else ended, "muted")
     if engine.user and not engine.owner_alive:
         return Span("no engine", "warning")
-    age = _format_age(facts.now - session.now)
-    if is_late(session, facts.now):
+    age = _format_age(now - session.now)
+    if is_late(session, now):
         return Span(f"engine silent {age}", "warning")
     return Span(f"engine {age or 'ok'}", "muted")
 
 
-def _render_executor(session: SessionView, facts: HeaderFacts) -> Span:
+def _render_executor(session: SessionView, now: float) -> Span:
     """`slurm 14 s`: how old its newest answer is; a warning where that is not well."""
     engine = session.snapshot.engine
     name, answered = outside(engine.executor), engine.executor_answered_at
-    age = facts.now - answered if answered is not None else 0.0
+    age = now - answered if answered is not None else 0.0
     if engine.executor_error:
         since = f" silent {_format_age(age)}" if age >= LATE_AFTER else ""
         return Span(f"{name}{since}: {outside(engine.executor_error, 60)}", "warning")
@@ -203,9 +190,6 @@ def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
     return f"{done}{f' !{number}' if number else ''} {name}"
 
 
-_AS_EVER: Final[Mapping[str, str]] = MappingProxyType({})
-
-
 def render_footer(
     keymap: Keymap,
     pane: Pane,
@@ -213,13 +197,13 @@ def render_footer(
     cells: int,
     *,
     replay: bool = False,
-    labels: Mapping[str, str] = _AS_EVER,
+    paused: bool = False,
 ) -> Line:
     """The keys that matter in a pane, looking left, acting right; at most `cells` wide,
     for which the least important go.
 
-    `useful` holds the ids of acting commands that could do something now, `labels`, by
-    id, the words of those that do something else than usual.
+    `useful` holds the ids of acting commands that could do something now; `paused`:
+    whether submission is, and may be resumed.
     """
     here = [one for one in keymap.at(pane, replay=replay) if one.foot]
     looks = [one for one in here if not one.acts and one.id != "app.leave"]
@@ -229,7 +213,7 @@ def render_footer(
     acts.sort(key=lambda one: one.foot)
 
     def hint(one: Command) -> Line:
-        label = labels.get(one.id, one.label)
+        label = "resume" if paused and one.id == "run.pause" else one.label
         return (Span(keymap.key(one.id), "key"), Span(f" {label}"))
 
     leave: Line = (Span(keymap.key("app.leave"), "key"), Span(" leave"))
@@ -303,17 +287,14 @@ class Header(LinesWidget):
         if is_too_small(*self.screen.size):
             text = f" too small: {SMALLEST[0]}x{SMALLEST[1]} at least; all goes on"
             return [Painted(cut((Span(text, "warning"),), cells))]
-        session = self.model.session
-        facts = HeaderFacts(
-            now=self.context.find_present(),
-            groups=self.model.groups,
-            ends=self.model.ends,
-            gpu_hours=self.model.gpu_hours,
+        head = render_header(
+            self.model,
+            self.context.find_present(),
+            cells,
             read_only=self.context.is_read_only,
-            failed=self.model.failed,
         )
-        counts = render_counts(session, cells, apart=self.skin.ascii)
-        return [Painted(render_header(session, facts, cells)), Painted(counts)]
+        counts = render_counts(self.model.session, cells, apart=self.skin.ascii)
+        return [Painted(head), Painted(counts)]
 
 
 class Footer(LinesWidget):
@@ -325,13 +306,10 @@ class Footer(LinesWidget):
     notice: Line = ()
     _pane: Pane = "jobs"
     _useful: Collection[str] = ()
-    _labels: Mapping[str, str] = MappingProxyType({})
 
-    def show_keys(
-        self, pane: Pane, useful: Collection[str], labels: Mapping[str, str]
-    ) -> None:
+    def show_keys(self, pane: Pane, useful: Collection[str]) -> None:
         """Show the keys of a pane; see `render_footer`."""
-        self._pane, self._useful, self._labels = pane, useful, labels
+        self._pane, self._useful = pane, useful
         self.update_lines()
 
     def show_notice(self, notice: Line) -> None:
@@ -340,9 +318,13 @@ class Footer(LinesWidget):
         self.update_lines()
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
-        keymap, replay = self.context.keymap, self.context.is_replay
         content = self.notice or render_footer(
-            keymap, self._pane, self._useful, cells, replay=replay, labels=self._labels
+            self.context.keymap,
+            self._pane,
+            self._useful,
+            cells,
+            replay=self.context.is_replay,
+            paused=self.model.session.snapshot.paused is not None,
         )
         above = [(Span(f" {self.problem}", "failed"),)] if self.problem else []
         return [Painted(cut(one, cells)) for one in (*above, content)]

@@ -40,13 +40,14 @@ GUTTER: Final = 3
 WHY_MINIMUM: Final = 16
 _WHY_WANTED: Final = ((200, 42), (120, 25), (0, WHY_MINIMUM))
 """From a width of the screen on: the cells that WHY is given before others."""
-_GIVEN_FOR_WHY: Final = ("id", "trend")
-"""What goes, in this order, where parameters shrunk are not enough for that."""
 _PARAMETER_MINIMUM: Final = 6
 _LETTERS_OF_A_TITLE: Final = 2
 """Of a parameter's name, below which they do not tell it."""
-_DROPS: Final = (("id", 130), ("trend", 110), ("time", 100), ("third", 90))
-_PERCENT_BELOW: Final = 76
+_DROPS: Final = {"id": 130, "trend": 110, "time": 100, "third": 90, "steps": 76}
+"""What goes, in this order, below which width of the screen."""
+_GIVEN_FOR_WHY: Final = 2
+"""How many of them go where parameters shrunk are not enough for what WHY is given; the
+others only for its minimum."""
 _LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
 """Looks whose trend is worth a colour."""
 
@@ -61,22 +62,16 @@ def choose_columns(
 
     Where long values leave too little for WHY, more columns go, in the same order.
     """
-    dropped = [name for name, below in _DROPS if screen_cells < below]
-    percent = screen_cells < _PERCENT_BELOW
-    rest = [name for name, _ in _DROPS if name not in dropped]
     wanted = next(cells for least, cells in _WHY_WANTED if screen_cells >= least)
+    gone = sum(screen_cells < below for below in _DROPS.values())
     while True:
-        columns = _build_columns(session, parameters, dropped, percent=percent)
+        columns = _build_columns(session, parameters, [*_DROPS][:gone])
         left = table_cells - GUTTER - sum(column.cells + 1 for column in columns)
         why = left + _shrink_parameters(columns, wanted - left)
-        if why < wanted and rest and rest[0] in _GIVEN_FOR_WHY:
-            dropped.append(rest.pop(0))
-        elif why >= WHY_MINIMUM or (not rest and percent):
+        enough = wanted if gone < _GIVEN_FOR_WHY else WHY_MINIMUM
+        if why >= enough or gone == len(_DROPS):
             return (*columns, Column(kind="why", title="WHY", cells=max(why, 1)))
-        elif rest:
-            dropped.append(rest.pop(0))
-        else:
-            percent = True
+        gone += 1
 
 
 def _shrink_parameters(columns: list[Column], missing: int) -> int:
@@ -94,8 +89,6 @@ def _build_columns(
     session: SessionView,
     parameters: Sequence[Parameter],
     dropped: Sequence[str],
-    *,
-    percent: bool,
 ) -> list[Column]:
     cells = _find_widest((f"{look.glyph} {look}" for look in session.counts), 11, 14)
     columns = [Column(kind="state", title="STATE", cells=cells)]
@@ -110,7 +103,7 @@ def _build_columns(
         columns.append(
             Column(kind="parameter", title=entry.label, cells=cells, key=entry.key)
         )
-    title, cells = ("DONE", 5) if percent else ("PROGRESS", 9)
+    title, cells = ("DONE", 5) if "steps" in dropped else ("PROGRESS", 9)
     rest = (
         Column(kind="progress", title=title, cells=cells, right=True),
         _build_result_column(session),

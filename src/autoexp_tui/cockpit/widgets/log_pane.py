@@ -87,8 +87,6 @@ class LogPane(Pane):
     """Lines that scrolling asked for, and those of the page that is shown."""
     _is_searching: bool = False
     _stop_search: bool = False
-    _quiet: int = 0
-    """Seconds since the file was another."""
     _pages_shown: int = 0
     """How often somebody was shown another place."""
 
@@ -125,7 +123,7 @@ class LogPane(Pane):
             self.run_worker(close, exit_on_error=False)
         self._file = LogFile(self.path) if self.path else None
         self.page, self.match, self.follow = NO_PAGE, None, True
-        self._goal = self._reached = self._quiet = 0
+        self._goal = self._reached = 0
         self._is_searching = False
         self.update_lines()
         self.look()
@@ -139,9 +137,8 @@ class LogPane(Pane):
         self.set_interval(1.0, self._follow_file)
 
     def _follow_file(self) -> None:
-        """A second has passed: look at the file, less often while nothing comes."""
-        self._quiet += 1
-        if self.screen.is_current and (self._quiet < 5 or self._quiet % 2 == 0):
+        """A second has passed: look at the file."""
+        if self.screen.is_current:
             self.look()
 
     def look(self) -> None:
@@ -193,8 +190,6 @@ class LogPane(Pane):
         if page.change is Change.REPLACED and self.page.size:
             self.notify("the log was replaced: read from its new end")
             self.match, self.follow = None, True
-        if page.change is not Change.NONE:
-            self._quiet = 0
         if page.match is not None:
             self.match = page.match
         if page.problem:

@@ -186,11 +186,6 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
         event.stop()
         self.scroll_lines(-3)
 
-    @property
-    def text_on_screen(self) -> str:
-        """What is on the screen now, as plain text."""
-        return "\n".join(plain(one.line) for one in self._lines_shown)
-
 
 def _find_change(before: Painted, after: Painted, cells: int) -> tuple[int, int]:
     """From where on, and up to where, two lines of `cells` cells differ."""
