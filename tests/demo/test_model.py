@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from autoexp_tui.demo import checkpoints, model, training
 from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
-from autoexp_tui.demo.model import Adam, Floats, Schedule, Shape, Tokens, clip
+from autoexp_tui.demo.model import Floats, Schedule, Shape, Tokens, clip
 from autoexp_tui.demo.training import batch, read_corpus
 
 SHAPE = Shape(context=3, hidden=5, vocabulary=7, embedding=2)
@@ -22,7 +24,7 @@ WEIGHTS = model.split_weights(FLAT, SHAPE)
 
 
 def loss_at(flat: Floats) -> float:
-    logits = model.forward(model.split_weights(flat, SHAPE), CONTEXTS).logits
+    logits = model.forward(model.split_weights(flat, SHAPE), CONTEXTS)[-1]
     return float(model.softmax(logits, TARGETS)[1].mean())
 
 
@@ -38,7 +40,7 @@ def test_loss_and_every_gradient_agree_with_probabilities_and_differences() -> N
     loss = model.loss_and_gradient(WEIGHTS, parts, CONTEXTS, TARGETS)
     measured = [slope_at(index) for index in range(FLAT.size)]
     np.testing.assert_allclose(gradient, measured, rtol=1e-5, atol=1e-8)
-    chances = model.softmax(model.forward(WEIGHTS, CONTEXTS).logits, TARGETS)[0]
+    chances = model.softmax(model.forward(WEIGHTS, CONTEXTS)[-1], TARGETS)[0]
     assert loss == pytest.approx(-np.log(chances[np.arange(4), TARGETS]).mean())
 
 
@@ -57,16 +59,17 @@ def test_steps_of_adam_agree_with_the_textbook_in_either_precision(
     kind: type[np.floating], near: float
 ) -> None:
     parameters = np.zeros(3, dtype=kind)
-    adam = Adam(np.zeros(3, dtype=kind), np.zeros(3, dtype=kind))
+    moments = np.zeros(3, dtype=kind), np.zeros(3, dtype=kind)
     expected, mean, square = np.zeros(3), np.zeros(3), np.zeros(3)
     for step, gradient in enumerate(GRADIENTS, start=1):
-        adam.update(parameters, gradient.astype(kind), 0.01, step)
+        one = gradient.astype(kind)
+        model.update_by_adam(parameters, one, moments, 0.01, step)
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
         root = np.sqrt(square / (1 - 0.999**step)) + 1e-8
         expected -= 0.01 * mean / (1 - 0.9**step) / root
     np.testing.assert_allclose(parameters, expected, rtol=near)
-    assert adam.mean.dtype == adam.square.dtype == parameters.dtype == kind
+    assert {one.dtype for one in (*moments, parameters)} == {np.dtype(kind)}
 
 
 @pytest.mark.parametrize(
@@ -125,13 +128,15 @@ def test_every_file_is_in_one_part_and_a_large_one_by_its_beginning(
 
 
 def test_a_batch_is_windows_of_the_text_drawn_by_seed_and_iteration() -> None:
-    text = np.arange(100, dtype=np.uint8)
-    contexts, targets = batch(text, context=4, size=8, seed=5, iteration=9)
+    def draw(seed: int, iteration: int) -> tuple[Tokens, Tokens]:
+        settings = SimpleNamespace(context=4, batch_size=8, seed=seed)
+        return batch(np.arange(100, dtype=np.uint8), cast("Any", settings), iteration)
+
+    contexts, targets = draw(5, 9)
     assert contexts.shape == (8, 4)
     assert (contexts + 1 == np.column_stack([contexts[:, 1:], targets])).all()
-    for seed, iteration in ((5, 10), (6, 9)):
-        other = batch(text, 4, 8, seed, iteration)[0]
-        assert contexts.tobytes() != other.tobytes()
+    for other in (draw(5, 10), draw(6, 9)):
+        assert contexts.tobytes() != other[0].tobytes()
 
 
 def made(iteration: int = 7) -> Checkpoint:

@@ -1,16 +1,17 @@
 """Arguments of the trainer's three commands, and its exit status.
 
-0: done. 2: a wrong argument or a missing file, in one line. 1: a crash."""
+0: done. 2: a wrong argument or a missing file. 1: a crash."""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.demo.checkpoints import DemoError
 from autoexp_tui.demo.evaluation import evaluate, report
@@ -21,21 +22,15 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "autoexp_tui.demo"
 USER_ERROR_EXIT: Final = 2
-LARGEST: Final = 10**18
 RESUME_VARIABLE: Final = "AUTOEXP_RESUME"
 """0: a first attempt, which starts afresh; 1 or unset: go on where `--save` ends."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage text."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(USER_ERROR_EXIT, f"{self.prog}: error: {message}\n")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit status."""
-    parser = _Parser(prog=PROGRAM, description="A small language model trainer.")
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM, description="A small language model trainer."
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (about, flags, _) in COMMANDS.items():
         one = commands.add_parser(name, help=about, allow_abbrev=False)
@@ -53,18 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run_train(**options: Any) -> None:
     resume = os.environ.get(RESUME_VARIABLE) != "0"
-    train(TrainSettings(**options, resume=resume), _print_line)
-
-
-def _print_line(line: str) -> None:
-    # A line that waits in a buffer is one a supervisor cannot read.
-    print(line, flush=True)
-
-
-def _parse_file(text: str) -> Path:
-    if not Path(text).name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
-    return Path(text)
+    train(TrainSettings(**options, resume=resume))
 
 
 def _number(least: float, default: float | None, about: str = "") -> Any:
@@ -73,7 +57,7 @@ def _number(least: float, default: float | None, about: str = "") -> Any:
 
     def parse(text: str) -> float:
         with suppress(ValueError):
-            if least <= (value := kind(text)) <= LARGEST:
+            if least <= (value := kind(text)) < math.inf:
                 return value
         noun = "whole number" if kind is int else "number"
         raise argparse.ArgumentTypeError(f"{text!r} is no {noun} from {least} on")
@@ -82,7 +66,7 @@ def _number(least: float, default: float | None, about: str = "") -> Any:
 
 
 _dir: Any = partial(dict, type=Path, metavar="DIR")
-_file: Any = partial(dict, type=_parse_file, metavar="FILE")
+_file: Any = partial(dict, type=Path, metavar="FILE")
 
 _TRAIN: Final = {
     "--lr": _number(1e-12, 1e-3, "peak learning rate"),
@@ -114,14 +98,6 @@ _REPORT: Final = {
 }
 COMMANDS: Final[dict[str, tuple[str, dict[str, Any], Any]]] = {
     "train": ("train a model", _TRAIN, _run_train),
-    "evaluate": (
-        "held-out loss of a checkpoint",
-        _EVALUATE,
-        partial(evaluate, say=_print_line),
-    ),
-    "report": (
-        "rank evaluated learning rates",
-        _REPORT,
-        partial(report, say=_print_line),
-    ),
+    "evaluate": ("held-out loss of a checkpoint", _EVALUATE, evaluate),
+    "report": ("rank evaluated learning rates", _REPORT, report),
 }

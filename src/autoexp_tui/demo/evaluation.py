@@ -16,10 +16,10 @@ import numpy as np
 from autoexp_tui.demo import checkpoints
 from autoexp_tui.demo.checkpoints import DemoError, write_atomic
 from autoexp_tui.demo.model import split_weights, text_loss
-from autoexp_tui.demo.training import Corpus, format_number, read_corpus
+from autoexp_tui.demo.training import Corpus, format_number, read_corpus, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 QUESTION = "Does the learning rate that looks best before cooldown still win after it?"
@@ -41,7 +41,6 @@ def evaluate(
     baseline: Path | None,
     name: str | None,
     summary: Path | None,
-    say: Callable[[str], None],
 ) -> None:
     """Measure, write the record and a line in `summary`, say the losses.
 
@@ -66,9 +65,7 @@ def evaluate(
     if summary is not None:
         write_atomic(summary, format_summary(record) + "\n")
     for what, one in losses:
-        bits = format_number(one["bits_per_byte"], ".4f")
-        loss = format_number(one["heldout_loss"], ".6f")
-        say(f"{what} loss: {loss} | bits per byte: {bits}")
+        say(f"{what} loss: {format_number(one['heldout_loss'], '.6f')}")
 
 
 def measure(path: Path, corpus: Corpus) -> Record:
@@ -85,7 +82,6 @@ def measure(path: Path, corpus: Corpus) -> Record:
         "iteration": facts.iteration,
         "tokens": facts.samples,
         "heldout_loss": loss,
-        "bits_per_byte": loss / math.log(2),
     }
 
 
@@ -100,7 +96,7 @@ def format_summary(record: Record) -> str:
     return f"{text}   stable {format_number(before, '.4f')}{gain}"
 
 
-def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) -> None:
+def report(results: Sequence[Path], output: Path) -> None:
     """Rank the results, write `.json` and `.md` beside `output`, say it.
 
     Equal losses keep the order given. Raises DemoError for results at other tokens, or

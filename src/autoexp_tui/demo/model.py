@@ -57,15 +57,6 @@ class Weights(NamedTuple):
     output_bias: Floats
 
 
-class Activations(NamedTuple):
-    """What the backward pass needs of the forward pass; rows are samples."""
-
-    inputs: Floats
-    rectified: Floats
-    squared: Floats
-    logits: Floats
-
-
 def split_weights(flat: Floats, shape: Shape) -> Weights:
     """Cut a flat vector of `shape.parameters` numbers into weights, sharing memory."""
     ends = np.cumsum([int(np.prod(part)) for part in shape.parts()])
@@ -86,8 +77,9 @@ def initialize_weights(shape: Shape, seed: int) -> Floats:
     return flat
 
 
-def forward(weights: Weights, contexts: Tokens) -> Activations:
-    """Logits (rows, vocabulary) for contexts (rows, context)."""
+def forward(weights: Weights, contexts: Tokens) -> tuple[Floats, ...]:
+    """Inputs, hidden units, their squares, and logits (rows, vocabulary), for contexts
+    (rows, context)."""
     inputs = weights.embedding[contexts].reshape(len(contexts), -1)
     rectified = inputs @ weights.hidden
     rectified += weights.hidden_bias
@@ -95,7 +87,7 @@ def forward(weights: Weights, contexts: Tokens) -> Activations:
     squared = rectified * rectified
     logits = squared @ weights.output
     logits += weights.output_bias
-    return Activations(inputs, rectified, squared, logits)
+    return inputs, rectified, squared, logits
 
 
 def softmax(logits: Floats, targets: Tokens) -> tuple[Floats, Floats]:
@@ -110,16 +102,16 @@ def loss_and_gradient(
     weights: Weights, gradient: Weights, contexts: Tokens, targets: Tokens
 ) -> float:
     """Mean loss in nats over the rows; its gradient is left in `gradient`."""
-    seen = forward(weights, contexts)
-    at_logits, losses = softmax(seen.logits, targets)
+    inputs, rectified, squared, logits = forward(weights, contexts)
+    at_logits, losses = softmax(logits, targets)
     at_logits[np.arange(len(targets)), targets] -= 1.0
     at_logits *= 1.0 / len(targets)
-    np.matmul(seen.squared.T, at_logits, out=gradient.output)
+    np.matmul(squared.T, at_logits, out=gradient.output)
     np.sum(at_logits, axis=0, out=gradient.output_bias)
     at_hidden = at_logits @ weights.output.T
-    at_hidden *= seen.rectified
+    at_hidden *= rectified
     at_hidden *= 2.0
-    np.matmul(seen.inputs.T, at_hidden, out=gradient.hidden)
+    np.matmul(inputs.T, at_hidden, out=gradient.hidden)
     np.sum(at_hidden, axis=0, out=gradient.hidden_bias)
     # Rows that used the same byte are summed by a product with a one-hot matrix.
     vocabulary, width = gradient.embedding.shape
@@ -136,7 +128,7 @@ def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> 
     total = 0.0
     for start in range(0, len(windows), EVALUATION_ROWS):
         rows = windows[start : start + EVALUATION_ROWS]
-        logits = forward(weights, rows[:, :context]).logits
+        logits = forward(weights, rows[:, :context])[-1]
         losses = softmax(logits, rows[:, context])[1]
         total += float(losses.sum(dtype=np.float64))
     return total / len(windows)
@@ -147,22 +139,19 @@ BETA_SQUARE = 0.999
 EPSILON = 1e-8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Adam:
-    """The two moments of every parameter; zeros start afresh."""
-
-    mean: Floats
-    square: Floats
-
-    def update(
-        self, parameters: Floats, gradient: Floats, rate: float, step: int
-    ) -> None:
-        """Move the parameters; `step` counts from 1."""
-        mean, square = self.mean, self.square
-        mean += (1.0 - BETA_MEAN) * (gradient - mean)
-        square += (1.0 - BETA_SQUARE) * (gradient * gradient - square)
-        root = np.sqrt(square / (1.0 - BETA_SQUARE**step)) + EPSILON
-        parameters -= rate / (1.0 - BETA_MEAN**step) * mean / root
+def update_by_adam(
+    parameters: Floats,
+    gradient: Floats,
+    moments: tuple[Floats, Floats],
+    rate: float,
+    step: int,
+) -> None:
+    """Move the parameters and their two moments; `step` counts from 1."""
+    mean, square = moments
+    mean += (1.0 - BETA_MEAN) * (gradient - mean)
+    square += (1.0 - BETA_SQUARE) * (gradient * gradient - square)
+    root = np.sqrt(square / (1.0 - BETA_SQUARE**step)) + EPSILON
+    parameters -= rate / (1.0 - BETA_MEAN**step) * mean / root
 
 
 def clip(gradient: Floats, limit: float) -> float:

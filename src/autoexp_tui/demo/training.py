@@ -10,8 +10,8 @@ import math
 import sysconfig
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,6 @@ import numpy.typing as npt
 from autoexp_tui.demo import checkpoints
 from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
 from autoexp_tui.demo.model import (
-    Adam,
     Schedule,
     Shape,
     clip,
@@ -27,11 +26,11 @@ from autoexp_tui.demo.model import (
     loss_and_gradient,
     split_weights,
     text_loss,
+    update_by_adam,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+say = partial(print, flush=True)
+"""A line that waits in a buffer is one that a supervisor cannot read."""
 VALIDATION_STRIDE = 8
 """In mid-run every eighth held-out byte is enough; an evaluation takes them all."""
 
@@ -64,8 +63,8 @@ class TrainSettings(Schedule):
         return Shape(self.context, self.hidden, VOCABULARY)
 
 
-def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
-    """Train to the last iteration, giving every log line to `say`; raises DemoError."""
+def train(settings: TrainSettings) -> None:
+    """Train to the last iteration; raises DemoError."""
     corpus, shape = read_corpus(), settings.shape
     shortest = min(len(corpus.train), len(corpus.heldout))
     if settings.warmup_iters + settings.decay_iters > settings.train_iters:
@@ -85,7 +84,7 @@ def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
     say(f"{at} {start.facts.iteration}" if path else "starting from random weights")
     crash_at = settings.crash_at if own is None else None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        Trainer(replace(settings, crash_at=crash_at), corpus, start, say).run()
+        run(replace(settings, crash_at=crash_at), corpus, start)
 
 
 def find_start(
@@ -110,111 +109,71 @@ def find_start(
     return replace(found, facts=replace(facts, seed=seed, lr=settings.lr))
 
 
-class Trainer:
-    """One run in progress."""
-
-    def __init__(
-        self,
-        settings: TrainSettings,
-        corpus: Corpus,
-        start: Checkpoint,
-        say: Callable[[str], None],
-    ) -> None:
-        """Take over the arrays of the checkpoint to start from."""
-        self._settings = settings
-        self._corpus = corpus
-        self._say = say
-        self._facts = start.facts
-        self._iteration = self._facts.iteration
-        self._samples = self._facts.samples
-        self._flat = start.parameters
-        self._gradient = np.empty_like(self._flat)
-        self._weights = split_weights(self._flat, settings.shape)
-        self._slopes = split_weights(self._gradient, settings.shape)
-        self._adam = Adam(start.mean, start.square)
-        self._losses: list[float] = []
-        """Of the log interval so far; `_seconds` leaves evaluation and saving out."""
-        self._seconds = 0.0
-
-    def run(self) -> None:
-        """Train to the end; the last iteration is always saved."""
-        save = self._settings.save
-        while not self._is_finished():
-            self._iterate()
-        name = checkpoints.name_iteration(self._iteration)
-        if save is not None and not checkpoints.is_complete(save / name):
-            self._save(save)
-        self._say(f"training complete at iteration {self._iteration}")
-
-    def _iterate(self) -> None:
-        if self._iteration + 1 == self._settings.crash_at:
-            raise RuntimeError(f"asked to crash at iteration {self._iteration + 1}")
+def run(settings: TrainSettings, corpus: Corpus, start: Checkpoint) -> None:
+    """Train from a checkpoint, whose arrays are changed, to the last iteration, which
+    is always saved."""
+    first, samples = start.facts.iteration + 1, start.facts.samples
+    flat, gradient = start.parameters, np.empty_like(start.parameters)
+    weights = split_weights(flat, settings.shape)
+    slopes = split_weights(gradient, settings.shape)
+    losses: list[float] = []
+    seconds = 0.0  # of the log interval, as losses; without evaluation and saving
+    for iteration in range(first, settings.train_iters + 1):
+        if iteration == settings.crash_at:
+            raise RuntimeError(f"asked to crash at iteration {iteration}")
         before = time.perf_counter()
-        loss, norm = self._step()
-        self._seconds += time.perf_counter() - before
-        self._losses.append(loss)
-        settings, is_last = self._settings, self._is_finished()
-        if self._is_due(settings.log_interval) or is_last:
-            self._log(norm)
-        if self._is_due(settings.eval_interval):
-            text, context = self._corpus.heldout, settings.context
-            loss = text_loss(self._weights, text, context, VALIDATION_STRIDE)
-            self._say(
-                f" validation loss at iteration {self._iteration} | "
-                f"lm loss value: {format_number(loss, '.6E')} |"
+        contexts, targets = batch(corpus.train, settings, iteration)
+        losses.append(loss_and_gradient(weights, slopes, contexts, targets))
+        norm = clip(gradient, settings.clip_grad)
+        rate = settings.rate(iteration)
+        update_by_adam(flat, gradient, (start.mean, start.square), rate, iteration)
+        samples += settings.batch_size
+        seconds += time.perf_counter() - before
+        is_last = iteration == settings.train_iters
+        if is_due(iteration, settings.log_interval) or is_last:
+            # In the form of Megatron-LM's log lines.
+            speed = settings.batch_size * len(losses) / seconds
+            fields = (
+                f" [{time.strftime('%Y-%m-%d %H:%M:%S')}] iteration "
+                f"{iteration:8d}/{settings.train_iters:8d}",
+                f"lm loss: {format_number(sum(losses) / len(losses), '.6E')}",
+                f"learning rate: {format_number(rate, '.3E')}",
+                f"tokens/s: {speed:.0f}",
+                f"grad norm: {format_number(norm, '.3f')}",
+                f"consumed samples: {samples}",
+                f"elapsed time per iteration (ms): {seconds / len(losses) * 1e3:.1f} |",
             )
-        if self._is_due(settings.save_interval) and not is_last and settings.save:
-            self._save(settings.save)
+            say(" | ".join(fields))
+            losses, seconds = [], 0.0
+        if is_due(iteration, settings.eval_interval):
+            # `lm loss value:`: no pattern takes it for the training loss.
+            held_out = text_loss(
+                weights, corpus.heldout, settings.context, VALIDATION_STRIDE
+            )
+            say(
+                f" validation loss at iteration {iteration} | "
+                f"lm loss value: {format_number(held_out, '.6E')} |"
+            )
+        is_due_now = is_due(iteration, settings.save_interval) and not is_last
+        if settings.save and is_due_now:
+            save(settings.save, start, iteration, samples)
+    last = settings.train_iters
+    name = checkpoints.name_iteration(last)
+    if settings.save and not checkpoints.is_complete(settings.save / name):
+        save(settings.save, start, last, samples)
+    say(f"training complete at iteration {last}")
 
-    def _step(self) -> tuple[float, float]:
-        """One iteration of learning; returns its loss and gradient norm."""
-        settings = self._settings
-        self._iteration += 1
-        self._samples += settings.batch_size
-        size, seed = settings.batch_size, settings.seed
-        contexts, targets = batch(
-            self._corpus.train, settings.context, size, seed, self._iteration
-        )
-        loss = loss_and_gradient(self._weights, self._slopes, contexts, targets)
-        norm = clip(self._gradient, settings.clip_grad)
-        rate = settings.rate(self._iteration)
-        self._adam.update(self._flat, self._gradient, rate, self._iteration)
-        return loss, norm
 
-    def _is_due(self, interval: int) -> bool:
-        return interval > 0 and self._iteration % interval == 0
+def save(directory: Path, state: Checkpoint, iteration: int, samples: int) -> None:
+    """Save the state of an iteration."""
+    facts = replace(state.facts, iteration=iteration, samples=samples)
+    path = checkpoints.save(directory, replace(state, facts=facts))
+    say(f"successfully saved checkpoint from iteration {iteration:7d} to {path}")
 
-    def _is_finished(self) -> bool:
-        return self._iteration >= self._settings.train_iters
 
-    def _log(self, norm: float) -> None:
-        """Say the interval's means in the form of Megatron-LM's log lines.
-
-        The training loss is `lm loss:`, the held-out one `lm loss value:`: no pattern
-        takes one for the other.
-        """
-        count, settings = len(self._losses), self._settings
-        loss, rate = sum(self._losses) / count, settings.rate(self._iteration)
-        speed = settings.batch_size * count / self._seconds
-        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-        fields = (
-            f" [{stamp}] iteration {self._iteration:8d}/{settings.train_iters:8d}",
-            f"lm loss: {format_number(loss, '.6E')}",
-            f"learning rate: {format_number(rate, '.3E')}",
-            f"tokens/s: {speed:.0f}",
-            f"grad norm: {format_number(norm, '.3f')}",
-            f"consumed samples: {self._samples}",
-            f"elapsed time per iteration (ms): {self._seconds / count * 1e3:.1f} |",
-        )
-        self._losses, self._seconds = [], 0.0
-        self._say(" | ".join(fields))
-
-    def _save(self, directory: Path) -> None:
-        facts = replace(self._facts, iteration=self._iteration, samples=self._samples)
-        state = Checkpoint(facts, self._flat, self._adam.mean, self._adam.square)
-        path = checkpoints.save(directory, state)
-        done = f"successfully saved checkpoint from iteration {self._iteration:7d}"
-        self._say(f"{done} to {path}")
+def is_due(iteration: int, interval: int) -> bool:
+    """Whether what is done every `interval` (0: never) is done now."""
+    return interval > 0 and iteration % interval == 0
 
 
 def format_number(value: float, spec: str) -> str:
@@ -259,17 +218,16 @@ def read_corpus(root: Path | None = None) -> Corpus:
     return Corpus(arrays[0], arrays[1], digest)
 
 
-def batch(
-    text: Bytes, context: int, size: int, seed: int, iteration: int
-) -> tuple[Bytes, Bytes]:
+def batch(text: Bytes, settings: TrainSettings, iteration: int) -> tuple[Bytes, Bytes]:
     """The contexts (size, context) and next bytes (size,) of one iteration.
 
     A function of its arguments alone, so that a resumed run sees what it would have
     seen. The text must be longer than the context.
     """
-    starts = len(text) - context
+    context = settings.context
     # The iteration is the highest counter word: streams of neighbours never overlap.
-    stream = np.random.Philox(key=seed, counter=[0, 0, 0, iteration])
-    offsets = np.asarray(stream.random_raw(size)) % np.uint64(starts)
+    stream = np.random.Philox(key=settings.seed, counter=[0, 0, 0, iteration])
+    offsets = np.asarray(stream.random_raw(settings.batch_size))
+    offsets %= np.uint64(len(text) - context)
     windows = text[offsets.astype(np.int64)[:, None] + np.arange(context + 1)]
     return windows[:, :context], windows[:, context]
