@@ -186,7 +186,6 @@ REFUSED_SACCT = says(stderr="sacct: error: Connection refused\n", status=1)
         (COMMANDS, says(CONFIG), says(), "slurm", "ok", "of elwe answers, 23.11.4"),
         (COMMANDS, says(CONFIG), says(), "arrays", "ok", "up to 1000 jobs an array"),
         (COMMANDS, says(CONFIG), says(), "accounting", "ok", "sacct answers"),
-        (COMMANDS, says(CONFIG), says(), "KillWait", "hint", "USR1@120"),
         (COMMANDS, says(CONFIG), says(), "shared state", "hint", "srun -N1"),
         (COMMANDS - {"scancel"}, says(CONFIG), says(), "scancel", "missing", "PATH"),
         (set(), says(CONFIG), says(), "slurm", "hint", "no sbatch"),

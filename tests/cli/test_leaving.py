@@ -10,10 +10,11 @@ import threading
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from autoexp_tui.cli import background, monitor, submit
+from autoexp_tui.cli import background, headless, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.headless import (
@@ -91,10 +92,15 @@ FULL = replace(LIVE, engine=replace(LIVE.engine, holding="disk full"))
     [(LIVE, 0.9, 0.9), (LIVE, 3.0, 3.0), (LIVE, 1e9, 20.0), (FULL, 5.0, 0)],
 )
 def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
-    snapshot: Snapshot, answer_after: float, waited: float
+    snapshot: Snapshot,
+    answer_after: float,
+    waited: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     busy = Busy(snapshot, answer_after)
-    finish_orders(busy, monotonic=lambda: busy.now, pause=busy.pause)
+    clock = SimpleNamespace(monotonic=lambda: busy.now, sleep=busy.pause)
+    monkeypatch.setattr(headless, "time", clock)
+    finish_orders(busy)
     assert busy.now == pytest.approx(waited, abs=0.1)
 
 

@@ -19,7 +19,7 @@ from autoexp_tui.cli import plan as plan_command
 from autoexp_tui.cli import run, submit, tui
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.diagnostics import say as say_it
-from autoexp_tui.cli.open import choose_jobs, confirm
+from autoexp_tui.cli.open import build_request, choose_jobs, confirm
 from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
@@ -38,8 +38,6 @@ from tests.support.campaigns import planned
 
 Say = Callable[..., tuple[int, str, str]]
 Patch = pytest.MonkeyPatch
-LOCAL = "++slurm.client.class_name=LocalClient"
-
 
 MIXED = "optim.lr=1e-3 --config-ref exp +new=1 --json ~old"
 
@@ -53,7 +51,7 @@ MIXED = "optim.lr=1e-3 --config-ref exp +new=1 --json ~old"
         ("--approve none", {"approve": set()}),
         ("--approve all", {"approve": {"*"}}),
         ("--approve report,eval", {"approve": {"report", "eval"}}),
-        ("--local a=1", {"overrides": ("a=1", LOCAL)}),
+        ("--local a=1", {"overrides": ("a=1",), "local": True}),
     ],
 )
 def test_options_and_overrides_mean_this_in_any_order(
@@ -62,6 +60,9 @@ def test_options_and_overrides_mean_this_in_any_order(
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "/from/env")
     found = parse_options("autoexp-run", "about", words.split())[0]
     assert {name: getattr(found, name) for name in expected} == expected
+    if found.local:
+        local = "++slurm.client.class_name=LocalClient"
+        assert build_request(found).overrides == ("a=1", local)
 
 
 @pytest.mark.parametrize(

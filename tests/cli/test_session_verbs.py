@@ -67,7 +67,6 @@ ENDED = "train is cancelled: there is nothing to kill"
         ("waive k7f2 wait 4", 2, "unmet: 1: train COMPLETED; 2: "),
         ("waive k7f2 train", 2, "which start condition of train?"),
         ("approve k7f2 train", 2, "none of these jobs asks for approval"),
-        ("--config-ref stop show k7f2 --jobs failed", 0, "k7f2  small"),
         ("show k7f", 0, "k7f2  small"),
         ("show k7", 2, "several sessions begin with 'k7': k7aa, k7f2"),
         ("stop k7f2", 0, "no engine runs k7f2"),

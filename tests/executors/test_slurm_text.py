@@ -230,7 +230,6 @@ Configuration data as of 2026-11-20T18:45:03
 AccountingStorageBackupHost = (null)
 AccountingStorageType   = accounting_storage/slurmdbd
 ClusterName             = throwaway
-KillWait                = 10 sec
 MaxArraySize            = 10001
 MinJobAge               = 5 sec
 SLURM_VERSION           = 22.05.8
@@ -244,7 +243,6 @@ KNOWN = ClusterFacts(
     min_job_age=5.0,
     max_array_size=10001,
     accounting=True,
-    kill_wait=10.0,
 )
 
 

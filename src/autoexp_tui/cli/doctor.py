@@ -30,8 +30,6 @@ from autoexp_tui.text.spelling import duration
 _MIN_FREE_BYTES: Final = 200 << 20
 ASK_SECONDS: Final = 10.0
 """How long a command may take."""
-GRACE_SECONDS: Final = 60.0
-"""What a job is given to end by default: `slurm.client.grace_seconds`."""
 _NEEDED: Final = ("sbatch", "squeue", "scancel", "scontrol")
 _MODULE: Final = "Load the cluster's module (`module load slurm`), or add it to PATH."
 _FEWEST_JOB_SECONDS: Final = 60.0
@@ -196,13 +194,6 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         f"the controller remembers ended jobs for {age}",
         f"Ask for MinJobAge={_FEWEST_JOB_SECONDS:.0f} or more: nobody else keeps how a "
         "job ended.",
-    )
-    yield _judge(
-        "KillWait",
-        facts.kill_wait >= GRACE_SECONDS,
-        f"{duration(facts.kill_wait)} between TERM and KILL at a time limit",
-        f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
-        "longer to save is told earlier by slurm.sbatch.signal=USR1@120.",
     )
     mend = f"Nodes must see it under the same path: srun -N1 ls -d {state_dir}   tells."
     yield Finding("shared state", "hint", str(state_dir), mend)

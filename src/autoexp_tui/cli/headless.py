@@ -435,35 +435,30 @@ def format_farewell(snapshot: Snapshot) -> str:
     return f"No engine runs this session now; what runs goes on. Come back: {again}"
 
 
-def finish_orders(
-    handle: EngineHandle,
-    *,
-    monotonic: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], None] = time.sleep,
-) -> Snapshot:
+def finish_orders(handle: EngineHandle) -> Snapshot:
     """The state once the engine of this process has told of all that was sent to it.
 
     Who leaves right behind an order leaves a campaign that goes on, not one at rest.
     Not waited for: an engine that cannot write, or needs more than `ANSWER_SECONDS`;
     Ctrl-C ends the waiting.
     """
-    deadline = monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + ANSWER_SECONDS
     with suppress(KeyboardInterrupt):
         while handle.is_unanswered and not handle.snapshot().engine.holding:
-            if monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 break
-            pause(_STEP_SECONDS)
+            time.sleep(_STEP_SECONDS)
     return handle.snapshot()
 
 
 def end_at_once() -> AbstractContextManager[None]:
     """In this block a further SIGINT or SIGTERM ends the process there and then."""
-    return handle_signals({signal.SIGINT: _end, signal.SIGTERM: _end})
 
+    def end(*_: object) -> None:
+        sys.stderr.flush()
+        os._exit(ExitCode.INTERRUPTED)
 
-def _end(*_: object) -> None:
-    sys.stderr.flush()
-    os._exit(ExitCode.INTERRUPTED)
+    return handle_signals({signal.SIGINT: end, signal.SIGTERM: end})
 
 
 def release_terminal() -> None:

@@ -15,7 +15,6 @@ from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     Options,
-    add_local,
     find_state_dir,
 )
 from autoexp_tui.model.errors import (
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
 _FIRST_RECORDS = 250
 """Of a replay's journal: they are read before the screen comes, the rest behind it."""
+_LOCAL = "++slurm.client.class_name=LocalClient"
 _BEYOND = 10**18
 """No journal has so many records."""
 
@@ -49,7 +49,7 @@ def build_request(options: Options) -> PlanningRequest:
     return PlanningRequest(
         config_ref=options.config_ref or DEFAULT_CONFIG,
         config_dir=options.config_dir,
-        overrides=options.overrides,
+        overrides=(*options.overrides, *([_LOCAL] if options.local else [])),
         state_dir=options.state_dir,
         now=time.time(),
     )
@@ -70,8 +70,7 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
     else:
         result = run_planning(replace(build_request(options), keep=True))
         result.raise_errors()
-        if result.plan is None:
-            raise UsageError("planning gave no plan", hint="This is a bug.")
+        assert result.plan is not None
         plan = result.plan
     _require_stages(plan, options)
     return plan
@@ -80,12 +79,10 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
 def refuse_overrides(options: Options, given: str) -> None:
     """Overrides compose a new plan: beside one that is made they would do nothing;
     raises UsageError."""
-    own = add_local((), local=True)
-    written = [text for text in options.overrides if text not in own]
-    if written:
+    if options.overrides:
         raise UsageError(
             f"{given} takes no overrides: its plan is made already",
-            where=written[0],
+            where=options.overrides[0],
             hint="Plan anew with --config-ref; R in the cockpit retries one job "
             "with overrides.",
         )

@@ -146,7 +146,7 @@ def read_options(args: argparse.Namespace) -> Options:
         approve=frozenset({"*"} if args.approve == "all" else stages),
         force=getattr(args, "force", False),
         no_color=args.no_color or "NO_COLOR" in os.environ,
-        overrides=add_local(overrides, local=args.local),
+        overrides=overrides,
     )
 
 
@@ -160,11 +160,6 @@ def require_overrides(texts: Iterable[str]) -> None:
                 hint="Overrides are written key=value, +key=value, ++key=value or "
                 "~key.",
             )
-
-
-def add_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
-    """The overrides, with the local executor chosen when asked for."""
-    return (*overrides, "++slurm.client.class_name=LocalClient") if local else overrides
 
 
 def find_state_dir(options: Options, plan_state_dir: str = "") -> Path:

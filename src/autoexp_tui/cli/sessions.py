@@ -18,13 +18,12 @@ An ID may be shortened as long as no other begins so.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
 from autoexp_tui.cli.diagnostics import make_entry
-from autoexp_tui.cli.options import Flag, Options, option, parse_options
+from autoexp_tui.cli.options import Flag, option, parse_options
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.text.did_you_mean import did_you_mean
 
@@ -41,6 +40,10 @@ class Verb(NamedTuple):
     """How many may follow it, the session's id among them; None: any number."""
 
 
+_WORDS: Final[tuple[Flag, ...]] = (
+    (["verb"], {"nargs": "?", "default": "", "metavar": "VERB"}),
+    (["words"], {"nargs": "*", "default": [], "metavar": "ID [JOB...]"}),
+)
 _ALL: Final = option("--all", "every job that fits")
 _REASON: Final = option("--reason", "kept with the command", "TEXT")
 _SET: Final = option(
@@ -96,9 +99,17 @@ VERBS: Final[dict[str, Verb]] = {
 
 def main(argv: Sequence[str]) -> int:
     """Carry out one verb."""
-    options, args = _parse(argv)
+    given = next((word for word in argv if word in VERBS), "")
+    verb = VERBS.get(given, Verb(""))
+    options, args = parse_options(
+        *("autoexp-sessions", __doc__, argv, (*_WORDS, *verb.flags)), overrides=False
+    )
+    if args.verb != given or not given:
+        raise UsageError(
+            f"there is no verb {args.verb!r}" if args.verb else "what is to be done?",
+            hint=did_you_mean(args.verb, list(VERBS), "Verbs"),
+        )
     words = ([options.session] if options.session else []) + args.words
-    verb = VERBS[args.verb]
     if verb.words is not None and len(words) > verb.words:
         raise UsageError(
             f"{args.verb}: {words[verb.words]!r} is one word too many",
@@ -110,28 +121,6 @@ def main(argv: Sequence[str]) -> int:
     run = getattr(import_module(f"{_PACKAGE}.{module}"), name)
     code: int = run(Request(args.verb, words, args, options))
     return code
-
-
-def _parse(argv: Sequence[str]) -> tuple[Options, argparse.Namespace]:
-    """Each verb has its own options: they are parsed for the one that is meant."""
-    verb = next((word for word in argv if word in VERBS), "")
-    options, args = _parse_for(verb, argv)
-    if args.verb not in VERBS:
-        raise UsageError(
-            f"there is no verb {args.verb!r}" if args.verb else "what is to be done?",
-            hint=did_you_mean(args.verb, list(VERBS), "Verbs"),
-        )
-    # What looked like the verb may have been an option's value.
-    return (options, args) if args.verb == verb else _parse_for(args.verb, argv)
-
-
-def _parse_for(verb: str, argv: Sequence[str]) -> tuple[Options, argparse.Namespace]:
-    flags: list[Flag] = [
-        (["verb"], {"nargs": "?", "default": "", "metavar": "VERB"}),
-        (["words"], {"nargs": "*", "default": [], "metavar": "ID [JOB...]"}),
-    ]
-    flags += VERBS[verb].flags if verb else ()
-    return parse_options("autoexp-sessions", __doc__, argv, flags, overrides=False)
 
 
 entry = make_entry(main, __name__)

@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
                 hint="autoexp-tui --session ID --replay; without ID it asks which.",
             )
     if not (options.config_ref or options.session or options.manifest):
-        if options.config_dir or options.overrides:  # they mean a plan
+        if options.config_dir or options.overrides or options.local:  # of a plan
             options = replace(options, config_ref=DEFAULT_CONFIG)
         else:
             options = replace(options, session=_pick_session(options, args))

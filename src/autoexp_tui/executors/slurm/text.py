@@ -301,8 +301,6 @@ class ClusterFacts:
     max_array_size: int = 1001
     """One more than the largest index of an array."""
     accounting: bool = True
-    kill_wait: float = 30.0
-    """Seconds between SIGTERM and SIGKILL of a cancelled job."""
 
 
 def parse_config(text: str) -> ClusterFacts:
@@ -321,7 +319,6 @@ def parse_config(text: str) -> ClusterFacts:
         min_job_age=read("MinJobAge", default.min_job_age),
         max_array_size=int(read("MaxArraySize", default.max_array_size)),
         accounting=not accounting.endswith(("/none", "(null)")),
-        kill_wait=read("KillWait", default.kill_wait),
     )
 
 
