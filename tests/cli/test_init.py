@@ -77,7 +77,7 @@ def test_a_file_is_written_once_and_what_to_do_next_is_said(
     with pytest.raises(UsageError, match="exists already"):
         main([*place, "python", "my train.py"])
     assert written.read_text() == "mine"
-    with pytest.raises(EnvironmentFailed, match="cannot be written"):
+    with pytest.raises(EnvironmentFailed, match="cannot write the experiment"):
         main(["-C", str(written / "deep"), "--", "t"])
     assert name_command(["..."]) == "experiment"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -128,95 +129,32 @@ def test_jobs_run_with_what_the_logs_of_others_have_told(tmp_path: Path) -> None
     assert log.strip() == "40 80 /ck/a/x"
 
 
-# ---------------------------------------------- a log plans into the session that runs
-TRAIN = """
-project: {name: train, base_output_dir: outputs}
-backend: {class_name: Command, command: []}
-slurm: {client: {class_name: LocalClient, slots: 4}, log_dir: logs}
-monitoring:
-  state_dir: state
-  poll_seconds: 0.2
-  log_events:
-    - name: saved
-      pattern: 'saved checkpoint (?P<n>[0-9]+) to (?P<path>.+)$'
-      extract_groups: {iteration: n, checkpoint_path: path}
-      stages: [train]
-      actions:
-        - class_name: RunAutoexpAction
-          mode: now
-          config_ref: evaluate
-          overrides:
-            - load={checkpoint_path}
-            - project.name={name}_at_{iteration}
-        - class_name: AppendToFileAction
-          path: saved.txt
-          text: "{iteration} {checkpoint_path}"
-    - name: enough
-      pattern: target reached
-      pattern_type: substring
-      actions: [{class_name: FinishAction, reason: good enough}]
-  state_events:
-    - name: listing
-      state: success
-      stages: [train]
-      actions:
-        - class_name: NewJobAction
-          command: [cat, saved.txt]
-          start_conditions:
-            - {class_name: JobStateCondition, job_name: "{name}", state: COMPLETED}
-            - {class_name: JobStateCondition, job_name: "{name}_at_7",
-               state: COMPLETED, timeout_seconds: 30}
-sweep:
-  configs:
-    - stage: train
-      backend.command: [python3, work.py, "{output_dir}"]
-"""
-EVALUATE = """
-project: {name: evaluation, base_output_dir: outputs}
-load: ???
-backend: {class_name: Command, command: [python3, evaluate.py, "${load}"]}
-slurm: {log_dir: logs}
-sweep: {configs: [{stage: evaluate}]}
-"""
-WORK = """
-import pathlib, sys, time
-place = pathlib.Path(sys.argv[1], "lr=1e-3, first")
-place.mkdir()
-(place / "weights").write_text("w")
-print(f"saved checkpoint 7 to {place}", flush=True)
-time.sleep(0.5)
-print("target reached", flush=True)
-time.sleep(600)
-"""
-EVALUATED = """
-import pathlib, sys
-print("evaluated", pathlib.Path(sys.argv[1], "weights").read_text(), sys.argv[1])
-"""
-
-
 def test_a_run_waits_for_all_that_joined_and_each_did_what_it_joined_for(
     tmp_path: Path,
 ) -> None:
-    configs = {"config/train.yaml": TRAIN, "config/evaluate.yaml": EVALUATE}
-    write_files(tmp_path, {**configs, "work.py": WORK, "evaluate.py": EVALUATED})
-    run = run_command(tmp_path, "run", "--config-ref", "train", "--json")
+    """The shipped example: what a log says plans an evaluation, a list, and the end."""
+    short = ("train_iters=100000", "save_interval=500", "warmup_iters=5")
+    goal = ("target_loss=9", "backend.args.eval_interval=500")
+    words = ("--config-ref", "experiments/reacting", "--json", *short, *goal)
+    run = run_command(tmp_path, "run", *words)
     assert run.returncode == 0, run.stderr
-    jobs = result_of(run.stdout)
-    assert set(jobs) == {"train", "train_at_7", "train_listing"}
+    jobs, out = result_of(run.stdout), tmp_path / "outputs/reacting"
     assert states_of(jobs) == {"COMPLETED"}
-    log = {name: (tmp_path / f"logs/{name}/current.log").read_text() for name in jobs}
-    place = f"{tmp_path}/outputs/train/lr=1e-3, first"
-    assert f"evaluated w {place}" in log["train_at_7"]
-    assert "good enough" in jobs["train"]["why"]
-    assert "7 /" in log["train_listing"]
-    own = tmp_path / "outputs/train_at_7/provenance"
-    assert "load=" in (own / "overrides.txt").read_text()
-    assert "load:" in (own / "resolved_config.yaml").read_text()
+    stable = "lr3e-3_stable"
+    assert {stable, f"{stable}_at_500", f"{stable}_listing"} <= set(jobs)
+    assert "the loss is low enough" in jobs[stable]["why"]
+    saved = out / stable / "checkpoints/iter_00000500"
+    assert (out / stable / "saved.txt").read_text().startswith(f"500 {saved}\n")
+    listed = (out / f"logs/{stable}_listing/current.log").read_text()
+    assert saved.name in listed
+    own = out / f"{stable}_at_500"
+    found = json.loads((own / "results.json").read_text())
+    assert found["checkpoint"] == str(saved)
+    assert f"load={saved}" in (own / "provenance/overrides.txt").read_text()
+    assert f"load: {saved}" in (own / "provenance/resolved_config.yaml").read_text()
 
     # Who reads the session later sees all plans in one.
-    (session,) = find_sessions(tmp_path / "state")
+    (session,) = find_sessions(tmp_path / "outputs/.autoexp")
     plan = FoldedSession(load_state(session).state).state.plan
     assert plan is not None
     assert sorted(job.name for job in plan.jobs) == sorted(jobs)
-    waits = [(edge.before, edge.after) for edge in plan.edges]
-    assert ("train_at_7", "train_listing") in waits

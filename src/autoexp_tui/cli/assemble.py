@@ -153,7 +153,6 @@ def resume_session(
 
 
 def _portion(values: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """The values in tuples that a record of the journal may hold."""
     rest = iter(values)
     return iter(lambda: tuple(islice(rest, _PORTION)), ())
 

@@ -127,7 +127,6 @@ def _check_slots_dir() -> Finding:
 
 
 def _examine_terminal() -> Iterator[Finding]:
-    """What a cockpit needs, and an engine that it leaves behind."""
     encoding = locale.getpreferredencoding(do_setlocale=False)
     is_utf8 = encoding.lower().replace("-", "") == "utf8"
     mend = "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used."

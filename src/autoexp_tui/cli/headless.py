@@ -178,7 +178,6 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
 
 
 def _is_in_storm(snapshot: Snapshot) -> bool:
-    """Whether the circuit breaker has paused the session."""
     return snapshot.paused is not None and snapshot.paused.code == "storm"
 
 
@@ -217,7 +216,6 @@ class Report:
         self.out(f"{when}  {what:<12} {clean(text)}")
 
     def _show_session(self, snapshot: Snapshot) -> None:
-        """Which session and engine it is, and what keeps it from submitting."""
         engine, paused = snapshot.engine, snapshot.paused
         if snapshot.session and self._is_new("session", snapshot.session):
             self.out(f"session {snapshot.session}   {engine.directory}")
@@ -350,7 +348,6 @@ def finish(
 
 
 def _say_left(snapshot: Snapshot, where: str) -> None:
-    """What only a person can move, and the commands that go on."""
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     doomed = [job for job in snapshot.jobs if is_doomed(job)]
     if asking := sum(map(asks, snapshot.jobs)):
@@ -374,7 +371,6 @@ def report_no_start(snapshot: Snapshot, problem: AutoexpError | None) -> int:
 
 
 def _summarize(snapshot: Snapshot) -> str:
-    """One line of counts, then every job that did not complete with its reason."""
     counts = Counter(job.state for job in snapshot.jobs)
     head = ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
     before = sum(1 for job in snapshot.jobs if job.done_before)

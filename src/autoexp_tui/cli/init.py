@@ -6,6 +6,7 @@ vary it. Nothing is run and no existing file is changed.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -14,9 +15,10 @@ from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import build_parser, option
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.probes.yaml_text import format_scalar
+from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.text.did_you_mean import find_slip
 from autoexp_tui.text.sanitize import clean
 
@@ -96,20 +98,16 @@ def find_doubts(command: Sequence[str]) -> Iterator[str]:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
+    if os.path.lexists(path):
         raise UsageError(
             "it exists already, and was left as it is",
             str(path),
             "Choose another name: --name NAME.",
-        ) from None
-    except OSError as error:
-        raise EnvironmentFailed(
-            f"cannot be written: {error.strerror}", str(path), "Try -C DIR."
-        ) from error
+        )
+    with explaining(path, "write the experiment"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
 
 
 def name_command(command: Sequence[str]) -> str:

@@ -57,7 +57,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _find_by_manifest(options: Options) -> Options:
-    """The options with the newest session that runs the plan of `--manifest`."""
     from autoexp_tui.storage.manifests import read_manifest, read_manifest_head
     from autoexp_tui.storage.sessions import find_sessions
 

@@ -89,7 +89,6 @@ def refuse_overrides(options: Options, given: str) -> None:
 
 
 def _require_stages(plan: Plan, options: Options) -> None:
-    """`--approve` names stages that the plan has."""
     stages = sorted({job.stage for job in plan.jobs})
     unknown = sorted(options.approve - {"*"} - set(stages))
     if unknown:
@@ -160,7 +159,6 @@ def confirm(
 
 
 def _find_done(plan: Plan, options: Options) -> Mapping[str, DoneWork]:
-    """The jobs that are done already, by their output directories."""
     from autoexp_tui.storage.done_file import check_done
 
     return {} if options.force else check_done(plan).done

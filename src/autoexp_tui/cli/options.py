@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,18 +136,15 @@ def parse_options(
 
 def read_options(args: argparse.Namespace) -> Options:
     """The common options from parsed arguments; raises UsageError."""
-    overrides = tuple(getattr(args, "overrides", ()))
-    require_overrides(overrides)
+    names = [one.name for one in fields(Options) if hasattr(args, one.name)]
+    found: dict[str, Any] = {name: getattr(args, name) for name in names}
+    found["overrides"] = tuple(found.get("overrides", ()))
+    require_overrides(found["overrides"])
     stages = {stage.strip() for stage in args.approve.split(",")} - {"", "none"}
-    common = ("config_ref", "config_dir", "session", "manifest", "json", "local", "yes")
-    return Options(
-        **{name: getattr(args, name) for name in common},
-        state_dir=args.state_dir or os.environ.get(STATE_DIR_VARIABLE, ""),
-        approve=frozenset({"*"} if args.approve == "all" else stages),
-        force=getattr(args, "force", False),
-        no_color=args.no_color or "NO_COLOR" in os.environ,
-        overrides=overrides,
-    )
+    found["state_dir"] = args.state_dir or os.environ.get(STATE_DIR_VARIABLE, "")
+    found["approve"] = frozenset({"*"} if args.approve == "all" else stages)
+    found["no_color"] = args.no_color or "NO_COLOR" in os.environ
+    return Options(**found)
 
 
 def require_overrides(texts: Iterable[str]) -> None:

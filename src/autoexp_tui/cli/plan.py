@@ -109,7 +109,6 @@ def plan(
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:
-    """Print the plan as JSON, or as text with its findings."""
     if result.failed in ("config", "environment"):
         result.raise_errors()
     if options.json:
@@ -134,7 +133,6 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
 
 
 def _print_plan(plan: Plan, options: Options) -> None:
-    """The chart, what the jobs that are left may cost, and what changed."""
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.cli.plan_diff import format_since
     from autoexp_tui.cli.visualize import draw_plan
@@ -187,7 +185,6 @@ def show_check(result: PlanningAnswer, plan: Plan, options: Options) -> int:
 
 
 def _to_json(result: PlanningAnswer) -> dict[str, object]:
-    """The whole answer in the documented shape."""
     if result.plan is not None:
         from autoexp_tui.config.planning import report_of
 

@@ -118,7 +118,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
-    """The job that the command line, or else the array, means."""
     index, task = args.index, os.environ.get(ARRAY_INDEX, "")
     if index is None and not args.job and task.isdecimal():
         index = int(task)
@@ -134,7 +133,6 @@ def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
 
 
 def _print_entry(job: JobSpec, command: Sequence[str], *, as_json: bool) -> None:
-    """What would run, where, and with which environment of its own."""
     cwd = os.path.abspath(job.cwd or os.curdir)
     if as_json:
         print_json(
@@ -173,7 +171,6 @@ def list_unmet(job: JobSpec, plan: Plan) -> list[str]:
 
 
 def _is_done(job: JobSpec, plan: Plan) -> bool:
-    """Whether word lies there that the job, as it is planned, is done."""
     work = read_done(Path(job.output_dir), plan.share)
     planned = (job.name, job.fingerprint)
     return work is not None and (work.job, work.fingerprint) == planned
@@ -227,7 +224,6 @@ def _run_entry(
 def _build_fields(
     plan: Plan, job: JobSpec, command: Sequence[str], place: Path
 ) -> dict[str, object]:
-    """The task file: what the wrapper is to do."""
     attempt = int(place.name)
     token, slurm_id = digest(plan.plan_id, job.name, attempt), wrapper.get_slurm_id()
     made = task_of(job, attempt, str(place), resume=attempt > 1)
@@ -299,7 +295,6 @@ def _supervise(task_file: Path, log: Path) -> int:
 
 
 def _print_new(log: Path, shown: int) -> int:
-    """Copy what is new in the log to stdout; how much was shown then."""
     data = b""
     with suppress(OSError), log.open("rb") as file:
         file.seek(shown)

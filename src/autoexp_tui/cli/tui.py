@@ -129,7 +129,6 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
 
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
-    """A function that is imported when it is first called."""
     return lambda *args: getattr(import_module(module), name)(*args)
 
 
@@ -231,7 +230,6 @@ class Cockpit:
             self._app.call_from_thread(self._app.leave, LeaveWay.NOTHING)
 
     def _plan_again(self) -> None:
-        """From the screen's thread: open once more."""
         self._failure = None
         self._handle.start()
 
@@ -311,7 +309,6 @@ class Cockpit:
 
 
 def _format_return(session: SessionDir) -> str:
-    """The command that attaches to the session again."""
     return f"autoexp-tui --session {name_session(session.id, session.state_dir)}"
 
 

@@ -77,7 +77,6 @@ def _may_be_run(session: SessionDir) -> bool:
 
 
 def _count_left(session: SessionDir) -> int:
-    """The jobs that have not ended."""
     return sum(not job.ended for job in load(session).jobs.values())
 
 

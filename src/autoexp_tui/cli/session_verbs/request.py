@@ -234,7 +234,6 @@ def _list_own(
 
 
 def _is_quiet(snapshot: Snapshot) -> bool:
-    """Nothing is on its way: neither an order, nor the end of what was ended."""
     ending = (
         job.attempt is not None and job.attempt.is_told_to_end and not job.ended
         for job in snapshot.jobs

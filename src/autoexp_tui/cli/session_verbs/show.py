@@ -95,7 +95,6 @@ def _format_row(row: SessionRow) -> str:
 
 
 def _count_states(counts: Mapping[JobState, int]) -> str:
-    """How many jobs are in which state, in words."""
     return ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
 
 
@@ -137,7 +136,6 @@ def _format_facts(facts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _show_since(request: Request) -> int:
-    """What is new since a moment."""
     session, now = request.session, time.time()
     since = parse_since(request.args.since, session)
     loaded = load_state(session)
@@ -179,7 +177,6 @@ def parse_since(text: str, session: SessionDir) -> float:
 
 
 def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
-    """A session for programs, these jobs in short."""
     state, now, holder, engine = sight.state, sight.now, sight.holder, sight.engine
     identity = holder.identity if holder else None
     return {
