@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.executors.slurm.commands import (
-    ClusterCommands,
-    OwnThread,
-    build_environment,
-)
+from autoexp_tui.executors.slurm.commands import ClusterCommands, build_environment
 from tests.executors.wrapper_runs import until
 
 Program = Callable[[str, str], Path]
@@ -53,7 +48,6 @@ def test_what_cannot_be_started_is_told_and_counted(
     program("squeue-here", "true").chmod(0o644)
     for words in (("squeue-here",), ("squeue-here", "a\0b")):
         assert "cannot start squeue-here" in commands.run(words, 5).missing
-    assert commands.calls == {"squeue-here": 2}
     ran = commands.run(("sbatch-of-nowhere",), 5)
     assert "not on this machine's PATH" in ran.missing
     assert "slurm=local" in ran.missing
@@ -86,32 +80,3 @@ def test_a_job_s_own_settings_are_not_handed_on_to_the_jobs_it_submits() -> None
     own = ("SLURM_JOB_ID", "SLURM_CPUS_PER_TASK", "SBATCH_PARTITION")
     mine = dict.fromkeys((*own, "SQUEUE_FORMAT", "SACCT_FORMAT"), "5")
     assert build_environment({**mine, **kept}) == kept
-
-
-# ------------ questions to the controller hold nobody up, and their faults
-def test_no_second_question_while_one_is_under_way() -> None:
-    questions, asked, release = OwnThread(), threading.Event(), threading.Event()
-
-    def hangs() -> None:
-        asked.set()
-        release.wait(5)
-
-    second = threading.Event()
-    questions.put(hangs)
-    assert asked.wait(5)
-    questions.put(second.set)
-    release.set()
-    assert not second.wait(0.1)
-
-
-def test_a_fault_reaches_the_next_who_asks() -> None:
-    questions, done = OwnThread(), threading.Event()
-
-    def breaks() -> None:
-        raise ZeroDivisionError("a bug")
-
-    questions.put(breaks)
-    with pytest.raises(ZeroDivisionError, match="a bug"):
-        until(lambda: questions.put(lambda: None))
-    questions.put(done.set)
-    assert done.wait(5)

@@ -42,12 +42,6 @@ POLICY = (
             "",
         ),
         (
-            'Invalid --cpus-per-task specification; Try "sbatch --help" for more',
-            {"cpus-per-task": "many"},
-            "sbatch cannot read the value of `cpus-per-task`",
-            "cpus_per_task",
-        ),
-        (
             f"{PREFIX}Requested time limit is invalid (missing or exceeds some limit)",
             {"time": "99-00"},
             "the default partition gives no job a time of 99-00",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from autoexp_tui.executors.slurm.executor import (
 from autoexp_tui.executors.slurm.judgement import QUICK_SECONDS
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.model.states import Cause
+from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.testing.clock import ManualClock
 from tests.executors.slurm_scripted import (
     ACCOUNT_HEADING,
@@ -37,6 +39,7 @@ from tests.executors.slurm_scripted import (
     queue,
     says,
 )
+from tests.executors.wrapper_runs import until
 from tests.support.fake_slurm_wrapper import write_record
 
 LEAVING, ENDED = TaskPhase.LEAVING, TaskPhase.ENDED
@@ -163,6 +166,24 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
+
+
+def test_a_poll_waits_for_no_question_and_raises_the_fault_of_the_one_before(
+    bench: Bench,
+) -> None:
+    def hang(_: Sequence[str]) -> Ran:
+        assert asked.wait(5)
+        raise ZeroDivisionError("a bug")
+
+    asked, task = threading.Event(), bench.task()
+    bench.squeue(hang)
+    bench.executor._questions = ThreadPool("slurm", 1)
+    bench.executor.poll([task])
+    bench.looks(task, 120.0)
+    asked.set()
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        until(lambda: bench.executor.poll([task]) is None)
+    assert bench.commands.calls["squeue"] == 1
 
 
 # ----------------------------------------------------------------------------- cancels

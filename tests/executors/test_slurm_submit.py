@@ -25,7 +25,7 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.executors.slurm.refusals import check_cluster
 from autoexp_tui.executors.slurm.script import AROUND
-from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
+from autoexp_tui.executors.slurm.submit import SubmitSettings, send
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.specs import JobSpec, Plan, Resources, Scalar
 from autoexp_tui.model.states import Cause
@@ -62,7 +62,7 @@ class Place:
         tasks = tuple(self.task(job) for job in jobs or ("train_lr0.1",))
         submission = Submission(token="tok", session="k7f2", tasks=tasks)
         self.sbatch.answers["sbatch"] = answer or says("51\n")
-        return Sender(self.settings, self.sbatch, ManualClock()).send(submission)
+        return send(submission, self.settings, self.sbatch, ManualClock())
 
     def task(self, job: str) -> Task:
         return Task(
@@ -275,10 +275,10 @@ def test_jobs_that_ask_for_the_same_are_one_question_about_where_and_when() -> N
 def test_a_refusal_names_its_option(
     answer: Ran, verdict: str, where: str | None
 ) -> None:
-    found = check_cluster(plan(asking("a", partition="x")), cluster(answer))
-    (one,) = found.checks
+    asked = plan(asking("a", partition="x"))
+    (one,) = check_cluster(asked, cluster(answer)).checks
     assert (one.verdict, one.refused and one.refused.where) == (verdict, where)
-    assert (found.any_refused, one.starts_at) == (verdict == "refused", None)
+    assert one.starts_at is None
 
 
 def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:

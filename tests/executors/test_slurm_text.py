@@ -18,7 +18,6 @@ from autoexp_tui.executors.slurm.text import (
     build_sacct,
     build_squeue,
     extract_complaint,
-    format_array_option,
     format_queue_name,
     format_reason,
     has_nothing_to_cancel,
@@ -128,7 +127,6 @@ def test_every_row_of_squeue_and_sacct_is_read() -> None:
         partition="main",
         starts_at=1795200257.0,
         ended_at=None,
-        submitted_at=1795200200.0,
         name="arr-tok5",
     )
     assert booked[3] == AccountRow(
@@ -136,7 +134,6 @@ def test_every_row_of_squeue_and_sacct_is_read() -> None:
         state=parse_state("FAILED"),
         exit_code=0,
         signal=11,
-        submitted_at=1795200201.0,
         started_at=1795200202.0,
         ended_at=1795200203.0,
         nodes="n2",
@@ -266,9 +263,6 @@ def test_the_configuration_tells_what_matters_and_the_rest_is_as_by_default(
 
 # ----------------------------------------------------------------------- ids and arrays
 def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
-    """A throttle is said only where it throttles."""
-    options = [format_array_option(10, throttle) for throttle in (0, 3, 10, 99)]
-    assert options == ["0-9", "0-9%3", "0-9", "0-9"]
     assert make_task_ids("51", 1) == ("51",)
     assert make_task_ids("51", 3) == ("51_0", "51_1", "51_2")
 

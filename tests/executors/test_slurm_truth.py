@@ -99,7 +99,6 @@ def row(
         partition="main",
         starts_at=expected if starts_at is None else starts_at,
         ended_at=None,
-        submitted_at=1.0,
         name="a-tok",
     )
 
@@ -110,7 +109,6 @@ def account(word: str, code: Any = 0, signal: Any = 0, **more: Any) -> AccountRo
         state=parse_state(word),
         exit_code=code,
         signal=signal,
-        submitted_at=1.0,
         ended_at=8.0,
         nodes="n1",
         name="a-tok",

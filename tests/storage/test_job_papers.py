@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from autoexp_tui.executors.job_details import JobDetailsReader, build_script
+from autoexp_tui.executors.job_details import build_script, read_job_details
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.planning.plans import job, plan
@@ -20,7 +20,7 @@ def keep(made: Plan, place: Path, resolved: Any, written: Any) -> Path:
 
 
 def read(made: Plan, spec: JobSpec) -> list[tuple[str, str, str, str]]:
-    found = JobDetailsReader()(made, spec).entries
+    found = read_job_details(made, spec).entries
     return [(one.key, one.value, one.origin, one.written) for one in found]
 
 
@@ -49,7 +49,7 @@ def test_the_config_of_a_job_is_its_own_record_s_or_that_of_the_plan(
 def test_without_a_record_it_is_what_lies_beside_the_results(tmp_path: Path) -> None:
     spec = job("a", output_dir=str(tmp_path / "a"))
     made = plan([spec], state_dir=str(tmp_path))
-    assert "was not kept" in JobDetailsReader()(made, spec).missing
+    assert "was not kept" in read_job_details(made, spec).missing
     place = tmp_path / "a" / "provenance"
     place.mkdir(parents=True)
     (place / "resolved_config.yaml").write_text("seed: 3\n")

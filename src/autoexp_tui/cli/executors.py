@@ -21,6 +21,7 @@ from autoexp_tui.executors.local.executor import (
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import MODES
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -75,11 +76,12 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
         local = build_local_settings(wrapper, slots=slots, slots_dir=slots_dir)
         numbers = read_numbers(plan, "grace_seconds")
         return LocalExecutor(replace(local, modes=MODES[plan.share], **numbers), clock)
-    from autoexp_tui.executors.slurm.commands import ClusterCommands, OwnThread
+    from autoexp_tui.executors.slurm.commands import ClusterCommands
     from autoexp_tui.executors.slurm.executor import SlurmExecutor
 
     settings = slurm_settings(plan, session)
-    executor = SlurmExecutor(settings, ClusterCommands(), clock, OwnThread())
+    questions = ThreadPool("slurm", 1)
+    executor = SlurmExecutor(settings, ClusterCommands(), clock, questions)
     executor.learn()
     return executor
 

@@ -181,7 +181,8 @@ def show_check(result: PlanningAnswer, plan: Plan, options: Options) -> int:
     else:
         _show_plan(result, options)
         print(format_check(check, time.time()))
-    return ExitCode.VALIDATION if check.any_refused else ExitCode.OK
+    is_refused = any(one.verdict == "refused" for one in check.checks)
+    return ExitCode.VALIDATION if is_refused else ExitCode.OK
 
 
 def _to_json(result: PlanningAnswer) -> dict[str, object]:

@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -243,15 +242,14 @@ class Cockpit:
             come_back = _format_return(session)
             seen = None if self._args.replay else session.read_last_visit()
         find_changes = _load_later("autoexp_tui.cli.plan_diff", "find_changes")
-        reader = cache(
-            _load_later("autoexp_tui.executors.job_details", "JobDetailsReader")
-        )
         options = replace(
             _build_options(self._options, self._args),
             come_back=come_back,
             away_since=seen,
             replay=self._args.replay,
-            details=lambda plan, job: reader()(plan, job),
+            details=_load_later(
+                "autoexp_tui.executors.job_details", "read_job_details"
+            ),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),

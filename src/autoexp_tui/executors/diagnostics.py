@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.engine.ports import Clock, Kept, TerminationContext
-from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.executors.slurm.commands import Commands
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.log_reader import read_tail
@@ -170,7 +170,7 @@ def look_by_srun(
     ran = commands.run(ask, seconds / 4)
     found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
     if not ran.ok or found is None:
-        why = f"squeue does not know {job}" if ran.ok else _format_refusal(ran)
+        why = ran.explain(seconds / 4) or f"squeue does not know {job}"
         return f"not looked at: {why}"
     nodes = min(int(found[2]), MOST_NODES)
     seconds -= time.monotonic() - begun
@@ -179,17 +179,8 @@ def look_by_srun(
         *(f"--ntasks={nodes}", "--ntasks-per-node=1"),
         *_build_words(python, probe, termination, 0, seconds),
     )
-    ran = commands.run(words, seconds * _PROBE_SHARE)
-    return "" if ran.ok else _format_refusal(ran)
+    limit = float(round(seconds * _PROBE_SHARE))
+    return commands.run(words, limit).explain(limit)
 
 
 _WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")
-
-
-def _format_refusal(ran: Ran) -> str:
-    if ran.missing:
-        return ran.missing
-    program = ran.arguments[0]
-    if ran.timed_out:
-        return f"not finished in time: {program} did not answer"
-    return f"{program}: {ran.stderr.strip() or f'exit {ran.status}'}"

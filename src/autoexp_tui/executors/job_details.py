@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +20,7 @@ from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_value, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import JobDetails, list_config_entries
-from autoexp_tui.storage.provenance import (
-    JobConfigs,
-    ProvenanceRecord,
-    read_record,
-    record_path,
-)
+from autoexp_tui.storage.provenance import JobConfigs, read_record, record_path
 from autoexp_tui.storage.session_dir import read_if_there
 
 _MISSING: Final = (
@@ -36,45 +32,43 @@ _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Leaves every scalar as the text that it is."""
 
 
-class JobDetailsReader:
-    def __init__(self) -> None:
-        self._path = Path()
-        self._record: ProvenanceRecord | None = None
+_read_record: Final = lru_cache(maxsize=1)(read_record)
 
-    def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
-        """The details of a job; raises EnvironmentFailed: its record does not read."""
-        script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
-        configs = self._find_configs(plan, job)
-        if configs is None:
-            return JobDetails(script=script, missing=_MISSING)
-        found = list_config_entries(
-            _parse_yaml(mask_yaml(configs.resolved, plan.mask)),
-            _parse_yaml(mask_yaml(configs.unresolved, plan.mask)),
-            job,
-            plan.overrides,
-        )
-        entries = tuple(
-            replace(one, written=str(mask_value(one.key, one.written, plan.mask)))
-            for one in found
-        )
-        return JobDetails(entries=entries, script=script)
 
-    def _find_configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
-        """From the plan's record; else from what a job that ran has beside it."""
-        path = Path(job.config_record)
-        if not job.config_record:
-            path = record_path(Path(plan.state_dir), plan.plan_id)
-        if path != self._path:
-            self._record, self._path = read_record(path), path
-        found = self._record.get_configs(job.name) if self._record is not None else None
-        beside = Path(job.output_dir) / "provenance"
-        if found or (kept := read_if_there(beside / "resolved_config.yaml")) is None:
-            return found
-        written = read_if_there(beside / "unresolved_config.yaml") or b""
-        return JobConfigs(
-            resolved=kept.decode("utf-8", "replace"),
-            unresolved=written.decode("utf-8", "replace"),
-        )
+def read_job_details(plan: Plan, job: JobSpec) -> JobDetails:
+    """The details of a job; raises EnvironmentFailed: its record does not read."""
+    script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
+    configs = _find_configs(plan, job)
+    if configs is None:
+        return JobDetails(script=script, missing=_MISSING)
+    found = list_config_entries(
+        _parse_yaml(mask_yaml(configs.resolved, plan.mask)),
+        _parse_yaml(mask_yaml(configs.unresolved, plan.mask)),
+        job,
+        plan.overrides,
+    )
+    entries = tuple(
+        replace(one, written=str(mask_value(one.key, one.written, plan.mask)))
+        for one in found
+    )
+    return JobDetails(entries=entries, script=script)
+
+
+def _find_configs(plan: Plan, job: JobSpec) -> JobConfigs | None:
+    """From the plan's record; else from what a job that ran has beside it."""
+    path = Path(job.config_record)
+    if not job.config_record:
+        path = record_path(Path(plan.state_dir), plan.plan_id)
+    record = _read_record(path)
+    found = record.get_configs(job.name) if record is not None else None
+    beside = Path(job.output_dir) / "provenance"
+    if found or (kept := read_if_there(beside / "resolved_config.yaml")) is None:
+        return found
+    written = read_if_there(beside / "unresolved_config.yaml") or b""
+    return JobConfigs(
+        resolved=kept.decode("utf-8", "replace"),
+        unresolved=written.decode("utf-8", "replace"),
+    )
 
 
 def _parse_yaml(text: str) -> Mapping[str, object]:

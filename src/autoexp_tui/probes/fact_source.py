@@ -27,7 +27,7 @@ from autoexp_tui.model.facts import (
 )
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes.bounded_command import run_bounded
-from autoexp_tui.probes.globbing import Glance, expand
+from autoexp_tui.probes.globbing import Expansion, Glance
 from autoexp_tui.storage.trust import open_regular
 from autoexp_tui.text.patterns import (
     Pattern,
@@ -92,7 +92,7 @@ class OutsideFacts:
     def _log(self, key: LogKey, at: Glance) -> LogFound:
         paths = [key.path]
         if key.glob:
-            matches = expand(key.path, at)
+            matches = Expansion(key.path, at)
             if matches.problem and not matches.paths:
                 raise matches.problem
             paths = sorted(matches.paths)
@@ -154,7 +154,7 @@ def read_file_text(key: TextKey) -> FileText:
 
 def find_matches(pattern: str, at: Glance) -> Matches:
     """The matches of a pattern, newest last; raises OSError: nobody knows of any."""
-    expansion = expand(pattern, at)
+    expansion = Expansion(pattern, at)
     problem = expansion.problem
     found: list[tuple[float, str, FileIdentity]] = []
     for path in expansion.paths:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from fnmatch import translate
+from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -29,12 +29,8 @@ class Glance:
         return _ask_once(self._stats, path, os.stat)
 
     def list_names(self, directory: str) -> list[str]:
-        """What is in a directory, sorted; nothing when there is none."""
-        return _ask_once(self._names, directory or os.curdir, _list_sorted) or []
-
-
-def _list_sorted(directory: str) -> list[str]:
-    return sorted(os.listdir(directory))
+        """What is in a directory; nothing when there is none."""
+        return _ask_once(self._names, directory or os.curdir, os.listdir) or []
 
 
 def _ask_once(
@@ -54,71 +50,46 @@ def _ask_once(
     return found
 
 
-@dataclass(slots=True)
 class Expansion:
-    """What was found; `problem` is the first thing that could not be looked at."""
+    """The paths that match `pattern`, at most 10,000, in no certain order; `problem` is
+    the first thing that could not be looked at. `glance`: shared with other patterns, a
+    directory is listed once for all of them."""
 
-    paths: list[str] = field(default_factory=list)
-    problem: OSError | None = None
-
-
-def expand(pattern: str, glance: Glance | None = None) -> Expansion:
-    """The paths that match `pattern`, at most 10,000, in no certain order. `glance`:
-    shared with other patterns, a directory is listed once for all of them."""
-    walk = _Walk(glance or Glance())
-    root = "/" if pattern.startswith("/") else ""
-    parts = [part for part in pattern.split("/") if part]
-    for path in walk.list_below(root, parts):
-        walk.found.setdefault(path)
-        if len(walk.found) >= MOST_MATCHES:
-            break
-    return Expansion(list(walk.found), walk.problem)
-
-
-class _Walk:
-    """One expansion."""
-
-    def __init__(self, glance: Glance) -> None:
-        self._glance = glance
-        self.found: dict[str, None] = {}
+    def __init__(self, pattern: str, glance: Glance | None = None) -> None:
+        self._glance = glance or Glance()
         self.problem: OSError | None = None
+        root = "/" if pattern.startswith("/") else ""
+        found = self._list_below(root, [part for part in pattern.split("/") if part])
+        self.paths = [*dict.fromkeys(islice(found, MOST_MATCHES))]
 
-    def list_below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+    def _list_below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
         if not parts:
             yield base
             return
         first, rest = parts[0], parts[1:]
         if first == "**":
-            yield from self.list_below(base, rest or ("*",))
-            for name in self._list_names(base):
+            yield from self._list_below(base, rest or ("*",))
+            for name in self._ask(self._glance.list_names, base) or ():
                 path = os.path.join(base, name)
                 is_hidden = name.startswith(".")
                 if not is_hidden and os.path.isdir(path) and not os.path.islink(path):
-                    yield from self.list_below(path, parts)
+                    yield from self._list_below(path, parts)
         elif _MAGIC.search(first):
             matches = re.compile(translate(first)).match
-            for name in self._list_names(base):
+            for name in self._ask(self._glance.list_names, base) or ():
                 hidden = name.startswith(".") and not first.startswith(".")
                 if matches(name) and not hidden:
-                    yield from self.list_below(os.path.join(base, name), rest)
+                    yield from self._list_below(os.path.join(base, name), rest)
         else:
             path = os.path.join(base, first)
-            if rest or self._is_there(path):
-                yield from self.list_below(path, rest)
+            if rest or self._ask(os.lstat, path) is not None:
+                yield from self._list_below(path, rest)
 
-    def _list_names(self, directory: str) -> list[str]:
+    def _ask(self, look: Callable[[str], T], path: str) -> T | None:
         try:
-            return self._glance.list_names(directory)
-        except OSError as error:
-            self.problem = self.problem or error
-            return []
-
-    def _is_there(self, path: str) -> bool:
-        try:
-            os.lstat(path)
+            return look(path)
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            return None
         except OSError as error:
             self.problem = self.problem or error
-            return False
-        return True
+            return None

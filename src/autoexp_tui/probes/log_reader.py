@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor, Search
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.probes.globbing import expand
+from autoexp_tui.probes.globbing import Expansion
 from autoexp_tui.storage.atomic import write_atomic
 from autoexp_tui.storage.trust import open_regular, read_checked
 from autoexp_tui.telemetry.metric_files import is_pattern
@@ -67,7 +67,7 @@ def _find_matching(patterns: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for index, pattern in enumerate(patterns):
         if is_pattern(pattern):
-            paths = sorted(expand(pattern).paths)
+            paths = sorted(Expansion(pattern).paths)
         else:
             paths = [pattern] if os.path.exists(pattern) else []
         for path in paths:

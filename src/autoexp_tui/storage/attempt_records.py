@@ -114,6 +114,10 @@ class AttemptRecords:
     def exited(self) -> ExitRecord | None:
         return self.run.exited if self.run else None
 
+    @property
+    def is_over(self) -> bool:
+        return self.exited is not None or self.void is not None
+
 
 def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
     """Every record of an attempt, by one listing; `copies`: and, in place of an exit

@@ -22,7 +22,7 @@ from autoexp_tui.model.outputs import (
     FoundCheckpoint,
     SeenCheckpoint,
 )
-from autoexp_tui.probes.globbing import expand
+from autoexp_tui.probes.globbing import Expansion
 from autoexp_tui.storage.atomic import explain, explaining, sync_directory, write_atomic
 from autoexp_tui.storage.trust import read_checked
 
@@ -131,7 +131,7 @@ def _require_root(output_dir: str) -> str:
 def _find_matches(root: str, pattern: str) -> list[_Seen]:
     # The directory's own name may hold what looks like a wildcard.
     whole = pattern if os.path.isabs(pattern) else f"{glob.escape(root)}/{pattern}"
-    expansion = expand(whole)
+    expansion = Expansion(whole)
     if expansion.problem is not None:
         raise explain(expansion.problem, whole, "look for checkpoints", "output")
     names = (path for path in expansion.paths if ASIDE not in os.path.basename(path))

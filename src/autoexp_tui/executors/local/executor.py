@@ -232,12 +232,7 @@ class LocalExecutor:
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome is not None:
                 # Word for the polls: of this submission, this task alone did not start.
-                record = {
-                    "v": 1,
-                    "why": "failed",
-                    "message": outcome.message,
-                    "at": now,
-                }
+                record = {"v": 1, "why": "failed", "message": outcome.message}
                 with suppress(OSError):  # without it the task ends as lost, later
                     make_private(Path(task.attempt_dir))
                     write_record(task.attempt_dir, "void.json", {**record, "at": now})
@@ -261,7 +256,7 @@ class LocalExecutor:
             if records.has_copy:
                 records = self._cache.read(task.attempt_dir, fresh=True)
             life = self._check_life(task, records)
-            if life is Alive.NO and not _is_over(records):
+            if life is Alive.NO and not records.is_over:
                 # Its last record may be younger than our look.
                 records = self._cache.read(task.attempt_dir, fresh=True)
                 life = self._check_life(task, records)
@@ -283,7 +278,7 @@ class LocalExecutor:
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
     def _check_life(self, task: Task, records: AttemptRecords) -> Alive:
-        if _is_over(records):
+        if records.is_over:
             return Alive.NO
         if records.supervisor is not None:
             claim = Path(task.attempt_dir, "claim")
@@ -297,7 +292,7 @@ class LocalExecutor:
         gone_for = self._note_gone(task, gone=True)
         if void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
-        would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
+        would_be_lost = not records.is_over and gone_for >= self.lost_after_seconds
         if would_be_lost and (refusal := find_refusal(task.attempt_dir)):
             self._note_gone(task, gone=False)
             return report_unknown(task, refusal)
@@ -341,7 +336,7 @@ class LocalExecutor:
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
             records = self._cache.read(task.attempt_dir, fresh=True)
             supervisor = records.supervisor
-            if supervisor and not _is_over(records):
+            if supervisor and not records.is_over:
                 alive = supervisor.check_alive(self._me)
                 if alive is Alive.YES:
                     send_term(supervisor)
@@ -403,10 +398,6 @@ def _is_starting(task: Task, records: AttemptRecords) -> bool:
         is_start_alive(os.path.join(task.attempt_dir, name))
         for name in records.task_files
     )
-
-
-def _is_over(records: AttemptRecords) -> bool:
-    return records.exited is not None or records.void is not None
 
 
 def _list_ids(submission: Submission) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import secrets
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +85,7 @@ def format_executor_id(token: str, index: int) -> str:
 
 
 class Starter:
-    """Starts supervisors. One call at a time; not for several threads at once."""
+    """Starts supervisors. One call at a time."""
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -92,22 +93,15 @@ class Starter:
 
     def start_all(self, submission: Submission) -> list[Outcome]:
         """Start a supervisor a task, some at a time, and hear what each says."""
-        tasks, outcomes = submission.tasks, list[Outcome]()
-        for first in range(0, len(tasks), _AT_A_TIME):
-            some = range(first, min(first + _AT_A_TIME, len(tasks)))
-            starts: list[subprocess.Popen[bytes] | Outcome] = []
-            for index in some:
-                try:
-                    starts.append(self._start(submission, index))
-                except (OSError, ValueError) as error:
-                    starts.append(_build_failure(error, tasks[index]))
-            for index, start in zip(some, starts, strict=True):
-                if start is None or isinstance(start, Rejected | Busy | Uncertain):
-                    outcomes.append(start)
-                    continue
-                answer = self._wait_answer(start, tasks[index], submission.token)
-                outcomes.append(answer)
-        return outcomes
+
+        def start(index: int) -> Outcome:
+            try:
+                return self._start(submission, index)
+            except (OSError, ValueError) as error:
+                return _build_failure(error, submission.tasks[index])
+
+        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+            return [*pool.map(start, range(len(submission.tasks)))]
 
     def _wait_answer(
         self, start: subprocess.Popen[bytes], task: Task, token: str
@@ -127,9 +121,7 @@ class Starter:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
 
-    def _start(
-        self, submission: Submission, index: int
-    ) -> subprocess.Popen[bytes] | Outcome:
+    def _start(self, submission: Submission, index: int) -> Outcome:
         task, own = submission.tasks[index], self._settings
         if task.resources.gpus > len(own.gpus):
             wanted = task.resources.gpus
@@ -149,7 +141,7 @@ class Starter:
             _create_locked(task_file, fields) as held,
             open(log_file, "ab", buffering=0, opener=open_private) as log,
         ):
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [own.python, "-I", "-S", script, "--detach", task_file],
                 stdin=held,  # the supervisor keeps the locked task file
                 stdout=subprocess.PIPE,
@@ -157,6 +149,7 @@ class Starter:
                 cwd="/",
                 start_new_session=True,
             )
+        return self._wait_answer(process, task, submission.token)
 
     @cached_property
     def _script(self) -> str:

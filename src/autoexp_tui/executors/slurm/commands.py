@@ -10,9 +10,7 @@ import os
 import shlex
 import signal
 import subprocess
-import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -56,12 +54,18 @@ class Ran:
     def sent(self) -> str:
         return shlex.join(self.arguments)
 
+    def explain(self, seconds: float) -> str:
+        """Why nothing came of it within so many seconds; empty when it went well."""
+        if self.ok or self.missing:
+            return self.missing
+        program = self.arguments[0]
+        if self.timed_out:
+            return f"{program} did not answer within {seconds:g} s"
+        return f"{program}: {extract_complaint(self.stderr)}"
+
 
 class Commands(Protocol):
     """Runs a command of Slurm's to its end; blocks."""
-
-    calls: Counter[str]
-    """How often each program was run."""
 
     def run(self, arguments: Sequence[str], timeout: float) -> Ran:
         """Run it for at most `timeout` seconds. Raises nothing."""
@@ -72,14 +76,12 @@ class ClusterCommands:
     """`Commands` by subprocess."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self.calls: Counter[str] = Counter()
         self._environment = build_environment(
             os.environ if environment is None else environment
         )
 
     def run(self, arguments: Sequence[str], timeout: float) -> Ran:
         words = tuple(arguments)
-        self.calls[words[0]] += 1
         try:
             process = subprocess.Popen(
                 words,
@@ -112,31 +114,6 @@ class ClusterCommands:
         )
 
 
-class OwnThread:
-    """Puts questions on a thread, one at a time: whoever hangs keeps nobody waiting."""
-
-    def __init__(self) -> None:
-        self._asking: threading.Thread | None = None
-        self._fault: BaseException | None = None
-
-    def put(self, question: Callable[[], None]) -> None:
-        """Put a question unless one is under way; raises what the one before raised."""
-        if self._asking is not None and self._asking.is_alive():
-            return
-        fault, self._fault = self._fault, None
-        if fault is not None:
-            raise fault
-
-        def ask() -> None:
-            try:
-                question()
-            except Exception as error:  # noqa: BLE001 - raised again to the next who asks
-                self._fault = error
-
-        self._asking = threading.Thread(target=ask, name="slurm", daemon=True)
-        self._asking.start()
-
-
 def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment that Slurm's commands, and so its jobs, are given."""
     return {
@@ -150,16 +127,11 @@ CANCEL_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
 """Without the state it tries a minute and more to signal a job that waits."""
 
 
-def explain_uncancelled(ran: Ran, *, signal: bool = False) -> str:
+def explain_uncancelled(ran: Ran, seconds: float, *, signal: bool = False) -> str:
     """Why a cancel came to nothing; empty: there is nothing left to do.
 
     A `signal` is on its way: of an array's tasks scancel waits for the end.
     """
-    on_its_way = signal and not ran.stderr.strip()
-    if ran.ok or ran.missing:
-        return ran.missing
-    if has_nothing_to_cancel(ran.stderr) or on_its_way:
-        return ""
-    if ran.timed_out:
-        return f"{ran.arguments[0]} did not answer"
-    return extract_complaint(ran.stderr)
+    on_its_way = signal and not ran.stderr.strip() and not ran.missing
+    done = has_nothing_to_cancel(ran.stderr) or on_its_way
+    return "" if done else ran.explain(seconds)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Final, Literal
@@ -26,11 +27,10 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Uncertain,
 )
-from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.ports import Clock, Pool
 from autoexp_tui.executors.slurm.commands import (
     CANCEL_RUNNING,
     Commands,
-    OwnThread,
     Ran,
     explain_uncancelled,
 )
@@ -42,7 +42,7 @@ from autoexp_tui.executors.slurm.judgement import (
     is_unlaunched,
     report,
 )
-from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
+from autoexp_tui.executors.slurm.submit import SubmitSettings, send
 from autoexp_tui.executors.slurm.task_memory import (
     GRACE_SECONDS,
     LATE_SECONDS,
@@ -117,14 +117,15 @@ class SlurmExecutor:
         settings: SlurmSettings,
         commands: Commands,
         clock: Clock,
-        questions: OwnThread | None = None,
+        questions: Pool | None = None,
     ) -> None:
         self._questions = questions
         """Who asks the controller; None: a poll itself, as tests with a clock want."""
+        self._fault: BaseException | None = None
+        """Of the newest question; raised by the next poll."""
         self._settings = settings
         self._commands = commands
         self._clock = clock
-        self._sender = Sender(settings.submit, commands, clock)
         self._watch = QueueWatch(
             commands=commands,
             monotonic=clock.monotonic,
@@ -161,7 +162,7 @@ class SlurmExecutor:
 
     def submit(self, submission: Submission) -> SubmitAnswer:
         self._missed.pop(submission.token, None)  # looked for anew
-        answer = self._sender.send(submission)
+        answer = send(submission, self._settings.submit, self._commands, self._clock)
         if isinstance(answer, Accepted | Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()
             self._watch.rhythm.hurried = True
@@ -170,7 +171,9 @@ class SlurmExecutor:
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
         memories = [self._remember(task) for task in tasks]
-        rhythm = self._watch.rhythm
+        rhythm, fault, self._fault = self._watch.rhythm, self._fault, None
+        if fault is not None:
+            raise fault
         due = bool(tasks) and rhythm.is_due(self._clock.monotonic())
         looked_at = memories
         if not due and len(memories) > LOOKS:  # each in its turn
@@ -193,7 +196,8 @@ class SlurmExecutor:
             if self._questions is None:
                 self._run_question(memories)
             else:
-                self._questions.put(lambda: self._run_question(memories))
+                ask = partial(self._run_question, memories)
+                self._questions.submit("question", ask, self._note_fault)
         for memory in memories:  # last: the question may have taken long
             if "said" in memory.held or "gone" in memory.held:
                 self._look(memory, fresh=True)
@@ -214,6 +218,9 @@ class SlurmExecutor:
             error=self._watch.error,
             age=now - self._watch.answered_at,
         )
+
+    def _note_fault(self, _: object, fault: BaseException | None) -> None:
+        self._fault = fault
 
     def _remember(self, task: Task) -> TaskMemory:
         with self._lock:
@@ -322,9 +329,8 @@ class SlurmExecutor:
         if memory.find_in(rows) is not None:
             memory.has_vanished, memory.cancelled_after = False, None
             return False
-        over = records.exited is not None or records.void is not None
         older = self._sent_at.get(task.token, NEVER) >= self._watch.answered_at
-        if over or records.cancel_ordered or older or not task.executor_id:
+        if records.is_over or records.cancel_ordered or older or not task.executor_id:
             return False
         return memory.word is None
 
@@ -389,8 +395,11 @@ class SlurmExecutor:
             self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
             for names in _join_names(running)
         ]
-        failed = [explain_uncancelled(ran) for ran in ended]
-        failed += [explain_uncancelled(ran, signal=True) for ran in signalled]
+        limit = self._settings.ask_seconds
+        failed = [explain_uncancelled(ran, limit) for ran in ended]
+        failed += [
+            explain_uncancelled(ran, SIGNAL_SECONDS, signal=True) for ran in signalled
+        ]
         problems += [text for text in failed if text]
         self._watch.rhythm.hurried = True
         return CancelAnswer(

@@ -90,24 +90,6 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o %R` lists them.",
     ),
     (
-        r"partition.*(?:down|inactive|unavailable|not avail)",
-        "{partition} takes no jobs now",
-        ("partition",),
-        "`sinfo` shows how partitions are.",
-    ),
-    (
-        r"unrecognized option '--(?P<found>[\w-]+)",
-        "sbatch here knows no option `{found}`",
-        (),
-        "null leaves it out; `sbatch --help` lists those there are.",
-    ),
-    (
-        r"invalid --(?P<found>[\w-]+) specification",
-        "sbatch cannot read the value of `{found}`",
-        (),
-        "`man sbatch` has the forms; times stand between quotes.",
-    ),
-    (
         r"violates accounting|policy",
         "a limit of your account or quality of service forbids it",
         ("qos", "account", "partition"),
@@ -139,8 +121,8 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
 )
-"""Of messages that we know: a pattern, the reason with the values that it names, the
-options of which the first that the job has is the one it is about, and the hint."""
+"""Of messages that we know: a pattern, the reason with values of the job's, the options
+of which the first that it has is the one it is about, and the hint."""
 
 _USAGE: Final = re.compile(
     r"unable to open file|batch script is empty|invalid job array|invalid .*specif"
@@ -169,13 +151,10 @@ def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
     )
     if row is None:
         return Refused(reason=complaint or "Slurm gave no reason", said=complaint)
-    pattern, reason, about, hint = row
-    found = re.search(pattern, complaint, re.IGNORECASE)
-    named = found.groupdict().get("found", "") if found else ""
-    option = named or next((name for name in about if name in options), "")
+    _, reason, about, hint = row
+    option = next((name for name in about if name in options), "")
     partition = options.get("partition")
     text = reason.format(
-        found=named,
         value=options.get(option, "its default"),
         partition=f"partition {partition}" if partition else "the default partition",
         sizes=format_sizes(options) or "what it asks for",
@@ -296,21 +275,15 @@ class ClusterCheck:
     facts: ClusterFacts
     checks: tuple[Checked, ...]
 
-    @property
-    def any_refused(self) -> bool:
-        return any(one.verdict == "refused" for one in self.checks)
 
-
-def check_cluster(
-    plan: Plan, commands: Commands, seconds: float = ASK_SECONDS
-) -> ClusterCheck:
+def check_cluster(plan: Plan, commands: Commands) -> ClusterCheck:
     """Ask `sbatch --test-only` about every different set of resources; blocks.
 
     Raises EnvironmentFailed: no cluster answers; UsageError: the template is no use.
     """
-    ran = commands.run(("scontrol", "show", "config"), seconds)
+    ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
     if not ran.ok:
-        raise _explain_silence(ran, seconds)
+        raise _explain_silence(ran)
     template = read_template(str(plan.executor.settings.get("template_path") or ""))
     groups: dict[tuple[tuple[str, Scalar], ...], list[JobSpec]] = {}
     for job in plan.jobs:
@@ -318,20 +291,18 @@ def check_cluster(
     with tempfile.TemporaryDirectory(prefix="autoexp-check-") as place:
         script = Path(place, "job.sh")
         checks = [
-            _check_group(jobs, template, script, commands, seconds)
-            for jobs in groups.values()
+            _check_group(jobs, template, script, commands) for jobs in groups.values()
         ]
     return ClusterCheck(facts=parse_config(ran.stdout), checks=tuple(checks))
 
 
-def _explain_silence(ran: Ran, seconds: float) -> EnvironmentFailed:
-    program = ran.arguments[0]
+def _explain_silence(ran: Ran) -> EnvironmentFailed:
     if ran.missing:
         problem, _, hint = ran.missing.partition(": ")
         return EnvironmentFailed(problem, hint=f"{hint[:1].upper()}{hint[1:]}.")
     if ran.timed_out:
         return EnvironmentFailed(
-            f"{program} did not answer within {seconds:g} s",
+            ran.explain(ASK_SECONDS),
             hint="`scontrol ping` says whether the controller is up; try again later.",
         )
     refusal = parse_refusal(extract_complaint(ran.stderr), {})
@@ -345,11 +316,7 @@ def _collect_options(job: JobSpec) -> dict[str, Scalar]:
 
 
 def _check_group(
-    jobs: Sequence[JobSpec],
-    template: str,
-    script: Path,
-    commands: Commands,
-    seconds: float,
+    jobs: Sequence[JobSpec], template: str, script: Path, commands: Commands
 ) -> Checked:
     """What sbatch says of alike jobs; raises EnvironmentFailed if nobody answers."""
     first = jobs[0]
@@ -358,7 +325,7 @@ def _check_group(
     words = build_sbatch_arguments(
         name=first.name, output="/dev/null", script=str(script), options=options
     )
-    ran = commands.run(("sbatch", "--test-only", *words[1:]), seconds)
+    ran = commands.run(("sbatch", "--test-only", *words[1:]), ASK_SECONDS)
     message = extract_complaint(ran.stderr or ran.stdout)
     checked = Checked(
         jobs=tuple(job.name for job in jobs),
@@ -370,7 +337,7 @@ def _check_group(
     if not ran.ok:
         kind = detect_refusal(ran.stderr)
         if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
-            raise _explain_silence(ran, seconds)
+            raise _explain_silence(ran)
         if kind is Refusal.PASSING:
             return replace(checked, verdict="not now")
         return replace(

@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from typing import Final
 
 from autoexp_tui.engine.executor_port import Task
-from autoexp_tui.executors.slurm.text import format_array_option
 from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.specs import JobSpec, Scalar
 
@@ -266,7 +265,8 @@ def build_sbatch_arguments(
     throttle: int = 0,
 ) -> tuple[str, ...]:
     """The command that submits `script`; `output` has patterns of Slurm: `%j`."""
-    array = (f"--array={format_array_option(count, throttle)}",) if count > 1 else ()
+    throttled = f"%{throttle}" if 0 < throttle < count else ""
+    array = (f"--array=0-{count - 1}{throttled}",) if count > 1 else ()
     flags: list[str] = []
     for key, value in options.items():
         if value is True:

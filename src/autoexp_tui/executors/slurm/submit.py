@@ -93,106 +93,89 @@ class SubmitSettings:
     """Of logs and their directories."""
 
 
-class Sender:
-    """Sends submissions, one sbatch each."""
+def send(
+    submission: Submission, settings: SubmitSettings, commands: Commands, clock: Clock
+) -> SubmitAnswer:
+    """Write what is needed, and run sbatch once."""
+    try:
+        arguments = _prepare(submission, settings)
+    except AutoexpError as error:
+        return not_prepared(error)
+    limit = settings.submit_seconds
+    ran = commands.run(arguments, limit)
+    if ran.missing:
+        return Rejected(message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent)
+    if ran.timed_out:
+        return Uncertain(message=ran.explain(limit), sent=ran.sent)
+    if not ran.ok:
+        return _resolve_refusal(ran, submission)
+    try:
+        job_id = parse_sbatch(ran.stdout)
+    except ValueError as error:
+        return Uncertain(message=str(error), sent=ran.sent)
+    return Accepted(
+        executor_ids=make_task_ids(job_id, len(submission.tasks)),
+        submitted_at=clock.utc(),
+        sent=ran.sent,
+        said=f"Submitted batch job {job_id}",
+    )
 
-    def __init__(
-        self, settings: SubmitSettings, commands: Commands, clock: Clock
-    ) -> None:
-        self._settings = settings
-        self._commands = commands
-        self._clock = clock
 
-    def send(self, submission: Submission) -> SubmitAnswer:
-        """Write what is needed, and run sbatch once."""
-        try:
-            arguments = self._prepare(submission)
-        except AutoexpError as error:
-            return not_prepared(error)
-        limit = self._settings.submit_seconds
-        ran = self._commands.run(arguments, limit)
-        if ran.missing:
-            return Rejected(
-                message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
-            )
-        if ran.timed_out:
-            message = f"sbatch did not answer within {limit:g} s"
-            return Uncertain(message=message, sent=ran.sent)
-        if not ran.ok:
-            return _resolve_refusal(ran, submission)
-        try:
-            job_id = parse_sbatch(ran.stdout)
-        except ValueError as error:
-            return Uncertain(message=str(error), sent=ran.sent)
-        return Accepted(
-            executor_ids=make_task_ids(job_id, len(submission.tasks)),
-            submitted_at=self._clock.utc(),
-            sent=ran.sent,
-            said=f"Submitted batch job {job_id}",
-        )
+def _prepare(submission: Submission, settings: SubmitSettings) -> tuple[str, ...]:
+    """All on disk that a submission needs; sbatch's words; raises AutoexpError."""
+    tasks, place = submission.tasks, settings.scripts / submission.token
+    # Slurm writes beside the job's other logs, or for an array apart.
+    log_dirs = Path(tasks[0].log_dir), settings.array_logs / submission.token
+    home = log_dirs[len(tasks) > 1].absolute()
+    with explaining(place, "make the directory of scripts", "state"):
+        make_private(place)
+    with explaining(home, "make the directory of logs", "logs"):
+        make_private(home, settings.modes.directory)
+    for index, task in enumerate(tasks):
+        with explaining(task.attempt_dir, "make the attempt's directory", "state"):
+            make_private(Path(task.attempt_dir))
+        with explaining(task.log_dir, "make the directory of logs", "logs"):
+            make_private(Path(task.log_dir), settings.modes.directory)
+        fields = json.dumps(_build_task(submission, settings, index, home))
+        write_atomic(place / f"{index}.json", fields.encode())
+    name = _format_name(submission)
+    launcher = format_launcher(
+        settings.python, str(settings.wrapper.absolute()), str(place.absolute())
+    )
+    values = build_values(tasks[0], launcher, name=name, session=submission.session)
+    text = render(read_template(settings.template_path), values)
+    write_atomic(place / "job.sh", text.encode(), mode=0o700)
+    # The log as the wrapper names it, in a path where Slurm replaces nothing else.
+    log = "slurm-%j.out" if len(tasks) == 1 else "slurm-%A_%a.out"
+    return build_sbatch_arguments(
+        name=format_queue_name(name, submission.token),
+        output=f"{str(home).replace('%', '%%')}/{log}",
+        script=str(place / "job.sh"),
+        options=tasks[0].resources.options,
+        count=len(tasks),
+        throttle=settings.throttle,
+    )
 
-    def _prepare(self, submission: Submission) -> tuple[str, ...]:
-        """All on disk that a submission needs; sbatch's words; raises AutoexpError."""
-        settings, tasks = self._settings, submission.tasks
-        place = settings.scripts / submission.token
-        # Slurm writes beside the job's other logs, or for an array apart.
-        log_dirs = Path(tasks[0].log_dir), settings.array_logs / submission.token
-        home = log_dirs[len(tasks) > 1].absolute()
-        self._make_directories(submission, place, home)
-        for index in range(len(tasks)):
-            fields = json.dumps(self._build_task(submission, index, home))
-            write_atomic(place / f"{index}.json", fields.encode())
-        name = _format_name(submission)
-        launcher = format_launcher(
-            settings.python, str(settings.wrapper.absolute()), str(place.absolute())
-        )
-        values = build_values(tasks[0], launcher, name=name, session=submission.session)
-        text = render(read_template(settings.template_path), values)
-        write_atomic(place / "job.sh", text.encode(), mode=0o700)
-        # The log as the wrapper names it, in a path where Slurm replaces nothing else.
-        log = "slurm-%j.out" if len(tasks) == 1 else "slurm-%A_%a.out"
-        return build_sbatch_arguments(
-            name=format_queue_name(name, submission.token),
-            output=f"{str(home).replace('%', '%%')}/{log}",
-            script=str(place / "job.sh"),
-            options=tasks[0].resources.options,
-            count=len(tasks),
-            throttle=settings.throttle,
-        )
 
-    def _make_directories(
-        self, submission: Submission, place: Path, home: Path
-    ) -> None:
-        modes = self._settings.modes
-        with explaining(place, "make the directory of scripts", "state"):
-            make_private(place)
-        with explaining(home, "make the directory of logs", "logs"):
-            make_private(home, modes.directory)
-        for task in submission.tasks:
-            with explaining(task.attempt_dir, "make the attempt's directory", "state"):
-                make_private(Path(task.attempt_dir))
-            with explaining(task.log_dir, "make the directory of logs", "logs"):
-                make_private(Path(task.log_dir), modes.directory)
-
-    def _build_task(
-        self, submission: Submission, index: int, home: Path
-    ) -> Mapping[str, object]:
-        task = submission.tasks[index]
-        return {
-            **build_task_fields(task),
-            "v": 1,
-            "command": [*with_grace((*self._settings.launcher, *task.command))],
-            "token": submission.token,
-            "nonce": submission.token,
-            "index": index,
-            "session": submission.session,
-            "submitter": os.uname().nodename,
-            "grace_seconds": self._settings.grace_seconds,
-            "gpu_seconds": self._settings.gpu_seconds,
-            "log_mode": self._settings.modes.file,
-            "record_patience": self._settings.record_patience_seconds,
-            "log_home": str(home) if len(submission.tasks) > 1 else "",
-        }
+def _build_task(
+    submission: Submission, settings: SubmitSettings, index: int, home: Path
+) -> Mapping[str, object]:
+    task = submission.tasks[index]
+    return {
+        **build_task_fields(task),
+        "v": 1,
+        "command": [*with_grace((*settings.launcher, *task.command))],
+        "token": submission.token,
+        "nonce": submission.token,
+        "index": index,
+        "session": submission.session,
+        "submitter": os.uname().nodename,
+        "grace_seconds": settings.grace_seconds,
+        "gpu_seconds": settings.gpu_seconds,
+        "log_mode": settings.modes.file,
+        "record_patience": settings.record_patience_seconds,
+        "log_home": str(home) if len(submission.tasks) > 1 else "",
+    }
 
 
 def _format_name(submission: Submission) -> str:

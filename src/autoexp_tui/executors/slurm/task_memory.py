@@ -192,8 +192,7 @@ class TaskMemory:
         self.terms = terms
         self.hear(watch.rows, watch.accounts)
         run = self.records.run
-        over = self.records.exited is not None or self.records.void is not None
-        self.over_for = self.since.note("over", holds=over, now=now)
+        self.over_for = self.since.note("over", holds=self.records.is_over, now=now)
         self.answered = watch.answered_at > max(sent_at, self.changed_at)
         self.accounted = self.measure_silence(watch) >= terms.patience
         gone = self.in_sight and self.answered and not self.live and not watch.error

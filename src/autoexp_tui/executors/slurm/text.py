@@ -112,7 +112,6 @@ class QueueRow:
     starts_at: float | None
     """Expected, for one that waits; else of the last start; UTC."""
     ended_at: float | None
-    submitted_at: float | None
     name: str
 
     @property
@@ -152,7 +151,6 @@ def _parse_queue_row(line: str) -> QueueRow:
         partition=clean(parts[5], limit=200),
         starts_at=_parse_time(parts[6]),
         ended_at=_parse_time(parts[7]) if state.standing is Standing.ENDED else None,
-        submitted_at=_parse_time(parts[8]),
         name=parts[9],
     )
 
@@ -230,7 +228,6 @@ class AccountRow:
     state: RawState
     exit_code: int
     signal: int
-    submitted_at: float | None
     started_at: float | None = None
     ended_at: float | None
     nodes: str
@@ -257,7 +254,6 @@ def _parse_account_row(line: str) -> AccountRow:
         state=parse_state(parts[2]),
         exit_code=int(code),
         signal=int(signal or 0),
-        submitted_at=_parse_time(parts[4]),
         started_at=_parse_time(parts[5]),
         ended_at=_parse_time(parts[6]),
         nodes=nodes,
@@ -338,10 +334,6 @@ def parse_uptime(text: str) -> float | None:
 
 def make_task_ids(job_id: str, count: int) -> tuple[str, ...]:
     return (job_id,) if count == 1 else tuple(f"{job_id}_{n}" for n in range(count))
-
-
-def format_array_option(count: int, throttle: int) -> str:
-    return f"0-{count - 1}" + (f"%{throttle}" if 0 < throttle < count else "")
 
 
 def join_scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ from autoexp_tui.executors.slurm.text import (
     Standing,
     build_sacct,
     build_squeue,
-    extract_complaint,
     has_token,
     parse_config,
     parse_sacct,
@@ -141,7 +140,6 @@ class QueueWatch:
     ) -> tuple[Row, ...] | None:
         """What a question brought; None: no answer that can be believed."""
         ran = self.commands.run(arguments, self.ask_seconds)
-        program = arguments[0]
         try:
             if ran.ok:
                 return parse(ran.stdout)
@@ -151,11 +149,7 @@ class QueueWatch:
         if "accounting storage is disabled" in ran.stderr:
             self._facts = replace(self.load_facts(), accounting=False)
             return ()
-        silent = f"{program} did not answer within {self.ask_seconds:g} s"
-        failed = (
-            silent if ran.timed_out else f"{program}: {extract_complaint(ran.stderr)}"
-        )
-        self.error = ran.missing or failed
+        self.error = ran.explain(self.ask_seconds)
         return None
 
     def load_facts(self) -> ClusterFacts:
