@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any
 from unittest.mock import Mock
 
@@ -77,13 +77,17 @@ def test_a_condition_that_does_not_block_neither_holds_nor_ends_the_wait() -> No
     bench.reach(20, j="RUNNING")
 
 
-def test_a_command_that_keeps_failing_is_asked_ever_more_seldom(
+def test_a_command_that_keeps_failing_is_asked_ever_more_seldom_whatever_it_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    see = Mock(return_value=CommandResult(3, "not yet"))
+    answers = (CommandResult(n % 5 or None, f"{n} to go") for n in count())
+    see = Mock(side_effect=answers)
     monkeypatch.setattr(Files, "_see", see)
-    waiting(kinds.CommandPasses(command=("check",))).run(600)
+    bench = waiting(kinds.CommandPasses(command=("check",)))
+    bench.run(600)
     assert 5 < see.call_count < 20
+    verdict = require(bench.live().start[0])
+    assert f"{see.call_count - 1} to go" in bench.words(verdict.why)
 
 
 def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:

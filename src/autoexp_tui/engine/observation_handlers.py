@@ -139,8 +139,8 @@ class ObservationHandlers:
                     touched.extend(context.watch.jobs(key))
             if fact.silence is None:
                 if isinstance(fact.value, CommandResult) and old is not None:
-                    code = getattr(old.value, "exit_code", None)
-                    is_news = fact.value.exit_code != code  # whatever it printed
+                    passed = getattr(old.value, "exit_code", None) == 0
+                    is_news = (fact.value.exit_code == 0) != passed  # whatever it says
                 now, began = self.dispatcher.monotonic(), fact.observed_at
                 shortest = poller.poll_seconds
                 poller.facts.settle(key, now, shortest, began, changed=is_news)

@@ -211,6 +211,8 @@ class FactPoller:
     ) -> None:
         """`is_read`: whether anybody waits for it still."""
         source, self._is_read = parts.facts, is_read
+        self._answered: set[OutsideKey] = set()
+        """Just now: who is judged by such an answer does not ask anew."""
 
         def place(key: OutsideKey) -> tuple[str, OutsideKey]:
             if isinstance(key, CommandKey):
@@ -236,6 +238,8 @@ class FactPoller:
     def want(self, keys: Iterable[OutsideKey], now: float, poll_seconds: float) -> None:
         """Somebody asks for these just now, or has reason to ask again."""
         for key in keys:
+            if key in self._answered:
+                continue
             if isinstance(key, CommandKey):
                 self.commands.want(key, now, COMMAND_SECONDS)
             else:
@@ -251,6 +255,7 @@ class FactPoller:
         changed: bool,
     ) -> None:
         """A look that `began` then is over."""
+        self._answered.add(key)
         if isinstance(key, CommandKey):
             rest = max(COMMAND_SECONDS, (now - began) * _REST)
             self.commands.settle(
@@ -269,6 +274,7 @@ class FactPoller:
 
     def look(self, now: float, t: float) -> None:
         """Look at everything that is due; `now` is monotonic, `t` the same moment."""
+        self._answered.clear()
         for looks in (self.files, self.commands):
             if looks.is_active or (looks.heap and looks.heap[0][0] <= now):
                 most = inf if looks is self.files else MOST_COMMANDS - looks.running
