@@ -173,9 +173,9 @@ def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:
     bench = alone(RunScript(seconds=60.0), rules=RULES)
     bench.reach(20, a="RUNNING")
     text = b"hit number=1\n"
-    where: dict[str, Any] = {"job": "a", "attempt": 1, "run": 0}
-    chunk = LogChunk(**where, offset=0, data=text, size=len(text))
-    bench.engine.post(seen.LogsRead(reads=(seen.LogRead(**where, chunk=chunk),)))
+    at = LogCursor(job="a", attempt=1, run=0, path="", offset=0)
+    chunk = LogChunk(offset=0, data=text, size=len(text))
+    bench.engine.post(seen.LogsRead(reads=(seen.LogRead(at=at, chunk=chunk),)))
     pause(bench)
     assert not counts(bench)
     bench.engine.commit()

@@ -10,7 +10,7 @@ import pytest
 
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
+from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of
@@ -63,19 +63,13 @@ class Reader:
         midline: bool = False,
     ) -> None:
         """A look finds this text, and `left` bytes behind it."""
-        where: dict[str, Any] = {"job": name, "attempt": 1, "run": 0}
-        made = self.telemetry.make_cursor(self.context.job(name), of, final=False)
-        at, data = 0 if reset else made.offset, text.encode()
+        at = self.telemetry.make_cursor(self.context.job(name), of, final=False)
+        offset, data = 0 if reset else at.offset, text.encode()
+        size = offset + len(data) + left
         chunk = LogChunk(
-            **where,
-            offset=at,
-            data=data,
-            size=at + len(data) + left,
-            reset=reset,
-            midline=midline,
+            offset=offset, data=data, size=size, reset=reset, midline=midline
         )
-        read = LogRead(**where, chunk=chunk if data else None, source=of)
-        self.telemetry.read(self.context, read)
+        self.telemetry.read(self.context, LogRead(at=at, chunk=chunk if data else None))
 
     def finish(self) -> list[events.MetricsNoted]:
         """The log was read to its end; what was noted in all."""
@@ -239,9 +233,9 @@ def test_the_pace_is_that_of_what_was_read_as_it_was_written(
 ) -> None:
     looks, rate = PACES[case]
     reader = Reader(Monitoring(metrics_files=(MetricFile(path=ROWS, format="jsonl"),)))
-    found = LogRead(
-        job="a", attempt=1, run=0, chunk=None, source="?", found=(FoundFile(ROWS),)
-    )
+    record = reader.context.job("a")
+    search = reader.telemetry.make_cursor(record, SEARCH, final=False)
+    found = LogRead(at=search, chunk=None, found=(FoundFile(ROWS),))
     reader.telemetry.read(reader.context, found)
     row = "step {} loss 2.0\n" if of == LOG else '{{"step": {}, "loss": 2.0}}\n'
     for seconds, steps, left in looks:

@@ -171,14 +171,7 @@ class Logs:
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return None
-        return LogChunk(
-            job=at.job,
-            attempt=at.attempt,
-            run=at.run,
-            offset=at.offset,
-            data=data,
-            size=len(whole),
-        )
+        return LogChunk(offset=at.offset, data=data, size=len(whole))
 
     def find(self, search: Search) -> Sequence[FoundFile]:
         found: dict[str, int] = {}

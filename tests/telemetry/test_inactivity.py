@@ -10,10 +10,12 @@ from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.inactivity import (
     LOOK_GAP_SECONDS,
     InactivityWatch,
-    QuietPeriod,
     compile_quiet_rule,
 )
+from autoexp_tui.telemetry.log_rules import Match
 from tests.telemetry.cuts import cut
+
+Due = tuple[LogEvent, int, Match]
 
 
 def rule(name: str, kind: str, pattern: str = "", after: float | None = 60) -> LogEvent:
@@ -36,13 +38,17 @@ def watch(*rules: LogEvent, afresh: bool = False) -> InactivityWatch:
     return one
 
 
-def due(one: InactivityWatch, now: float) -> list[QuietPeriod]:
+def due(one: InactivityWatch, now: float) -> list[Due]:
     """What is due at `now`, having looked each half minute since the last look."""
     at = one.looked_at or 0.0
     while (at := at + 30.0) < now:
         one.note_look(at)
     one.note_look(now)
     return list(one.find_due())
+
+
+def quiet(rule: LogEvent, key: int, offset: int, text: str) -> Due:
+    return rule, key, Match(rule.name, offset, text)
 
 
 GAP = LOOK_GAP_SECONDS
@@ -81,7 +87,7 @@ def test_a_rule_is_due_when_its_time_is_over(case: str) -> None:
         at, what, *rest = part.split(" ", 2)
         if what == "due":
             names = " ".join(rest).split()
-            assert [still.rule.name for still in due(one, float(at))] == names
+            assert [still.name for still, *_ in due(one, float(at))] == names
         elif what == "step":
             one.report_step(int(*rest), float(at), 0)
         elif what == "says":
@@ -97,12 +103,12 @@ def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     one = watch(SILENT)
     one.read_lines(b"hello\n", 0, 10.0)
     assert due(one, 69.9) == []
-    assert due(one, 70.0) == [QuietPeriod(SILENT, 6, 6, "no new output for 60 s")]
+    assert due(one, 70.0) == [quiet(SILENT, 6, 6, "no new output for 60 s")]
     one = watch(HEART)  # with a pattern other lines are no sign of life
     one.read_lines(b"beat\nnoise\n", 100, 10.0)
     one.read_lines(b"noise\n", 111, 60.0)
     text = 'no new line that matches "beat" for 60 s'
-    assert due(one, 70.0) == [QuietPeriod(HEART, 101, 100, text)]
+    assert due(one, 70.0) == [quiet(HEART, 101, 100, text)]
 
 
 def test_where_a_run_goes_on_from_is_no_movement_and_a_counter_may_stop() -> None:
@@ -111,7 +117,7 @@ def test_where_a_run_goes_on_from_is_no_movement_and_a_counter_may_stop() -> Non
     assert due(one, 100.0) == []
     one.report_step(20, 105.0, 40)
     one.report_step(20, 150.0, 80)
-    assert due(one, 165.0) == [QuietPeriod(STEPS, 20, 40, "no step after 20 for 60 s")]
+    assert due(one, 165.0) == [quiet(STEPS, 20, 40, "no step after 20 for 60 s")]
 
 
 def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
@@ -119,7 +125,7 @@ def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     one.report_step(7, 1.0, 0)
     one.read_lines(b"samples: 1,000\nsamples: 2,500.5\n", 0, 2.0)
     one.read_lines(b"samples: 2,500.5\nloss: 3\n", 32, 50.0)
-    found = QuietPeriod(SAMPLES, 16, 15, "no step after 2500.5 for 60 s")
+    found = quiet(SAMPLES, 16, 15, "no step after 2500.5 for 60 s")
     assert due(one, 62.0) == [found]
 
 

@@ -237,7 +237,7 @@ class Settlement(Protocol):
     def pending(self) -> PendingEffect:
         """The order."""
 
-    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
+    def end(self, outcome: str, detail: str) -> None:
         """It is over; `outcome`: `ok`, or else it failed."""
 
     def rest(self, seconds: float) -> float:
@@ -271,8 +271,7 @@ class OutsideEffect(Effect):
         self, context: DecisionContext, settlement: Settlement, answer: Answer
     ) -> None:
         """Take the answer: the effect is over, as it says."""
-        outcome = "ok" if answer.ok else "failed"
-        settlement.settle(context, outcome, answer.detail)
+        settlement.end("ok" if answer.ok else "failed", answer.detail)
 
 
 def warn_of_failure(

@@ -121,16 +121,6 @@ class Dispatcher:
             ):
                 self.not_before[effect_id] = until
 
-    def settle(
-        self, context: DecisionContext, effect_id: str, outcome: str, detail: str
-    ) -> None:
-        """The effect is over; `outcome`: `ok`, or else it failed."""
-        came: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
-        context.draft.emit(
-            events.EffectSettled(effect_id=effect_id, outcome=came, detail=detail)
-        )
-        self.forget(effect_id)
-
     def forget(self, effect_id: str) -> None:
         """The effect is settled."""
         self.note_answer(effect_id)
@@ -322,14 +312,14 @@ class Settlement:
     context: DecisionContext
     pending: PendingEffect
 
-    def settle(self, _: DecisionContext, outcome: str, detail: str) -> None:
-        """`end`, as effects know it."""
-        self.end(outcome, detail)
-
     def end(self, outcome: str, detail: str) -> None:
         """The effect is over; `outcome`: `ok`, or else it failed."""
         effect_id = self.pending.effect_id
-        self.dispatcher.settle(self.context, effect_id, outcome, detail)
+        came: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
+        self.context.draft.emit(
+            events.EffectSettled(effect_id=effect_id, outcome=came, detail=detail)
+        )
+        self.dispatcher.forget(effect_id)
 
     def rest(self, seconds: float) -> float:
         """The effect is not over: leave it alone so long; returns until when."""

@@ -23,7 +23,12 @@ from autoexp_tui.engine.dispatcher import (
     find_hindrance,
 )
 from autoexp_tui.engine.ephemeral_state import Health
-from autoexp_tui.engine.executor_port import CancelAnswer, Uncertain, format_exchange
+from autoexp_tui.engine.executor_port import (
+    CancelAnswer,
+    PollAnswer,
+    Uncertain,
+    format_exchange,
+)
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
@@ -80,7 +85,7 @@ class ObservationHandlers:
                 pending = context.state.pending.get(observation.effect_id)
                 if pending is not None:
                     self._settle(context, pending, observation.answer)
-            case seen.Polled():
+            case PollAnswer():
                 self.runs.note_poll(context, observation)
             case seen.CallFailed():
                 self._note_call_failed(context, observation)

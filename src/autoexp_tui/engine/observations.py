@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from autoexp_tui.engine.executor_port import PollAnswer
-from autoexp_tui.engine.ports import FoundFile, LogChunk
+from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import Fact, OutsideKey, Silence
 
@@ -25,13 +25,6 @@ class EffectAnswered:
 
     effect_id: str
     answer: object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Polled:
-    """A look at the executor."""
-
-    answer: PollAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,16 +47,11 @@ class PlaceHeard:
 class LogRead:
     """One look at one run's log."""
 
-    job: str
-    attempt: int
-    run: int
+    at: LogCursor
     chunk: LogChunk | None
-    final: bool = False
     tail: str = ""
-    """With `final`: the last lines, for evidence."""
+    """With `at.final`: the last lines, for evidence."""
     problem: str = ""
-    source: str = ""
-    """Which file of the job's; the log is the empty one."""
     found: tuple[FoundFile, ...] | None = None
     """The files of metrics that are there, where those were looked for."""
 
@@ -84,10 +72,9 @@ class OrdersTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """Whether the lease is still ours; `problem` when it could not be touched."""
+    """Whether the lease is still ours."""
 
     ours: bool
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +90,7 @@ class CallFailed:
 
 Observation: TypeAlias = (
     EffectAnswered
-    | Polled
+    | PollAnswer
     | FactsSeen
     | PlaceHeard
     | LogsRead

@@ -23,7 +23,6 @@ from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
-from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import CommandKey, Fact, GlobKey, OutsideKey, Silence
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Outcome
@@ -152,9 +151,9 @@ class Poller:
 
         def call() -> Observation:
             try:
-                return seen.Polled(answer=executor.poll(tasks))
+                return executor.poll(tasks)
             except OSError as error:
-                return seen.Polled(answer=PollAnswer(error=str(error)))
+                return PollAnswer(error=str(error))
 
         if tasks:
             due = now + executor.poll_seconds
@@ -164,8 +163,8 @@ class Poller:
         """Show that we live, and learn whether we still own the session."""
         try:
             return seen.Heartbeat(ours=self.parts.lease.heartbeat())
-        except OSError as error:
-            return seen.Heartbeat(ours=True, problem=str(error))
+        except OSError:  # it could not be touched
+            return seen.Heartbeat(ours=True)
 
     def forget_orders(self, command_ids: Iterable[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""
@@ -354,7 +353,7 @@ class LogPoller:
     def note(self, got: seen.LogsRead, now: float) -> None:
         """Learn from answers when to look again. `now`: monotonic seconds."""
         for read in got.reads:
-            stream, chunk = (read.job, read.source), read.chunk
+            stream, chunk = (read.at.job, read.at.source), read.chunk
             shortest, longest = self._find_waits(stream)
             self.looks.settle(
                 stream,
@@ -366,10 +365,10 @@ class LogPoller:
             if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
                 self.looks.hurry(now, stream)
             if read.found is not None:
-                self.moved.add(read.job)
+                self.moved.add(read.at.job)
             if chunk is None and stream in self._to_reread:
                 del self._to_reread[stream]
-                files = ((read.job, one.path) for one in read.found or ())
+                files = ((read.at.job, one.path) for one in read.found or ())
                 self._to_reread |= dict.fromkeys(files)
 
     def _find_waits(self, stream: ports.Stream) -> tuple[float, float]:
@@ -469,10 +468,4 @@ def read_logs(
             chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
         size = len(chunk.data) if chunk else 0
         room, work = room - size, work - size * at.cost
-        yield LogRead(
-            chunk=chunk,
-            tail=tail,
-            problem=problem,
-            found=found,
-            **pick(at, "job", "attempt", "run", "final", "source"),
-        )
+        yield LogRead(at=at, chunk=chunk, tail=tail, problem=problem, found=found)

@@ -159,9 +159,6 @@ class FactSource(Looks, Protocol):
 class LogChunk:
     """New bytes of one run's log."""
 
-    job: str
-    attempt: int
-    run: int
     offset: int
     """Where `data` starts in the file."""
     data: bytes

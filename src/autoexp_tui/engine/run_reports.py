@@ -11,7 +11,7 @@ from autoexp_tui.actions.orders import clear_warning, raise_warning
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import report_reducer
 from autoexp_tui.engine.ephemeral_state import Health
-from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import PollAnswer, TaskPhase, TaskReport
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, Stream
 from autoexp_tui.engine.submission_answers import order_again
@@ -68,15 +68,15 @@ class RunReports:
     warned: set[str] = field(default_factory=set)
     """Warnings about attempts that were raised once; who dismissed one knows."""
 
-    def note_poll(self, context: DecisionContext, got: seen.Polled) -> None:
+    def note_poll(self, context: DecisionContext, got: PollAnswer) -> None:
         """One look at the executor: runs begin, wait and end."""
-        self.health.error = got.answer.error
-        if got.answer.age < context.now.t:
-            self.health.answered_at = context.now.t - got.answer.age
-        for report in got.answer.reports:
+        self.health.error = got.error
+        if got.age < context.now.t:
+            self.health.answered_at = context.now.t - got.age
+        for report in got.reports:
             if report.job in context.state.jobs:
                 self._note_report(context, report)
-        for report in got.answer.late:
+        for report in got.late:
             if report.job in context.state.jobs:
                 self._warn_of_records(context, report)
 
@@ -158,24 +158,25 @@ class RunReports:
         touched: list[str] = []
         lived = context.now.lived
         for read in got.reads:
-            if read.job not in context.state.jobs:
+            at, chunk = read.at, read.chunk
+            if at.job not in context.state.jobs:
                 continue
-            stream = (read.job, read.source)
+            stream = (at.job, at.source)
             if read.problem:
                 since = self.unread.setdefault(stream, lived)
                 if lived - since >= WARN_SECONDS:
-                    at, error = context.now.convert_to_t(since), read.problem
-                    reason = why("log_unreadable", job=read.job, error=error, since=at)
-                    raise_warning(context, _make_warning_id(stream), reason, read.job)
+                    t, error = context.now.convert_to_t(since), read.problem
+                    reason = why("log_unreadable", job=at.job, error=error, since=t)
+                    raise_warning(context, _make_warning_id(stream), reason, at.job)
             elif stream in self.unread or context.state.warnings:
                 self._note_readable(context, stream)
             touched += self.telemetry.read(context, read)
-            if read.final and read.chunk is not None and not read.source:
-                tail = self._limit_rest(context, read)
-                self.telemetry.skip_to_tail(context, read.chunk, tail)
+            if at.final and chunk is not None and not at.source:
+                tail = self._limit_rest(context, (at.job, at.attempt))
+                self.telemetry.skip_to_tail(context, at, chunk.size, tail)
             # A last look counts, though perhaps nothing could be read.
             waited = lived - self.unread.get(stream, -math.inf)
-            if read.final and read.chunk is None and waited >= LAST_SECONDS:
+            if at.final and chunk is None and waited >= LAST_SECONDS:
                 self._note_drained(context, read)
         return touched
 
@@ -184,11 +185,11 @@ class RunReports:
         if context.state.warnings:  # perhaps by the engine before this one
             clear_warning(context, _make_warning_id(stream))
 
-    def _limit_rest(self, context: DecisionContext, read: LogRead) -> float:
+    def _limit_rest(self, context: DecisionContext, task: TaskId) -> float:
         """How many bytes an end still waits for: who ordered it waits for the tail
         alone."""
-        task, lived = (read.job, read.attempt), context.now.lived
-        attempt = report_reducer.find_attempt(context.job(read.job), read.attempt)
+        lived = context.now.lived
+        attempt = report_reducer.find_attempt(context.job(task[0]), task[1])
         if task not in self.ending or attempt is None:
             return math.inf
         waited = lived - self.draining.setdefault(task, lived)
@@ -211,22 +212,22 @@ class RunReports:
 
     def _note_drained(self, context: DecisionContext, read: LogRead) -> None:
         """A source was read to its end; the last one of an ended run settles it."""
-        task = (read.job, read.attempt)
+        name, number = task = (read.at.job, read.at.attempt)
         if task not in self.ending:
             return
         drained = self.drained.setdefault(task, {})
-        drained[read.source] = read
-        run = self.telemetry.find_run(context.job(read.job))
+        drained[read.at.source] = read
+        run = self.telemetry.find_run(context.job(name))
         if not drained.keys() >= {*run.sources}:
             return
         read = self.drained.pop(task)[LOG]
         report = self.ending.pop(task)
         self.draining.pop(task, None)
         for source in (*run.sources, GPU):  # what it left unread is of no use any more
-            self._note_readable(context, (read.job, source))
-        self.telemetry.finish_run(context, read.job)
-        job = context.job(read.job)
-        attempt, tail = report_reducer.find_attempt(job, read.attempt), read.tail
+            self._note_readable(context, (name, source))
+        self.telemetry.finish_run(context, name)
+        job = context.job(name)
+        attempt, tail = report_reducer.find_attempt(job, number), read.tail
         evidence = find_error_line(tail)
         if attempt is not None and attempt.cancel_cause is Cause.NAN:
             evidence = find_nan_line(tail) or evidence
@@ -234,5 +235,5 @@ class RunReports:
             evidence = f"its log could not be read: {read.problem}"
         utc = context.now.utc
         ended = report_reducer.decide_end(job, report, utc, evidence, tail)
-        reached = run.reached if run.attempt == read.attempt else None
+        reached = run.reached if run.attempt == number else None
         end_attempt(context, replace(ended, reached=reached))

@@ -24,6 +24,7 @@ from autoexp_tui.engine.ports import LOG, SEARCH, FoundFile, LogChunk
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import MetricFact, Moment
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, is_for_stage
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
@@ -137,6 +138,7 @@ class RunTelemetry:
     """One job's newest run as its files tell it."""
 
     rules: Monitoring
+    job: str
     loss: str = ""
     """The metric of trends and anomalies."""
     progress: str = STEP
@@ -406,44 +408,40 @@ def scan_chunk(context: DecisionContext, run: RunTelemetry, chunk: LogChunk) -> 
     lived, scanner = context.now.lived, run.scanner
     for match in scanner.scan(chunk.data, chunk.offset, run.once):
         rule = scanner.rules[match.rule]
-        known = context.state.mark_of(chunk.job, run.attempt, run.run, rule.name)
+        known = context.state.mark_of(run.job, run.attempt, run.run, rule.name)
         if known is not None and (rule.match_once or match.offset <= known[1]):
             continue  # found before, or it matches once and has
         if rule.match_once or not run.limits.gather(match, lived):
-            log_matched(context, _build_match(run, chunk.job, rule, match), rule)
+            log_matched(context, _build_match(run, rule, match), rule)
     if run.limits.gathered:
-        record_gathered(context, run, chunk.job, lived)
+        record_gathered(context, run, lived)
 
 
-def record_gathered(
-    context: DecisionContext, run: RunTelemetry, job: str, lived: float
-) -> None:
+def record_gathered(context: DecisionContext, run: RunTelemetry, lived: float) -> None:
     """Record matches that came too fast, once they were gathered long enough."""
     for gathered in run.limits.take_due(lived):
         rule = run.scanner.rules[gathered.last.rule]
         matched = replace(
-            _build_match(run, job, rule, gathered.last),
+            _build_match(run, rule, gathered.last),
             metadata=gathered.metadata,
             count=gathered.count,
             first_offset=gathered.first,
         )
-        warning_id = "m" + ids.digest(job, run.attempt, rule.name)
+        warning_id = "m" + ids.digest(run.job, run.attempt, rule.name)
         reason = why("matches_gathered", rule=rule.name, line=matched.line)
-        raise_warning(context, warning_id, reason, job)  # once an attempt
+        raise_warning(context, warning_id, reason, run.job)  # once an attempt
         log_matched(context, matched, rule)
 
 
 def _build_match(
-    run: RunTelemetry, job: str, rule: LogEvent, match: Match, *key: int
+    run: RunTelemetry, rule: LogEvent, match: Match, *key: int
 ) -> events.LogMatched:
     """`key`: what tells the match from the rule's others; without one, its place."""
-    place = (job, run.attempt, run.run, rule.name)
+    place = (run.job, run.attempt, run.run, rule.name)
     at = key or ((0,) if rule.match_once else (match.offset, run.replaced))
     return events.LogMatched(
         match_id=ids.match_id(*place, *at),
-        job=job,
-        attempt=run.attempt,
-        run=run.run,
+        **pick(run, "job", "attempt", "run"),
         rule=rule.name,
         offset=match.offset,
         line=match.line[:_LINE_LIMIT],
@@ -454,7 +452,6 @@ def _build_match(
 def check_loss(
     context: DecisionContext,
     run: RunTelemetry,
-    job: str,
     source: MetricSource,
     point: Point,
     total: int | None,
@@ -466,23 +463,22 @@ def check_loss(
     if known or point.offset < source.judged:
         return False
     for finding in findings:
-        _react(context, run, context.job(job), finding)
+        _react(context, run, finding)
     return bool(findings)
 
 
-def _react(
-    context: DecisionContext, run: RunTelemetry, job: JobRecord, finding: Finding
-) -> None:
-    warning_id = "a" + ids.digest(job.name, run.attempt, finding.code)
+def _react(context: DecisionContext, run: RunTelemetry, finding: Finding) -> None:
+    warning_id = "a" + ids.digest(run.job, run.attempt, finding.code)
     if finding.cleared:
         clear_warning(context, warning_id)
         return
     is_nan = finding.code == "nan"
-    reason = Why(finding.code, (("job", job.name), *finding.args))
+    reason = Why(finding.code, (("job", run.job), *finding.args))
     severity: Severity = "error" if is_nan else "warning"
-    raise_warning(context, warning_id, reason, job.name, severity)
+    raise_warning(context, warning_id, reason, run.job, severity)
     if is_nan and run.rules.anomalies.nan == "kill":
-        request_end(context, job, Why("nan", finding.args), Cause.NAN, "nan")
+        job, reason = context.job(run.job), Why("nan", finding.args)
+        request_end(context, job, reason, Cause.NAN, "nan")
 
 
 def clear_alerts(context: DecisionContext, job: str) -> None:
@@ -504,8 +500,6 @@ def check_quiet(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> 
         rules = (one for one in run.rules.state_events if one.state == "stall")
         if any(is_for_stage(rule, job.spec.stage) for rule in rules):
             request_end(context, job, reason, Cause.STALL, "stall")
-    for quiet in run.watch.find_due():
-        key = 0 if quiet.rule.match_once else quiet.key
-        found = Match(quiet.rule.name, quiet.offset, quiet.line)
-        matched = _build_match(run, job.name, quiet.rule, found, key)
-        log_matched(context, matched, quiet.rule)
+    for rule, key, found in run.watch.find_due():
+        matched = _build_match(run, rule, found, 0 if rule.match_once else key)
+        log_matched(context, matched, rule)

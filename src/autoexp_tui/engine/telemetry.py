@@ -25,6 +25,7 @@ from autoexp_tui.engine.run_telemetry import (
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
+from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import MetricFact, MetricKey, Moment
 from autoexp_tui.model.resubmission import has_old_logs
 from autoexp_tui.model.snapshot import InQueue, Live
@@ -123,7 +124,9 @@ class Telemetry:
             is_other = attempt.anew or then.fingerprint != attempt.fingerprint
         if run is None or is_other:
             run = self.runs[job.name] = RunTelemetry(
-                rules=rules, curve_points=count_points(len(self._state.jobs))
+                rules=rules,
+                job=job.name,
+                curve_points=count_points(len(self._state.jobs)),
             )
         if run.attempt != attempt.number:
             self.changed.add(job.name)
@@ -150,38 +153,37 @@ class Telemetry:
 
     def read(self, context: DecisionContext, read: LogRead) -> list[str]:
         """Turn a look into events; returns jobs whose conditions read a metric."""
-        job = context.state.jobs[read.job]
-        run, chunk = self.find_run(job), read.chunk
-        if (read.attempt, read.run) != (run.attempt, run.run):
+        at, chunk = read.at, read.chunk
+        job = context.state.jobs[at.job]
+        run = self.find_run(job)
+        if (at.attempt, at.run) != (run.attempt, run.run):
             return []
         if read.found is not None:
             run.add_files(read.found, job.noted.judged if job.noted else {})
-        if not (read.source or read.problem):  # only such time counts as silence
+        if not (at.source or read.problem):  # only such time counts as silence
             run.watch.note_look(context.now.lived)
-        source = run.files.get(read.source) if read.source else run.log
+        source = run.files.get(at.source) if at.source else run.log
         if chunk is None:
             if source is not None and not read.problem:
                 source.caught_up = True
             return []
-        if read.source == GPU:
+        if at.source == GPU:
             return self._read_gpus(context, run, chunk)
         if source is None or not (chunk.reset or chunk.offset == source.offset):
             return []
-        self.changed.add(read.job)
+        self.changed.add(run.job)
         # Nothing follows from what an ended attempt has said but its curves.
         is_over = bool(job.state in TERMINAL or job.attempts[-1].outcome)
         if source is run.log:
-            points = self._read_log(context, run, job, chunk, is_over=is_over)
+            points = self._read_log(context, run, chunk, is_over=is_over)
         else:
             points = source.read_file(chunk)
-        return self._add_points(
-            context, run, job, source, chunk, points, is_over=is_over
-        )
+        return self._add_points(context, run, source, chunk, points, is_over=is_over)
 
     def _read_gpus(
         self, context: DecisionContext, run: RunTelemetry, chunk: LogChunk
     ) -> list[str]:
-        self.changed.add(chunk.job)
+        self.changed.add(run.job)
         if chunk.reset:
             run.gpu = GpuTrack()
         elif chunk.offset != run.gpu_offset:
@@ -190,22 +192,21 @@ class Telemetry:
         if not run.gpu.add_lines(chunk.data):
             return []
         run.gpu_at = context.now.t
-        return self._publish(context, run, chunk.job)
+        return self._publish(context, run)
 
     def _read_log(
         self,
         context: DecisionContext,
         run: RunTelemetry,
-        job: JobRecord,
         chunk: LogChunk,
         *,
         is_over: bool,
     ) -> Sequence[Point]:
         if chunk.reset:
-            self._replace_log(context, run, job)
+            self._replace_log(context, run)
         if run.restarted:
             run.restarted = False
-            clear_alerts(context, chunk.job)
+            clear_alerts(context, run.job)
         run.log.offset = chunk.offset + len(chunk.data)
         run.output_at = context.now.t
         if chunk.midline or run.skipped:
@@ -217,32 +218,28 @@ class Telemetry:
         every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
         return run.reader.read(chunk.data, chunk.offset, every)
 
-    def _replace_log(
-        self, context: DecisionContext, run: RunTelemetry, job: JobRecord
-    ) -> None:
+    def _replace_log(self, context: DecisionContext, run: RunTelemetry) -> None:
         """The log of a run was replaced: what follows is another text."""
-        self.record_gathered(context, job.name)
+        job = context.job(run.job)
+        self.record_gathered(context, run.job)
         self._restart_log(run, job)
         run.watch.note_look(context.now.lived)
         run.restarted = True
         run.replaced += 1
         if not job.ended:
-            replaced = events.LogReplaced(
-                job=job.name, attempt=run.attempt, run=run.run, count=run.replaced
-            )
-            context.draft.emit(replaced)
+            where = pick(run, "job", "attempt", "run")
+            context.draft.emit(events.LogReplaced(**where, count=run.replaced))
 
     def record_gathered(self, context: DecisionContext, name: str) -> None:
         """Tell all that was gathered of a run: it is over, or another one begins."""
         run = self.runs.get(name)
         if run is not None and not context.job(name).ended:
-            record_gathered(context, run, name, math.inf)
+            record_gathered(context, run, math.inf)
 
     def _add_points(
         self,
         context: DecisionContext,
         run: RunTelemetry,
-        job: JobRecord,
         source: MetricSource,
         chunk: LogChunk,
         points: Sequence[Point],
@@ -251,13 +248,13 @@ class Telemetry:
     ) -> list[str]:
         """Plot and judge new points; returns jobs whose conditions read a metric."""
         before, has_findings, behind = run.step, False, not source.caught_up
-        name, lived = chunk.job, context.now.lived
+        job, lived = context.state.jobs[run.job], context.now.lived
         for point in points:
             run.add_point(source, point, lived)
             loss = point.values.get(run.loss)
             if loss is not None and not is_over and run.owners.get(run.loss) is source:
                 total = run.total or job.spec.progress_total
-                has_findings |= check_loss(context, run, name, source, point, total)
+                has_findings |= check_loss(context, run, source, point, total)
         if is_over:
             return []
         # A backlog is read faster than it was written. So only steps count after which
@@ -274,22 +271,20 @@ class Telemetry:
         rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
         is_due = lived - run.noted_lived >= rest or (behind and source.caught_up)
         if has_findings or is_due:
-            _note(context, run, name, has_findings=has_findings)
-        return self._publish(context, run, name)
+            _note(context, run, has_findings=has_findings)
+        return self._publish(context, run)
 
-    def _publish(
-        self, context: DecisionContext, run: RunTelemetry, job: str
-    ) -> list[str]:
+    def _publish(self, context: DecisionContext, run: RunTelemetry) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
         loads = run.gpu.newest.items()
         facts = run.facts | {name: MetricFact(load, run.at) for name, load in loads}
-        self.metrics[job] = facts
-        if not context.watch.measured[job]:
+        self.metrics[run.job] = facts
+        if not context.watch.measured[run.job]:
             return []
         return [
             reader
             for name in facts
-            for reader in context.watch.jobs(MetricKey(job, name))
+            for reader in context.watch.jobs(MetricKey(run.job, name))
         ]
 
     def restart_clocks(self, job: str | None = None) -> None:
@@ -303,7 +298,7 @@ class Telemetry:
         self._now, lived = context.now, context.now.lived
         for name, run in self.runs.items():
             if run.limits.gathered and not context.job(name).ended:
-                record_gathered(context, run, name, lived)
+                record_gathered(context, run, lived)
         while self._compiler.refused:
             problem = self._compiler.refused.pop(0)
             reason = why("rule_off", problem=problem)
@@ -324,20 +319,20 @@ class Telemetry:
         self._stalls_due = lived + wait
 
     def skip_to_tail(
-        self, context: DecisionContext, chunk: LogChunk, tail: float
+        self, context: DecisionContext, at: LogCursor, size: int, tail: float
     ) -> None:
         """Of the log of an ended run only the last `tail` bytes are read any more."""
-        run = self.find_run(context.job(chunk.job))
-        left = chunk.size - run.log.offset
+        run = self.find_run(context.job(at.job))
+        left = size - run.log.offset
         if left <= tail:
             return
-        run.log.offset = chunk.size - int(tail)
+        run.log.offset = size - int(tail)
         run.skipped = True
         run.unread += left - int(tail)
-        warning_id = "u" + ids.digest(chunk.job, chunk.attempt, chunk.run)
-        reason = why("log_unread", job=chunk.job, bytes=run.unread, tail=int(tail))
+        warning_id = "u" + ids.digest(at.job, at.attempt, at.run)
+        reason = why("log_unread", job=at.job, bytes=run.unread, tail=int(tail))
         context.draft.emit(
-            events.WarningRaised(warning_id=warning_id, why=reason, job=chunk.job)
+            events.WarningRaised(warning_id=warning_id, why=reason, job=at.job)
         )
 
     def finish_run(self, context: DecisionContext, job: str) -> None:
@@ -347,7 +342,7 @@ class Telemetry:
         self.record_gathered(context, job)
         run = self.runs.get(job)
         if run is not None and (run.facts or run.reached is not None):
-            _note(context, run, job)
+            _note(context, run)
 
     def build_live(
         self,
@@ -371,7 +366,7 @@ def count_points(jobs: int) -> int:
 
 
 def _note(
-    context: DecisionContext, run: RunTelemetry, job: str, *, has_findings: bool = False
+    context: DecisionContext, run: RunTelemetry, *, has_findings: bool = False
 ) -> None:
     """Journal the newest values; `has_findings`: and that anomalies were noted."""
     now = (run.at, {name: fact.value for name, fact in run.facts.items()})
@@ -381,11 +376,8 @@ def _note(
     sources = {LOG: run.log, **run.files}
     context.draft.emit(
         events.MetricsNoted(
-            job=job,
-            attempt=run.attempt,
-            run=run.run,
+            **pick(run, "job", "attempt", "run", "total"),
             step=run.at,
-            total=run.total,
             values={name: _to_json(value) for name, value in now[1].items()},
             judged={name: max(s.offset, s.judged) for name, s in sources.items()},
             result=None if run.best is None else _to_json(run.best),

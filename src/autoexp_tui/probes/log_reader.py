@@ -167,9 +167,6 @@ class LogReader:
                 del self._places[key]
             return None
         return LogChunk(
-            job=at.job,
-            attempt=attempt,
-            run=run,
             offset=start,
             data=data,
             size=found.st_size,

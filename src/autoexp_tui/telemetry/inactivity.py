@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.rules import Anomalies, LogEvent
-from autoexp_tui.telemetry.log_rules import compile_rule_pattern, find_number
+from autoexp_tui.telemetry.log_rules import Match, compile_rule_pattern, find_number
 from autoexp_tui.text.patterns import LineSearch, Pattern, make_readable
 from autoexp_tui.text.spelling import duration
 
@@ -41,19 +41,6 @@ class QuietRule:
     def counts(self) -> bool:
         """Whether it is about a counter, not about silence."""
         return self.rule.pattern_type == "progress"
-
-
-@dataclass(frozen=True, slots=True)
-class QuietPeriod:
-    """A rule has waited long enough."""
-
-    rule: LogEvent
-    key: int
-    """Names the quiet period within the run."""
-    offset: int
-    """Bytes from the start of the log to where it began."""
-    line: str
-    """What stands still, in words."""
 
 
 def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
@@ -100,10 +87,12 @@ class Clock:
             return 0.0
         return seen_at - self.since
 
-    def is_over(self, seen_at: float | None, after: float) -> bool:
-        """Whether a quiet period is `after` seconds old that nobody was told of."""
+    def tell(self, seen_at: float | None, after: float) -> bool:
+        """Whether a quiet period is `after` seconds old; told once."""
         stands = self.since is not None and seen_at is not None and not self.told
-        return stands and self.measure(seen_at) >= after
+        is_over = stands and self.measure(seen_at) >= after
+        self.told = self.told or is_over
+        return is_over
 
 
 class InactivityWatch:
@@ -161,21 +150,22 @@ class InactivityWatch:
 
     def is_stalled(self, after: float) -> bool:
         """Whether the counter stood for `after` seconds and has not moved since."""
-        self.steps.told |= self.steps.is_over(self.looked_at, after)
-        return self.steps.told
+        return self.steps.tell(self.looked_at, after) or self.steps.told
 
-    def find_due(self) -> Iterator[QuietPeriod]:
-        """The rules whose time is over, once in a quiet period; silences first."""
+    def find_due(self) -> Iterator[tuple[LogEvent, int, Match]]:
+        """The rules whose time is over, once in a quiet period; silences first. Each
+        with what names the period within the run, and with what stands still, in words,
+        where it began."""
         for rule, clock in self._clocks:
-            if clock.is_over(self.looked_at, rule.after):
-                clock.told = True
+            if clock.tell(self.looked_at, rule.after):
                 what = "new output"
                 if rule.counts:
                     what = f"step after {clock.value:.10g}"
                 elif rule.pattern:
                     what = f'new line that matches "{rule.rule.pattern}"'
                 text = f"no {what} for {duration(rule.after)}"
-                yield QuietPeriod(rule.rule, clock.key, clock.offset, text)
+                found = Match(rule.rule.name, clock.offset, text)
+                yield rule.rule, clock.key, found
 
 
 Code: TypeAlias = Literal["nan", "plateau", "divergence"]
