@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.state.session import JobView, Look
-from autoexp_tui.engine.session_handle import make_empty_snapshot
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.specs import Edge, Plan
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
@@ -80,7 +79,7 @@ async def test_keys_lead_where_they_should(road: str) -> None:
 
 
 AWAY: dict[str, Any] = {"away_since": T0 - 8 * 3600}
-PLANNING = make_empty_snapshot("exp", "planning exp")
+PLANNING = Snapshot(name="exp", engine=EngineView(role="plan", doing="planning exp"))
 GOES_ON = "footer: planning exp goes on"
 SHORT_ROADS: list[tuple[Snapshot, str, dict[str, Any]]] = [
     (planned(10), "=> why: This plan has 10 jobs\n! => footer: nothing needs you", {}),

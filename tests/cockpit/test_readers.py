@@ -13,8 +13,8 @@ from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.render import plan_findings
 from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
-from autoexp_tui.engine.session_handle import make_empty_snapshot
 from autoexp_tui.model.errors import EnvironmentFailed, Problem
+from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.plans import holey, opened
@@ -102,7 +102,7 @@ async def test_behind_errors_without_a_plan_stands_that_planning_failed(
         panes = seat.app.full_screen.query(LinesWidget)
         return "\n".join(map(read_lines, panes))
 
-    shown = make_empty_snapshot("exp", "planning exp")
+    shown = Snapshot(name="exp", engine=EngineView(role="plan", doing="planning exp"))
     async with cockpit(shown, replan=lambda: None) as seat:
         await show_faults(seat, *faults)
         for words in ("exp   planning failed", " planning exp failed"):

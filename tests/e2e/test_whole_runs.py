@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.sessions import find_sessions
 from tests.e2e.campaign import Jobs, result_of, run_command, states_of, write_files
@@ -155,6 +154,6 @@ def test_a_run_waits_for_all_that_joined_and_each_did_what_it_joined_for(
 
     # Who reads the session later sees all plans in one.
     (session,) = find_sessions(tmp_path / "outputs/.autoexp")
-    plan = FoldedSession(load_state(session).state).state.plan
+    plan = load_state(session).state.plan
     assert plan is not None
     assert sorted(job.name for job in plan.jobs) == sorted(jobs)

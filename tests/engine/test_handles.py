@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from autoexp_tui.engine import session_handle
 from autoexp_tui.engine.ephemeral_state import Mailbox
 from autoexp_tui.engine.handle import Listener
 from autoexp_tui.engine.live import LiveHandle, make_plan_snapshot
@@ -210,11 +211,9 @@ class Watch:
         self.owned: list[ScriptedHandle] = []
         self.passed: list[Snapshot] = []
 
-    def follow(self, first: Snapshot, heir_seconds: float = 0.0) -> SessionHandle:
+    def follow(self, first: Snapshot) -> SessionHandle:
         self.first = ScriptedHandle(first)
-        self.handle = SessionHandle(
-            lambda: self.first, self, heir_seconds=heir_seconds, again_seconds=0.01
-        )
+        self.handle = SessionHandle(lambda: self.first, self)
         self.handle.open_now()
         self.handle.subscribe(self.passed.append)
         return self.handle
@@ -245,6 +244,12 @@ class Watch:
         self.until(lambda: self.passed)
         time.sleep(seconds)
         assert (self.owned, self.handle.role) == ([], "viewer")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_handle, "HEIR_SECONDS", 0.0)
+    monkeypatch.setattr(session_handle, "AGAIN_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -321,9 +326,12 @@ def test_what_hinders_the_take_over_is_shown_and_it_is_tried_again(
     assert watch.handle.snapshot().engine.holding == ""
 
 
-def test_an_heir_comes_before_those_who_watch_but_not_before_who_orders() -> None:
+def test_an_heir_comes_before_those_who_watch_but_not_before_who_orders(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_handle, "HEIR_SECONDS", 60.0)
     watch = Watch()
-    watch.follow(shown("viewer"), heir_seconds=60.0)
+    watch.follow(shown("viewer"))
     watch.first.push(LEFT)
     watch.first.push(shown("viewer"))  # the heir lives
     watch.stays_a_watcher(0.6)

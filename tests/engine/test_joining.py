@@ -10,7 +10,6 @@ import pytest
 from autoexp_tui.actions.kinds import NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.effects.effects import AddJob, PlanJobs
-from autoexp_tui.engine.live import FoldedSession
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.rules import Action, Monitoring
 from autoexp_tui.model.specs import Plan, Resources
@@ -71,7 +70,7 @@ def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None
     assert (spec.index, spec.family, spec.stage) == (1, "f0", "evaluate")
     assert bench.engine.state.order == ("a", "a_eval10")
     assert [one.name for one in shown_plan(bench).jobs] == ["a", "a_eval10"]
-    folded = FoldedSession(bench.world.session.load()).state  # as a viewer does
+    folded = bench.world.session.load()  # as a viewer does
     assert folded.jobs == bench.engine.state.jobs
     assert folded.plan == bench.engine.state.plan
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.model.event import Recorded, apply
+from autoexp_tui.model.event import apply
 from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import JobRecord
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.loop import Engine
@@ -143,8 +143,8 @@ class LiveHandle(EngineHandle):
         super().publish(snapshot)
 
     def _start_session(self) -> None:
-        if self._plan is None or self._start is None:
-            return
+        assert self._plan is not None
+        assert self._start is not None
         try:
             engine = self._start(self._plan, self.publish)
         except AutoexpError as error:
@@ -197,13 +197,9 @@ def make_plan_snapshot(
         for spec in sorted(plan.jobs, key=lambda spec: spec.index)
     )
     return Snapshot(
-        seq=0,
         t=plan.created_at,
-        session="",
         name=plan.name,
         plan=plan,
-        started_at=0.0,
-        paused=None,
         engine=EngineView(
             role="plan", executor=plan.executor.class_name, slots=slots, gpus=gpus
         ),
@@ -216,21 +212,6 @@ POLL_SECONDS = 0.5
 """Between two looks at the session's journal."""
 INBOX_SECONDS = 10.0
 """How long who leaves waits for a command that is being written into the inbox."""
-
-
-class FoldedSession:
-    """A session's state as far as it was read, and what snapshots of it share."""
-
-    def __init__(self, state: SessionState, newest: Sequence[Recorded] = ()) -> None:
-        self.state = state
-        self.builder = SnapshotBuilder()
-        self.builder.note(newest)
-
-    def fold(self, records: Sequence[Recorded]) -> None:
-        """Take in further records."""
-        for record in records:
-            apply(self.state, record)
-        self.builder.note(records)
 
 
 class ViewerHandle(EngineHandle):
@@ -259,7 +240,7 @@ class ViewerHandle(EngineHandle):
         self._watcher = watcher
         self._clock = clock
         self._log_fault = log_fault
-        self._session = FoldedSession(*watcher.load())
+        self._load()
         self._stop = threading.Event()
         self._problem = ""
         self._writers: list[threading.Thread] = []
@@ -315,14 +296,21 @@ class ViewerHandle(EngineHandle):
                 self._log_fault(traceback.format_exc())
                 self._show_problem("this view failed; see the log")
 
+    def _load(self) -> None:
+        self._builder = SnapshotBuilder()
+        self._state, newest = self._watcher.load()
+        self._builder.note(newest)
+
     def _look(self) -> None:
         self._watcher.beat()
         records = self._watcher.news()
         detail = self._watcher.live()
         if records is None:
-            self._session = FoldedSession(*self._watcher.load())
+            self._load()
         else:
-            self._session.fold(records)
+            for record in records:
+                apply(self._state, record)
+            self._builder.note(records)
         moved = records is None or bool(records) or detail is not self._detail
         self._detail, shown = detail, self._snapshot.engine
         owner = (self._watcher.owner_alive(), self._watcher.halted_pid())
@@ -335,7 +323,7 @@ class ViewerHandle(EngineHandle):
 
     def _build_snapshot(self) -> Snapshot:
         view, live = self._detail or (EngineView(role="viewer"), dict[str, Live]())
-        state = self._session.state
+        state = self._state
         view = replace(
             view,
             role="viewer",
@@ -349,5 +337,5 @@ class ViewerHandle(EngineHandle):
             user=self._user,
             holding=self._problem or view.holding,
         )
-        snapshot = self._session.builder.build_snapshot(state, view, live)
+        snapshot = self._builder.build_snapshot(state, view, live)
         return replace(snapshot, t=float(state.present(self._clock.utc())))

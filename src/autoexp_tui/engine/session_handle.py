@@ -46,8 +46,6 @@ class SessionHandle(EngineHandle):
         doing: str = "",
         read_only: bool = False,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
-        heir_seconds: float = HEIR_SECONDS,
-        again_seconds: float = AGAIN_SECONDS,
     ) -> None:
         """`entry` leads into the session again; None: what was opened is kept. `name`
         and `doing` are shown until it is open. `on_failure` takes what `open_handle`
@@ -56,10 +54,9 @@ class SessionHandle(EngineHandle):
         self._entry = entry
         self._on_failure = on_failure
         self._read_only = read_only
-        self._heir_seconds = heir_seconds
-        self._again_seconds = again_seconds
         self._handle: EngineHandle | None = None
-        self._empty = make_empty_snapshot(name, doing)
+        view = EngineView(role="plan", doing=doing)
+        self._empty = Snapshot(name=name, engine=view)
         self._listeners: list[Listener] = []
         self._opening = False
         """Whether something is being opened, in place of what was opened before too."""
@@ -220,13 +217,13 @@ class SessionHandle(EngineHandle):
     def _inherit(self, entry: SessionEntry, snapshot: Snapshot) -> None:
         """Go on with the session; an heir of the engine that left comes first."""
         has_heir, slept = snapshot.engine.stopped and is_orphaned(snapshot), 0.0
-        while has_heir and slept < self._heir_seconds:
+        while has_heir and slept < HEIR_SECONDS:
             slept += _STEP_SECONDS
             closed = self._closed.wait(_STEP_SECONDS)
             if closed or not self._lacks_engine(self.snapshot()):
                 return
         if not self._swap(entry, entry.own, snapshot):
-            self._closed.wait(self._again_seconds if self._problem else _STEP_SECONDS)
+            self._closed.wait(AGAIN_SECONDS if self._problem else _STEP_SECONDS)
             self._changed.set()
 
     def _swap(
@@ -263,22 +260,6 @@ def _run_aside(call: Callable[[], None], name: str) -> threading.Thread:
     thread = threading.Thread(target=call, name=name, daemon=True)
     thread.start()
     return thread
-
-
-def make_empty_snapshot(name: str, doing: str) -> Snapshot:
-    """No jobs yet, and a word for why."""
-    return Snapshot(
-        seq=0,
-        t=0.0,
-        session="",
-        name=name,
-        plan=None,
-        started_at=0.0,
-        paused=None,
-        engine=EngineView(role="plan", doing=doing),
-        jobs=(),
-        live=(),
-    )
 
 
 def is_deposed(snapshot: Snapshot) -> bool:

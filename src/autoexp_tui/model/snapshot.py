@@ -142,18 +142,18 @@ class Playback:
 class Snapshot:
     """Everything a front end shows, as of one commit."""
 
-    seq: int
-    t: float
+    seq: int = 0
+    t: float = 0.0
     """Time of the commit on the session's own scale, as all here: see `model.facts`."""
-    session: str
-    name: str
-    plan: Plan | None
+    session: str = ""
+    name: str = ""
+    plan: Plan | None = None
     """None while it is still being read."""
-    started_at: float
-    paused: Why | None
+    started_at: float = 0.0
+    paused: Why | None = None
     engine: EngineView
-    jobs: tuple[JobRecord, ...]
-    live: tuple[Live | None, ...]
+    jobs: tuple[JobRecord, ...] = ()
+    live: tuple[Live | None, ...] = ()
     warnings: tuple[Warned, ...] = ()
     pending: tuple[PendingEffect, ...] = ()
     events: tuple[Recorded, ...] = ()
