@@ -144,7 +144,7 @@ def slowly(bench: Bench, holds: Callable[[], object]) -> float:
 def pause(bench: Bench) -> None:
     """A person's order lies in the inbox."""
     order = Order(command_id="c9", command=Pause())
-    bench.engine.post(seen.OrdersTaken(orders=(order,)))
+    bench.engine._mailbox.post(seen.OrdersTaken(orders=(order,)))
     bench.engine.commit()
     assert bench.engine.state.paused is not None
 
@@ -175,7 +175,7 @@ def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:
     text = b"hit number=1\n"
     at = LogCursor(job="a", attempt=1, run=0, path="", offset=0)
     chunk = LogChunk(offset=0, data=text, size=len(text))
-    bench.engine.post(seen.LogsRead(reads=(seen.LogRead(at=at, chunk=chunk),)))
+    bench.engine._mailbox.post(seen.LogsRead(reads=(seen.LogRead(at=at, chunk=chunk),)))
     pause(bench)
     assert not counts(bench)
     bench.engine.commit()

@@ -22,25 +22,32 @@ def thinned(dots: Dots, most: int = 16) -> ThinnedCurve:
     return series
 
 
-def rows(curve: Curve) -> Dots:
-    return list(zip(curve.steps, curve.values, strict=True))
+def curve(series: ThinnedCurve) -> Curve:
+    return series.snapshot().curve
+
+
+def rows(shown: Curve) -> Dots:
+    return list(zip(shown.steps, shown.values, strict=True))
 
 
 def test_a_short_series_is_kept_whole_but_for_what_a_resumed_run_overlaps() -> None:
     series = thinned([(step, float(step)) for step in range(12)], 64)
-    before = series.curve()
+    before = curve(series)
     assert rows(before) == [(n, float(n)) for n in range(12)]
-    assert series.curve() is before  # until a point comes
+    assert curve(series) is before  # until a point comes
     series.add(5, 50.0)
-    assert rows(series.curve()) == [(n, float(n)) for n in range(5)] + [(5, 50.0)]
+    assert rows(curve(series)) == [(n, float(n)) for n in range(5)] + [(5, 50.0)]
 
 
 def test_what_is_not_finite_is_a_gap_until_a_resumed_run_cuts_it() -> None:
     series = thinned([(1, 1.0), (2, math.nan), (3, math.inf), (4, -math.inf)])
     series.add(5, 5.0)
-    assert rows(series.curve()) == [(1, 1.0), (5, 5.0)]
+    assert rows(curve(series)) == [(1, 1.0), (5, 5.0)]
     series.add(3, 3.0)
-    assert (rows(series.curve()), series.curve().gaps) == ([(1, 1.0), (3, 3.0)], (2,))
+    assert (rows(curve(series)), curve(series).gaps) == (
+        [(1, 1.0), (3, 3.0)],
+        (2,),
+    )
 
 
 @given(st.lists(VALUES, min_size=1, max_size=400), st.integers(8, 40))
@@ -48,7 +55,7 @@ def test_a_bounded_series_keeps_first_newest_lowest_and_highest(
     values: list[float], most: int
 ) -> None:
     dots = list(enumerate(values))
-    kept = rows(thinned(dots, most).curve())
+    kept = rows(curve(thinned(dots, most)))
     assert len(kept) <= most
     assert (kept[0], kept[-1]) == (dots[0], dots[-1])
     kept_values = [value for _, value in kept]
@@ -57,7 +64,7 @@ def test_a_bounded_series_keeps_first_newest_lowest_and_highest(
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.floats()), max_size=200))
 def test_steps_only_rise_and_dots_are_the_logs_own(dots: Dots) -> None:
-    kept = rows(thinned(dots).curve())
+    kept = rows(curve(thinned(dots)))
     assert [step for step, _ in kept] == sorted({step for step, _ in kept})
     assert set(kept) <= set(dots)
 
@@ -66,7 +73,7 @@ def test_steps_only_rise_and_dots_are_the_logs_own(dots: Dots) -> None:
 def test_a_resumed_run_cuts_what_it_overlaps(values: list[float], step: int) -> None:
     series = thinned(list(enumerate(values)))
     series.add(step, 7.5)
-    kept = rows(series.curve())
+    kept = rows(curve(series))
     assert kept[-1] == (step, 7.5)
     assert all(before < step for before, _ in kept[:-1])
 
@@ -89,7 +96,7 @@ DOTS = st.lists(st.tuples(st.integers(0, 60), VALUES), max_size=60)
 def test_a_curve_or_trend_that_was_taken_stays_whenever_it_is_looked_at(
     before: Dots, after: Dots
 ) -> None:
-    series, expected = thinned(before, 8), thinned(before, 8).curve()
+    series, expected = thinned(before, 8), curve(thinned(before, 8))
     taken, trend = Curves({"loss": series}), Trend(series, 8)
     for step, value in after:
         series.add(step, value)

@@ -97,7 +97,6 @@ class Dispatcher:
         return min(resting, default=None)
 
     def note_answer(self, effect_id: str) -> None:
-        """An effect's answer is in."""
         self.in_flight.discard(effect_id)
         self._sending.pop(effect_id, None)
         self.not_before.pop(effect_id, None)
@@ -122,13 +121,11 @@ class Dispatcher:
                 self.not_before[effect_id] = until
 
     def forget(self, effect_id: str) -> None:
-        """The effect is settled."""
         self.note_answer(effect_id)
         self.in_doubt.discard(effect_id)
         self.looking.pop(effect_id, None)
 
     def find_task(self, job: JobRecord, number: int) -> port.Task:
-        """One attempt as the executor sees it."""
         attempt = job.attempts[number - 1]
         known = self._tasks.get((job.name, number))
         current = (attempt.executor_id, attempt.token)
@@ -176,7 +173,6 @@ class Dispatcher:
     def _make_call(
         self, state: SessionState, pending: PendingEffect
     ) -> tuple[ports.PoolKey, Callable[[], object]]:
-        """The pool, and what is called there."""
         outside, effect, at = self.outside, pending.effect, pending.ordered_utc
         match effect:
             case effects.SubmitTasks():
@@ -349,7 +345,6 @@ class StoredPlan(NamedTuple):
 def build_planning_request(
     state: SessionState, effect: effects.PlanJobs, ordered_at: float
 ) -> ports.FurtherPlan:
-    """What planning is asked."""
     base = state.plan_of(effect.job)
     assert base is not None, "a session without a plan has no jobs"
     trigger = state.jobs[effect.job].spec
@@ -371,7 +366,6 @@ def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
 def build_job_plan(
     state: SessionState, effect_id: str, effect: effects.AddJob, ordered_at: float
 ) -> Plan:
-    """The plan of a job that a rule made."""
     base = state.plan_of(effect.job)
     assert base is not None, "a session without a plan has no jobs"
     spec = effect.spec

@@ -35,7 +35,6 @@ class EphemeralState:
     """Jobs of which a front end would see something else, though no event happened."""
 
     def restart(self, state: SessionState) -> None:
-        """Everything anew."""
         self.watch = Watch()
         self.timers = Timers()
         self.roster = Roster()
@@ -80,13 +79,11 @@ class Mailbox:
         self._woken = False
 
     def post(self, observation: Observation) -> None:
-        """An answer from a pool."""
         with self._wake:
             self._observations.append(observation)
             self._wake.notify()
 
     def add_order(self, order: Order) -> None:
-        """A command."""
         with self._wake:
             self._orders.append(order)
             self._wake.notify()
@@ -145,7 +142,6 @@ class Timeline:
         """Seconds by which the wall clock showed more than `t` when somebody looked."""
 
     def now(self) -> Moment:
-        """This moment."""
         return Moment(
             t=self._t + self._clock.boottime() - self._boottime,
             utc=self._clock.utc(),
@@ -157,5 +153,4 @@ class Timeline:
         return self._lived + monotonic - self._monotonic
 
     def monotonic_at(self, lived: float) -> float:
-        """The other way round."""
         return self._monotonic + lived - self._lived

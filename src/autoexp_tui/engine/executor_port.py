@@ -40,7 +40,6 @@ class Task:
 
     @property
     def id(self) -> TaskId:
-        """(job, attempt)."""
         return (self.job, self.attempt)
 
 

@@ -35,12 +35,10 @@ class EngineHandle:
 
     @property
     def role(self) -> Role:
-        """What this is a handle on."""
         raise NotImplementedError
 
     @property
     def read_only(self) -> bool:
-        """Whether it takes no commands."""
         return False
 
     @property
@@ -55,7 +53,6 @@ class EngineHandle:
         stands then is in the `playback` of the snapshots that follow."""
 
     def snapshot(self) -> Snapshot:
-        """The newest published state."""
         assert self._snapshot is not None, "an engine publishes before anybody asks"
         return self._snapshot
 

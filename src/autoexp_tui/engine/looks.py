@@ -42,8 +42,6 @@ _STEP_SECONDS: Final = 6.0
 
 @dataclass(slots=True)
 class Entry:
-    """One key's schedule."""
-
     wait: float
     """Seconds between the last look and the next."""
     due: float = UNDER_WAY
@@ -219,7 +217,6 @@ class Looks(Schedule[K], Generic[K, T, A]):
 
     @property
     def running(self) -> int:
-        """Batches that are not stuck."""
         return sum(not batch.is_stuck for batch in self._batches)
 
     def look(

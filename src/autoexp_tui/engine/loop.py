@@ -48,7 +48,7 @@ WITH_EXECUTOR = frozenset({JobState.QUEUED, *BEGUN})
 
 
 class Engine:
-    """Runs one session. Only `post`, `order` and nudges may be called from outside."""
+    """Runs one session. Only `order` and nudges may be called from outside."""
 
     def __init__(
         self,
@@ -113,12 +113,7 @@ class Engine:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest one that was published."""
         return self._publisher.snapshot
-
-    def post(self, observation: Observation) -> None:
-        """An answer from a pool."""
-        self._mailbox.post(observation)
 
     def order(self, order: Order) -> None:
         """A command; never dropped."""
@@ -210,7 +205,6 @@ class Engine:
         self._record_alone(events.WarningRaised(warning_id="clock", why=reason))
 
     def _record_alone(self, event: events.Event) -> None:
-        """An event that is a commit of its own."""
         draft = self._draft()
         draft.emit(event)
         self._write(draft.commit())

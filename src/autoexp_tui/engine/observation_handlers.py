@@ -154,7 +154,6 @@ class ObservationHandlers:
     def _settle(
         self, context: DecisionContext, pending: PendingEffect, answer: object
     ) -> None:
-        """An effect has its answer."""
         one = EffectAnswer(self.dispatcher, context, pending)
         problem = answer.text if isinstance(answer, seen.Problem) else ""
         outcome = "failed" if problem else "ok"

@@ -101,7 +101,6 @@ class Poller:
         self._due.pop("executor", None)
 
     def look(self, now: float, t: float) -> None:
-        """Every look that is due; `t` is the same moment."""
         watch, plan = self.ephemeral.watch, self.state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         own = {"inbox", "executor", "heartbeat"} - self._busy
@@ -208,7 +207,6 @@ class FactPoller:
         is_read: Callable[[OutsideKey], bool],
         post: Callable[[Observation], None],
     ) -> None:
-        """`is_read`: whether anybody waits for it still."""
         source, self._is_read = parts.facts, is_read
         self._answered: set[OutsideKey] = set()
         """Just now: who is judged by such an answer does not ask anew."""

@@ -60,8 +60,6 @@ class TerminationContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What was kept of a run."""
-
     directory: str
     """Empty: nothing could be written."""
     summary: str
@@ -88,11 +86,8 @@ class FurtherPlan:
     known: tuple[tuple[str, str, str], ...] = ()
     """Name, output and log directory of the session's jobs."""
     stage: str = ""
-    """Of the job whose rule asks."""
     family: str = ""
-    """Of the same."""
     families: int = 0
-    """How many the session has."""
     now: float = 0.0
     """UTC at which it was ordered: asked again, the answer is the same."""
 

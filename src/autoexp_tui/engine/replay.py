@@ -58,7 +58,6 @@ class Fold:
     position: int = 0
 
     def take(self, records: Sequence[Recorded]) -> None:
-        """Take in the next records."""
         state = self.state
         for record in records:
             apply(state, record)
@@ -171,7 +170,6 @@ class ReplayBuffer:
 
     @property
     def position(self) -> int:
-        """How many records are shown."""
         return self._shown.position
 
     @property
@@ -324,7 +322,6 @@ class ReplayPlayer:
         buffer.seek(buffer.find_position(self.at))
 
     def play(self, move: ReplayMove, value: float, now: float) -> None:
-        """Carry out what `EngineHandle.play` was asked for."""
         buffer = self.buffer
         match move:
             case "toggle":
@@ -377,7 +374,6 @@ class ReplayPlayer:
         return self.playing and (self.lags or self.speed == inf)
 
     def snapshot(self) -> Snapshot:
-        """What is shown now."""
         return self.buffer.snapshot(self.at, self.speed, playing=self.playing)
 
 
@@ -422,7 +418,6 @@ class ReplayHandle(EngineHandle):
         return ""
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Stop playing."""
         self._wishes.put(None)
         self._thread.join(2.0)
 

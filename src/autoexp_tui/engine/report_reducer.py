@@ -117,7 +117,6 @@ def decide_end(
 
 
 def find_attempt(job: JobRecord, number: int) -> Attempt | None:
-    """A job's attempt by its number."""
     if 0 < number <= len(job.attempts):
         return job.attempts[number - 1]
     return None

@@ -389,7 +389,7 @@ class RuleCompiler:
         still = tuple(self._accept(compile_quiet, quiet))
         metrics = OwnMetrics(list(self._accept(compile_metric, rules.metrics)))
         patterns = sum(rule.pattern.size for rule in still if rule.pattern)
-        size = scanner.size + metrics.search.size + patterns
+        size = scanner.search.size + metrics.search.size + patterns
         made = CompiledRules(rules, scanner, still, metrics, size)
         self._compiled[key] = made
         return made

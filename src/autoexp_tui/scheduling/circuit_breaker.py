@@ -32,9 +32,9 @@ _CRASHES: Final = frozenset(
 
 def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of an attempt; one failure too many pauses submission."""
-    ended = count_failure(context, ended)
-    handle_end(context, ended)
     rules = _rules(context)
+    ended = _count_failure(context, ended, rules)
+    handle_end(context, ended)
     if ended.streak != "quick" or context.state.paused is not None:
         return
     for kind, key, what in _list_places(context, ended):
@@ -44,11 +44,10 @@ def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
             return
 
 
-def count_failure(
-    context: DecisionContext, ended: events.AttemptEnded
+def _count_failure(
+    context: DecisionContext, ended: events.AttemptEnded, rules: Storm
 ) -> events.AttemptEnded:
     """The end of an attempt, with what it is to the count of failures in a row."""
-    rules = _rules(context)
     if not rules.failures:
         return ended
     if ended.outcome is Outcome.COMPLETED:
@@ -56,10 +55,9 @@ def count_failure(
     if ended.rerun:
         return ended  # it says nothing of the jobs
     job = context.job(ended.job)
-    node = job.attempts[ended.attempt - 1].node
-    if ended.cause not in _CRASHES or node in context.state.excluded_nodes:
-        return ended
     attempt, ran = job.attempts[ended.attempt - 1], 0.0  # of a run that never began
+    if ended.cause not in _CRASHES or attempt.node in context.state.excluded_nodes:
+        return ended
     if attempt.began_at is not None and (
         ended.exit_code is not None or ended.signal is not None
     ):  # both by the clock of the run's own host, else both by the engine's

@@ -63,16 +63,12 @@ def _find_obstacle(context: DecisionContext) -> Why | None:
     """Why nobody else starts just now."""
     if paused := context.state.paused:
         what, at = paused.arg("what"), paused.arg("at")
-        stormy = paused.code == "storm"
-        return (
-            why("held_by_storm", what=what, at=at) if stormy else why("paused", at=at)
-        )
+        if paused.code == "storm":
+            return why("held_by_storm", what=what, at=at)
+        return why("paused", at=at)
     if _count_room(context) == 0:
-        slots, place, plan = (
-            context.policy.slots,
-            context.policy.place,
-            context.state.plan,
-        )
+        slots, plan = context.policy.slots, context.state.plan
+        place = context.policy.place
         limit = "this machine" if place == "local" else f"the executor {place}"
         if plan is not None and plan.executor.max_parallel == slots:
             limit = "max_parallel"

@@ -48,7 +48,6 @@ class ThinnedCurve:
         self._most = max(max_points, MIN_POINTS) // 2 - 2
         """Full buckets that fit, two points each, beside first, newest and open one."""
         self._size = 1
-        """Points of a full bucket."""
         self._steps = array("q")
         """Of the full buckets, two each: of the lowest and of the highest point.
         Arrays are replaced, never changed: snapshots share them."""
@@ -62,7 +61,6 @@ class ThinnedCurve:
         self._snapshot: CurveSnapshot | None = None
 
     def add(self, step: int, value: float) -> None:
-        """Take the next point of the log."""
         step = min(step, _MOST_STEP)
         self._snapshot = None
         if self._last is not None and step <= self._last[0]:
@@ -118,10 +116,6 @@ class ThinnedCurve:
         self._last = max(kept[-1]) if kept else None
         if self._first is not None and self._first[0] >= step:
             self._first = None
-
-    def curve(self) -> Curve:
-        """The points in order of steps; the same object until a point is added."""
-        return self.snapshot().curve
 
     def snapshot(self) -> CurveSnapshot:
         """The curve as it is now, to be made when somebody looks at it."""

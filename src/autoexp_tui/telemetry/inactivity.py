@@ -194,7 +194,6 @@ class AnomalyWatch:
     _count: int = 0
     """Finite observations since the steps last went back."""
     _step: int | None = None
-    """The newest."""
     _back: tuple[int, float] | None = None
     """A point before it: the first after a return, or a late line."""
     _last: float | None = None

@@ -44,7 +44,6 @@ class Match:
     """A rule matched a line; at most one match a rule and line."""
 
     rule: str
-    """The rule's name."""
     offset: int
     """Bytes from the start of the file to the start of the line."""
     line: str
@@ -69,12 +68,7 @@ class Scanner:
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.rules = {item.rule.name: item.rule for item in rules}
         self._rules = rules
-        self._search = LineSearch([item.pattern for item in rules])
-
-    @property
-    def size(self) -> int:
-        """Instructions of all patterns; see `patterns.Pattern.size`."""
-        return self._search.size
+        self.search = LineSearch([item.pattern for item in rules])
 
     def scan(
         self, chunk: bytes, offset: int, seen: MutableSet[str] | None = None
@@ -83,7 +77,7 @@ class Scanner:
         `seen`: `match_once` rules that matched in this run; new ones are added."""
         found: list[Match] = []
         seen = set() if seen is None else seen
-        for line in self._search.find(make_readable(chunk)):
+        for line in self.search.find(make_readable(chunk)):
             for item in self._rules:
                 once, name = item.rule.match_once, item.rule.name
                 if once and name in seen:
@@ -155,7 +149,6 @@ class MatchLimits:
         self._rules: dict[str, tuple[float, float]] = {}
         """(matches of a rule that may yet be events of their own, since when)."""
         self.gathered: dict[str, GatheredMatches] = {}
-        """What is still to be told."""
 
     def gather(self, match: Match, lived: float) -> bool:
         """Whether a match is gathered; else it is an event of its own."""

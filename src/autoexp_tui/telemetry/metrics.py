@@ -68,39 +68,34 @@ class StepCounter:
         return Point(step, self._total, values, offset)
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledMetric:
-    """A metric of the user's, ready to read."""
-
-    name: str
-    """Canonical."""
-    pattern: Pattern
+_Compiled: TypeAlias = tuple[str, Pattern]
+"""A metric of the user's, ready to read: its canonical name, its pattern."""
 
 
-def compile_metric(metric: MetricPattern) -> CompiledMetric:
+def compile_metric(metric: MetricPattern) -> _Compiled:
     """A metric of the user's, ready to read; raises ValueError."""
     pattern = compile_pattern(f"metric {metric.name}", metric.pattern)
     if not pattern.groups:
         raise ValueError(f"metric {metric.name}: the pattern has no group")
-    return CompiledMetric(find_canonical_name(metric.name), pattern)
+    return find_canonical_name(metric.name), pattern
 
 
 class OwnMetrics:
     """The metrics of the user's, which win over known ones."""
 
-    def __init__(self, metrics: Sequence[CompiledMetric] = ()) -> None:
+    def __init__(self, metrics: Sequence[_Compiled] = ()) -> None:
         self.metrics = metrics
-        self.search = LineSearch([metric.pattern for metric in metrics])
-        self._names = frozenset(metric.name for metric in metrics)
+        self.search = LineSearch([pattern for _, pattern in metrics])
+        self._names = frozenset(name for name, _ in metrics)
 
     def read(self, data: bytes) -> dict[int, dict[str, float]]:
         """Start of a line -> its values by metric, for lines that have any."""
         found: dict[int, dict[str, float]] = {}
         for line in self.search.find(make_readable(data)):
-            for metric in self.metrics:
-                value = find_number(metric.pattern, line.text)
+            for name, pattern in self.metrics:
+                value = find_number(pattern, line.text)
                 if value is not None:
-                    found.setdefault(line.start, {})[metric.name] = value
+                    found.setdefault(line.start, {})[name] = value
         return found
 
     def merge(self, known: Reading | None, own: Mapping[str, float]) -> Reading | None:

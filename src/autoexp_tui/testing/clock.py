@@ -29,10 +29,6 @@ class ManualClock:
         self._utc += seconds
         self._monotonic += seconds
 
-    def advance_to(self, monotonic: float) -> None:
-        """Let time pass until `monotonic`; nothing if that is over already."""
-        self.advance(max(0.0, monotonic - self._monotonic))
-
     def set_utc(self, utc: float) -> None:
         """Set the wall clock, as an administrator might; no time passes."""
         self._utc = utc

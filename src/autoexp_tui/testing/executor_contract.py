@@ -118,7 +118,7 @@ class ExecutorContract:
         assert set(seen) <= set(order)
         assert seen == sorted(seen, key=order.index)
 
-    def test_a_running_task_names_its_run_executor_id_and_log(
+    def test_a_running_task_names_its_run_executor_id_and_log_to_the_next_engine_too(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("named", Does(seconds=LONG))
@@ -128,7 +128,11 @@ class ExecutorContract:
         assert report.began is not None
         assert report.began.log_path.startswith(task.log_dir)
         assert report.exited is None
+        world.new_engine()
+        after = wait_until_running(world, task)
+        assert (after.began, after.executor_id) == (report.began, report.executor_id)
         world.executor.cancel([task])
+        wait_for_end(world, task)
 
     def test_a_death_by_signal_is_told_from_an_exit_code(
         self, world: ExecutorWorld
@@ -182,7 +186,8 @@ class ExecutorContract:
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("family", Does(seconds=LONG, leaves_behind=3))
-        start(world, task)
+        submit(world, task)
+        wait_until_running(world, task)
         assert world.until(lambda: world.living(task) >= 4)
         assert world.executor.cancel([task]).ok
         assert find_end(wait_for_end(world, task)) == (None, 15)
@@ -214,15 +219,6 @@ class ExecutorContract:
         assert wait_for_end(world, task).began is None
         assert world.begun(task) == 0
 
-    def test_cancelling_what_has_ended_changes_nothing(
-        self, world: ExecutorWorld
-    ) -> None:
-        task = world.task("done", Does(exit_code=5))
-        before = run(world, task)
-        assert world.executor.cancel([task]).ok
-        after = wait_for_end(world, task)
-        assert (after.exited, after.cause) == (before.exited, before.cause)
-
     def test_every_task_of_a_submission_has_its_own_id_and_runs(
         self, world: ExecutorWorld
     ) -> None:
@@ -251,32 +247,18 @@ class ExecutorContract:
             assert (report.job, *find_end(report)) == (task.job, 0, None)
             assert world.current_log(task) == "ran\n", task.job
 
-    def test_a_task_that_nobody_submitted_is_not_said_to_live(
+    def test_a_task_that_nobody_submitted_is_not_said_to_live_and_is_gone_ever_longer(
         self, world: ExecutorWorld
     ) -> None:
+        assert world.executor.poll([]).reports == ()
         task = world.task("unknown", Does())
         answer = world.executor.poll([task])
         assert answer.error == ""
         living = {TaskPhase.QUEUED, TaskPhase.RUNNING}
         assert not any(report.phase in living for report in answer.reports)
         assert not any(report.exited or report.began for report in answer.reports)
-
-    def test_a_poll_of_nothing_answers(self, world: ExecutorWorld) -> None:
-        assert world.executor.poll([]).reports == ()
-
-    def test_the_time_a_task_is_gone_grows(self, world: ExecutorWorld) -> None:
-        task = world.task("unknown", Does())
         first = look(world, task).gone_for
         assert world.until(lambda: look(world, task).gone_for > first)
-
-    def test_the_next_engine_sees_a_running_task(self, world: ExecutorWorld) -> None:
-        task = world.task("orphan", Does(seconds=LONG))
-        before = start(world, task)
-        world.new_engine()
-        after = wait_until_running(world, task)
-        assert (after.began, after.executor_id) == (before.began, before.executor_id)
-        world.executor.cancel([task])
-        wait_for_end(world, task)
 
     def test_a_living_submission_is_found_by_its_token(
         self, world: ExecutorWorld
@@ -289,12 +271,15 @@ class ExecutorContract:
         assert answer.absent == ()
         world.executor.cancel(tasks)
 
-    def test_the_next_engine_finds_what_has_ended_and_sees_how(
+    def test_what_has_ended_is_found_with_its_end_whoever_cancels_it_or_comes(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("over", Does(exit_code=9))
         ids = submit(world, task)
         before = wait_for_end(world, task)
+        assert world.executor.cancel([task]).ok
+        after = wait_for_end(world, task)
+        assert (after.exited, after.cause) == (before.exited, before.cause)
         world.new_engine()
         answer = world.executor.adopt([submission(task)])
         assert [found.executor_ids for found in answer.found] == [ids]
@@ -339,12 +324,6 @@ def submit(world: ExecutorWorld, *tasks: Task) -> tuple[str, ...]:
     assert isinstance(answer, Accepted), answer
     assert len(answer.executor_ids) == len(tasks)
     return answer.executor_ids
-
-
-def start(world: ExecutorWorld, task: Task) -> TaskReport:
-    """Submit a task, and wait until it runs."""
-    submit(world, task)
-    return wait_until_running(world, task)
 
 
 def run(world: ExecutorWorld, task: Task) -> TaskReport:
