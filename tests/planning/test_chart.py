@@ -173,19 +173,14 @@ def test_a_long_ring_is_told_by_its_ends() -> None:
     assert told == f"ring: {head}{tail}"
 
 
-def test_a_long_chain_is_no_trouble() -> None:
-    chain = [(at, at + 1) for at in range(20_000)]
-    assert list(dag.sort_topologically(20_001, chain)) == list(range(20_001))
-    assert dag.sort_topologically(5, [(3, 0), (1, 0), (4, 2)]) == [1, 3, 0, 4, 2]
-
-
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=12))
-def test_order_accounts_for_every_job(edges: list[tuple[int, int]]) -> None:
-    order = dag.sort_topologically(7, edges)
-    place = {at: n for n, at in enumerate(order)}
-    assert all(place[one] < place[other] for one, other in edges if other in place)
-    before = {f"s{at}": [f"s{n}" for n, to in edges if to == at] for at in range(6)}
-    assert sorted(dag.order_stages(before)) == sorted(before)
+def test_order_accounts_for_every_stage(edges: list[tuple[int, int]]) -> None:
+    before = {f"s{at}": [f"s{n}" for n, to in edges if to == at] for at in range(7)}
+    order = dag.order_stages(before)
+    assert sorted(order) == sorted(before)
+    place = {name: at for at, name in enumerate(order)}
+    if all(one < other for one, other in edges):  # no ring
+        assert all(place[f"s{one}"] < place[f"s{other}"] for one, other in edges)
 
 
 @pytest.mark.parametrize(("edges", "depends_on", "waits", "read"), [
@@ -218,8 +213,9 @@ def test_stages_follow_jobs(of: str, waits: str, read: str, found: Any) -> None:
     ({"late": ["first"], "first": [], "other": []}, ["first", "late", "other"]),
     ({"a": ["a"], "b": []}, ["a", "b"]), ({"a": ["gone"], "b": []}, ["a", "b"]),
     ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
-], ids=["as they are", "free again", "after itself", "unknown", "a ring"])  # fmt: skip
-def test_stages_come_in_order(before: dict[str, list[str]], order: list[str]) -> None:
+    ({"a": "db", "b": "", "c": "e", "d": "", "e": ""}, ["b", "d", "a", "e", "c"]),
+], ids=["as is", "free", "after itself", "unknown", "a ring", "ties"])  # fmt: skip
+def test_stages_come_in_order(before: Any, order: list[str]) -> None:
     assert dag.order_stages(before) == order
 
 

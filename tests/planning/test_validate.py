@@ -129,21 +129,6 @@ def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
     ]
 
 
-def test_a_stage_behind_a_job_that_never_starts_is_told() -> None:
-    itself = MetadataIs(key="iteration", op=">=", value=1, timeout_seconds=DAY)
-    on_a, on_b = (
-        JobStateIs(jobs=(n,), state="COMPLETED", timeout_seconds=DAY) for n in "ab"
-    )
-    waits = zip("abcd", "stuu", ((itself,), (on_a,), (on_b,), ()), strict=True)
-    jobs = [job(name, at, stage=stage, start_conditions=conditions)
-            for at, (name, stage, conditions) in enumerate(waits)]  # fmt: skip
-    told = warnings(plan(*jobs, monitoring=RULES))
-    assert [text for text in told if "reached" in text] == [
-        "b start_conditions: the stage t is never reached: it waits for a, which never "
-        "starts"
-    ]
-
-
 @pytest.mark.parametrize("own", [
     MetadataIs(key="k", value=1), MetadataIs(key="k", job="a", value=1),
     kinds.MetricIs(name="loss", value=2.0),

@@ -113,7 +113,6 @@ def planned(jobs: int = 10, *, now: float = T0) -> Snapshot:
         jobs=records,
         live=(None,) * len(records),
         warnings=(),
-        engine=replace(base.engine, slots_used=0),
     )
 
 
@@ -334,8 +333,6 @@ class _Maker:
             metrics={**told, "lr": 1e-3, "tokens_per_second": 40020.0},
             curves={"loss": curve, "lr": _schedule(step)},
             trend=curve.values[-8:],
-            log_bytes=4_100_000,
-            last_output_at=last,
             last_step_at=last,
         )
 
@@ -387,7 +384,6 @@ def _snapshot(
             executor="slurm",
             executor_answered_at=now - 14,
             slots=16,
-            slots_used=sum(record.state is JobState.RUNNING for record in records),
         ),
         jobs=tuple(records),
         live=tuple(maker.lives),

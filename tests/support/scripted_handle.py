@@ -98,8 +98,6 @@ def _went_on(
         metrics={**live.metrics, "loss": loss},
         curves={**live.curves, "loss": curve},
         trend=curve.values[-8:],
-        log_bytes=live.log_bytes + 120,
-        last_output_at=now,
         last_step_at=now,
     )
 

@@ -50,11 +50,6 @@ class Judged:
     codes: set[str] = field(default_factory=set)
     """Of the conditions that wait."""
 
-    @property
-    def ready_at(self) -> float | None:
-        """When the last of them may; None: no moment is known."""
-        return max(self.wakes, default=None)
-
 
 def _check_action(firing: Firing, since_lived: float) -> Judged:
     """All conditions of an action together, then whether its fields have values.
@@ -140,7 +135,7 @@ def _run_action(
     judged = _check_action(
         firing, context.now.lived if since_lived is None else since_lived
     )
-    reason, ready_at = judged.verdict.why, judged.ready_at
+    reason, ready_at = judged.verdict.why, max(judged.wakes, default=None)
     over = armed.action.restarts and (ended is not None or retried)
     if judged.verdict.result is Result.FAIL:
         drop(context, name, armed.key, armed.trigger, reason)
@@ -323,7 +318,6 @@ def _is_rule_over_end(
 def log_matched(
     context: DecisionContext, matched: events.LogMatched, rule: LogEvent
 ) -> None:
-    """Record a match once, and carry out the rule's actions."""
     place = (matched.job, matched.attempt, matched.run, matched.rule)
     known = context.state.mark_of(*place)
     if known is not None and known[0] == matched.match_id:

@@ -92,7 +92,6 @@ class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
         return True
 
     def _build_spec(self, firing: Firing) -> JobSpec:
-        """The job that the action, every value put in, stands for."""
         like, rule = firing.job.spec, firing.armed.rule
         name = self.name or _find_free_name(
             firing, f"{like.name}_{_ODD.sub('_', rule)}"
@@ -229,8 +228,6 @@ class QuarantineCheckpoint(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancel(Action, kind="cancel", is_of_run=True):
-    """End the job."""
-
     reason: str = ""
     cause: Literal["cancel_condition", "nan", "stall", "kill_criterion"] = (
         "cancel_condition"
@@ -263,8 +260,6 @@ class Finish(Action, kind="finish", is_of_run=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log(Action, kind="log"):
-    """Write a line to the session's events."""
-
     message: str
     level: Literal["info", "warning", "error"] = "info"
 

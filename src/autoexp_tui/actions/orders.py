@@ -72,9 +72,6 @@ _LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
 def request_end(
     context: DecisionContext, job: JobRecord, reason: Why, cause: Cause, name: str
 ) -> bool:
-    """End a job's live run because a rule says so; False when that is under way. A run
-    that hangs is ended once what can be seen of it has been kept, or after the time for
-    that. `name` says for people what it is evidence of."""
     if not _can_cancel(job) or _is_ending(context, job):
         return False
     seconds, attempt = context.rules_of(job.name).evidence_seconds, job.attempts[-1]
@@ -184,7 +181,6 @@ def raise_warning(
 
 
 def clear_warning(context: DecisionContext, warning_id: str, by: str = "") -> None:
-    """Take a warning back, if it stands."""
     if warning_id in context.state.warnings:
         context.draft.emit(events.WarningCleared(warning_id=warning_id, by=by))
 
@@ -192,7 +188,6 @@ def clear_warning(context: DecisionContext, warning_id: str, by: str = "") -> No
 def drop(
     context: DecisionContext, job: str, action: str, trigger: str, reason: Why
 ) -> None:
-    """Say that an action will not be carried out for this trigger."""
     context.draft.emit(
         events.ActionDropped(job=job, action=action, trigger=trigger, why=reason)
     )
@@ -252,7 +247,6 @@ class Firing:
         return self.job.spec.cwd or (plan.cwd if plan else "")
 
     def log(self, text: str, level: Literal["info", "warning", "error"]) -> None:
-        """Write a line to the session's events."""
         self.context.draft.emit(
             events.MessageLogged(text=text, level=level, job=self.job.name)
         )
@@ -270,12 +264,10 @@ class Firing:
             emit_order(self.context, RunNotifyCommand(command=command, message=message))
 
     def order(self, effect: Effect) -> None:
-        """Order something outside, because of the rule."""
         reason = why("ordered_by_rule", rule=self.armed.rule, line=self.armed.line)
         emit_order(self.context, effect, reason)
 
     def request_end(self, reason: Why, cause: Cause) -> bool:
-        """End the job's live run; False when that is under way."""
         return request_end(self.context, self.job, reason, cause, self.armed.rule)
 
     def finish(self, reason: Why) -> bool:
@@ -288,7 +280,6 @@ class Firing:
         return True
 
     def drop(self, code: str) -> None:
-        """Say that the action will not be carried out for this trigger."""
         drop(self.context, self.job.name, self.armed.key, self.armed.trigger, why(code))
 
     def put_off(self, reason: Why, until_lived: float | None = None) -> None:
@@ -345,7 +336,6 @@ class Firing:
                 drop(context, job.name, key, waiting.trigger, second)
 
     def exclude_node(self) -> None:
-        """Let the job not run again where its last attempt ran."""
         job = self.job
         if job.attempt and job.attempt.node:
             resources = job.spec.resources.exclude((job.attempt.node,))

@@ -378,7 +378,6 @@ class Binder:
         return tuple(x.value for x in found if x.outside and x.value is not None)
 
     def _find(self, match: _Match) -> _Found:
-        """What a reference stands for."""
         if path := match["path"]:
             job, key = split_reference(path, self._jobs)
         else:

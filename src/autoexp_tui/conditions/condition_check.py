@@ -230,15 +230,12 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
 
 
 def _name_latch(key: LogKey) -> str:
-    """The name of a search, in `JobRecord.latched`."""
     parts = (key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
     return ids.digest(*parts, *((key.skip,) if key.skip else ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Overlay:
-    """Facts of which some are others."""
-
     facts: Facts
     over: Mapping[FactKey, Fact]
 

@@ -55,8 +55,6 @@ _LOOK_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCondition(Condition):
-    """A condition on a file or log that a job may write."""
-
     writer: str = ""
     """The job that writes it, when planning knows: lets a doomed wait be found."""
 
@@ -68,7 +66,6 @@ class FileCondition(Condition):
 
     @property
     def key(self) -> OutsideKey:
-        """The look that answers it."""
         return self.file_key
 
     @property
@@ -137,8 +134,6 @@ class FileCondition(Condition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfFile(FileCondition):
-    """A condition on a file that may have to be new."""
-
     path: str
     fresh: bool = True
     """Whether what an earlier attempt left does not count when the writer begins
@@ -229,7 +224,6 @@ class FileContent(_OfFile, kind="file_content"):
 
     @property
     def key(self) -> TextKey:
-        """The look at the file's text."""
         return TextKey(self.path, self.pattern if self.mode == "regex" else "")
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
@@ -278,7 +272,6 @@ class LogPattern(FileCondition, kind="log_pattern", lasts=True):
 
     @property
     def key(self) -> LogKey:
-        """The search in the log."""
         where = (self.log_path, self.pattern, self.glob, self.check_mode)
         return LogKey(*where, self.tail_bytes, self.skip)
 

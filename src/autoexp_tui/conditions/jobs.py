@@ -315,8 +315,6 @@ def as_number(value: Scalar) -> int | float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfValue(Condition):
-    """A condition on a value of a job."""
-
     job: str = ""
     """Empty: the job that has the condition."""
 
@@ -358,7 +356,6 @@ class _OfValue(Condition):
         return (held and held_back(facts, other, name, held)) or waits
 
     def name_wanted(self) -> tuple[str, str]:
-        """The value's name, and what it is to be."""
         raise NotImplementedError(type(self).__name__)
 
     def name_object(self) -> str:

@@ -231,8 +231,6 @@ class Outside(Protocol):
 
 
 class Settlement(Protocol):
-    """What becomes of an ordered effect."""
-
     @property
     def pending(self) -> PendingEffect:
         """The order."""
@@ -246,8 +244,6 @@ class Settlement(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a call."""
-
     ok: bool = True
     detail: str = ""
     """What was said, or what is wrong."""
@@ -358,8 +354,6 @@ class AppendText(_Errand, kind="append"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunActionCommand(_Errand, kind="command"):
-    """Run a command of a rule of a job, without a shell."""
-
     job: str
     command: tuple[str, ...]
     timeout: float

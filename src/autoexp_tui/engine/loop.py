@@ -383,7 +383,6 @@ class Engine:
             executor_answered_at=self._health.answered_at,
             executor_error=self._health.error,
             slots=self._parts.policy.slots,
-            slots_used=len(self._ephemeral.roster.active),
             gpus=self._parts.gpus,
             holding=self._holding,
             log_file=self._parts.log_file,

@@ -258,9 +258,7 @@ def update_lives(lives: dict[str, Live], record: Recorded, loss: str) -> None:
         case events.JobReplanned(job=job, why=Why(code="other_overrides")):
             lives.pop(job, None)
         case events.RunBegan(job=job) if job in lives:
-            lives[job] = replace(
-                lives[job], rate=None, last_step_at=None, last_output_at=record.t
-            )
+            lives[job] = replace(lives[job], rate=None, last_step_at=None)
 
 
 def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> Live:
@@ -288,7 +286,6 @@ def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> 
         result=old.result if event.result is None else float(event.result),
         curves=curves,
         trend=trend,
-        last_output_at=t,
         last_step_at=t if went_on or old.last_step_at is None else old.last_step_at,
     )
 

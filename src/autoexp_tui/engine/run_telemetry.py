@@ -328,8 +328,6 @@ class RunTelemetry:
             if self.gpu_at is None
             else GpuView(gpu.loads, self.gpu_at, gpu.idle_seconds),
             trend=Trend(curve, TREND_POINTS) if curve is not None else (),
-            log_bytes=self.log.offset,
-            last_output_at=self.output_at,
             last_step_at=None if moved is None else now.t + moved - now.lived,
         )
 

@@ -37,8 +37,6 @@ _LOOK_REASONS: Final = frozenset({"held_by_files", "files_unseen"})
 
 
 class OfState(Event, topic="state", changes_jobs=True, rejudges=True):
-    """An event about jobs' own state."""
-
     __slots__ = ()
 
 
@@ -161,8 +159,6 @@ class RetryOrdered(OfJob, topic="reaction", matters=True, verb="retry ordered"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnded(OfJob, matters=True):
-    """A job reached an end state."""
-
     state: JobState
     cause: Cause | None = None
     why: Why | None = None
@@ -195,8 +191,6 @@ class JobEnded(OfJob, matters=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRevived(OfJob, verb="revived"):
-    """An ended job waits again."""
-
     from_checkpoint: bool = True
     use_files: bool = False
     """Followers may use what lies there although the attempt begins anew."""

@@ -95,8 +95,6 @@ class MetricsNoted(Event, topic=""):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarningRaised(Event, topic="warning", matters=True, verb="warning"):
-    """Something a person should see."""
-
     warning_id: str
     why: Why
     job: str = ""
@@ -231,8 +229,6 @@ class ActionDropped(
     verb="action dropped",
     about=("action", "why"),
 ):
-    """A rule's action will not be carried out for this trigger."""
-
     job: str
     action: str
     trigger: str

@@ -103,8 +103,6 @@ def _open_attempts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectSettled(Event, matters=True):
-    """What came of an order."""
-
     effect_id: str
     outcome: Literal["ok", "failed", "uncertain"]
     detail: str = ""
@@ -237,15 +235,11 @@ class RunRequeued(_RunMoved, verb="requeued"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended(_RunMoved, verb="suspended"):
-    """The executor stopped a run's processes for a while."""
-
     to: ClassVar[JobState] = JobState.SUSPENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(_RunMoved, verb="goes on"):
-    """The executor let a suspended run go on."""
-
     to: ClassVar[JobState] = JobState.RUNNING
 
 

@@ -200,8 +200,6 @@ class ForeignFilesFound(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionPaused(Event, matters=True, verb="submission paused"):
-    """Nothing more is submitted."""
-
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
@@ -210,8 +208,6 @@ class SubmissionPaused(Event, matters=True, verb="submission paused"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionResumed(Event, matters=True, verb="submission goes on"):
-    """Jobs are submitted again."""
-
     def apply(self, state: SessionState, record: Recorded) -> None:
         state.paused = None
         state.streaks.clear()
@@ -221,8 +217,6 @@ class SubmissionResumed(Event, matters=True, verb="submission goes on"):
 class NodeExcluded(
     Event, topic="reaction", matters=True, verb="node excluded", about=("node", "why")
 ):
-    """Nothing more is sent to a node."""
-
     node: str
     why: Why
 

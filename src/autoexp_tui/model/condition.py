@@ -53,8 +53,6 @@ class EvalContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition(Kind):
-    """The fields that every condition has, and what it is asked."""
-
     kinds: ClassVar[KindTable[Condition]] = KindTable(
         "condition",
         {

@@ -121,7 +121,6 @@ class Timers:
                 yield job
 
     def next_at(self) -> float | None:
-        """The next moment at which somebody is due."""
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -209,8 +208,6 @@ _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
 
 @dataclass(slots=True)
 class DecisionContext:
-    """One commit's view of everything a decision may read."""
-
     draft: Draft
     now: Moment
     """Of the draft."""
@@ -306,7 +303,6 @@ def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
 
 
 def job_fact(job: JobRecord) -> JobFact:
-    """What conditions may ask about `job`."""
     return JobFact(
         state=job.state,
         cause=job.cause,

@@ -39,8 +39,6 @@ class AutoexpError(Exception):
 
 @dataclass(eq=False)
 class UsageError(AutoexpError):
-    """A command line or a primary config that cannot be read."""
-
     problems: tuple[Problem, ...] = ()
     """What is wrong with a config, each by itself."""
 
@@ -67,11 +65,20 @@ class Problem:
         return f"{line}\n{indent(below, '    ')}" if below else line
 
 
+@dataclass(eq=False)
+class Findings(Exception):
+    """Carries every finding at once."""
+
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
 _PLACED: Final = re.compile(r"^(.+?\.ya?ml):(\d+)")
 
 
 def find_written_place(text: str) -> tuple[str, int] | None:
-    """The file and the line that a text begins with."""
     found = _PLACED.match(text)
     return (found[1], int(found[2])) if found else None
 
@@ -100,8 +107,6 @@ class ValidationFailed(AutoexpError):
 
 @dataclass(eq=False)
 class NotConfirmed(AutoexpError):
-    """Something needs a yes and did not get one."""
-
     exit_code: ClassVar[int] = 3
 
 

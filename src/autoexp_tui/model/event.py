@@ -81,7 +81,6 @@ class Event(Marked):
         return Headline(self.verb or type(self).__name__, reduce(append_reason, parts))
 
     def is_error(self) -> bool:
-        """Whether it reports a failure."""
         return False
 
     def list_jobs(self) -> tuple[str, ...]:
@@ -96,8 +95,6 @@ class Event(Marked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """An event with its place in the journal."""
-
     seq: int
     epoch: int
     t: float
@@ -205,7 +202,6 @@ def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -
 
 
 def pick(value: object, *names: str) -> dict[str, Any]:
-    """Fields that a record has under the same names."""
     return {name: getattr(value, name) for name in names}
 
 
@@ -235,5 +231,4 @@ def append_reason(what: str, reason: str) -> str:
 
 
 def explain(why: Why | None, now: float) -> str:
-    """A reason as a sentence; empty for none."""
     return sentence(why, now) if why is not None else ""

@@ -93,8 +93,6 @@ class ApprovalKey:
 
 @dataclass(frozen=True, slots=True)
 class FiredKey:
-    """When an action last fired for a job."""
-
     job: str
     action: str
 
@@ -116,8 +114,6 @@ class FileStat:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Paths that matched a glob, newest last, with their stats."""
-
     paths: tuple[str, ...] = ()
     largest: int = 0
     files: tuple[FileIdentity, ...] = ()
@@ -153,8 +149,6 @@ class CommandResult:
 
 @dataclass(frozen=True, slots=True)
 class JobFact:
-    """What conditions may ask about a job."""
-
     state: JobState
     cause: Cause | None = None
     attempts: int = 0

@@ -29,7 +29,6 @@ def match_id(
 
 
 def build_submission_token(session: str, tasks: tuple[tuple[str, int], ...]) -> str:
-    """The token that finds a submission again by name."""
     return digest(session, *(f"{job}\x1e{attempt}" for job, attempt in tasks))
 
 

@@ -79,7 +79,6 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         return {**found, **self._homes}
 
     def _look_up(self, name: str) -> type[K] | str | None:
-        """A kind; why it cannot be used; None: there is none."""
         home = self._homes.get(name) or self._list_homes().get(name)
         if home is None:
             return None
@@ -90,7 +89,6 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         return self._known[name, home]
 
     def _load_theirs(self, name: str, home: str) -> type[K] | str:
-        """A kind of somebody else's, or why it cannot be used."""
         rivals = sorted({home} | self._list_rivals(name))
         if len(rivals) > 1:
             return f"{' and '.join(rivals)} bring the same name: uninstall one of them"

@@ -67,7 +67,6 @@ NO_RULES: Final = MaskRules()
 
 
 def mask_rules(config: Mapping[str, object]) -> MaskRules:
-    """`project.mask` of a config; none where it has none."""
     project = config.get("project")
     found = project.get("mask") if isinstance(project, Mapping) else None
     given = found if isinstance(found, Mapping) else {}

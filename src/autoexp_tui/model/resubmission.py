@@ -7,7 +7,7 @@ counts again once it is another file. Identities are compared, never clocks."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -89,20 +89,29 @@ def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:
     return below
 
 
+def walk_links(
+    names: Iterable[str],
+    links: Mapping[str, Sequence[str]],
+    goes_along: Callable[[str], bool],
+) -> Iterator[str]:
+    """Those behind `names`, however far, that go along with one before them."""
+    queue = deque(names)
+    found = set(queue)
+    while queue:
+        for other in links.get(queue.popleft(), ()):
+            if other not in found and goes_along(other):
+                found.add(other)
+                queue.append(other)
+                yield other
+
+
 def list_ended_because_of(
     names: Iterable[str],
     jobs: Mapping[str, JobRecord],
     below: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
     """Jobs, however far downstream of `names`, that come back on their account."""
-    queue = deque(names)
-    found = set(queue)
-    while queue:
-        for other in below.get(queue.popleft(), ()):
-            if other not in found and is_going_along(jobs[other]):
-                found.add(other)
-                queue.append(other)
-                yield other
+    return walk_links(names, below, lambda name: is_going_along(jobs[name]))
 
 
 def is_open(jobs: Collection[JobRecord], pending: Collection[PendingEffect]) -> bool:
@@ -158,16 +167,14 @@ def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
         or is_doomed(job)
         or (with_asks and asks(job))
     }
-    records = {job.name: job for job in jobs}
-    below = dependants(jobs) if found else {}
-    queue = deque(found)
-    while queue:
-        for name in below.get(queue.popleft(), ()):
-            waits = records[name].state is JobState.WAITING
-            if name not in found and waits and unmet(records[name]) is not None:
-                found.add(name)
-                queue.append(name)
-    return frozenset(found)
+    if not found:
+        return frozenset()
+    waiting = {job.name: job for job in jobs if job.state is JobState.WAITING}
+
+    def waits(name: str) -> bool:
+        return name in waiting and unmet(waiting[name]) is not None
+
+    return frozenset((*found, *walk_links(found, dependants(jobs), waits)))
 
 
 # Work that is done already: what a completed job leaves, and what it spares a plan.

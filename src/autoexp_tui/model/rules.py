@@ -101,7 +101,6 @@ class StateEvent:
 
 
 def arm(rule: LogEvent | StateEvent, trigger: str, line: str = "") -> Iterator[Armed]:
-    """The actions of a rule that was triggered."""
     for index, action in enumerate(rule.actions):
         yield Armed(f"{rule.name}/{index}", action, trigger, line)
 

@@ -73,8 +73,6 @@ class Live:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     trend: Sequence[float] = ()
     """The metric of the result, thinned to at most 32 points, for a sparkline."""
-    log_bytes: int = 0
-    last_output_at: float | None = None
     last_step_at: float | None = None
     start: tuple[Verdict | None, ...] = ()
     """The newest verdicts of the start conditions, arguments as of now."""
@@ -99,7 +97,6 @@ class EngineView:
     executor_answered_at: float | None = None
     executor_error: str = ""
     slots: int = 0
-    slots_used: int = 0
     gpus: int | None = None
     """GPUs of the machine that runs the jobs; None: not known, or a cluster's."""
     doing: str = ""

@@ -19,8 +19,6 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one job asks of its executor."""
-
     time_limit_seconds: float | None = None
     gpus: int = 0
     options: Mapping[str, Scalar] = field(default_factory=dict)

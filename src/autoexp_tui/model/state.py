@@ -101,8 +101,6 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionStatus:
-    """The last recorded verdict of a condition."""
-
     result: Result
     why: Why
     since: float

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 
 class Phrases(NamedTuple):
-    """The two templates of a code."""
-
     short: str
     """For a column: at most 30 columns are shown."""
     sentence: str

@@ -59,6 +59,7 @@ from autoexp_tui.sweep.points import (
     SweepPoint,
     SweepRefused,
 )
+from autoexp_tui.text.spelling import plural
 
 _HELD_VIEWS: Final = 64
 _MOST_FAILED: Final = 20
@@ -66,8 +67,6 @@ _MOST_FAILED: Final = 20
 
 
 class Resolution:
-    """Makes the jobs of an expanded sweep; findings are gathered."""
-
     def __init__(
         self,
         expansion: Expansion,
@@ -244,8 +243,7 @@ def build_execution_plan(
         config, composer=composer, parser=parser, record=record
     )
     if outcome.plan is None or outcome.errors:
-        count = len(outcome.errors)
-        head = f"the plan has {count} error{'s' if count != 1 else ''}"
+        head = f"the plan has {plural(len(outcome.errors), 'error')}"
         raise ValidationFailed(head, problems=outcome.errors)
     return outcome.plan
 

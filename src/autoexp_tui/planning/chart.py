@@ -42,16 +42,12 @@ Table: TypeAlias = tuple[Row, ...]
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A title, and tables below it."""
-
     title: str
     tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """All that is told of a plan."""
-
     title: str
     sections: tuple[Section, ...]
     """The sweep, then the stages, each after those that it follows from."""

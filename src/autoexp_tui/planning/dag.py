@@ -7,29 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from autoexp_tui.model.resubmission import walk_links
 from autoexp_tui.model.specs import JobSpec, Plan
 
 UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
-
-
-def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
-    """Positions below `count` by (before, after) `edges`, those in rings left out."""
-    after: list[list[int]] = [[] for _ in range(count)]
-    missing = [0] * count
-    for before, follower in set(edges):
-        after[before].append(follower)
-        missing[follower] += 1
-    ready = [at for at in range(count) if not missing[at]]
-    order: list[int] = []
-    while ready:
-        at = heapq.heappop(ready)
-        order.append(at)
-        for follower in after[at]:
-            missing[follower] -= 1
-            if not missing[follower]:
-                heapq.heappush(ready, follower)
-    return order
 
 
 def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:
@@ -47,12 +29,7 @@ def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]
         if job is first or (first.family and job.family == first.family)
     }
     before = {job.name: job.depends_on for job in plan.jobs}
-    ahead = list(chosen)
-    while ahead:
-        for name in before.get(ahead.pop(), ()):
-            if name not in chosen and name in before:
-                chosen.add(name)
-                ahead.append(name)
+    chosen |= {*walk_links(chosen, before, before.__contains__)}
     return tuple(job.name for job in plan.jobs if job.name in chosen)
 
 
@@ -81,7 +58,6 @@ class Stage:
 
     @property
     def title(self) -> str:
-        """Its name for people."""
         return self.name or UNSTAGED
 
 
@@ -142,11 +118,21 @@ def order_stages(before: Mapping[str, Iterable[str]]) -> list[str]:
     """The names, each after those before it; ties by their own order, rings last."""
     names = list(before)
     place = {name: at for at, name in enumerate(names)}
-    pairs = (
-        (place[other], place[name])
+    missing = {
+        name: {other for other in others if other in place and other != name}
         for name, others in before.items()
-        for other in others
-        if other in place and other != name
-    )
-    ordered = [names[at] for at in sort_topologically(len(names), pairs)]
+    }
+    after: dict[str, list[str]] = {}
+    for name, others in missing.items():
+        for other in others:
+            after.setdefault(other, []).append(name)
+    ready = [place[name] for name, others in missing.items() if not others]
+    ordered: list[str] = []
+    while ready:
+        first = names[heapq.heappop(ready)]
+        ordered.append(first)
+        for name in after.get(first, ()):
+            missing[name].remove(first)
+            if not missing[name]:
+                heapq.heappush(ready, place[name])
     return list(dict.fromkeys([*ordered, *names]))

@@ -46,7 +46,6 @@ class Estimate:
 
 
 def estimate(jobs: Iterable[JobSpec]) -> Estimate:
-    """What an attempt of each of these jobs may use."""
     everything = list(jobs)
     stages: dict[str, list[JobSpec]] = {}
     for job in everything:
@@ -96,7 +95,6 @@ class Bounds:
 
 
 def read_bounds(plan: Plan) -> Bounds:
-    """The bounds that a plan's config sets, or the usual ones."""
     settings = plan.executor.settings
     gpu_hours = settings.get(CONFIRM_GPU_HOURS, GPU_HOURS)
     jobs = settings.get(CONFIRM_JOBS, JOBS)

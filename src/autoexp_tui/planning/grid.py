@@ -129,7 +129,6 @@ class Grid:
 
 
 def build_grid(plan: Plan) -> Grid:
-    """The grid of a plan; linear in its jobs and holes."""
     jobs, gone = (
         [(one.stage, read_settings(one.parameters, plan.mask)) for one in some]
         for some in (plan.jobs, plan.holes)

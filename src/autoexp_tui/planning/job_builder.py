@@ -89,8 +89,6 @@ class _NotNamed(Exception):
 
 
 class JobBuilder:
-    """Makes the jobs of one plan, one at a time."""
-
     def __init__(
         self,
         world: World,
@@ -161,7 +159,6 @@ class JobBuilder:
         return draft, view
 
     def recompose(self, draft: Draft) -> ConfigView:
-        """The job's config, composed once more."""
         view = self._composer.compose(draft.composed, draft.mounts)
         for path, value in draft.puts.items():
             view.put(path, value)
@@ -444,8 +441,6 @@ _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(.+)")
 
 @dataclass(slots=True)
 class _ConditionReader:
-    """Reads the conditions of one job."""
-
     parser: SpecParser
     after: Substitution
     problems: list[Problem] = field(default_factory=list)

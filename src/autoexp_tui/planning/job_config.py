@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.errors import Findings, Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Resources
@@ -61,7 +61,6 @@ def hash_job(
 
 
 def format_canonical(value: object) -> str:
-    """JSON with sorted keys."""
     return _encode(_replace_texts(value, str))
 
 
@@ -105,16 +104,11 @@ DIRECTORIES: Final = (
 )
 
 
-@dataclass(eq=False)
-class Refused(Exception):
-    """A job that cannot be made; carries every finding."""
-
-    problems: tuple[Problem, ...]
+class Refused(Findings):
+    """A job that cannot be made."""
 
 
 class Needs(Exception):
-    """Another job must be made first."""
-
     def __init__(self, at: int) -> None:
         super().__init__(at)
         self.at = at
@@ -124,8 +118,6 @@ class Needs(Exception):
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """A job that is being made."""
-
     at: int
     point: SweepPoint
     identity: Identity
@@ -155,25 +147,19 @@ class Draft:
         view.put(path, self.puts[path])
 
     def set_text(self, key: str, value: object) -> None:
-        """Give the override of a parameter another value."""
         self.texts[key] = format_override(self.texts[key].partition("=")[0], value)
 
 
-def list_problems(error: Exception, where: str, job: str = "") -> tuple[Problem, ...]:
-    """What a fault says, for the place where it was met."""
+def list_problems(error: Exception, where: str) -> tuple[Problem, ...]:
     if isinstance(error, CannotCompose | SpecRefused):
         return tuple(
-            Problem(p.message, p.where or where, p.job or job, p.hint)
-            for p in error.problems
+            Problem(p.message, p.where or where, p.job, p.hint) for p in error.problems
         )
-    if isinstance(error, SiblingNotFound):
-        return (Problem(error.message, where, job, error.hint),)
-    hint = error.hint if isinstance(error, UnknownKey) else ""
-    return (Problem(str(error), where, job, hint),)
+    message = error.message if isinstance(error, SiblingNotFound) else str(error)
+    return (Problem(message, where, hint=getattr(error, "hint", "")),)
 
 
 def select_or_none(base: ConfigView, key: str) -> object:
-    """A value of the base config; None where it has none."""
     try:
         return base.select(key)
     except (KeyError, CannotCompose):
@@ -230,7 +216,6 @@ Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 
 @lru_cache(maxsize=4096)
 def find_section(key: str) -> str:
-    """The section of the config that a parameter sets something in."""
     return plain_key(key).partition(".")[0]
 
 

@@ -24,8 +24,6 @@ _OURS: Final = frozenset({"stage", "index", "family"})
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a job's resolved config."""
-
     key: str
     """Its path, dotted; items of lists of mappings by number."""
     value: str
@@ -38,8 +36,6 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDetails:
-    """What there is to read about how a job was made."""
-
     entries: tuple[Entry, ...] = ()
     script: tuple[str, ...] = ()
     """What starts it, line by line."""

@@ -68,14 +68,13 @@ def _format_text(text: str) -> str:
     return quote(text)
 
 
-def quote(text: str, mark: str = "") -> str:
+def quote(text: str) -> str:
     """`text` in quotes, by the rule that Hydra and OmegaConf share.
 
     A quote inside is escaped, and backslashes before a quote (the closing one too) are
-    doubled; all other backslashes stay single. Without a `mark` it is the one that
-    leaves least to escape.
+    doubled; all other backslashes stay single.
     """
-    mark = mark or ('"' if "'" in text and '"' not in text else "'")
+    mark = '"' if "'" in text and '"' not in text else "'"
     escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
     tail = len(escaped) - len(escaped.rstrip("\\"))
     return mark + escaped + "\\" * tail + mark
@@ -136,8 +135,6 @@ _Choices = tuple[str, ...]
 
 @dataclass(slots=True)
 class Overrides:
-    """What a point's parameters became."""
-
     texts: dict[str, str] = field(default_factory=dict)
     """Parameter -> override, in order; flattened ones under their dotted keys."""
     errors: list[Problem] = field(default_factory=list)
@@ -145,8 +142,6 @@ class Overrides:
 
 
 class OverrideWriter:
-    """Writes parameters as overrides of one primary config."""
-
     def __init__(
         self, composer: Composer, points: Iterable[Mapping[str, object]] = ()
     ) -> None:
@@ -203,7 +198,6 @@ class OverrideWriter:
                 yield key, value
 
     def selects(self, key: str) -> bool:
-        """Whether the key is a config group."""
         return self._is_group(key.lstrip("+~"))
 
     def _compose_choices(self, chosen: _Choices) -> ConfigView | tuple[Problem, ...]:
@@ -215,7 +209,6 @@ class OverrideWriter:
             return error.problems
 
     def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
-        """Whether the config has a key, and what."""
         view = self._compose(chosen)
         with suppress(KeyError):
             return True, None if isinstance(view, tuple) else view.raw(key)

@@ -49,30 +49,11 @@ None: not both are recorded."""
 _PARTS: Final = ("parameters", "config", "conditions", "other")
 """Parameters; keys of the resolved config that no parameter sets by the same name;
 conditions; command, environment and resources, where no key above tells of them."""
-_DIFFERING: Final = ("plan", "added", "removed", "renamed", "changed", "alike")
-
-
-def _build_tree(
-    parts: Tree, same: int, without_config: int = 0, unseen: int = 0
-) -> Tree:
-    """`same`: jobs without any difference; `without_config`: jobs that do other work by
-    their fingerprints, with no record of what differs; `unseen`: those of them of which
-    nothing else differs."""
-    counts = {
-        "added": sum(len(group["jobs"]) for group in parts["added"]),
-        "removed": sum(len(group["jobs"]) for group in parts["removed"]),
-        "renamed": len(parts["renamed"]),
-        "changed": len(parts["changed"]),
-        "same": same,
-        "without_config": without_config,
-        "unseen": unseen,
-    }
-    tree: Any = json_safe({"version": 1, "counts": counts, **parts})
-    return dict(tree)
+_ALONE: Final = ("added", "removed")
+_DIFFERING: Final = ("plan", *_ALONE, "renamed", "changed", "alike")
 
 
 def is_different(found: Tree) -> bool:
-    """Whether anything differs."""
     return any(found[part] for part in _DIFFERING) or found["counts"]["unseen"] > 0
 
 
@@ -102,6 +83,8 @@ class _PlanComparison:
         self._stages = [{j.name: j.stage for j in plan.jobs} for plan in (old, new)]
 
     def diff(self) -> Tree:
+        """`without_config`: jobs that do other work by their fingerprints, with no
+        record of what differs; `unseen`: those of which nothing else differs."""
         alike: dict[str, list[Tree]] = {}
         changed, renamed = list[Tree](), list[Tree]()
         same = without_config = unseen = 0
@@ -120,7 +103,7 @@ class _PlanComparison:
             elif not is_changed:
                 unseen += is_unknown
                 same += not is_unknown
-        parts = {
+        parts: Tree = {
             "plan": list(map(_change_to_json, _diff_wholes(self._old, self._new))),
             "added": self._group_only(self._come, self._old, "new"),
             "removed": self._group_only(self._gone, self._new, "old"),
@@ -131,7 +114,15 @@ class _PlanComparison:
                 for jobs in alike.values()
             ],
         }
-        return _build_tree(parts, same, without_config, unseen)
+        counts = {
+            **{part: sum(len(one["jobs"]) for one in parts[part]) for part in _ALONE},
+            **{part: len(parts[part]) for part in ("renamed", "changed")},
+            "same": same,
+            "without_config": without_config,
+            "unseen": unseen,
+        }
+        tree: Any = json_safe({"version": 1, "counts": counts, **parts})
+        return dict(tree)
 
     def _diff_job(
         self, old: JobSpec, new: JobSpec, recorded: Iterable[ValueChange]
@@ -301,7 +292,6 @@ def _differ(theirs: object, ours: object) -> bool:
 
 
 def _text(value: object) -> str:
-    """The same text for equal values, and for no others."""
     return "" if value is ABSENT else format_canonical(value)
 
 
@@ -382,6 +372,7 @@ MarkedLine: TypeAlias = tuple[Mark, str]
 
 MOST_LINES: Final = 40
 """Groups of alike changes that are told before the rest is counted."""
+_MOST_FIRST: Final = 3
 _MOST_NAMES: Final = 4
 _MOST_VALUES: Final = 6
 """Values of one group before the rest is counted."""
@@ -418,12 +409,13 @@ def list_differences(found: Tree, most: int = MOST_LINES) -> tuple[MarkedLine, .
     return tuple(lines)
 
 
-def list_first_differences(found: Tree, most: int = 3) -> tuple[str, ...]:
+def list_first_differences(found: Tree) -> tuple[str, ...]:
     """The headline, and the first few differences when there are few of them."""
     lines = [f"{mark} {text}" for mark, text in _list_lines(found)]
-    if len(lines) > most:
-        more = f"and {len(lines) - most + 1} more: `autoexp-plan --diff` tells them"
-        lines = [*lines[: most - 1], more]
+    if len(lines) > _MOST_FIRST:
+        rest = len(lines) - _MOST_FIRST + 1
+        more = f"and {rest} more: `autoexp-plan --diff` tells them"
+        lines[_MOST_FIRST - 1 :] = [more]
     return (summarize_diff(found), *lines)
 
 

@@ -7,26 +7,16 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.rules import Action, Monitoring
+from autoexp_tui.model.errors import Findings, Problem
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, Resources
 
 
-@dataclass(eq=False)
-class _Findings(Exception):
-    """Carries findings for the person."""
-
-    problems: tuple[Problem, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
-
-
-class CannotCompose(_Findings):
+class CannotCompose(Findings):
     """A config does not compose or resolve."""
 
 
-class SpecRefused(_Findings):
+class SpecRefused(Findings):
     """A mapping is not a valid condition, action, rule or setting."""
 
 
@@ -88,8 +78,6 @@ class Composer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a backend makes of a job's config."""
-
     command: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
@@ -102,9 +90,6 @@ class SpecParser(Protocol):
 
     def condition(self, value: object, where: str) -> Condition:
         """A condition from `{class_name: ..., ...}`."""
-
-    def action(self, value: Mapping[str, object], where: str) -> Action:
-        """An action from `{class_name: ..., ...}`."""
 
     def monitoring(self, config: Mapping[str, object]) -> Monitoring:
         """`monitoring` of a resolved base config."""

@@ -284,7 +284,6 @@ class Identity:
     family: str
 
     def attribute(self, name: str) -> object:
-        """The attribute; KeyError when it is none."""
         match name:
             case "project.name":
                 return self.name
@@ -301,8 +300,6 @@ class Identity:
 
 @dataclass(slots=True)
 class World:
-    """The jobs of a plan, and what all of them share."""
-
     families: Families
     metadata_keys: Collection[str]
     """What log rules extract."""
@@ -497,8 +494,8 @@ class Substitution:
             return self.own[1].interpolate(text)
         return text
 
-    def _read(self, reference: Reference, *, early: bool = False) -> object:
-        value = self.find(reference, early=early)
+    def _read(self, reference: Reference) -> object:
+        value = self.find(reference)
         late = value.values if isinstance(value, Several) else (value,)
         self.runtimes += (item for item in late if isinstance(item, Runtime))
         return value
@@ -551,11 +548,7 @@ class Substitution:
 
     def find_runtime(self, text: str) -> Runtime | None:
         """The metadata that a whole text stands for; None when it does not."""
-        match (
-            ()
-            if is_plain(text)
-            else parse_template(text, base_is_a_key=self.world.base_is_a_key)
-        ):
+        match parse_template(text, base_is_a_key=self.world.base_is_a_key):
             case (Reference() as only,):
                 value = self.find(only)
                 return value if isinstance(value, Runtime) else None

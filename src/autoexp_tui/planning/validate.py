@@ -64,8 +64,6 @@ _NOT_THE_JOBS_FAULT: Final = frozenset({"timeout", "preempted", "node_fail"})
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The findings of a plan."""
-
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
@@ -153,7 +151,6 @@ def format_ring(what: str, names: Sequence[str]) -> str:
 
 
 def _check_ring(plan: Plan) -> Iterator[Problem]:
-    """The first ring of waits."""
     names = {job.name for job in plan.jobs}
     waits = TopologicalSorter[str]()
     for edge in plan.edges:
@@ -169,7 +166,6 @@ def _check_ring(plan: Plan) -> Iterator[Problem]:
 
 
 def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    """Jobs that write into one directory."""
     owners: dict[str, str] = {}
     for job in jobs:
         path = posixpath.normpath(job.output_dir)
@@ -241,8 +237,6 @@ def _list_upwards(path: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule of a plan, with its place in the config."""
-
     event: LogEvent | StateEvent
     where: str
     job: str
@@ -258,7 +252,6 @@ def list_rule_sets(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
 
 
 def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
-    """Every rule of a set."""
     for at, log_event in enumerate(rules.log_events):
         yield Rule(log_event, f"monitoring.log_events.{at}", job)
     for at, state_event in enumerate(rules.state_events):
@@ -285,8 +278,8 @@ class _Lint:
         self._stages |= {new.stage or rule.event.name for rule, new in joining}
         self._has_any_stage = any(isinstance(one, RunAutoexp) for _, one in actions)
         self._check_reads()
-        if stuck := [job.name for job in plan.jobs if self._check_job(job)]:
-            self._check_stages_behind(stuck)
+        for job in plan.jobs:
+            self._check_job(job)
         for rule in rules:
             self._check_rule(rule)
 
@@ -296,8 +289,7 @@ class _Lint:
     def _warn(self, message: str, where: str, job: str, hint: str) -> None:
         self.warnings.append(Problem(message, where, job, hint))
 
-    def _check_job(self, job: JobSpec) -> bool:
-        """Gives whether the job waits for its own run."""
+    def _check_job(self, job: JobSpec) -> None:
         for where in ("start_conditions", "cancel_conditions"):
             for name in _list_job_names(getattr(job, where)):
                 if name not in self._jobs and name not in self._session_jobs:
@@ -316,21 +308,18 @@ class _Lint:
                     return condition.writer == job.name
             return isinstance(condition, Composite)
 
-        is_stuck = False
         for at, condition in enumerate(job.start_conditions):
             where = f"start_conditions.{at}"
             if _holds_up(condition, _is_endless):
                 hint = "timeout_seconds: 86400"
                 self._warn("waits without a time-out", where, job.name, hint)
             if _holds_up(condition, is_own):
-                is_stuck = True
                 message = "waits for what its own run is to say, so it would not start"
                 hint = 'name the job that is meant: "{sibling.STAGE.name}"'
                 self._warn(message, where, job.name, hint)
             for needed in _list_needed([condition]):
                 if isinstance(needed, MetadataIs) and "{" not in needed.key:
                     self._check_metadata(job, needed, where)
-        return is_stuck
 
     def _check_metadata(self, job: JobSpec, needed: MetadataIs, where: str) -> None:
         asked = self._jobs.get(needed.job)
@@ -419,35 +408,6 @@ class _Lint:
             message = f"{event.name} restarts a job without a limit"
             hint = "add the condition MaxAttemptsCondition: max_attempts: 3"
             self._warn(message, rule.where, rule.job, hint)
-
-    def _check_stages_behind(self, stuck: Sequence[str]) -> None:
-        """Stages of which every job waits, over others or not, for one of `stuck`."""
-        behind = {name: name for name in stuck}
-        needed = {
-            job.name: [
-                name
-                for condition in _list_needed(job.start_conditions)
-                if isinstance(condition, JobStateIs)
-                for name in condition.jobs
-            ]
-            for job in self._plan.jobs
-        }
-        size = 0
-        while size < len(behind):
-            size = len(behind)
-            for job, names in needed.items():
-                for name in names:
-                    if name in behind:
-                        behind.setdefault(job, behind[name])
-        stages: dict[str, list[str]] = {}
-        for job in needed:
-            stages.setdefault(self._jobs[job].stage, []).append(job)
-        for stage, jobs in stages.items():
-            if all(behind.get(job, job) != job for job in jobs):
-                name = f"the stage {stage}" if stage else "it"
-                never = f"it waits for {behind[jobs[0]]}, which never starts"
-                message = f"{name} is never reached: {never}"
-                self._warn(message, "start_conditions", jobs[0], "")
 
     def _check_reads(self) -> None:
         """Jobs that use what another writes and wait for nothing, once for a stage."""

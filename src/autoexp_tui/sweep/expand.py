@@ -82,8 +82,6 @@ Body: TypeAlias = Params | Choices | Product
 
 @dataclass(frozen=True)
 class Node:
-    """One node of a sweep."""
-
     where: str
     """The path, `sweep.groups.0`."""
     body: Body
@@ -111,7 +109,6 @@ class Node:
 
     @cached_property
     def sets(self) -> Sets:
-        """What its points set."""
         if isinstance(self.body, Params):
             values = self.body.values
             words: Mapping[str, frozenset[str]]
@@ -143,7 +140,6 @@ class Sets(NamedTuple):
 
 
 def list_sets(entry: Parameters | Node) -> Sets:
-    """What an entry sets."""
     if isinstance(entry, Node):
         return entry.sets
     return Sets(list_words_by_key((key, (value,)) for key, value in entry.items()))
@@ -213,8 +209,6 @@ class DerivedJob:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that was read without a finding."""
-
     root: Node
     accumulated: frozenset[str]
     """Plain keys whose values add up over groups, as lists."""
@@ -237,9 +231,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         reader.read_node(found, where, is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
         bound,
-        reader.read_derived(found["derived_jobs"], f"{where}.derived_jobs")
-        if "derived_jobs" in found
-        else (),
+        reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
     if sweep.accumulated:
         derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
@@ -265,7 +257,6 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
 
     def note(self, where: str, message: str, hint: str = "") -> None:
-        """Keep a finding."""
         self.problems.append(Problem(message, where=where, hint=hint))
 
     def read_derived(self, raw: object, where: str) -> tuple[DerivedJob, ...]:
@@ -443,7 +434,6 @@ class _Reader:
             self.note(where, f"has the stage {shorten_text(repr(stage))}", hint)
 
     def read_mapping(self, raw: object, where: str) -> Parameters:
-        """`raw`, when it is a mapping."""
         if isinstance(raw, Mapping):
             return raw
         message = f"is {shorten_text(repr(raw))}, not a mapping"
@@ -451,7 +441,6 @@ class _Reader:
         return {}
 
     def read_list(self, raw: object, where: str) -> Sequence[object]:
-        """`raw`, when it is a list; nothing when it is null."""
         if isinstance(raw, list | tuple):
             return raw
         if raw is not None:
@@ -460,25 +449,16 @@ class _Reader:
         return ()
 
     def _check_keys(self, found: Parameters, known: frozenset[str], where: str) -> None:
-        """Note every key of `found` that is not `known`."""
         for key in found:
             if key not in known:
                 hint = did_you_mean(str(key), sorted(known), "it takes the keys")
                 self.note(f"{where}.{key}", "is no key of a sweep", hint)
 
 
-_MOST_REMOVED: Final = 10_000
-"""Removed points that are remembered, to say why a reference finds nothing."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The points of a sweep, and what filters took from it."""
-
     points: tuple[SweepPoint, ...]
     removed: tuple[RemovedPoint, ...] = ()
-    forgotten: int = 0
-    """How many more were removed than are remembered."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -516,7 +496,6 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
             for at, one in enumerate(kept)
         ),
         removed=tuple(expander.removed),
-        forgotten=expander.forgotten,
     )
 
 
@@ -524,7 +503,6 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
 class _Expander:
     _accumulated: frozenset[str]
     removed: list[RemovedPoint] = field(default_factory=list)
-    forgotten: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     def expand_node(
@@ -588,7 +566,6 @@ class _Expander:
     def filter_made(
         self, node: Node, made: Sequence[SweepPoint], above: Parameters
     ) -> Sequence[SweepPoint]:
-        """The fragments that the node's filter keeps."""
         where = f"{node.where}.filter"
         if node.filter is True or not made:
             return made
@@ -617,12 +594,9 @@ class _Expander:
             seen = _merge([above, own], self._accumulated) if above else own
             if _is_kept(test, seen):
                 kept.append(fragment)
-            elif len(self.removed) < _MOST_REMOVED:
-                self.removed.append(
-                    RemovedPoint(fragment.parameters, fragment.coordinates, text, where)
-                )
             else:
-                self.forgotten += 1
+                place = fragment.coordinates
+                self.removed.append(RemovedPoint(own, place, text, where))
         return kept
 
 
@@ -765,8 +739,8 @@ def list_holes(
         (expansion.points[at].parameters, mark.text, mark.where)
         for at, mark in sorted(dropped.items())
     )
-    more = max(0, len(taken) - MOST_HOLES) + expansion.forgotten
-    return tuple(_build_hole(*one) for one in taken[:MOST_HOLES]), more
+    holes = tuple(_build_hole(*one) for one in taken[:MOST_HOLES])
+    return holes, len(taken) - len(holes)
 
 
 def _build_hole(parameters: Mapping[str, object], text: str, where: str) -> Hole:
@@ -776,6 +750,6 @@ def _build_hole(parameters: Mapping[str, object], text: str, where: str) -> Hole
             continue
         if isinstance(value, str):
             kept[plain_key(key)] = value[:_MOST_TEXT]
-        elif isinstance(value, bool | int | float) or value is None:
+        elif isinstance(value, bool | int | float | None):
             kept[plain_key(key)] = value
     return Hole(parameters=kept, stage=find_stage(parameters), filter=text, where=where)

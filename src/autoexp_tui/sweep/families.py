@@ -304,7 +304,6 @@ class Families:
         }
 
     def knows(self, pattern: str) -> bool:
-        """Whether some point fits a pattern."""
         try:
             return bool(self._list_fitting(self._parse_pattern(pattern)))
         except SiblingNotFound:
@@ -346,15 +345,8 @@ class Families:
             return point.base
         *before, last = point.coordinates or (None,)
         if before and last and last.axis.address == "derived_jobs" and last.position:
-            place = repr((*before, Coordinate(last.axis, 0)))
-            gone = next(
-                (o for o in self._removed if repr(o.coordinates) == place), None
-            )
-            message = (
-                f"the base of {label_point(self.points[current])} is not in the sweep"
-            )
-            hint = _explain_removal(gone) if gone else "a filter removed it"
-            raise SiblingNotFound(message, hint)
+            message = f"the base of {label_point(point)} is not in the sweep"
+            raise SiblingNotFound(message, "a filter removed it")
         notes = point.parameters.get("_meta")
         parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
         if parent is not None:
@@ -364,7 +356,7 @@ class Families:
             return others[0]
         stages = list_names(self.stages, "stages")
         raise SiblingNotFound(
-            f"{label_point(self.points[current])} has no base",
+            f"{label_point(point)} has no base",
             f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
 
@@ -456,11 +448,7 @@ def find_origins(
 ) -> Origins:
     """The origins of the `wanted` jobs; `names`: position -> name, where known."""
     found: dict[str, list[Entries]] = {}
-    unnamed = wanted.difference(names.values())
     for at, point in enumerate(points if wanted else ()):
-        labels = {names.get(at, "")} & wanted
-        if unnamed:
-            labels |= {label_point(point)} & unnamed
-        for label in labels:
+        for label in {names.get(at, ""), label_point(point)} & wanted:
             found.setdefault(label, []).append(point.entries)
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.errors import Findings
 from autoexp_tui.text.spelling import format_float
 
 STAGE: Final = "stage"
@@ -103,8 +103,6 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class DeferredFilter:
-    """A filter that needs the composed config of each job."""
-
     text: str
     where: str
 
@@ -147,19 +145,12 @@ class RemovedPoint:
         return find_stage(self.parameters)
 
 
-@dataclass(eq=False)
-class SweepRefused(ValueError):
-    """A sweep that cannot be expanded; carries every finding."""
-
-    problems: tuple[Problem, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
+class SweepRefused(Findings, ValueError):
+    """A sweep that cannot be expanded."""
 
 
 def find_stage(parameters: Mapping[str, object]) -> str:
-    """The stage that parameters name; empty when none."""
-    for key in ("stage", "_stage", "_meta.stage"):
+    for key in STAGE_KEYS:
         if parameters.get(key) is not None:
             return str(parameters[key])
     notes = parameters.get(NOTES)
@@ -180,19 +171,13 @@ def format_word(value: object) -> str:
 
 
 def list_words(text: str) -> frozenset[str]:
-    """The words of all values that `text` may spell."""
-    words = {text, *_SPELLINGS.get(text.lower(), ())}
+    words = {text, _SPELLINGS.get(text.lower(), text)}
     with suppress(ValueError):
         words.add(repr(float(text)))
     return frozenset(words)
 
 
-_SPELLINGS: Final = {
-    "true": ("true",),
-    "false": ("false",),
-    "null": ("null",),
-    "none": ("null",),
-}
+_SPELLINGS: Final = {"true": "true", "false": "false", "null": "null", "none": "null"}
 
 
 @lru_cache(maxsize=4096)  # some sixty times a job, of a few keys
@@ -261,5 +246,4 @@ def shorten_text(text: str, most: int = 60) -> str:
 
 
 def join_path(directory: str, name: str) -> str:
-    """`directory/name`."""
     return f"{directory.rstrip('/')}/{name}" if directory else name

@@ -84,7 +84,7 @@ def test_what_a_job_has_not_got(one: JobRecord, place: int | None) -> None:
 
 
 def test_a_counter_that_stopped_long_ago_is_stalled_until_it_moves_on() -> None:
-    assert changed(RUNS, Live(last_output_at=T0))[0].look is Look.RUNNING
+    assert changed(RUNS, Live(last_step_at=T0))[0].look is Look.RUNNING
     still, session = changed(RUNS, LONG_AGO)
     assert still.look is Look.STALLED
     later = replace(BASE, engine=replace(BASE.engine, committed_at=T0 + 60))
