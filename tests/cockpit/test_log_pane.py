@@ -312,7 +312,7 @@ def test_lines_are_those_of_the_file_however_small_the_chunks(
         patch.setattr(logfile, "CHUNK", 512)
         file = opened(path, b"".join(line + b"\n" for line in lines))
         expected = [decode_line(line) for line in lines]
-        assert texts(file.last(1000)) == texts(file.at(0, 1000)) == expected
+        assert texts(file.last(1000)) == texts(file.move(0, 0, 1000)) == expected
 
 
 # -------------------------------------------------------------- what befalls files
@@ -345,7 +345,7 @@ def test_another_file_at_the_place_begins_anew(path: Path, how: str) -> None:
     path.write_text("new\n" if how == "truncated" else "and longer\n" * 100 + "new\n")
     assert file.poll() is Change.REPLACED
     assert texts(file.last(1)) == ["new"]
-    assert "old" not in texts(file.at(0, 200))
+    assert "old" not in texts(file.move(0, 0, 200))
 
 
 # ---------------------------------------------------------------------------- text
@@ -387,7 +387,7 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
             grow(file, data[start : start + piece])
             file.last(99)
         found = texts(file.last(99))
-        assert texts(file.at(0, 99)) == found
+        assert texts(file.move(0, 0, 99)) == found
     assert found == [decode_line(line.encode()) for line in [*lines, "end"]]
 
 
@@ -428,7 +428,7 @@ def test_a_match_is_found_across_chunks(
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     start = 0 if forward else long_log.size
     place = long_log.find(compile_search(pattern), start, forward=forward)
-    assert (None if place is None else long_log.at(place, 1)[0].text) == line
+    assert (None if place is None else long_log.move(place, 0, 1)[0].text) == line
 
 
 def test_the_next_match_is_another_one_and_a_search_can_be_stopped(

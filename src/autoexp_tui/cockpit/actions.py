@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.reasons import CauseGroup
-    from autoexp_tui.cockpit.state.session import JobView, Scope
+    from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import Plan
@@ -161,13 +161,13 @@ class Actions:
     async def _ask_for(
         self,
         scope: Scope,
-        find_question: Callable[[Scope], Question | None],
+        find_question: Callable[[Scope, SessionView], Question | None],
         explain: Callable[[Scope], str],
     ) -> None:
         """Ask about jobs, and send what was answered; where they moved, ask again."""
         while True:
             session, plan_id = self._model.session, self._find_plan_id()
-            question = find_question(scope)
+            question = find_question(scope, session)
             if question is None:
                 self._app.notify(explain(scope), severity="warning")
                 return
@@ -266,10 +266,9 @@ class Actions:
     async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
 
-        def find_question(scope: Scope) -> Question | None:
-            model = self._model
-            families = model.words.of_families
-            return ask_submit(scope, model.session, model.rates, families)
+        def find_question(scope: Scope, session: SessionView) -> Question | None:
+            families = self._model.words.of_families
+            return ask_submit(scope, session, self._model.rates, families)
 
         def explain(_: Scope) -> str:
             return self._model.describe_opening() or "nothing is planned or held"
@@ -277,18 +276,13 @@ class Actions:
         await self._ask_for(scope, find_question, explain)
 
     async def resubmit(self, scope: Scope) -> None:
-        """Ask how to bring jobs back."""
         explain = partial(_explain_nothing, "ended in a way that R mends")
-        await self._ask_for(
-            scope, lambda scope: ask_resubmit(scope, self._model.session), explain
-        )
+        await self._ask_for(scope, ask_resubmit, explain)
 
     async def skip(self, scope: Scope) -> None:
         """Ask whether to skip jobs, or to waive a condition of one."""
         explain = partial(_explain_nothing, "waits")
-        await self._ask_for(
-            scope, lambda scope: ask_skip(scope, self._model.session), explain
-        )
+        await self._ask_for(scope, ask_skip, explain)
 
     def dismiss_warnings(self, group: CauseGroup) -> None:
         """Say that the warnings of a cause were seen."""
@@ -328,7 +322,6 @@ class Actions:
         return True
 
     async def _read_shown(self, job: JobView) -> Files:
-        """Read what belongs to an approval."""
         approvals = job.record.spec.start_conditions
         shown = [one.show_files for one in approvals if isinstance(one, Approval)]
 
@@ -394,7 +387,6 @@ class Actions:
             self._app.notify(f"{summary}   ({key} reads it)", timeout=KEEP)
 
     def show_changes(self) -> None:
-        """Show what changed since the last plan of this config."""
         if self.changes is None:
             self._app.notify("no earlier plan of this config is known")
             return

@@ -132,7 +132,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.call_after_refresh(finish_first_paint)
 
     def get_default_screen(self) -> Screen[Any]:
-        """The first mode's screen."""
         return self._make_screen("jobs")
 
     def _make_screen(self, mode: str) -> Screen[Any]:
@@ -255,16 +254,13 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     @property
     def jobs_screen(self) -> JobsScreen:
-        """The main screen."""
         return cast("JobsScreen", self._screen_stacks[self.DEFAULT_MODE][0])
 
     def renew_screen(self) -> None:
-        """Show the model's newest session."""
         if self.full_screen is not None:
             self.full_screen.renew()
 
     def on_screen_resume(self) -> None:
-        """A mode was switched to."""
         self.renew_screen()
 
     def notify(
@@ -304,23 +300,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.action_show_mode(mode)
 
     def action_show_need(self) -> None:
-        """To the next that needs a person, in the table."""
         if self.current_mode != "jobs":
             self.action_show_pane("jobs")
         self.jobs_screen.show_need()
 
     def action_show_job(self, job: JobView) -> None:
-        """To a job's row in the table."""
         self.action_show_pane("jobs")
         self.jobs_screen.show_job(job)
 
     def action_redraw(self) -> None:
-        """Draw everything again."""
         if self.full_screen is not None:
             terminal.redraw(self.full_screen)
 
     def action_help(self) -> None:
-        """List the keys."""
         from autoexp_tui.cockpit.dialogs.reader import list_keys
 
         keys = list_keys(self.context.keymap, replay=self.context.is_replay)
@@ -354,7 +346,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.run_worker(show_job_details(self.context, self, jobs))
 
     def action_copy(self, text: str) -> None:
-        """Send a text to the clipboard."""
         self.notify(self.notifier.copy(text))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -414,7 +405,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.context.handle.play(*orders[how])
 
     def _ask_moment(self) -> None:
-        """Ask for a time, and go there."""
 
         def jump(text: str) -> str:
             shown = self.context.model.session.snapshot.playback

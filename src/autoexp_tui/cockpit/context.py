@@ -116,7 +116,6 @@ class CockpitContext(ScreenContext):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether no command may be sent."""
         return self.options.read_only or self.handle.read_only
 
     @property

@@ -58,6 +58,7 @@ _SETS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "move": "move({!r})",
+        "move.last_stage": "move('last')",
         "pane": "app.show_pane({!r})",
         "mode": "app.show_mode({!r})",
         "run": "app.act({!r})",
@@ -304,7 +305,6 @@ class Keymap:
         return (*own, *rest)
 
     def find(self, key: str, pane: Pane, *, replay: bool = False) -> Command | None:
-        """The command that has `key` in a pane."""
         here = self.at(pane, replay=replay)
         return next((one for one in here if key in self.keys(one.id)), None)
 

@@ -110,7 +110,6 @@ class LogFile:
         self.size = seen.st_size
 
     def close(self) -> None:
-        """Let the file go."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -168,12 +167,7 @@ class LogFile:
         return base + data.rfind(b"\n") + 1
 
     def last(self, count: int) -> list[LogLine]:
-        """The file's last `count` lines."""
         return _decode_rows(list(islice(self._list_up(self.size), count))[::-1])
-
-    def at(self, offset: int, count: int) -> list[LogLine]:
-        """`count` lines from the one that holds `offset` on."""
-        return _decode_rows(self._load(offset, 0, count))
 
     def move(self, offset: int, lines: int, count: int) -> list[LogLine]:
         """`count` lines, `lines` after the one at `offset`; no fewer if there are."""
@@ -262,9 +256,7 @@ def _decode_rows(rows: Sequence[_Row]) -> list[LogLine]:
 
 def decode_line(raw: bytes) -> str:
     """A line's bytes as safe text; of a progress bar only its last state."""
-    text = raw.decode("utf-8", "replace").rstrip("\r\n")
-    if "\r" in text:
-        text = next((part for part in reversed(text.split("\r")) if part.strip()), "")
+    text = raw[find_last_state(raw) :].decode("utf-8", "replace").rstrip()
     return clean(text.expandtabs(8), limit=SHOWN)
 
 

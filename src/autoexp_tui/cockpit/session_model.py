@@ -18,7 +18,7 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.reasons import CauseGroup, build_cause_key, group_causes
+from autoexp_tui.cockpit.state.reasons import CauseGroup, find_alike, group_causes
 from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
@@ -70,7 +70,6 @@ class SessionModel:
         return "" if known else f"{outside(doing)} goes on"
 
     def take(self, snapshot: Snapshot) -> None:
-        """Show a newer snapshot."""
         self.failed = False
         self.session = build_session(snapshot, self.session)
         if snapshot.playback is not None and not self.has_many:
@@ -124,7 +123,6 @@ class SessionModel:
         self._arrange()
 
     def find_jobs(self, row: Row) -> tuple[JobView, ...]:
-        """The jobs that a row stands for."""
         return tuple(self.session.jobs[place] for place in row.jobs)
 
     def row(self, key: str) -> Row | None:
@@ -144,13 +142,8 @@ class SessionModel:
 
     def mark_alike(self, job: JobView) -> int:
         """Mark every job with the same cause; how many that are."""
-        key = build_cause_key(job)
-        alike = [
-            other.name
-            for other in self.session.jobs
-            if other.look is job.look and build_cause_key(other) == key
-        ]
-        self.marks.update(alike)
+        alike = find_alike(job, self.session)
+        self.marks.update(other.name for other in alike)
         return len(alike)
 
     def next_need(self, after: str) -> JobView | None:

@@ -44,16 +44,13 @@ class LosableFile:
         self.gone = False
 
     def write(self, text: str) -> int:
-        """Write, unless the terminal is gone."""
         self._try(lambda: self._file.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush, unless the terminal is gone."""
         self._try(self._file.flush)
 
     def fileno(self) -> int:
-        """The file's descriptor."""
         return self._file.fileno()
 
     def close_lost(self) -> None:
@@ -140,7 +137,6 @@ class CockpitDriver(LinuxDriver):
 
 
 def redraw(screen: Screen[Any]) -> None:
-    """Draw all of a screen again."""
     for widget in (screen, *screen.walk_children()):
         widget.refresh(layout=widget is screen)
 
@@ -149,11 +145,6 @@ def restore_signals() -> None:
     """Stopping and waking are the system's business again: the screen has ended."""
     for number in (signal.SIGTSTP, signal.SIGCONT):
         signal.signal(number, signal.SIG_DFL)
-
-
-def is_multiplexer() -> bool:
-    """Whether the session survives a closed terminal by itself."""
-    return bool(os.environ.get("TMUX") or os.environ.get("STY"))
 
 
 def wrap_for_tmux(sequence: str) -> str:

@@ -120,9 +120,9 @@ def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
 
 
 def test_kinds_are_gone_through_in_a_ring() -> None:
-    assert EventFilter().next_kind(1).kind == KINDS[0]
-    assert EventFilter().next_kind(-1).kind == KINDS[-1]
-    assert EventFilter(kind=KINDS[-1]).next_kind(1).kind == ""
+    assert EventFilter().find_next_kind(1) == KINDS[0]
+    assert EventFilter().find_next_kind(-1) == KINDS[-1]
+    assert EventFilter(kind=KINDS[-1]).find_next_kind(1) == ""
 
 
 def test_typed_words_and_a_kind_all_have_to_hold() -> None:

@@ -117,7 +117,6 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
             self.dismiss(cast("Result", result))
 
     async def take_key(self, event: Typed) -> None:
-        """Take a key, or a text that was pasted."""
         if isinstance(event, events.Key):
             await self.process_key(event)
         elif self.field is not None and self.field.display:
@@ -217,7 +216,6 @@ class QuestionScreen(Overlay[Answer | None]):
 
     @property
     def choice(self) -> Choice | None:
-        """The way that is chosen."""
         choices = self.question.choices
         return choices[self._chosen] if choices else None
 
@@ -227,7 +225,6 @@ class QuestionScreen(Overlay[Answer | None]):
         return self.field.value if self.field is not None and self._has_field() else ""
 
     def _has_field(self) -> bool:
-        """Whether the chosen way asks for a text."""
         return self.choice is not None and bool(self.choice.asks)
 
     def build_title(self) -> Line:

@@ -340,7 +340,6 @@ class PaletteScreen(Overlay[str | None]):
         self.field: Prompt = Prompt(id="field", placeholder="a command")
 
     def find_commands(self) -> list[Command]:
-        """The commands that have every typed word."""
         words = self.field.value.lower().split()
         here = self.context.keymap.at(self._pane, replay=self.context.is_replay)
         return [
@@ -433,7 +432,6 @@ class FaultsScreen(Overlay[bool]):
         return (Span(f" The plan has {number}. Nothing was submitted. ", "strong"),)
 
     def _list_blocks(self, cells: int) -> Sequence[Sequence[Line]]:
-        """The lines of each finding."""
         return [
             _render_fault(fault, self._excerpts.get(at, ()), cells)
             for at, fault in enumerate(self.faults)

@@ -226,7 +226,6 @@ SESSION_TITLES: Final = (
 
 
 def render_session(session: SessionBrief, now: float) -> Line:
-    """One session in a line."""
     name = Span(f"{fit(outside(session.name) or '-', 22)} ")
     head = Span(f"{fit(outside(session.id), 7)} ", "strong")
     if session.problem:

@@ -65,7 +65,6 @@ Excerpt = Sequence[tuple[int, str]]
 
 
 def find_excerpt(text: str, at: int) -> Excerpt:
-    """The lines around line `at`, which is counted from 1."""
     lines = list(enumerate(text.splitlines(), 1))
     return lines[max(0, at - _AROUND - 1) : at + _AROUND]
 

@@ -155,7 +155,6 @@ def _name_file(path: str, session: SessionView) -> str:
 
 
 def select_asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
-    """Those that wait for an answer."""
     return tuple(job for job in jobs if job.look is Look.ASKS)
 
 

@@ -47,6 +47,7 @@ from autoexp_tui.cockpit.state.reasons import (
     describe_condition,
     describe_queue,
     explain_why,
+    find_alike,
     find_common_reason,
     find_reason,
     find_wait_begin,
@@ -276,9 +277,7 @@ def _render_alike(
         return
     if job.attempt and job.attempt.evidence:
         yield (Span(f"{_INDENT}{outside(job.attempt.evidence)}", "failed"),)
-    key = build_cause_key(job)
-    same = (other for other in session.jobs if other.look is job.look)
-    alike = [other for other in same if build_cause_key(other) == key]
+    alike = find_alike(job, session)
     if (number := len(alike) - 1) > 0:
         common = words.find_common(alike)
         shared = f", all {common}" if common else ""

@@ -106,19 +106,15 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return self.query_one(f"#{self.first_pane}", panes.Pane)
 
     def action_move(self, how: str) -> None:
-        """Move in the focused pane."""
         self.find_pane().move(how)
 
     def action_look_larger(self) -> None:
-        """Give the focused pane the whole middle."""
         self.enlarge(self.find_pane().name_in_table)
 
     async def action_look_copy(self) -> None:
-        """Copy what the focused pane shows under its cursor."""
         await self.app.run_action(("app", "copy", (self.find_pane().copy_text(),)))
 
     def action_look_smaller(self) -> None:
-        """Back to the usual places."""
         self.enlarge(None)
 
     def focus_pane(self, pane: Widget | None = None) -> None:
@@ -133,7 +129,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return build_two_boxes(*size, first, lower, whole)
 
     def enlarge(self, pane: Pane | None) -> None:
-        """Give a pane the whole middle, or none."""
         if pane != self.enlarged:
             self.enlarged = pane
             self.layout_panes()
@@ -147,7 +142,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return Size(width, height - 1)
 
     def layout_panes(self) -> None:
-        """Put every pane where it belongs at the present size."""
         room = self.room
         boxes = dict(self.find_boxes(room))
         if rows := self.size.height - room.height:
@@ -180,7 +174,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self.renew()
 
     def renew(self) -> None:
-        """Show the model's newest session."""
         if self.is_mounted:
             self.update_time()
             self.renew_panes()
@@ -204,7 +197,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     @property
     def footer(self) -> Footer:
-        """The bottom line."""
         return self.query_one(Footer)
 
     def show_notice(
@@ -228,14 +220,12 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return ()
 
     def show_keys(self) -> None:
-        """Show the focused pane's keys."""
         self.footer.show_keys(self.find_pane().name_in_table, self.find_useful())
 
     def on_descendant_focus(self) -> None:
         self.show_keys()
 
     def ask_line(self, request: Request) -> None:
-        """Ask for one line where the footer stands."""
         if self.field is not None:
             return
         self._request = request
@@ -269,7 +259,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self.layout_panes()
 
     def _close_field(self) -> None:
-        """Nothing is asked any more."""
         field, request = self.field, self._request
         self.field = self._request = None
         if field is not None and request is not None:

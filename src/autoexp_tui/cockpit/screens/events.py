@@ -114,7 +114,6 @@ class EventsPane(ListPane):
             self.read_back()
 
     def filter_by(self, wanted: EventFilter) -> None:
-        """Show what another filter keeps, from the newest on."""
         kept, at_end = self.key, self.cursor >= len(self.keys) - 1
         self._is_unreadable = False
         self.history.filter_by(wanted, self.model.session.snapshot)
@@ -212,7 +211,6 @@ class EventsPane(ListPane):
         return format_entry(entry, self.model.session.now) if entry else ""
 
     def find_entry(self) -> Entry | None:
-        """The entry under the cursor."""
         return self.history.page.entries[self.cursor] if self.keys else None
 
 
@@ -226,7 +224,6 @@ class EffectPane(TextPane):
     entry: Entry | None = None
 
     def show(self, entry: Entry | None) -> None:
-        """Tell about an entry."""
         fresh = entry is None or self.entry is None or entry.key != self.entry.key
         self.entry = entry
         self.renew(to_top=fresh)
@@ -279,11 +276,9 @@ class EventsScreen(LogScreen):
 
     @property
     def wanted(self) -> EventFilter:
-        """Which events are shown."""
         return self.events_pane.history.wanted
 
     def filter_by(self, **changes: Any) -> None:
-        """Show other events."""
         self.events_pane.filter_by(replace(self.wanted, **changes))
         self.renew()
 
@@ -293,7 +288,7 @@ class EventsScreen(LogScreen):
 
     def action_events_kind(self, step: int) -> None:
         """Events of the next kind alone, or of the one before."""
-        self.filter_by(kind=self.wanted.next_kind(step).kind)
+        self.filter_by(kind=self.wanted.find_next_kind(step))
 
     def action_events_same_job(self) -> None:
         """Events of this job alone, or of all."""
@@ -305,7 +300,6 @@ class EventsScreen(LogScreen):
             self.notify("this event is about no job")
 
     def action_events_filter(self) -> None:
-        """Ask for words."""
 
         def answer(text: str) -> str:
             self.filter_by(text=text.strip())
@@ -316,7 +310,6 @@ class EventsScreen(LogScreen):
         self.ask_line(Request(label="filter", hint=hint, text=text, answer=answer))
 
     async def action_events_job(self) -> None:
-        """To the job of the event, in the table."""
         entry = self.events_pane.find_entry()
         jobs = self.model.session.list_jobs(entry.jobs) if entry else ()
         if jobs:
@@ -339,7 +332,6 @@ class EventsScreen(LogScreen):
             self.focus_pane(self.effect)
 
     def show_log(self, spot: LogSpot) -> None:
-        """Open a log as evidence."""
         self.enlarge("evidence")
         self.logs.read((spot.source,), "", spot.job)
         self.focus_pane(self.logs)
@@ -351,7 +343,6 @@ class EventsScreen(LogScreen):
             self.logs.set_follow(on=True)
 
     async def action_look_back(self) -> None:
-        """One level back."""
         if self.focused is self.logs and self.logs.has_stopped_search():
             return
         if self.enlarged is not None or self.focused is self.effect:

@@ -20,6 +20,7 @@ from autoexp_tui.cockpit.state.rows import (
     is_unfinished,
     sort_next,
 )
+from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -137,7 +138,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.stay_with((job,))
 
     def show_need(self) -> None:
-        """To the next that needs a person."""
         jobs = self.jobs.find_jobs()
         target = self.model.next_need(jobs[-1].name if jobs else "")
         if target is None:
@@ -179,7 +179,6 @@ class JobsScreen(LogScreen, JobListScreen):
         return ""
 
     def action_rows_order(self) -> None:
-        """Needs-you first, or plan order."""
         order = "plan" if self.model.arrangement.order == "needs" else "needs"
         self.model.update_arrangement(order=order, column="", ranks={})
         self.renew()
@@ -207,7 +206,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.show_row()
 
     def action_rows_mark(self) -> None:
-        """Mark, or unmark, the row, and go on to the next."""
         marks, names = self.model.marks, {job.name for job in self.jobs.find_jobs()}
         (marks.difference_update if names <= marks else marks.update)(names)
         self.jobs.move("down")
@@ -227,7 +225,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
 
     def action_rows_alike(self) -> None:
-        """Mark all with the same cause."""
         jobs = self.find_jobs()
         if len(jobs) == 1:
             number = self.model.mark_alike(jobs[0])
@@ -247,12 +244,10 @@ class JobsScreen(LogScreen, JobListScreen):
             text = f"{marked}mark two jobs with space, then d"
             self.notify(text, severity="warning")
             return
-        found = self.model.session.list_jobs(tuple(names))
-        jobs = sorted(found, key=lambda job: job.index)
+        jobs = sort_jobs(self.model.session.list_jobs(names))
         await self.app.run_action(("app", "show_details", (jobs,)))
 
     def action_look_open(self) -> None:
-        """Open what is under the cursor."""
         jobs = self.find_jobs()
         if self.active_list is not self.jobs:
             if jobs:
@@ -272,7 +267,6 @@ class JobsScreen(LogScreen, JobListScreen):
             self.focus_pane(self.why)
 
     def action_look_back(self) -> None:
-        """One level back."""
         wanted = self.model.arrangement
         jobs = self.jobs.find_jobs()
         if self.focused is self.logs and self.logs.has_stopped_search():

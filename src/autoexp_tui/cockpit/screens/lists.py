@@ -103,7 +103,6 @@ class PolicyScreen(BoxScreen):
         self.pane.renew()
 
     async def action_look_back(self) -> None:
-        """Back to the jobs."""
         await self.run_action("app.show_pane('jobs')")
 
 

@@ -39,7 +39,6 @@ class SessionsPane(ListPane):
     sessions: Sequence[SessionBrief] = ()
 
     def show(self, sessions: Sequence[SessionBrief]) -> None:
-        """List these."""
         self.sessions = sessions
         self.set_keys(session.id for session in sessions)
 
@@ -50,7 +49,6 @@ class SessionsPane(ListPane):
         return render_session(self.sessions[place], self.context.clock.utc())
 
     def find_session(self) -> SessionBrief | None:
-        """The session under the cursor."""
         return self.sessions[self.cursor] if self.sessions else None
 
 
@@ -87,7 +85,6 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         self.renew()
 
     def renew(self) -> None:
-        """List the sessions anew."""
         self.pane.show(self._list())
         self.footer.update_lines()
 
@@ -132,7 +129,6 @@ class SessionPicker(App[str], inherit_bindings=False):
         self.context = ScreenContext(skin=skin, clock=clock or WallClock())
 
     def get_default_screen(self) -> Screen[Any]:
-        """The list."""
         return PickerScreen(self.context, self._sessions)
 
     def notify_terminal_lost(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -55,7 +55,6 @@ class Entry:
 
     @property
     def event(self) -> Event:
-        """What happened."""
         return self.record.event
 
     @property
@@ -194,13 +193,12 @@ class EventFilter:
         """Whether it keeps less than usual."""
         return bool(self.kind or self.job or self.text)
 
-    def next_kind(self, step: int) -> EventFilter:
-        """The same for the next kind, or the one before; after the last, all."""
+    def find_next_kind(self, step: int) -> str:
+        """The next kind, or the one before; after the last, all."""
         ring = ("", *KINDS)
-        return replace(self, kind=ring[(ring.index(self.kind) + step) % len(ring)])
+        return ring[(ring.index(self.kind) + step) % len(ring)]
 
     def keeps(self, entry: Entry) -> bool:
-        """Whether an entry is shown."""
         asked = bool(entry.record.command_id)  # by a person
         if self.kind and self.kind not in find_kinds(entry):
             return False
@@ -316,7 +314,6 @@ class EventHistory:
         return bool(fresh)
 
     def prepend(self, page: Page) -> None:
-        """Put an older page before the rest."""
         self.page = page.add(self.page, self.wanted)
 
     def _append(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:

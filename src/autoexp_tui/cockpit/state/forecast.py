@@ -161,25 +161,20 @@ _SURE_MARGIN: Final = 0.10
 """A job that would be cut even if it were so much faster is warned about."""
 
 
-class Outlook(NamedTuple):
-    """When a running job should end, and whether its time limit lets it."""
-
-    ends_at: float | None = None
-    cut_at: float | None = None
-    """The time limit, where that comes first."""
-
-
-def estimate_end(job: JobView, now: float) -> Outlook:
-    """What observed step rates say; nothing without total, step and rate. Of a stalled
-    job counted from its last step."""
+def estimate_end(job: JobView, now: float) -> float | None:
+    """When a running job should end by its step rate, whatever its time limit; None
+    without total, step and rate. Of a stalled job counted from its last step."""
     if job.step is None or not job.total or not job.rate:
-        return Outlook()
+        return None
     stood = measure_stall(job, now) if job.look is Look.STALLED else 0.0
-    ends_at = max(now, now - stood + max(0, job.total - job.step) / job.rate)
+    return max(now, now - stood + max(0, job.total - job.step) / job.rate)
+
+
+def find_limit(job: JobView) -> float | None:
+    """When its time limit ends a job that has begun; None: it has no limit."""
     limit = job.record.spec.resources.time_limit_seconds
     began = job.attempt.began_at if job.attempt else None
-    limit_at = began + limit if began is not None and limit else inf
-    return Outlook(ends_at, limit_at if limit_at < ends_at else None)
+    return began + limit if began is not None and limit else None
 
 
 def measure_stall(job: JobView, now: float) -> float:
@@ -244,7 +239,7 @@ def _estimate_sent(job: JobView, usual: float, wait: float, now: float) -> float
     """The end of what the executor has; it begins as that says, else as usual."""
     if job.record.state in BEGUN:
         rest = max(0.0, usual - (job.measure_run(now) or 0.0))
-        return estimate_end(job, now).ends_at or now + rest
+        return estimate_end(job, now) or now + rest
     begin = job.live.queue.expected_at if job.live.queue else None
     if begin is None:
         sent = job.attempt.submitted_at if job.attempt else None
@@ -270,7 +265,7 @@ def _measure_durations(session: SessionView) -> Mapping[str, float]:
         if job.attempt is not None and job.record.state is JobState.COMPLETED:
             end = job.attempt.ended_at
         elif job.record.state in BEGUN:
-            end = estimate_end(job, session.now).ends_at
+            end = estimate_end(job, session.now)
         if began is not None and end is not None:
             seen.setdefault(job.stage, []).append(end - began)
     return {stage: median(values) for stage, values in seen.items()}

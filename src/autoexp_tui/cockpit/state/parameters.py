@@ -112,7 +112,6 @@ def _format_key(key: str, parts: int) -> str:
 
 
 def format_value(value: object) -> str:
-    """A parameter's value as a person writes it."""
     return outside(format_yaml_value(value), limit=80)
 
 

@@ -16,6 +16,7 @@ from autoexp_tui.cockpit.state.forecast import (
     NO_CUTS,
     Cuts,
     estimate_end,
+    find_limit,
     format_cut,
     measure_stall,
 )
@@ -117,15 +118,15 @@ def _find_words(job: JobView, session: SessionView) -> str:
 
 def _describe_running(job: JobView, session: SessionView) -> str:
     now = session.now
-    ahead = estimate_end(job, now)
+    ends_at, limit_at = estimate_end(job, now), find_limit(job)
     if job.warned:
         return format_why(job.warned[0].why, job, session)
     if job.queue_reason:
         return job.queue_reason  # what the executor says is no state we know
-    if ahead.cut_at is not None:
-        return f"limit hits {clock_time(ahead.cut_at, now)}"
-    if ahead.ends_at is not None:
-        return f"ends {format_estimate(ahead.ends_at, now)}"
+    if ends_at is not None and limit_at is not None and limit_at < ends_at:
+        return f"limit hits {clock_time(limit_at, now)}"
+    if ends_at is not None:
+        return f"ends {format_estimate(ends_at, now)}"
     began = job.attempt.began_at if job.attempt else None
     return f"since {clock_time(began, now)}" if began is not None else "started"
 
@@ -303,12 +304,9 @@ def _build_key(job: JobView) -> str:
 
 def group_waits(jobs: Sequence[JobView]) -> tuple[WaitGroup, ...]:
     """Waiting jobs by what they wait for, the longest wait first."""
-    grouped: dict[str, list[JobView]] = {}
-    for job in jobs:
-        grouped.setdefault(_build_key(job), []).append(job)
     groups = (
         WaitGroup(key, tuple(sorted(members, key=find_wait_begin)))
-        for key, members in grouped.items()
+        for key, members in _group(jobs, _build_key)
     )
     return tuple(sorted(groups, key=lambda group: group.oldest))
 
@@ -376,6 +374,13 @@ def build_cause_key(job: JobView) -> str:
         return f"{job.look}|{job.stage if job.look is Look.ASKS else node}"
     code = record.why.code if record.why else ""
     return f"{job.look}|{code}|{find_missing_file(record.why)}"
+
+
+def find_alike(job: JobView, session: SessionView) -> Sequence[JobView]:
+    """The jobs that look like `job` for the same reason, itself included."""
+    key = build_cause_key(job)
+    same = (other for other in session.jobs if other.look is job.look)
+    return [other for other in same if build_cause_key(other) == key]
 
 
 def group_causes(

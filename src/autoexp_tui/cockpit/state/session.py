@@ -150,7 +150,6 @@ class JobView:
 
     @property
     def attempt(self) -> Attempt | None:
-        """The newest attempt."""
         return self.record.attempt
 
     @property
@@ -219,7 +218,6 @@ def measure_run(attempt: Attempt | None, now: float) -> float | None:
 
 
 def count_looks(jobs: Iterable[JobView]) -> Mapping[Look, int]:
-    """How many jobs have each look that is there."""
     return Counter(job.look for job in jobs)
 
 
@@ -421,5 +419,4 @@ def choose_scope(
 
 
 def sort_jobs(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
-    """The jobs in plan order."""
     return tuple(sorted(jobs, key=lambda job: job.index))

@@ -141,7 +141,6 @@ def _render_cell(
 def _find_jobs(
     grid: Grid, row: Row, stage: str, session: SessionView
 ) -> tuple[JobView, ...]:
-    """The jobs of a cell."""
     places = grid.jobs.get((row, stage), ())
     return tuple(session.jobs[at] for at in places if at < len(session.jobs))
 
@@ -234,7 +233,6 @@ class GridPane(ListPane):
         return _find_jobs(self.grid, *cell, self.model.session) if cell else ()
 
     def open_row(self) -> tuple[JobView, ...]:
-        """The jobs of the cell."""
         return self.find_jobs()
 
     def find_answer(self) -> WhyText:

@@ -95,7 +95,6 @@ class HeadingsPane(ListPane):
         return self.items[place].draw(cells)
 
     def find_item(self) -> Item | None:
-        """The line under the cursor."""
         return self.items[self.cursor] if self.items else None
 
     def find_job(self) -> JobView | None:
@@ -202,10 +201,6 @@ class StagesPane(HeadingsPane):
         self.renew()
         super().on_resize()
 
-    def move(self, how: str) -> None:
-        """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
-        super().move("last" if how == "last_stage" else how)
-
     copy_text = ListPane.copy_text
 
     def set_open(self, *, on: bool) -> bool:
@@ -241,7 +236,6 @@ class NeedsPane(HeadingsPane):
         return f" {self.model.describe_opening() or 'nothing needs you'}"
 
     def find_group(self) -> CauseGroup | None:
-        """The cause under the cursor."""
         item = self.find_item()
         return item.heading if item and isinstance(item.heading, CauseGroup) else None
 
@@ -345,7 +339,6 @@ class TimelinePane(HeadingsPane):
         return 18 if self.cells < 100 else 32
 
     def find_window(self) -> Window:
-        """The window as it is drawn now."""
         cells = max(1, self.cells - self.lead - self.label_width)
         if self.window is not None:
             return Window(self.window.begin, self.window.seconds, cells)

@@ -113,7 +113,6 @@ class LogPane(Pane):
             self.notify(f"{which} attempt of this job has a log")
 
     def find_trailer(self) -> str:
-        """What is said below the last line."""
         return self.sources[self.source].trailer if self.sources else self.none
 
     def _open(self) -> None:
@@ -154,7 +153,7 @@ class LogPane(Pane):
                 return Page(change, 0, ())
             if follow or change is Change.REPLACED:
                 return Page(change, file.size, tuple(file.last(rows)))
-            return Page(change, file.size, tuple(file.at(top, rows)))
+            return Page(change, file.size, tuple(file.move(top, 0, rows)))
 
         self._show("look", work)
 
@@ -203,7 +202,7 @@ class LogPane(Pane):
             self.set_follow(on=True)
         elif how == "first":
             self.follow, self._goal = False, self._reached
-            self._show("page", lambda file: _build_page(file, file.at(0, rows)))
+            self._show("page", lambda file: _build_page(file, file.move(0, 0, rows)))
         else:
             self.scroll_lines(count_lines_moved(how, max(1, rows // 2), 0))
 
@@ -315,7 +314,6 @@ class LogPane(Pane):
         self._show("page", work)
 
     def find_words(self, words: str) -> None:
-        """Find the newest line that has these very words."""
         written = words.encode("utf-8", "replace").decode()
         self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
         self.match = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -25,6 +24,7 @@ from autoexp_tui.cockpit.spans import (
     shorten,
 )
 from autoexp_tui.cockpit.state.parameters import describe_job
+from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.text.spelling import count, format_metric
 
@@ -93,7 +93,6 @@ class Canvas:
 
 
 def _find_role(place: int) -> Role:
-    """The role of the curve at `place`."""
     return _ROLES[place % len(_ROLES)]
 
 
@@ -175,12 +174,9 @@ class MetricsPane(TextPane):
         self.renew()
 
     def find_jobs(self) -> tuple[JobView, ...]:
-        """The jobs whose curves are drawn."""
         session = self.model.session
-        marked = sorted(
-            session.list_jobs(tuple(self.model.marks)), key=attrgetter("index")
-        )
-        return (tuple(marked) or session.list_jobs(self._names))[:MOST_CURVES]
+        marked = sort_jobs(session.list_jobs(self.model.marks))
+        return (marked or session.list_jobs(self._names))[:MOST_CURVES]
 
     def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
@@ -189,7 +185,6 @@ class MetricsPane(TextPane):
         return tuple(sorted(names, key=lambda name: (name != self.model.session.loss,)))
 
     def find_metric(self) -> str:
-        """The metric that is drawn."""
         names = self.list_metrics()
         if self.metric in names:
             return self.metric
@@ -205,7 +200,6 @@ class MetricsPane(TextPane):
         self.renew()
 
     def action_scale(self) -> None:
-        """Logarithmic or linear."""
         self.logarithmic = not self.logarithmic
         self.renew()
 

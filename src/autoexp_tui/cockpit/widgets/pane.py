@@ -129,7 +129,6 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
 
     @property
     def model(self) -> SessionModel:
-        """What is told about."""
         return self.context.model
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
@@ -435,7 +434,6 @@ class ListPane(Pane):
         self.move_to(start + lines)
 
     def _find_last_line(self) -> int:
-        """The last line of the row under the cursor."""
         last = self.cursor
         while last + 1 < len(self.keys) and self.keys[last + 1] == self.key:
             last += 1

@@ -14,7 +14,6 @@ from autoexp_tui.cockpit.render.why import (
 )
 from autoexp_tui.cockpit.spans import Line, Span, join, shorten
 from autoexp_tui.cockpit.state.session import JobView, Look, render_tallies
-from autoexp_tui.cockpit.terminal import is_multiplexer
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
 from autoexp_tui.text.spelling import format_estimate, plural
 
@@ -35,16 +34,15 @@ class WhyPane(TextPane):
     heading = "Why"
 
     _text: WhyText = NO_JOB_SHOWN
-    _names: tuple[str, ...] = ()
     _jobs: tuple[JobView, ...] = ()
     _subject: str = ""
 
     def show(self, jobs: Sequence[JobView], title: str) -> None:
         """Tell about these jobs, as the newest session has them; of a crowd what is
         seen at a glance."""
-        names = tuple(job.name for job in jobs)
-        fresh, self._names = names != self._names, names
+        before = [job.name for job in self._jobs]
         self._jobs, self._subject = tuple(jobs), title
+        fresh = before != [job.name for job in jobs]
         self.renew(to_top=fresh)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
@@ -52,7 +50,6 @@ class WhyPane(TextPane):
         return self._text.wrap(cells)
 
     def build_text(self) -> WhyText:
-        """What to say now."""
         session = self.model.session
         if session.snapshot.engine.doing and not session.jobs:
             text = " The jobs appear when it is done."
@@ -66,8 +63,7 @@ class WhyPane(TextPane):
             about = explain_now(self.context, self._jobs, self._subject)
         started = session.count(Look.PLANNED) != len(session.jobs)
         if session.snapshot.engine.role == "plan" and not started:
-            come_back = "" if is_multiplexer() else self.context.describe_return()
-            first = explain_plan(session, come_back)
+            first = explain_plan(session, self.context.describe_return())
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
         return about
 
