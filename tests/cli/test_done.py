@@ -134,8 +134,21 @@ def damage(again: Runs) -> None:
     get_done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
 
 
+def fail(again: Runs) -> None:
+    """It began again, and came to no end."""
+
+    def breaks(job: JobSpec) -> JobSpec:
+        return replace(job, command=("false",)) if job.name == "stable1" else job
+
+    written = again.campaign.manifest.read_bytes()
+    again.change(breaks, Monitoring(), stable1="other")
+    again.call(run, *again.words, code=1)
+    again.campaign.manifest.write_bytes(written)
+
+
 @pytest.mark.parametrize(
-    ("happens", "ran"), [(change, ANEW), (empty, ANEW), (damage, {"report"})]
+    ("happens", "ran"),
+    [(change, ANEW), (empty, ANEW), (damage, {"report"}), (fail, ANEW)],
 )
 def test_what_changed_is_gone_or_damaged_runs_and_what_builds_on_it(
     again: Runs, happens: Callable[[Runs], None], ran: set[str]
@@ -151,17 +164,6 @@ def test_what_changed_is_gone_or_damaged_runs_and_what_builds_on_it(
         assert "changed since they were done, run again: stable1" in out
         assert "build on what runs again, run again: cooldown1, report" in out
     assert again.ran() == ran
-
-
-def test_a_run_that_failed_half_way_is_no_longer_done(again: Runs) -> None:
-    def breaks(job: JobSpec) -> JobSpec:
-        return replace(job, command=("false",)) if job.name == "stable1" else job
-
-    written = again.campaign.manifest.read_bytes()
-    again.change(breaks, Monitoring(), stable1="other")
-    again.call(run, *again.words, code=1)
-    again.campaign.manifest.write_bytes(written)
-    assert again.run()["stable1"]["attempts"] == 1
 
 
 def test_no_word_is_left_in_a_directory_that_another_session_has_by_now(

@@ -41,12 +41,12 @@ def planned(root: Path) -> Plan:
     return decode_plan(encode_plan(replace(made, monitoring=rules)))
 
 
-def stop(engine: Engine, command_id: str = "c") -> None:
+def stop(engine: Engine, command_id: str) -> None:
     engine.order(Order(command_id=command_id, command=StopEngine()))
     engine.run()
 
 
-def test_what_other_work_left_does_not_count_and_nothing_by_force(
+def test_what_other_work_left_does_not_count_nor_any_by_force_and_a_lease_is_as_set(
     tmp_path: Path,
 ) -> None:
     for at, (fingerprint, force, foreign) in enumerate(
@@ -57,15 +57,9 @@ def test_what_other_work_left_does_not_count_and_nothing_by_force(
         take_ownership(root / "out" / "a", left)
         options = Options(state_dir=str(root / "state"), force=force)
         engine = start_session(planned(root), lambda _: None, options)
-        stop(engine)
+        stop(engine, "first")
         assert engine.state.jobs["a"].foreign_files is foreign
-
-
-def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
-    tmp_path: Path,
-) -> None:
-    stop(start_session(planned(tmp_path), lambda _: None, Options()), "first")
-    (manifest,) = (tmp_path / "state").glob("*/plan.json")
+    (manifest,) = (root / "state").glob("*/plan.json")
     session = SessionDir(manifest.parent)
     stop(resume_session(session, lambda _: None, Options()), "second")
     holder = LeaseWatch(session).find_holder()

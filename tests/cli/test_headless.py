@@ -114,12 +114,14 @@ STORM = why("storm", count=5, what="in stage stable", job="a", line="no space le
 IN_STORM = replace(LOCAL, paused=STORM)
 ALL_MADE_SAID = "crashed/0: all 2 attempts are made"
 OFTEN_SAID = "crashed/0: it has fired as often as it may (1)"
+CANNOT_SAID = "cannot start b  "
 MISSES = "waiting      b  waits for /out/a/done.txt"
 HOW_ASKED = ["asks         report waits for approval: Go on?", "approve k7f2"]
 HOW_PAUSED = ["submissions are paused by a script", "autoexp-sessions resume"]
 WAKES = "is stopped: `fg` in its terminal, or `kill -CONT 4711`"
 GOES_ON = [WAKES, "runs this session"]
 NEWS = {
+    "what cannot start, and no key": (of(), [of(CANNOT_START)], [CANNOT_SAID]),
     "failure, once": (RUNNING, [FAILED, FAILED], [f"failed       {NAME}"]),
     "a known wait": (of_b(None), [NOT_LOOKED, of_b(MISSING), of_b(MISSING)], [MISSES]),
     "no numbers": (of_b(MISSING), [of_b(OLDER), of_b(SILENT)], ["o a"]),
@@ -147,14 +149,7 @@ def test_what_is_new_is_said_once(
     assert len(lines) == len(words), lines
     found = zip(words, lines, strict=True)
     assert [word for word, line in found if word not in line] == []
-
-
-def test_a_job_that_cannot_start_is_told_as_that_and_nothing_to_who_is_quiet() -> None:
-    (line,) = told(of(CANNOT_START))
-    assert "cannot start" in line
-    assert "will not come" in line
-    assert "R retries" not in line
-    assert told(RUNNING, FAILED, quiet=True) == []
+    assert told(first, *then, quiet=True) == []
 
 
 class Answering(ScriptedHandle):

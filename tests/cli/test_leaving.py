@@ -21,7 +21,6 @@ from autoexp_tui.cli.headless import (
     detach,
     finish_orders,
     format_farewell,
-    format_interrupted,
 )
 from autoexp_tui.engine.live import POLL_SECONDS, ViewerHandle, make_plan_snapshot
 from autoexp_tui.model.commands import Order, Pause
@@ -67,9 +66,7 @@ def test_how_to_go_on_is_said_before_the_engine_is_waited_for_or_once_it_is_know
     detach(Beginning(UNBORN), "autoexp-run")
     assert "autoexp-run --session k7f2" in capsys.readouterr().err
     assert detach(ScriptedHandle(UNBORN), "autoexp-run") == 130
-    assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
-    assert "nothing more is submitted" in format_interrupted(DEAD, "autoexp-monitor")
-    assert "Watch it again" in format_interrupted(shown("viewer"), "autoexp-monitor")
+    assert capsys.readouterr().err == "interrupted. Nothing was submitted.\n"
 
 
 class Busy(ScriptedHandle):
@@ -146,7 +143,7 @@ def test_sigterm_is_an_interrupt_and_the_second_one_ends_at_once(
     ("snapshot", "words"),
     [
         (shown("viewer"), "The engine goes on. Come back: autoexp-tui --session k7f2"),
-        (DEAD, "No engine runs this session now"),
+        (DEAD, "What runs goes on; nothing more is submitted until you come back:"),
         (replace(LIVE, open=False), "All jobs have ended."),
         (UNBORN, "Nothing was submitted."),
     ],
@@ -154,10 +151,10 @@ def test_sigterm_is_an_interrupt_and_the_second_one_ends_at_once(
 def test_a_cockpit_says_how_things_stand_and_how_to_come_back(
     snapshot: Snapshot, words: str
 ) -> None:
-    told = format_farewell(snapshot)
+    told = format_farewell(snapshot, "autoexp-tui")
     assert words in told
     assert ("--state-dir /far/state" in told) == bool(snapshot.session)
-    assert format_farewell(shown("replay")) == ""
+    assert format_farewell(shown("replay"), "autoexp-tui") == ""
 
 
 def test_an_interrupted_submit_says_how_to_go_on(

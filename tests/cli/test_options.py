@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +16,6 @@ import pytest
 from autoexp_tui.cli import plan as plan_command
 from autoexp_tui.cli import run, submit, tui
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.diagnostics import say as say_it
 from autoexp_tui.cli.open import build_request, choose_jobs, confirm
 from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.model.errors import (
@@ -104,19 +101,6 @@ def test_each_kind_of_error_has_its_exit_code_and_no_traceback(
     assert found == code
     assert err.startswith(said)
     assert "Traceback" not in err
-
-
-def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
-    monkeypatch: Patch,
-) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as gone:
-        monkeypatch.setattr(sys, "stderr", gone)
-        say_it("words")
-        monkeypatch.undo()
-        with suppress(OSError):
-            gone.close()
 
 
 def on_a_terminal(monkeypatch: Patch) -> None:

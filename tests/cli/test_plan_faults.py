@@ -160,14 +160,6 @@ def test_no_fault_hides_another_and_none_is_told_twice(
     assert [one for one in said if one not in told] == []
 
 
-def test_a_filter_that_cannot_be_read_is_told_before_any_job(plan_of: PlanOf) -> None:
-    exp = HEAD + '    - {stage: a, backend: trian}\n  filter: "stagee != 1"\n'
-    code, _, told = plan_of(exp)
-    said = "`stagee` is not known; did you mean `stage`?"
-    of_filter = f"  - sweep.filter: `stagee != 1`: {said}\n    config/exp.yaml:7\n"
-    assert (code, told) == (3, f"error: the plan has 1 error\n{of_filter}")
-
-
 BESIDE = """
 defaults: [{backend: gpt}, _self_]
 project: {name: "${stage}_${backend.megatron.lr}", base_output_dir: out}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -70,13 +71,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path)
 
 
-def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) -> None:
+def test_what_a_run_leaves_and_commands_show_holds_no_secret_and_the_job_had_it(
+    place: Place,
+) -> None:
     place.write()
     module = place.root / "hub.py"  # a change takes one secret away and adds another
     module.write_text(f"HF_TOKEN = '{SECRET}-old'\n")
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b")
-    for words in (("init", "-q"), ("add", "hub.py"), ("commit", "-qm", "one")):
-        subprocess.run([*git, *words], cwd=place.root, check=True)
+    for did in (("init", "-q"), ("add", "hub.py"), ("commit", "-qm", "one")):
+        subprocess.run([*git, *did], cwd=place.root, check=True)
     module.write_text(f"HF_TOKEN = '{SECRET}-new'\n")
     said = place.say("run", "--json", f"+hf={{token:{SECRET}}}")
     assert SECRET not in said
@@ -91,12 +94,6 @@ def test_what_is_left_of_a_run_holds_no_secret_and_the_job_had_it(place: Place) 
     diff = next((place.root / "out").rglob("git.diff")).read_text()
     assert "+HF_TOKEN = '***'" in diff
     assert "-HF_TOKEN = '***'" in diff
-
-
-def test_exports_hold_no_secret_unless_asked_and_a_command_line_s_is_told(
-    place: Place,
-) -> None:
-    place.write()
     for command, *words in (
         ("visualize",),
         ("render_config", "--json"),
@@ -132,18 +129,15 @@ def test_modes_are_what_the_project_says_whatever_the_umask(
     assert place.modes("current.log") == {file}
     assert int((place.root / "umask").read_text(), 8) == umask
     assert place.modes("task.*.json") == {"0o600"}
-
-
-def test_a_run_without_a_session_follows_share(place: Place) -> None:
-    place.write("group")
-    place.say("plan")
+    # So does a job that runs without a session.
     manifest = next(place.root.rglob("manifests/plan_????????????.json"))
-    words = ("--manifest", str(manifest), "--index", "0")
-    place.say("run_sweep_entry", *words, umask=0o077)
+    words = ("--manifest", str(manifest), "--index", "0", "--force")
+    shutil.rmtree(place.root / "out")
+    place.say("run_sweep_entry", *words, umask=umask)
     (word,) = (place.root / "out").rglob("done.json")
-    assert mode(word.parent) == mode(word.parent.parent) == "0o2750"
-    assert mode(word) == "0o640"
-    assert place.modes("slurm-*.out") == {"0o640"}
+    assert mode(word.parent) == mode(word.parent.parent) == directory
+    assert mode(word) == file
+    assert place.modes("slurm-*.out") == {file}
     assert place.modes("task.json") == {"0o600"}
 
 

@@ -21,15 +21,13 @@ from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
-from autoexp_tui.model.rules import Checkpoints, Monitoring
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.specs import Edge
 from autoexp_tui.model.states import Cause, JobState, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.done_file import read_done
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.json_codec import encode_live
-from autoexp_tui.storage.live_sink import FileLiveSink, build_detail
+from autoexp_tui.storage.live_sink import FileLiveSink
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.cli.session_places import (
@@ -197,21 +195,6 @@ def test_commands_without_an_engine_are_carried_out_here_and_told(place: Place) 
     }  # fmt: skip
 
 
-def test_kill_says_what_is_lost_since_the_checkpoint_that_lies_there(
-    place: Place,
-) -> None:
-    (place.root / "out/train/iter_0000080").mkdir(parents=True)
-    noted = events.MetricsNoted(
-        job="train", attempt=1, run=0, step=95, total=100, values={}
-    )
-    rules = Monitoring(checkpoints=Checkpoints(glob="iter_*"))
-    plan = replace(place.plan(), monitoring=rules)
-    place.session("k7f2", *begun(at=time.time() - 60), noted, plan=plan)
-    err = place.told("kill", "k7f2", "train", code=3)
-    assert "Lost since its checkpoint: 15 steps, " in err
-    assert err.index("Lost since") < err.index("this would kill 1 job: train")
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither an answer nor what an engine would tell is waited for."""
@@ -282,8 +265,8 @@ def test_show_of_a_job_tells_why_each_attempt_was_ordered_and_ended(
     assert [run["ordered_why"] for run in runs] == ["", orders]
 
 
-def asked_in_the_queue(place: Place, session: SessionDir, behind: int = 0) -> Snapshot:
-    """What an engine publishes of a job in the queue, so many records ago."""
+def asked_in_the_queue(place: Place, session: SessionDir) -> Snapshot:
+    """What an engine publishes of a job in the queue."""
     state, plan = load_state(session).state, make_plan_snapshot(place.plan())
     engine = replace(
         plan.engine,
@@ -294,7 +277,7 @@ def asked_in_the_queue(place: Place, session: SessionDir, behind: int = 0) -> Sn
     )
     queued = Live(queue=InQueue("waits for nodes", 4e9, "gpu"))
     live = (queued, None, None)
-    return replace(plan, seq=state.seq - behind, engine=engine, live=live)
+    return replace(plan, seq=state.seq, engine=engine, live=live)
 
 
 def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> None:
@@ -308,16 +291,6 @@ def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> N
     assert "train  in the queue: waits for nodes, partition gpu, expected start" in out
     assert "executor     slurm, answered 1" in out
     assert list(session.viewers.iterdir()) == []
-
-
-@pytest.mark.usefixtures("impatient")
-def test_show_does_not_tell_what_the_journal_has_left_behind(place: Place) -> None:
-    session = place.session("k7f2", *in_queue(), released=False)
-    detail = build_detail(asked_in_the_queue(place, session, behind=1))
-    session.live.write_bytes(encode_live(detail))
-    out = place.told("show", "k7f2", "--jobs", "queued")
-    assert "queued       train" in out
-    assert "waits for nodes" not in out
 
 
 def test_a_job_may_neither_decide_what_a_person_is_asked_nor_bring_approvals(
@@ -383,30 +356,22 @@ def test_show_tells_the_values_and_metrics_of_each_attempt(place: Place) -> None
 
 READS = "Wait for what it writes, and will read:"
 ANEW = "They wait until it is written anew"
-SAME = "It writes into the same directory: {root}/out/train"
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize(
-    ("given", "shown", "hidden"),
-    [
-        ("", (READS, "{root}/iter_8"), ("written anew", "same directory")),
-        ("--set lr=2e-4", (ANEW, SAME), ()),
-        ("--set lr=2e-4 --followers use", ("They read what lies there by now.",), ()),
-    ],
-)
-def test_retry_says_what_followers_will_read_and_where_it_writes(
-    place: Place, given: str, shown: tuple[str, ...], hidden: tuple[str, ...]
-) -> None:
+def test_retry_says_what_followers_will_read_and_where_it_writes(place: Place) -> None:
     plan = place.plan()
     waits = FileExists(path=str(place.root / "iter_8"), writer="train")
     jobs = (plan.jobs[0], replace(plan.jobs[1], start_conditions=(waits,)))
     edge = Edge(before="train", after="wait", mode="waits")
     plan = replace(plan, jobs=jobs, edges=(edge,))
     place.session("k7f2", *begun(), failed(), FAILED, plan=plan, released=False)
-    said = place.say("retry", "k7f2", "train", *given.split())[2]
-    assert [one for one in shown if one.format(root=place.root) not in said] == []
-    assert [one for one in hidden if one in said] == []
+    words = ("retry", "k7f2", "train", "--set", "lr=2e-4")
+    said = place.say(*words)[2]
+    for one in (READS, ANEW, f"It writes into the same directory: {place.root}/out"):
+        assert one in said
+    used = place.say(*words, "--followers", "use")[2]
+    assert "They read what lies there by now." in used
 
 
 def test_a_job_tried_again_with_another_value_is_known_by_it(

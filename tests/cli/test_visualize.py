@@ -83,7 +83,6 @@ def test_the_shipped_experiment_is_drawn_exactly_so() -> None:
     narrow = drawn(ten_jobs(), 80)
     for golden, text in {
         "chart_80.txt": narrow,
-        "chart_120.txt": drawn(ten_jobs(), 120),
         "chart_80_ascii.txt": to_ascii(narrow),
     }.items():
         assert text == (GOLDEN / golden).read_text(encoding="utf-8").rstrip("\n")

@@ -142,18 +142,6 @@ def save(directory: Path, iteration: int = 7) -> Path:
     return checkpoints.save(directory, made(iteration))
 
 
-def test_what_was_saved_is_loaded_and_named_the_latest(tmp_path: Path) -> None:
-    path = save(tmp_path, 8000)
-    loaded, saved = checkpoints.load(path), made(8000)
-    assert loaded.facts == saved.facts
-    for name in ("parameters", "mean", "square"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
-    assert path == tmp_path / "iter_00008000"
-    assert {file.name for file in path.iterdir()} == {"model.npz", "done.txt"}
-    latest = tmp_path / "latest_checkpointed_iteration.txt"
-    assert latest.read_text() == "8000\n"
-
-
 def test_the_newest_complete_one_is_found_and_what_a_killed_writer_left_is_removed(
     tmp_path: Path,
 ) -> None:

@@ -21,13 +21,6 @@ def finish(campaign: Campaign) -> Jobs:
     return result_of(out)
 
 
-def test_a_run_completes_and_restarts_what_crashed_once(campaign: Campaign) -> None:
-    campaign.write()
-    jobs = finish(campaign)
-    assert states_of(jobs) == {"COMPLETED"}
-    assert jobs["stable0"]["attempts"] == 2
-
-
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing_and_run_nothing_twice(campaign: Campaign) -> None:
     campaign.write(seconds=6.0)
@@ -43,7 +36,7 @@ def test_twenty_kills_lose_nothing_and_run_nothing_twice(campaign: Campaign) -> 
         (Campaign.session, signal.SIGTERM),  # amid the start
     ],
 )
-def test_interrupts_leave_the_jobs_running_and_a_session_that_can_be_resumed(
+def test_interrupts_leave_the_jobs_running_and_a_session_that_is_resumed_to_its_end(
     campaign: Campaign, ready: Callable[[Campaign], object], number: signal.Signals
 ) -> None:
     campaign.write(families=1, seconds=2.0)
@@ -55,7 +48,9 @@ def test_interrupts_leave_the_jobs_running_and_a_session_that_can_be_resumed(
     again = f"--session {campaign.session()} --state-dir {campaign.state_dir}"
     assert f"autoexp-run {again}" in err
     assert ready(campaign)
-    finish(campaign)
+    jobs = finish(campaign)
+    assert states_of(jobs) == {"COMPLETED"}
+    assert jobs["stable0"]["attempts"] == 2
 
 
 def test_a_second_session_on_the_same_outputs_is_refused(campaign: Campaign) -> None:

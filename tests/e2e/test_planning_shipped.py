@@ -226,13 +226,6 @@ sweep:
   params:
     backend.megatron.lr: [1e-4, 2e-4]
 """
-FSDP2 = """
-backend=megatron_fsdp backend.fsdp=torch backend.megatron.ckpt_format=torch_dist
-+backend.megatron.gradient_accumulation_fusion=false
-backend.megatron.use_distributed_optimizer=false
-+backend.megatron.untie_embeddings_and_output_weights=true
-backend.megatron.overlap_param_gather=false
-"""
 APPTAINER = """
 +environment=[apptainer,venv] backend.container.image=docker://x backend.venv=/v
 backend.container.runtime=apptainer
@@ -244,7 +237,6 @@ backend.container.runtime=apptainer
     [
         ("", "srun --lr 0.0001"),
         ("backend=megatron_fsdp", "--ckpt-format fsdp_dtensor --use-megatron-fsdp"),
-        (FSDP2, "--use-torch-fsdp2"),
         (APPTAINER, "apptainer {root} /v/bin/python"),
         ("+environment=conda backend.conda.prefix=/envs/t", "-p /envs/t"),
     ],

@@ -159,7 +159,7 @@ def test_the_list_and_what_is_shown_of_a_session_name_its_owner(lab: Lab) -> Non
     lab.own("a2aa")
     code, out, _ = lab.say("list")
     assert code == 0
-    assert f"of user {ALICE}, no engine" in out
+    assert f"user {ALICE}: none" in out
     rows = json.loads(lab.say("list", "--json")[1])
     users = {row["id"]: row["user"] for row in rows}
     assert users == {"k7f2": f"user {ALICE}", "a2aa": ""}

@@ -68,7 +68,7 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
     with suppress(OSError), open_checked(path, "session", MOST_BYTES) as file:
         output = file.read(MOST_BYTES)
     last = [clean(line) for line in output.decode(errors="replace").split("\n")[-4:]]
-    where = name_session(session.id, session.state_dir)
+    where = name_session(session.path)
     raise EnvironmentFailed(
         "no engine came up; what runs goes on",
         str(path),

@@ -386,49 +386,36 @@ def _summarize(snapshot: Snapshot) -> str:
 
 def name_shown(snapshot: Snapshot) -> str:
     """The session of a snapshot as a command line names it."""
-    directory = snapshot.engine.directory
-    return name_session(snapshot.session, Path(directory).parent if directory else None)
+    return name_session(Path(snapshot.engine.directory or snapshot.session))
 
 
 def detach(handle: EngineHandle, command: str) -> int:
     """Say how to go on by `command`, and release the session; the exit code."""
-    text = format_interrupted(handle.snapshot(), command)
-    if text:
-        say(text)
+    before = handle.snapshot()
+    if before.session:
+        say(f"interrupted. {format_farewell(before, command)}")
     with end_at_once():
         handle.close()
-    if not text:  # a session may have come into being meanwhile
-        late = format_interrupted(handle.snapshot(), command)
-        say(late or "interrupted; nothing was submitted")
+    if not before.session:  # one may have come into being meanwhile
+        say(f"interrupted. {format_farewell(handle.snapshot(), command)}")
     return ExitCode.INTERRUPTED
 
 
-def format_interrupted(snapshot: Snapshot, command: str) -> str:
-    """What goes on, and the command that resumes; empty without a session."""
-    if not snapshot.session:
-        return ""
-    again = f"{command} --session {name_shown(snapshot)}"
-    if snapshot.engine.role == "viewer" and snapshot.engine.owner_alive:
-        return f"interrupted; the engine goes on. Watch it again with:\n  {again}"
-    return (
-        "interrupted; what runs goes on, nothing more is submitted until you resume:\n"
-        f"  {again}"
-    )
-
-
-def format_farewell(snapshot: Snapshot) -> str:
-    """What a cockpit says last that leaves no engine behind; empty: nothing to say."""
+def format_farewell(snapshot: Snapshot, command: str) -> str:
+    """What is said last where no engine is left behind; empty: nothing to say."""
     engine = snapshot.engine
     if engine.role == "replay":
         return ""
     if not snapshot.session:
         return "Nothing was submitted." if snapshot.plan is not None else ""
-    again = f"autoexp-tui --session {name_shown(snapshot)}"
+    again = f"{command} --session {name_shown(snapshot)}"
     if not snapshot.open:
         return f"All jobs have ended. See them again: {again}"
     if engine.role == "viewer" and engine.owner_alive:
         return f"The engine goes on. Come back: {again}"
-    return f"No engine runs this session now; what runs goes on. Come back: {again}"
+    return (
+        f"What runs goes on; nothing more is submitted until you come back:\n  {again}"
+    )
 
 
 def finish_orders(handle: EngineHandle) -> Snapshot:

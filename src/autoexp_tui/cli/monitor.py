@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     session = find_session(options)
     handle = SessionOpener(options).join(str(session.path))
     if options.approve and handle.role == "viewer":
-        where = name_session(session.id, session.state_dir)
+        where = name_session(session.path)
         say("--approve counts once this process runs the session; now it watches.")
         say(f"Answer what asks now: `autoexp-sessions approve {where}`")
     how = Watching(json=options.json, quiet=args.quiet)

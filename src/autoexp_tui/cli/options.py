@@ -164,9 +164,10 @@ def find_state_dir(options: Options, plan_state_dir: str = "") -> Path:
     return Path(options.state_dir or plan_state_dir or DEFAULT_STATE_DIR).absolute()
 
 
-def name_session(session_id: str, state_dir: Path | None) -> str:
-    """A session as a command line names it: its id, and its state directory unless
-    commands find that anyway."""
-    if state_dir is None or state_dir == Path(DEFAULT_STATE_DIR).absolute():
-        return session_id
-    return f"{session_id} --state-dir {shlex.quote(str(state_dir))}"
+def name_session(directory: Path, more: str = "") -> str:
+    """A session as a command line names it: its id, `more` words, and its state
+    directory unless commands find that anyway."""
+    words = " ".join(filter(None, (directory.name, more)))
+    if directory.parent == Path(DEFAULT_STATE_DIR).absolute():
+        return words
+    return f"{words} --state-dir {shlex.quote(str(directory.parent))}"

@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         handle, chosen = _open(options, args)
     except KeyboardInterrupt:
-        say("interrupted; nothing was submitted")
+        say("interrupted. Nothing was submitted.")
         return ExitCode.INTERRUPTED
 
     def submit() -> None:

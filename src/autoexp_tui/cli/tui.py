@@ -239,7 +239,7 @@ class Cockpit:
         come_back = "autoexp-tui --session ID comes back"
         seen = None
         if session is not None:
-            come_back = _format_return(session)
+            come_back = f"autoexp-tui --session {name_session(session.path)}"
             seen = None if self._args.replay else session.read_last_visit()
         find_changes = _load_later("autoexp_tui.cli.plan_diff", "find_changes")
         options = replace(
@@ -282,7 +282,7 @@ class Cockpit:
             return self._hand_over(handle, code)
         if not handle.snapshot().session:
             handle.close()  # first: a session may still come into being
-        if text := headless.format_farewell(handle.snapshot()):
+        if text := headless.format_farewell(handle.snapshot(), "autoexp-tui"):
             say(text)
         handle.close()
         return code
@@ -298,16 +298,12 @@ class Cockpit:
             handle.close(hand_over=True)
             start_background(session, self._options.approve, engine.epoch)
         except KeyboardInterrupt:
-            where = name_session(session.id, session.state_dir)
             say("What runs goes on. Should no engine have come up:")
-            say(f"  autoexp-sessions restart {where}")
+            say(f"  autoexp-sessions restart {name_session(session.path)}")
             return ExitCode.INTERRUPTED
-        say(f"The engine goes on. Come back: {_format_return(session)}")
+        come_back = f"autoexp-tui --session {name_session(session.path)}"
+        say(f"The engine goes on. Come back: {come_back}")
         return code
-
-
-def _format_return(session: SessionDir) -> str:
-    return f"autoexp-tui --session {name_session(session.id, session.state_dir)}"
 
 
 def _log_fault(fault: BaseException, log_file: str) -> None:

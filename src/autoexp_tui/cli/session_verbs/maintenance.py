@@ -85,7 +85,7 @@ def restart(request: Request) -> int:
     SessionOwned, or EnvironmentFailed where it does not come up."""
     session, approve = request.session, request.options.approve
     holder, alive = find_engine(session)
-    where = name_session(session.id, session.state_dir)
+    where = name_session(session.path)
     if holder is not None and alive is not Alive.NO:
         raise SessionOwned(
             f"session {session.id} {'is' if alive is Alive.YES else 'may be'} run by "

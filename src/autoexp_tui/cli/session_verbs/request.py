@@ -273,8 +273,7 @@ def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
 
 def format_verb(verb: str, session: SessionDir, more: str = "") -> str:
     """The command that applies another verb to the session, in backticks."""
-    words = " ".join(filter(None, (session.id, more)))
-    return f"`autoexp-sessions {verb} {name_session(words, session.state_dir)}`"
+    return f"`autoexp-sessions {verb} {name_session(session.path, more)}`"
 
 
 def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:

@@ -17,7 +17,11 @@ from autoexp_tui.cli.session_verbs.request import (
     parse_when,
     require_jobs,
 )
-from autoexp_tui.cockpit.render.lists import write_digest
+from autoexp_tui.cockpit.render.lists import (
+    SESSION_TITLES,
+    render_session,
+    write_digest,
+)
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -35,7 +39,7 @@ from autoexp_tui.planning.as_json import json_safe
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import SessionRow, list_sessions
+from autoexp_tui.storage.sessions import list_sessions
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
     clock_time,
@@ -60,11 +64,14 @@ def list_all(request: Request) -> int:
     places = list_places(request.options)
     rows = list_sessions(*places)
     none = f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one."
-    lines: list[str] = [] if rows else [none]
+    lines: list[str] = [SESSION_TITLES if rows else none]
     homes = dict.fromkeys(row.directory.parent for row in rows)
     for home in homes:
         lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
-        lines += [_format_row(row) for row in rows if row.directory.parent == home]
+        for row in (row for row in rows if row.directory.parent == home):
+            lines.append(plain(render_session(row, time.time())).rstrip())
+            if row.halted_pid:
+                lines.append(f"{'':<7} its engine is stopped: {wakes(row.halted_pid)}")
     records = [
         {name: getattr(row, name) for name in _ROW}
         | {
@@ -75,23 +82,6 @@ def list_all(request: Request) -> int:
         for row in rows
     ]
     return request.print(records, lines)
-
-
-def _format_row(row: SessionRow) -> str:
-    user = f"of {row.user}, " if row.user else ""
-    if row.problem:
-        return clean(f"{row.id:<6} {user}cannot be read: {row.problem}")
-    runs = {
-        Alive.YES: f"engine on {row.host}",
-        Alive.NO: "no engine" if row.open else "all ended",
-        Alive.UNKNOWN: f"engine on {row.host}?",
-    }[row.owner]
-    when = clock_time(row.last_event_at, time.time())
-    head = f"{row.id:<6} {row.name:<20} {when:<12} {user + runs:<24}"
-    line = clean(f"{head} {_count_states(row.counts)}")
-    if row.halted_pid:
-        return f"{line}\n{'':<6} its engine is stopped: {wakes(row.halted_pid)}"
-    return line
 
 
 def _count_states(counts: Mapping[JobState, int]) -> str:
