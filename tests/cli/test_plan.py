@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cli.plan import main
-from autoexp_tui.cli.plan_diff import compare_to_last, find_changes
+from autoexp_tui.cli.plan_diff import (
+    compare_to_last,
+    find_changes,
+    format_since,
+)
 from autoexp_tui.cli.run import main as run
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.plan_diff import list_first_differences
+from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.storage.manifests import find_manifest, write_manifest
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.config.config_trees import write_tree
@@ -168,16 +171,17 @@ def test_the_newest_plan_before_that_can_be_read_is_told_against(
     (tmp_path / "manifests" / "plan_p3.json").write_text("{")
     found = compare_to_last(kept(tmp_path, "p4", 3.0, lr=2.0))
     assert found is not None
-    assert found[0] == 2.0
-    assert list_first_differences(found[1]) == (
-        "1 job changed",
-        "~ a: optim.lr 1 -> 2; optim.min 0.5 -> 1",
-    )
+    assert (found.created_at, found.head) == (2.0, "1 job changed")
+    assert found.lines == (("~", "a: optim.lr 1 -> 2; optim.min 0.5 -> 1"),)
     added = kept(tmp_path, "p5", 4.0, lr=2.0, overrides=("ui.first_run=x",))
     found = compare_to_last(added)
     assert found is not None
-    told = ("* command line added: ui.first_run=x",)
-    assert list_first_differences(found[1])[1:] == told
+    assert found.lines == (("*", "command line added: ui.first_run=x"),)
+    spec = ExecutorSpec(class_name="SlurmClient")
+    other = {"base_output_dir": "/b", "executor": spec}
+    told = list(format_since(kept(tmp_path, "p6", 5.0, lr=3.0, **other)))
+    assert len(told) == 4, told
+    assert told[-1] == "  and 2 more: `autoexp-plan --diff` tells them"
     # a plan is found by the beginning of its id, where one alone begins so
     assert find_manifest(tmp_path, "oth") == tmp_path / "manifests/plan_other.json"
     assert find_manifest(tmp_path, "p") is find_manifest(tmp_path, "") is None

@@ -154,14 +154,6 @@ def test_what_holds_for_the_whole_plan_is_told() -> None:
         assert said in lines(old, replace(old, **change))
 
 
-def test_in_short_there_are_few_lines_however_much_differs() -> None:
-    old = plan(*families(2), base_output_dir="/a")
-    new = plan(*families(5, lr=1.0)[2:], base_output_dir="/b", overrides=("x=1",))
-    short = plan_diff.list_first_differences(diff_plans(old, new))
-    assert len(short) == 4
-    assert short[-1].endswith("more: `autoexp-plan --diff` tells them")
-
-
 def test_text_of_a_plan_cannot_steer_the_terminal() -> None:
     found = lines(plan(job("a")), plan(job("a"), job("b\x1b[31m", 1)))
     assert "\x1b" not in "".join(found)

@@ -109,6 +109,8 @@ def plan(
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:
+    from autoexp_tui.cockpit.render.plan_findings import format_warning
+
     if result.failed in ("config", "environment"):
         result.raise_errors()
     if options.json:
@@ -119,9 +121,8 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
     shown = result.warnings[:MOST_TOLD] if result.errors else ()
     for finding in shown:
-        where = " ".join(filter(None, ("warning:", finding.job, finding.where)))
         below = f"\n    {finding.below}" if finding.below else ""
-        say(f"{where}: {finding.message}{below}")
+        say(f"warning: {format_warning(finding)}{below}")
     if shown and len(result.warnings) > MOST_TOLD:
         say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,6 @@ from autoexp_tui.planning.plan_diff import (
     diff_values,
     is_different,
     list_differences,
-    list_first_differences,
     summarize_diff,
 )
 from autoexp_tui.storage.manifests import (
@@ -49,20 +49,26 @@ from autoexp_tui.text.spelling import clock_time
 
 _SECONDS: Final = 120.0
 _MOST_LINES: Final = 1000
+_FIRST_LINES: Final = 3
 _NICENESS: Final = 10
 """Added for the process: a campaign may be running beside it."""
 
 
-def compare_to_last(plan: Plan) -> tuple[float, Tree] | None:
-    """When the last plan of the same config was made (UTC), and what changed since;
-    None: none that reads."""
+def compare_to_last(plan: Plan) -> PlanChanges | None:
+    """What changed since the last plan of the same config; None: none that reads."""
     mine = (plan.config_ref, plan.config_dir)
     for head in list_manifests(Path(plan.state_dir)) if plan.config_ref else ():
         is_same_config = (head.config_ref, head.config_dir) == mine
         is_earlier = head.created_at <= plan.created_at and head.plan_id != plan.plan_id
         if is_same_config and is_earlier:
             with suppress(AutoexpError):
-                return head.created_at, compare_plans(read_manifest(head.path), plan)
+                found = compare_plans(read_manifest(head.path), plan)
+                return PlanChanges(
+                    created_at=head.created_at,
+                    head=summarize_diff(found),
+                    lines=list_differences(found, _MOST_LINES),
+                    differs=is_different(found),
+                )
             return None
     return None
 
@@ -105,9 +111,12 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
 def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
     if since := compare_to_last(plan):
-        head, *rest = list_first_differences(since[1])
-        yield f"since the plan of {clock_time(since[0], time.time())}: {head}"
-        yield from (f"  {line}" for line in rest)
+        yield since.describe(time.time())
+        fits = len(since.lines) <= _FIRST_LINES
+        shown = since.lines if fits else since.lines[: _FIRST_LINES - 1]
+        yield from (f"  {mark} {text}" for mark, text in shown)
+        if rest := len(since.lines) - len(shown):
+            yield f"  and {rest} more: `autoexp-plan --diff` tells them"
 
 
 def find_changes(plan: Plan) -> PlanChanges | None:
@@ -138,13 +147,7 @@ def main(argv: Sequence[str]) -> int:
         os.nice(_NICENESS)
     path = find_manifest(Path(argv[0]), argv[1])
     since = compare_to_last(read_manifest(path)) if path is not None else None
-    answer = since and {
-        "created_at": since[0],
-        "differs": is_different(since[1]),
-        "head": summarize_diff(since[1]),
-        "lines": list_differences(since[1], _MOST_LINES),
-    }
-    print(json.dumps(answer))
+    print(json.dumps(since and asdict(since)))
     return 0
 
 

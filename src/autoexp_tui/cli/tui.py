@@ -94,18 +94,11 @@ def parse_speed(text: str) -> float:
 
 
 def _pick_session(options: Options, args: argparse.Namespace) -> str:
-    """Let the person choose a session; empty when there is none, or none was taken."""
+    """Let the person choose a session; empty where none was taken."""
+    from autoexp_tui.cockpit.screens.picker import SessionPicker
     from autoexp_tui.storage.sessions import list_sessions
 
     places = opening.list_places(options)
-    if not list_sessions(*places):
-        print(
-            f"No sessions here ({places[0]}). `autoexp-tui --config-ref exp` opens the "
-            "demo; `autoexp-init -- python train.py` plans your own."
-        )
-        return ""
-    from autoexp_tui.cockpit.screens.picker import SessionPicker
-
     picker = SessionPicker(
         lambda: list_sessions(*places), _build_options(options, args)
     )

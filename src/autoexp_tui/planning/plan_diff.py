@@ -372,7 +372,6 @@ MarkedLine: TypeAlias = tuple[Mark, str]
 
 MOST_LINES: Final = 40
 """Groups of alike changes that are told before the rest is counted."""
-_MOST_FIRST: Final = 3
 _MOST_NAMES: Final = 4
 _MOST_VALUES: Final = 6
 """Values of one group before the rest is counted."""
@@ -407,16 +406,6 @@ def list_differences(found: Tree, most: int = MOST_LINES) -> tuple[MarkedLine, .
         text = f"configs of {jobs} are not recorded with both plans: not compared"
         lines.append(("!", text))
     return tuple(lines)
-
-
-def list_first_differences(found: Tree) -> tuple[str, ...]:
-    """The headline, and the first few differences when there are few of them."""
-    lines = [f"{mark} {text}" for mark, text in _list_lines(found)]
-    if len(lines) > _MOST_FIRST:
-        rest = len(lines) - _MOST_FIRST + 1
-        more = f"and {rest} more: `autoexp-plan --diff` tells them"
-        lines[_MOST_FIRST - 1 :] = [more]
-    return (summarize_diff(found), *lines)
 
 
 def _list_lines(found: Tree) -> Iterator[MarkedLine]:
