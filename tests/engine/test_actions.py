@@ -42,7 +42,6 @@ def finishes(bench: Bench) -> int:
     return sum(event.finish for event in bench.happened(events.EffectOrdered))
 
 
-# ------------------------------------------------------------------------------ finish
 def test_a_finished_job_has_completed_and_says_by_which_line() -> None:
     bench = acting(Finish(reason="enough at {iteration}"), script=saving(10, 20, 30))
     bench.reach(60, a="COMPLETED")
@@ -71,7 +70,6 @@ def test_an_attempt_that_ended_badly_may_be_good_enough(
     assert (why and why.code, bench.tries("a")) == (code, attempts)
 
 
-# ---------------------------------------------------------------- files and commands
 def test_a_line_for_each_match_is_added_to_a_file_below_where_the_job_runs() -> None:
     text = "{iteration}: {line}"
     appends = [AppendToFile(path=p, text=text) for p in ("/n/{name}.txt", "n.txt")]
@@ -132,17 +130,6 @@ def test_what_an_engine_died_over_is_asked_about_and_not_repeated(
     assert bench.warned() == ["uncertain_effect"]
 
 
-# ------------------------------------------------------------- conditions: now or later
-def test_an_action_in_its_cooldown_fires_when_it_is_over_without_other_news() -> None:
-    wait = (Cooldown(cooldown_seconds=60.0),)
-    log = Log(message="at {iteration}", conditions=wait)
-    bench = acting(log, script=saving(10, 20, 30))
-    bench.run(30)
-    assert bench.logged() == ["at 10"]
-    bench.run(50)
-    assert bench.logged() == ["at 10", "at 30"]
-
-
 @pytest.mark.parametrize("seconds", [300.0, 6.0])
 def test_an_action_outside_outlives_the_job_that_it_was_put_off_for(
     seconds: float,
@@ -182,7 +169,6 @@ def test_an_action_is_dropped_when_its_condition_fails_or_its_lived_time_is_over
     assert bench.dropped() == ["attempts_spent", "start_timeout"]
 
 
-# ------------------------------------------------------------------- restarts on hold
 SAVED = FileExists(path="{output_dir}/saved")
 WAITED = replace(SAVED, timeout_seconds=60.0)
 

@@ -7,20 +7,17 @@ from typing import Any, Final
 
 import pytest
 
-from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.conditions.kinds import Approval, Cooldown, FileExists, TimeReached
+from autoexp_tui.conditions.kinds import Approval, FileExists, TimeReached
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, LONG, OK, on_end, says, writes
+from tests.engine.parts import LONG, says, writes
 
 HOUR: Final = 3600.0
 YEAR: Final = 365.25 * 24 * HOUR
 LASTS: Final = 12.0
 """Seconds of each timer."""
-COOLED = (Cooldown(cooldown_seconds=LASTS),)
-RESTARTS = Monitoring(state_events=(on_end("crash", Restart(conditions=COOLED)),))
 Step = pytest.mark.parametrize(
     "step",
     [-HOUR, HOUR, -YEAR, YEAR],
@@ -51,16 +48,6 @@ def takes(bench: Bench, holds: Callable[[], bool]) -> float:
     before = bench.clock.monotonic()
     bench.until(holds, 4 * LASTS)
     return bench.clock.monotonic() - before
-
-
-@Step
-@Anew
-def test_a_cooldown_lasts_as_long_as_it_says(step: float, anew: bool) -> None:
-    bench = alone(CRASH, CRASH, OK, rules=RESTARTS)
-    bench.until(lambda: bench.tries("a") == 2, 60)
-    bench.reach(60, a="RETRYING")
-    set_clock(bench, step, anew)
-    assert takes(bench, lambda: bench.tries("a") == 3) <= LASTS + 1
 
 
 ANSWERED: dict[str, Any] = {"timeout_seconds": LASTS, "on_timeout": "reject"}
@@ -108,7 +95,6 @@ def test_a_time_of_day_comes_and_goes_away_by_the_wall_clock() -> None:
     assert bench.state("a") == "WAITING"
 
 
-# ------------------------------------------------------------------------- people
 @Anew
 def test_a_step_is_told_once_with_its_size(anew: bool) -> None:
     bench = set_clock(waits(FileExists(path="/never")), -HOUR, anew)

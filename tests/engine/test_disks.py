@@ -13,7 +13,7 @@ import pytest
 
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.engine.loop import HOLD_SECONDS, Engine
+from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.specs import JobSpec
@@ -32,11 +32,6 @@ from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import MemoryLease
 
 SUBMIT = Order(command_id="c1", command=Submit())
-Refusals = pytest.mark.parametrize(
-    "code",
-    [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO],
-    ids=lambda code: errno.errorcode[code],
-)
 
 
 class Disks(Bench):
@@ -108,7 +103,6 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BreakableDisk:
     return BreakableDisk(tmp_path, monkeypatch)
 
 
-# -------------------------------------------------------------------- at every write
 def broken_campaigns(
     root: Path, code: int, step: int, death: type[BaseException] | None = None
 ) -> Iterator[tuple[Disks, BreakableDisk]]:
@@ -160,23 +154,6 @@ def test_a_disk_that_is_full_at_any_write_costs_time_alone(tmp_path: Path) -> No
     break_at_writes(tmp_path, errno.ENOSPC, 1)
 
 
-# ------------------------------------------------------------------------------ hold
-@Refusals
-def test_an_engine_whose_disk_refuses_sends_nothing_and_says_so(
-    tmp_path: Path, disk: BreakableDisk, code: int
-) -> None:
-    campaign = Disks(tmp_path)
-    disk.code = code
-    campaign.run(60.0)
-    assert campaign.begun() == []
-    assert os.strerror(code) in campaign.holding
-    assert campaign.state("first") == "PLANNED"
-    disk.code = 0
-    campaign.run(HOLD_SECONDS + 1.0)
-    assert (campaign.begun()[:1], campaign.holding) == ([("first", 1)], "")
-    campaign.come_to_end()
-
-
 @pytest.mark.parametrize("code", [errno.EDQUOT, errno.EACCES])
 def test_a_job_whose_own_disk_is_full_waits_for_room_and_fails_where_it_may_not_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
@@ -223,6 +200,3 @@ def test_an_engine_goes_on_when_its_session_directory_is_back(tmp_path: Path) ->
     (tmp_path / "away").rename(campaign.session.path)
     campaign.come_to_end()
     assert not campaign.holding
-
-
-# -------------------------------------------------------------------- a real small disk

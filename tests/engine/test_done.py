@@ -17,8 +17,8 @@ from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.resubmission import done_before
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from tests.engine.bench import Bench, alone
-from tests.engine.parts import CRASH, OK, again, done, finds, on_end, says, writes
+from tests.engine.bench import Bench
+from tests.engine.parts import OK, done, finds, says, writes
 from tests.model.builders import job, plan
 
 LINES = ("iteration 80 | loss: 2.5", "saved checkpoint 80")
@@ -57,7 +57,6 @@ def begun(one: Bench) -> list[tuple[str, int]]:
     return [each.task for each in one.executor.begun]
 
 
-# ------------------------------------------------------------------ what is left behind
 def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     left = done_all()
     assert set(left) == {"a", "b", "c"}
@@ -78,16 +77,6 @@ class Planner:
         return self.change(replace(spec, overrides=tuple(overrides)), overrides)
 
 
-def test_a_rule_s_overrides_are_other_work() -> None:
-    rules = Monitoring(state_events=(on_end("crash", again(3, overrides=("x=1",))),))
-    one = alone(CRASH, SAVES, rules=rules, fingerprint="f-a")
-    one.plan_by(Planner(lambda spec, _: replace(spec, fingerprint="other")))
-    one.reach(a="COMPLETED")
-    one.run(2)
-    assert one.job("a").spec.fingerprint == works(one)["a"].fingerprint == "other"
-
-
-# ------------------------------------------------------------------- the next session
 def test_a_second_session_of_the_same_plan_completes_in_one_commit_and_says_why() -> (
     None
 ):
@@ -129,41 +118,20 @@ def test_what_a_done_job_logged_lets_others_start() -> None:
     one.reach(b="COMPLETED")
 
 
-def test_what_later_jobs_leave_names_the_session_that_made_their_upstream() -> None:
-    def of_old(work: DoneWork) -> DoneWork:
-        upstream = dict.fromkeys(work.upstream, "old@1")
-        given = {"job": work.job, "fingerprint": work.fingerprint, "at": 1.0}
-        return DoneWork(session="old", mark="old@1", upstream=upstream, **given)  # type: ignore[arg-type]
-
-    first = {work.job: of_old(work) for work in without_c()}
-    one = Bench(CHAIN, done=[*first.values()])
-    one.reach(c="COMPLETED")
-    one.run(2)
-    (c,) = works(one).values()
-    assert c.upstream == {"b": "old@1"}
-    assert set(done_before(CHAIN, {**first, "c": c}).done) == {"a", "b", "c"}
-
-
-# ------------------------------------------------------------------------ run it anew
-def test_r_runs_a_done_job_anew_and_what_builds_on_it() -> None:
-    one = Bench(CHAIN, SCRIPTS, done=[*done_all().values()])
-    one.step()
-    one.resubmit("b", from_checkpoint=False)
-    one.reach(c="COMPLETED")
-    assert begun(one) == [("b", 1), ("c", 1)]
-    assert (one.job("a").done_before, one.job("b").done_before) == (True, False)
-
-
-def test_a_job_run_anew_forgets_what_its_former_life_logged() -> None:
+def test_a_done_job_run_anew_forgets_its_former_life_and_what_builds_on_it_runs() -> (
+    None
+):
     one = Bench(CHAIN, {"a": [[OK]]}, done=[*done_all().values()])
     one.step()
-    assert one.job("a").metadata
-    one.resubmit("a")
+    assert (one.job("a").done_before, bool(one.job("a").metadata)) == (True, True)
+    one.resubmit("a", from_checkpoint=False)
     one.reach(a="RUNNING")
     assert (one.job("a").metadata, one.job("a").noted) == ({}, None)
+    assert not one.job("a").done_before
+    one.reach(c="COMPLETED")
+    assert begun(one) == [("a", 1), ("b", 1), ("c", 1)]
 
 
-# -------------------------------------------------- parameters that others' logs tell
 CKPT = finds("saved", r"saved (?P<path>.+)", ckpt="path")
 
 

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.kinds import Log
 from autoexp_tui.conditions import kinds
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.rules import Anomalies, Monitoring
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Resources
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import Fault, RunScript, Write
+from tests.support.fake_script import Fault, RunScript
 
 SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
 SAVING = Monitoring(log_events=(SAVED,))
@@ -40,23 +39,6 @@ def two(
     return Bench(plan(*both, monitoring=rules), scripts, **how)
 
 
-# ------------------------------------------------------------------------ starting
-
-
-def test_a_pause_holds_what_is_ready_and_leaves_what_runs() -> None:
-    bench = two(OK)
-    bench.reach(a="RUNNING")
-    bench.order(commands.Pause())
-    bench.reach(a="COMPLETED")
-    bench.run(10)
-    assert bench.state("b") == "WAITING"
-    paused = bench.engine.state.paused
-    assert paused is not None
-    assert bench.why("b").arg("at") == paused.arg("at") > 0  # type: ignore[operator]
-    bench.order(commands.Resume())
-    bench.reach(b="COMPLETED")
-
-
 def test_time_conditions_wake_the_engine_which_publishes_nothing_while_idle() -> None:
     bench = alone(start_conditions=(kinds.TimeReached(after_seconds=80.0),))
     bench.run(5)
@@ -67,14 +49,10 @@ def test_time_conditions_wake_the_engine_which_publishes_nothing_while_idle() ->
     bench.reach(a="COMPLETED")
 
 
-# ----------------------------------------------------------------- cancel and fail
 def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
     bench = two(OK, cancel=AFTER_A)
     bench.reach(b="CANCELLED")
     assert bench.cause("b") == "cancel_condition"
-
-
-# ------------------------------------------------------------------------ reactions
 
 
 def crash_with(line: str, rule: str, **overrides: Any) -> Bench:
@@ -95,22 +73,6 @@ def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
     assert spec.resources.options["exclude"] == "fakehost"
 
 
-# ------------------------------------------------------------------------ anomalies
-def loss(at: float, step: int, value: str = "2.5") -> Write:
-    return says(at, f"iteration {step}/100 | lm loss: {value}")
-
-
-def test_a_flat_loss_is_no_worry_any_more_once_the_run_has_ended() -> None:
-    rules = Monitoring(anomalies=Anomalies(min_points=5, flat_share=0.1))
-    flat = writes(*(loss(n * 0.5, n * 100) for n in range(1, 40)), seconds=30.0)
-    bench = alone(flat, rules=rules, progress_total=10_000)
-    bench.run(20)
-    assert bench.warned() == ["plateau"]
-    bench.reach(a="COMPLETED")
-    assert bench.warned() == []
-
-
-# ------------------------------------------------------------------------ approvals
 ASKING = (*AFTER_A, kinds.Approval(prompt="publish?"))
 
 
@@ -163,35 +125,11 @@ def test_an_approval_given_beforehand_or_on_resuming_is_a_policy_and_nobody_s() 
         assert answer.policy == "--approve all"
 
 
-# ---------------------------------------------------------------- doubt and trouble
 def submitted(fault: Fault, *others: JobSpec) -> Bench:
     bench = Bench(plan(job("a"), *others), {"a": [[OK]]}, submit=False)
     bench.fault(fault)
     bench.order(commands.Submit())
     return bench
-
-
-@pytest.mark.parametrize(
-    ("fault", "told"),
-    [
-        (Fault.ANSWER_LOST, events.SubmissionUncertain),
-        (Fault.REQUEST_LOST, events.SubmissionAbsent),
-    ],
-)
-def test_a_lost_answer_is_looked_up_by_name_and_a_lost_request_sent_again(
-    fault: Fault, told: type[Any]
-) -> None:
-    bench = submitted(fault)
-    bench.reach(a="COMPLETED")
-    assert (len(bench.executor.begun), bench.tries("a")) == (1, 1)
-    assert bench.happened(told)
-
-
-def test_a_rejected_submission_fails_its_job_alone() -> None:
-    bench = submitted(Fault.REJECTED, job("b", 1))
-    bench.ends()
-    assert bench.states() == {"a": "FAILED", "b": "COMPLETED"}
-    assert bench.cause("a") == "rejected"
 
 
 def test_a_killed_submission_that_never_arrived_ends_cancelled() -> None:
@@ -209,11 +147,3 @@ def test_a_lost_run_is_fenced_before_the_job_runs_again() -> None:
     bench.reach(a="COMPLETED")
     orders = bench.ordered(object)
     assert orders.index(CancelTasks(tasks=(("a", 1),))) == len(orders) - 2
-
-
-def test_what_a_requeued_run_had_logged_says_nothing_of_the_next_run() -> None:
-    first = writes(says(1.0, "FATAL: lost a neighbour"), seconds=3.0, ends="requeue")
-    rules = Monitoring(log_events=(finds("fatal", "FATAL", Log(message="seen")),))
-    bench = Bench(plan(job("a"), monitoring=rules), {"a": [[first, OK]]})
-    bench.reach(a="COMPLETED")
-    assert len(bench.happened(events.LogMatched)) == 1

@@ -37,7 +37,7 @@ from autoexp_tui.model.states import Cause, Outcome
 from tests.engine.bench import Bench
 from tests.engine.parts import says, writes
 from tests.model.builders import job, plan
-from tests.support.fake_script import Fault, RunScript
+from tests.support.fake_script import RunScript
 from tests.support.sim_world import Ready
 
 MINUTE = RunScript(seconds=60.0)
@@ -98,9 +98,6 @@ def sent(one: Bench) -> list[int]:
     return [len(effect.tasks) for effect in one.ordered(SubmitTasks)]
 
 
-# ------------------------------------------------------------------------ at its limit
-
-
 def test_an_executor_that_is_full_is_asked_for_all_alike_at_once_and_for_others() -> (
     None
 ):
@@ -134,15 +131,6 @@ def test_what_is_larger_than_the_limit_is_sent_in_halves() -> None:
     assert one.executor.problems() == ()
 
 
-def test_a_limit_that_is_none_of_number_leaves_the_submission_whole() -> None:
-    one = bench(*alike(9), array=10)
-    one.fault(*[Fault.BUSY] * 3)
-    one.order(commands.Submit())
-    one.reach(j8="COMPLETED")
-    assert sent(one) == [9]
-
-
-# ---------------------------------------------------------------------- nobody there
 def test_a_controller_that_is_away_is_asked_ever_later_and_has_the_job_when_back() -> (
     None
 ):
@@ -158,7 +146,6 @@ def test_a_controller_that_is_away_is_asked_ever_later_and_has_the_job_when_back
     assert not one.happened(events.SubmissionUncertain)
 
 
-# ------------------------------------------------------------- words nobody knows, bugs
 ODD = Unexplained(message="rebalancing its tranches", sent="sbatch x")
 
 
@@ -231,7 +218,6 @@ def test_a_bug_below_a_submission_stops_nobody_and_nothing_is_sent_twice(
     assert "a bug" in one.happened(events.EngineFaulted)[0].problem
 
 
-# -------------------------------------------------------------------- unconfirmed ends
 @pytest.mark.parametrize("stops", [False, True])
 def test_a_cancel_that_nobody_confirms_is_shown_and_sent_again_until_the_engine_stops(
     stops: bool,
@@ -257,7 +243,6 @@ def test_a_cancel_that_nobody_confirms_is_shown_and_sent_again_until_the_engine_
             assert not one.engine.state.pending
 
 
-# ---------------------------------------------------------------- what reports may say
 def edited(one: Bench, edit: Callable[[TaskReport], TaskReport]) -> Any:
     """Every report of the executor is changed so."""
     ask = one.executor.poll
@@ -359,7 +344,6 @@ def test_a_late_cause_is_a_warning_and_no_longer_the_end() -> None:
     assert one.state("a") == "COMPLETED"
 
 
-# ------------------------------------------- forgotten, where it would have run again
 FORGOTTEN = RunScript(seconds=2.0, cause=Cause.NODE_FAIL, exit_code=1)
 OK = RunScript(seconds=2.0)
 
@@ -377,20 +361,8 @@ def forgetting(*scripts: RunScript, jobs: int = 1, storm: int = 0) -> Bench:
     return one
 
 
-def test_a_forgotten_run_is_run_again_without_a_rule_and_says_why() -> None:
-    one = forgetting(FORGOTTEN, OK)
-    assert (one.states(), one.tries("j0")) == ({"j0": "COMPLETED"}, 2)
-    assert one.words(one.job("j0").attempts[1].ordered_why) == (
-        "runs again as attempt 2, from its newest checkpoint: Slurm would have done "
-        "so, and forgot it"
-    )
-
-
 def test_many_forgotten_at_once_are_no_storm_but_over_and_over_need_a_person() -> None:
     one = forgetting(FORGOTTEN, OK, jobs=4, storm=3)
     assert set(one.states().values()) == {"COMPLETED"}
     one = forgetting(*[FORGOTTEN] * 9)
     assert (one.states(), one.tries("j0")) == ({"j0": "FAILED"}, 1 + MOST_RERUNS)
-
-
-# ---------------------------------------------------------------- what they are given

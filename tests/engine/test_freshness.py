@@ -106,7 +106,6 @@ def check_waits(one: Bench) -> None:
     one.reach(b="COMPLETED")
 
 
-# ------------------------------------------------------------ R with other values
 def test_the_file_of_the_killed_attempt_does_not_start_the_follower() -> None:
     one = bring_back(killed(saves(30)), **OTHER)
     one.until(lambda: one.tries("a") == 2)
@@ -166,19 +165,6 @@ def test_globs_texts_logs_and_values_go_by_their_attempt_too(
     check_waits(bring_back(killed(saves(30), on=condition), **OTHER))
 
 
-def test_a_log_that_both_attempts_append_to_counts_from_where_the_first_ended() -> None:
-    def says_there(at: float, line: bytes) -> Write:
-        return Write(at=at, data=line, path="/out/a/train.log")
-
-    ready = LogPattern(log_path="/out/a/train.log", pattern="ready", writer="a")
-    later = writes(says_there(5, b"begins\n"), says_there(30, b"ready\n"))
-    one = bench(writes(says_there(1, b"ready\n")), later, on=ready)
-    one.run(4)
-    kill(one)
-    check_waits(bring_back(one, **OTHER))
-
-
-# ------------------------------------------------------------ attempts that continue
 def test_a_restart_or_a_requeue_from_behind_the_file_lets_it_count() -> None:
     """The next attempt, or run, never writes it again."""
     cut = saves(2, seconds=5, exit_code=None, signal=15, cause=Cause.TIMEOUT)
@@ -242,7 +228,6 @@ def test_a_rule_s_overrides_begin_anew_unless_it_lets_followers_use_what_is_ther
     second(uses).reach(b="COMPLETED")
 
 
-# ------------------------------------------------------------------- earlier sessions
 def found(*scripts: RunScript, **session: Any) -> Bench:
     """The file lies there before the session begins."""
     runs = {"a": [[script] for script in scripts]}
@@ -274,7 +259,6 @@ def test_what_other_work_left_there_does_not_count_and_is_an_earlier_session_s()
     assert "is of an earlier session" in one.words(one.wait("b").why)
 
 
-# ----------------------------------------------------------- engines come and go
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_killed_at_any_step_the_follower_never_starts_on_the_old_file(cut: int) -> None:
     one = bring_back(killed(saves(40)), **OTHER)

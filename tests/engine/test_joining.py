@@ -60,7 +60,6 @@ def shown_plan(bench: Bench) -> Plan:
     return require(bench.snapshots[-1].plan)
 
 
-# -------------------------------------------------------------------------- RunAutoexp
 def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None:
     bench = joined("a_eval10", EVALUATE)
     bench.reach(60, a_eval10="COMPLETED")
@@ -152,7 +151,6 @@ def test_a_queued_plan_goes_behind_and_one_now_before_what_waits(
     assert [each.task[0] for each in bench.executor.begun] == begun.split()
 
 
-# ------------------------------------------------------------------------------ NewJob
 TAKES = Resources(gpus=2, time_limit_seconds=60.0, options={"partition": "p", "q": 1})
 
 
@@ -267,7 +265,6 @@ def test_a_job_depends_on_what_joined_while_it_was_being_planned() -> None:
     assert bench.warned() == []
 
 
-# --------------------------------------------------------------- killed at any moment
 END = dict.fromkeys(("a", "a_eval10", "a_eval20", "a_saved", "a_saved_2"), "COMPLETED")
 
 
@@ -285,14 +282,3 @@ def check_end(bench: Bench) -> None:
 def test_an_engine_killed_at_any_write_plans_each_match_once() -> None:
     for bench in killed_at_any_write(campaign):
         check_end(bench)
-
-
-def test_planning_that_hangs_stalls_nobody() -> None:
-    bench = acting(EVALUATE, script=saving(10, seconds=20.0))
-    while bench.state("a") != "COMPLETED":
-        bench.engine.commit()
-        deliver(bench, *set(bench.pool.pending) - set(pending(bench, PlanJobs)))
-        bench.clock.advance(0.5)
-        bench.executor.settle()
-    assert list(bench.states()) == ["a"]
-    bench.until(lambda: "a_eval10" in bench.states(), 30)

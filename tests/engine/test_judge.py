@@ -96,30 +96,20 @@ def test_the_exit_record_and_our_own_orders_give_the_end(
     "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
 )
 def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) -> None:
-    told = end(exited(0), cause=cause)
+    told = end(exited(0), cause=cause, rerun=True)
     assert (told.outcome, told.cause) == (Outcome.FAILED, cause)
+    assert told.rerun is (cause is Cause.NODE_FAIL)
     assert end(WELL, STALL, cause=cause).outcome is Outcome.FAILED
+    assert not end(WELL, Cause.NAN, cause=cause, rerun=True).rerun
 
 
-@pytest.mark.parametrize(("code", "signal"), [(127, None), (None, 9)])
-def test_what_the_wrapper_noted_is_part_of_the_reason(
-    code: int | None, signal: int | None
-) -> None:
-    told = end(exited(code, signal, note="no cmd")).why
-    assert told is not None
-    assert told.code == ("signal" if signal else "exit_code")
-    assert told.arg("note") == "no cmd"
+def test_what_the_wrapper_noted_is_part_of_the_reason() -> None:
+    for code, signal, reason in ((127, None, "exit_code"), (None, 9, "signal")):
+        told = end(exited(code, signal, note="no cmd")).why
+        assert told is not None
+        assert (told.code, told.arg("note")) == (reason, "no cmd")
 
 
-@pytest.mark.parametrize(("ordered", "rerun"), [(None, True), (Cause.NAN, False)])
-def test_what_we_ended_ourselves_is_not_run_again(
-    ordered: Cause | None, rerun: bool
-) -> None:
-    told = end(None, ordered, phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
-    assert told.rerun is rerun
-
-
-# ------------------------------------------------------------------------------- memory
 KILLED = exited(None, 9, asked=False)
 OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch\n"
 
@@ -143,24 +133,18 @@ def test_a_kill_for_memory_is_told_by_its_text_or_the_kernels_count(
 ) -> None:
     told = end(record, tail=tail)
     assert (told.outcome, told.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
+    others: list[dict[str, Any]] = [  # any other end is no kill for memory
+        {"asked": True},
+        {"exit_code": 1, "signal": None},
+        {"signal": 11, "oom_kills": 1},
+        {"exit_code": 0, "signal": None, "oom_kills": 1},
+    ]
+    for other in others:
+        found = end(replace(KILLED, **other), tail=OF_SLURM)
+        assert found.cause is not Cause.OUT_OF_MEMORY
+    assert end(KILLED, tail="CUDA out of memory was caught\n").cause is Cause.SIGNAL
 
 
-@pytest.mark.parametrize(
-    ("record", "tail"),
-    [
-        (KILLED, "CUDA out of memory was caught, going on\n"),
-        (replace(KILLED, asked=True), OF_SLURM),
-        (replace(KILLED, exit_code=1, signal=None), OF_SLURM),
-        (replace(KILLED, signal=11, oom_kills=1), OF_SLURM),
-        (replace(KILLED, exit_code=0, signal=None, oom_kills=1), OF_SLURM),
-    ],
-    ids=["no such text", "asked to end", "another code", "another signal", "exit 0"],
-)
-def test_any_other_end_is_no_kill_for_memory(record: ExitRecord, tail: str) -> None:
-    assert end(record, tail=tail).cause is not Cause.OUT_OF_MEMORY
-
-
-# --------------------------------------------------------------------- gone, and not
 FORGED = "exit.0.json was not written by its supervisor"
 REMOVED = "the records of its run were removed"
 

@@ -63,7 +63,6 @@ def count_cancels(one: Bench) -> int:
     return len(one.ordered(CancelTasks))
 
 
-# -------------------------------------------------------------------------- the order
 def test_a_stalled_run_is_looked_at_before_it_is_ended() -> None:
     one = bench(STALLS, HANGS)
     one.reach(100, a="COMPLETED")
@@ -97,7 +96,6 @@ def test_a_nan_ends_the_run_at_once_and_keeps_its_log() -> None:
     assert (look.log_only, look.ends) == (True, None)
 
 
-# ---------------------------------------------------------------- looks that go wrong
 def test_a_look_that_hangs_does_not_keep_the_run_alive() -> None:
     one = looked_at()
     begun = one.clock.monotonic()
@@ -134,7 +132,6 @@ def test_a_successor_looks_again_and_ends_the_run_once() -> None:
     assert len(one.world.evidence.partings) == 1
 
 
-# ------------------------------------------------------- what else may happen meanwhile
 def test_a_person_s_kill_does_not_wait_for_the_look() -> None:
     one = looked_at(replace(STALLS, evidence_seconds=60.0))
     one.kill("a")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from autoexp_tui.actions.action_runner import MOST_JOINS
@@ -13,11 +9,10 @@ from autoexp_tui.actions.kinds import Log, NewJob
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import run_reports
 from autoexp_tui.engine.ports import LogChunk, LogCursor
-from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.states import JobState, Why
+from autoexp_tui.model.states import Why
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import finds, writes
 from tests.support.fake_script import RunScript, Write
@@ -66,9 +61,6 @@ def test_matches_beyond_a_few_a_second_are_recorded_together_and_told_once() -> 
     (told,) = warned(bench, "matches_gathered")
     said = "the rule every matches more than a few lines a second"
     assert bench.words(told).startswith(said)
-    bench.die(gone_for=5.0)
-    bench.run(20)
-    assert sum(counts(bench)) == LINES
 
 
 def test_an_engine_that_died_amid_them_or_the_end_of_the_run_leaves_none_out() -> None:
@@ -94,7 +86,6 @@ def test_a_rule_that_joins_jobs_without_end_is_bounded_and_told() -> None:
     assert "has let other jobs join 100 times" in bench.words(told)
 
 
-# ------------------------------------------------------------- too long, or too slow
 LONG = (b"x" * 79 + b"\n") * 150_000 + b"hit number=7\n"
 
 
@@ -128,45 +119,12 @@ def test_who_ends_a_run_waits_for_its_tail_alone(
     assert number(bench) == "7"
 
 
-def slowly(bench: Bench, holds: Callable[[], object]) -> float:
-    """Let few answers in each half second; for how long until it holds."""
-    begun = bench.clock.monotonic()
-    while not holds():
-        assert bench.clock.monotonic() < begun + 300.0, "it never came"
-        for _ in range(20):
-            bench.engine.commit()
-            bench.pool.step()
-        bench.clock.advance(0.5)
-        bench.executor.settle()
-    return bench.clock.monotonic() - begun
-
-
 def pause(bench: Bench) -> None:
     """A person's order lies in the inbox."""
     order = Order(command_id="c9", command=Pause())
     bench.engine._mailbox.post(seen.OrdersTaken(orders=(order,)))
     bench.engine.commit()
     assert bench.engine.state.paused is not None
-
-
-@pytest.mark.parametrize("orders", [False, True])
-def test_an_end_waits_a_minute_at_most_for_a_log_not_read_in_time_a_command_does_not(
-    monkeypatch: pytest.MonkeyPatch, orders: bool
-) -> None:
-    cursor = Telemetry.make_cursor
-
-    def read_little(*arguments: Any, **more: Any) -> LogCursor:
-        return replace(cursor(*arguments, **more), limit=4_096)
-
-    monkeypatch.setattr(Telemetry, "make_cursor", read_little)
-    bench = long_log()
-    slowly(bench, lambda: bench.tries("a") and not bench.executor.living())
-    if orders:
-        bench.run(5)
-        pause(bench)
-        assert not bench.job("a").ended
-    else:
-        assert 60.0 <= slowly(bench, bench.is_("a", JobState.COMPLETED)) <= 62.0
 
 
 def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:

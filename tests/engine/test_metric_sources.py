@@ -35,9 +35,6 @@ def bench(*lines: Write, seconds: float = 1e6, rules: Monitoring = RULES) -> Ben
     return alone(writes(*lines, seconds=seconds), rules=rules, progress_total=100)
 
 
-# --------------------------------------------------------------------------- values
-
-
 def test_files_that_match_a_pattern_are_read_as_they_come() -> None:
     one = bench(
         Write(at=1.0, data=b"step,loss\n1,3\n", path="/out/a/v0/m.csv"),
@@ -56,18 +53,6 @@ def test_a_file_s_metric_wins_over_the_log_s() -> None:
     one.run(40)
     assert one.live().metrics == {"loss": 2.0, "learning_rate": 0.1}
     assert set(one.live().curves["loss"].values) == {2.0}
-
-
-def test_a_file_that_is_written_seldom_turns_nothing_back() -> None:
-    one = bench(
-        *(says(float(n), f"step {n} loss 9.0") for n in range(1, 60)),
-        row(30.0, step=10, acc=0.1),
-        row(55.0, step=20, acc=0.2),
-    )
-    one.run(65)
-    assert one.live().step == 59
-    assert one.live().curves["acc"].steps == (10, 20)
-    assert one.live().rate == pytest.approx(1.0, rel=0.3)
 
 
 def test_a_condition_and_the_note_of_an_ended_run_have_a_file_s_last_row() -> None:
@@ -92,7 +77,6 @@ def test_only_so_many_metrics_are_kept() -> None:
     assert len(one.live().metrics) == 64
 
 
-# ------------------------------------------------------------------------ anomalies
 def test_a_nan_in_a_file_ends_its_run_and_not_the_next() -> None:
     again = StateEvent(name="r", transition=(None, "FAILED"), actions=(Restart(),))
     rules = Monitoring(metrics_files=(JSONL,), state_events=(again,))
@@ -150,7 +134,6 @@ def test_files_of_ended_jobs_are_read_again_for_their_curves() -> None:
     assert one.live().curves["acc"].values == (0.5, 0.6)
 
 
-# ------------------------------------------------------------------------------ GPUs
 def sample(at: float, busy: float) -> Write:
     gpus = [{"util_percent": busy, "used_mib": 40.0, "total_mib": 80.0, "watts": 300.0}]
     return row(at, "/attempts/a/1/gpu.jsonl", t=1000.0 + at, gpus=gpus)

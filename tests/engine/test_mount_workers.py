@@ -140,22 +140,6 @@ def test_what_does_not_answer_is_silent_and_what_was_found_before_it_told(
     assert disk.silent == {"/d/2": 1_000.0, "/d/3": 1_000.0}
 
 
-def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(disk: Disk) -> None:
-    disk.hanging = {"/home/u/link"}
-    links = [f"/home/u/link/run{n}/done" for n in range(MOST_BATCHES)]
-    other = "/home/u/other/done"
-    disk.send(links[0], other)
-    disk.hang(links[0])
-    disk.until("told", other)
-    for link in links[1:]:
-        disk.pass_()
-        disk.send(link)
-        disk.hang(link)
-    disk.send(other)
-    assert other in disk.silent
-    assert disk.places == [("/home", False)]
-
-
 def test_a_place_that_hangs_for_good_costs_a_few_threads(disk: Disk) -> None:
     paths = [f"/hung/u{n}/x/y/done" for n in range(20)]
     disk.send(*paths)
@@ -204,7 +188,6 @@ def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> N
     assert disk.asked == ["/a/1", "/a/2", "/a/3", "/a/2"]
 
 
-# ------------------------------------------------------------------ through an engine
 HUNG = FileExists(path="/scratch/done", timeout_seconds=60.0)
 FINE = FileExists(path="/home/done")
 

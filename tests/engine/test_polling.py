@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from autoexp_tui.conditions.kinds import CommandPasses
 from autoexp_tui.engine import poller, telemetry
 from autoexp_tui.engine.looks import Schedule
-from autoexp_tui.engine.observations import FactsSeen, Observation
 from autoexp_tui.engine.poller import (
-    COLD_SECONDS,
-    COMMAND_SECONDS,
-    MOST_COMMAND_SECONDS,
     MOST_COMMANDS,
-    FactPoller,
 )
 from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.model.facts import (
     CommandKey,
     CommandResult,
     Fact,
-    FileStat,
-    OutsideKey,
-    StatKey,
 )
 from tests.engine.bench import Bench
 from tests.engine.parts import says
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
-from tests.support.inline_pool import InlinePool
-from tests.support.sim_world import Logs
+from tests.support.sim_world import Files, Logs
 
 
-# ------------------------------------------------------------------- when it is due
 def settle(poller: Schedule[str], key: str, changed: bool, now: float) -> None:
     poller.settle(key, now, changed=changed, shortest=1.0, longest=16.0, factor=2)
 
@@ -90,159 +77,36 @@ def test_a_look_takes_what_is_wanted_and_due_soon_up_to_so_many() -> None:
     assert list(poller.entries) == ["b"]
 
 
-# -------------------------------------------------------------- files and commands
-@dataclass
-class World:
-    """A source that counts, and a poller over it on a clock of our own."""
+def test_a_slow_command_rests_longer_than_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began: list[float] = []
 
-    keys: Sequence[OutsideKey]
-    seconds: float = 0.0
-    """What a command takes."""
-    now: float = 0.0
-    sizes: dict[str, int] = field(default_factory=dict)
-    asked: Counter[OutsideKey] = field(default_factory=Counter)
-    seen: list[Observation] = field(default_factory=list)
-    pool: InlinePool = field(default_factory=InlinePool)
-    noted: int = 0
-    known: dict[OutsideKey, object] = field(default_factory=dict)
+    def observe(files: Files, key: CommandKey) -> Fact:
+        began.append(files.clock.monotonic())
+        bench.clock.advance(20.0)
+        return Fact(CommandResult(1), began[-1])
 
-    def __post_init__(self) -> None:
-        self.wanted = set(self.keys)
-        parts: Any = SimpleNamespace(
-            facts=self,
-            pools={"files": self.pool, "command": self.pool},
-            place_of=lambda path: path[:2],
-        )
-        self.poller = FactPoller(
-            parts, lambda key: key in self.wanted, self.seen.append
-        )
-        self.want(*self.keys)
-
-    def want(self, *keys: OutsideKey) -> None:
-        self.poller.want(keys, self.now, 1.0)
-
-    def observe(self, key: OutsideKey) -> Fact:
-        self.asked[key] += 1
-        if isinstance(key, CommandKey):
-            began = self.now
-            self.now += self.seconds
-            return Fact(CommandResult(1), began)
-        assert isinstance(key, StatKey)
-        return Fact(FileStat(True, self.sizes.get(key.path, 0)), self.now)
-
-    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        return map(self.observe, keys)
-
-    def pass_(self, seconds: float) -> None:
-        """Let time pass as an engine does that commits each half second."""
-        end = self.now + seconds
-        self.look()
-        while self.now < end:
-            self.now += 0.5
-            self.look()
-
-    def look(self) -> None:
-        utc = 1_000.0 + self.now
-        self.poller.look(self.now, utc)
-        while self.pool.step():
-            pass
-        for one in self.facts[self.noted :]:
-            for key, fact in one.facts:
-                changed = self.known.get(key) != fact.value
-                self.known[key] = fact.value
-                if fact.silence is None:
-                    began = fact.observed_at
-                    self.poller.settle(key, self.now, 1.0, began, changed=changed)
-        self.noted = len(self.facts)
-        self.poller.look(self.now, utc)
-
-    def looks_in(self, seconds: float) -> int:
-        self.asked.clear()
-        self.pass_(seconds)
-        return self.asked.total()
-
-    @property
-    def facts(self) -> list[FactsSeen]:
-        return [one for one in self.seen if isinstance(one, FactsSeen)]
-
-
-def files(number: int) -> list[OutsideKey]:
-    return [StatKey(f"/a/{n}") for n in range(number)]
-
-
-def test_a_few_files_are_looked_at_each_second_while_somebody_waits() -> None:
-    world = World(files(5))
-    world.pass_(60)
-    assert 18 <= world.looks_in(4) <= 25
-    world.wanted.clear()
-    world.pass_(2)
-    assert world.looks_in(60) == 0
-
-
-def test_many_files_that_rest_are_looked_at_seldom() -> None:
-    world = World(files(10_000))
-    world.pass_(120)
-    looks = world.looks_in(30)
-    assert 10_000 * 30 / COLD_SECONDS <= looks <= 10_000 * 30 / (COLD_SECONDS * 0.7)
-
-
-def test_among_many_a_file_that_changes_or_is_wanted_anew_is_looked_at() -> None:
-    world = World(files(1_000))
-    world.pass_(60)
-    world.asked.clear()
-    world.want(StatKey("/a/6"))
-    world.pass_(1.0)
-    assert world.asked[StatKey("/a/6")] == 1
-    for n in range(30):
-        if n == 20:
-            world.asked.clear()
-        world.sizes["/a/7"] = n
-        world.pass_(1)
-    assert world.asked[StatKey("/a/7")] >= 9
-    assert world.asked[StatKey("/a/8")] <= 1
-
-
-def command(name: str = "c", timeout: float = 30.0) -> CommandKey:
-    return CommandKey((name,), timeout)
-
-
-def gaps(world: World, seconds: float) -> list[float]:
-    """How long the command rested between its runs."""
-    times: list[float] = []
-    end = world.now + seconds
-    while world.now < end:
-        times += [world.now] * world.looks_in(0.5)
-    return [b - a for a, b in pairwise(times)]
-
-
-def test_a_command_that_keeps_failing_is_asked_ever_more_seldom_until_wanted() -> None:
-    world = World([command()])
-    rests = gaps(world, 3_000)
-    assert rests[0] <= 2 * COMMAND_SECONDS + 1
-    assert rests == sorted(rests) or rests[-1] >= MOST_COMMAND_SECONDS * 0.7
-    assert MOST_COMMAND_SECONDS * 0.7 <= max(rests) <= MOST_COMMAND_SECONDS + 1
-    world.want(command())
-    assert world.looks_in(COMMAND_SECONDS + 1) == 1
-
-
-def test_a_slow_command_rests_longer_than_it_takes() -> None:
-    assert min(gaps(World([command()], seconds=20.0), 600)) >= 60.0
+    monkeypatch.setattr(Files, "observe", observe)
+    bench = Bench(plan(job("a", start_conditions=(CommandPasses(command=("c",)),))))
+    bench.run(300)
+    assert min(b - a for a, b in pairwise(began)) >= 20.0 + 60.0
 
 
 def test_a_few_commands_run_at_a_time_and_those_that_hang_do_not_count() -> None:
-    hanging = [command(f"h{n}", timeout=5.0) for n in range(MOST_COMMANDS)]
-    world = World([*hanging, command("fine")])
-    world.pool.held = {f"command h{n}" for n in range(MOST_COMMANDS)}
-    world.pass_(10)
-    assert len(world.pool.pending) == MOST_COMMANDS
-    assert world.asked[command("fine")] == 0
-    world.pass_(10)
-    assert world.asked[command("fine")] >= 1
-    told = [fact.error for one in world.facts for key, fact in one.facts if fact.error]
-    assert told == [f"no answer from h{n}" for n in range(MOST_COMMANDS)]
+    names = [*(f"h{n}" for n in range(MOST_COMMANDS)), "fine"]
+    runs = {name: CommandPasses(command=(name,), timeout=5.0) for name in names}
+    jobs = (job(x, n, start_conditions=(runs[x],)) for n, x in enumerate(names))
+    bench = Bench(plan(*jobs))
+    bench.pool.held = {f"command h{n}" for n in range(MOST_COMMANDS)}
+    bench.run(10)
+    assert len(bench.pool.pending) == MOST_COMMANDS
+    assert bench.state("fine") == "WAITING"
+    bench.reach(10, fine="RUNNING")
+    bench.run(5)
+    assert {bench.wait(name).why.code for name in names[:-1]} == {"no_answer"}
 
 
-# ---------------------------------------------------------------------------- logs
 LINE = b"iteration 10/100 | lm loss: 2.5\n"
 QUIET = RunScript(seconds=1e6, writes=(Write(at=1.0, data=LINE),))
 GROWS = RunScript(

@@ -62,7 +62,6 @@ def told(one: Bench) -> str:
     return one.words(one.warning().why)
 
 
-# --------------------------------------------------------------------------- strikes
 BOTH = (100, 200)
 CRASHES: dict[str, tuple[int, list[RunScript], tuple[int, ...], list[int]]] = {
     "so many crashes on one": (2, [CRASH] * 3, BOTH, [100]),
@@ -127,7 +126,6 @@ def test_what_the_log_told_of_it_is_told_of_the_one_before() -> None:
     }
 
 
-# ------------------------------------------------------------------------ as an action
 def test_a_retry_that_waits_for_a_move_says_so() -> None:
     one = completed(on_crash(CRASH, do=(QuarantineCheckpoint(), again(2))))
     (reason,) = (event.why for event in one.happened(events.WaitExplained))
@@ -153,7 +151,6 @@ def test_a_log_line_moves_it_when_the_run_has_ended() -> None:
     assert left(completed(one)) == [100]
 
 
-# ------------------------------------------------------------------------- new engines
 @pytest.mark.parametrize("cut", range(5, 60, 2))
 def test_killed_at_any_event_exactly_one_is_moved(cut: int) -> None:
     one = crashing(2, *[CRASH] * 3, steps=(100, 200, 300))

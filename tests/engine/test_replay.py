@@ -60,7 +60,6 @@ def show(buffer: ReplayBuffer, position: int, at: float = 0.0) -> Snapshot:
     return buffer.snapshot(at, 1.0, playing=False)
 
 
-# ---------------------------------------------------------------------- the buffer
 def check_shows_fold(position: int) -> None:
     """Every position shows the fold of the records up to there."""
     shown = show(whole(), position)
@@ -144,7 +143,6 @@ def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:
         assert list(steps) == sorted(set(steps))
 
 
-# ---------------------------------------------------------------------- the player
 def playing(speed: float = 60.0) -> ReplayPlayer:
     return ReplayPlayer(whole(), speed=speed, playing=True, now=0.0)
 
@@ -207,7 +205,6 @@ def test_a_step_stands_on_the_commit_s_moment_and_a_jump_within_the_journal() ->
     assert (machine.at, machine.buffer.position) == (whole().end, len(whole()))
 
 
-# ------------------------------------------------------------- a journal half read
 def count_begun() -> int:
     count = FIRST
     while small().records[count - 1].more:
@@ -273,7 +270,6 @@ def test_damage_further_on_is_told_and_what_comes_before_is_shown() -> None:
     assert "does not follow" in buffer.problem
 
 
-# ---------------------------------------------------------------------- the handle
 def handle_of(**how: Any) -> ReplayHandle:
     buffer = how.pop("buffer", None) or read_all(small().records)
     return ReplayHandle(buffer, ManualClock(0.0), **{"playing": False, **how})
@@ -294,11 +290,6 @@ def show_end(handle: ReplayHandle, move: ReplayMove, value: float) -> Playback:
     assert shown.seq == end.seq
     assert shown.playback is not None
     return shown.playback
-
-
-def test_the_handle_shows_a_jump_without_making_anybody_wait() -> None:
-    shown = show_end(handle_of(), "jump", small().records[-1].t)
-    assert shown.position == len(small().records)
 
 
 def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:

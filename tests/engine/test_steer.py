@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.effects.effects import CancelTasks, ComposeJob
+from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
@@ -57,22 +57,6 @@ def session(*happened: Event, jobs: str = "a", runs: bool = False) -> SessionSta
     return state
 
 
-def chain() -> SessionState:
-    """a fails; b was skipped because of a; c because of b; d is its own master."""
-    b, c = job("b", 1, depends_on=("a",)), job("c", 2, depends_on=("b",))
-    state = started(plan(job("a"), b, c, job("d", 3)))
-    run(state, "a")
-    happen(state, ended("a"), events.JobEnded(job="a", state=JobState.FAILED))
-    happen(state, events.JobsReleased(jobs=("b", "c", "d")))
-    for name in ("b", "c"):
-        happen(state, skipped(name, Cause.UPSTREAM))
-    return state
-
-
-def skipped(name: str, cause: Cause) -> events.JobEnded:
-    return events.JobEnded(job=name, state=JobState.SKIPPED, cause=cause)
-
-
 def test_what_cannot_be_carried_out_is_refused_with_its_reason() -> None:
     state = session()
     other = commands.Submit(jobs=("a",), plan_id="another")
@@ -116,20 +100,6 @@ def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     assert handle(state, commands.Submit()) == []
 
 
-def test_overrides_are_composed_before_the_job_comes_back_and_other_nodes_are_not() -> (
-    None
-):
-    (order,) = handle(chain(), commands.Resubmit(jobs=("a",), overrides=("x=1",)))
-    assert isinstance(order, events.EffectOrdered)
-    assert order.effect == ComposeJob(job="a", overrides=("x=1",))
-    where: dict[str, Any] = {"exclude_nodes": ("n1", "n2"), "time_limit_seconds": 60}
-    replanned = handle(chain(), commands.Resubmit(jobs=("a",), **where))[0]
-    assert isinstance(replanned, events.JobReplanned)
-    resources = replanned.spec.resources
-    assert (resources.options["exclude"], resources.time_limit_seconds) == ("n1,n2", 60)
-
-
-# -------------------------------------------------------------------------- approvals
 def test_an_answer_needs_its_digest_and_is_recorded_with_who_gave_it() -> None:
     state = session(RELEASED, ASKED)
     assert refused(state, commands.Answer(job="a", digest="d0", approved=True))
@@ -153,20 +123,6 @@ def test_only_a_person_answers_or_waives(sender: Sender, code: str) -> None:
         assert refused(state, command, sender=sender) == code
 
 
-@pytest.mark.parametrize(
-    ("hand_over", "reason"),
-    [(True, "handed over"), (False, f"stopped by {commands.LEAVING}")],
-)
-def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
-    hand_over: bool, reason: str
-) -> None:
-    stop = commands.StopEngine(hand_over=hand_over)
-    (stopped,) = handle(session(), stop, by=commands.LEAVING)
-    assert isinstance(stopped, events.EngineStopped)
-    assert (stopped.reason, stopped.on_request) == (reason, False)
-
-
-# ------------------------------------------------------------------- time limits known
 def test_a_time_limit_that_is_known_is_noted_of_the_attempt_that_runs_alone() -> None:
     state = session(runs=True)
     noted = handle(state, commands.Acknowledge(limits=(("a", 1),)), by="ann")

@@ -52,7 +52,6 @@ def blamed(one: Bench) -> str:
     return str(paused.arg("what")) if paused else ""
 
 
-# ------------------------------------------------------------------------- the count
 def test_quick_failures_in_a_row_pause_submission_in_the_same_commit() -> None:
     one = bench(*[CRASH] * 6)
     assert begun_after(one) == 3
@@ -99,7 +98,6 @@ def test_stages_are_counted_each_for_itself_or_all_together(
     assert blamed(one) == what
 
 
-# ------------------------------------------------------------------ people, new engines
 @pytest.mark.parametrize(
     ("then", "begun", "warned"),
     [([CRASH] * 6, 6, ["storm"]), ([OK, OK], 5, [])],
@@ -115,21 +113,9 @@ def test_resume_releases_clears_the_warning_and_the_count_starts_anew(
     assert list(one.engine.state.warnings) == warned
 
 
-# ------------------------------------------------------------------------------ nodes
 def on(*nodes: int) -> list[RunScript]:
     """Crashes on these nodes."""
     return [RunScript(seconds=2.0, exit_code=1, node=f"n{node}") for node in nodes]
-
-
-@pytest.mark.parametrize(
-    ("has_nodes", "what"), [(True, "on node n7"), (False, "in stage t")]
-)
-def test_a_bad_node_is_named_but_not_the_machine_that_all_jobs_have_in_common(
-    has_nodes: bool, what: str
-) -> None:
-    one = bench(*on(7, 7, 7, 7, 7), has_nodes=has_nodes)
-    one.run(30)
-    assert blamed(one) == what
 
 
 LEAVES_OUT: dict[str, Any] = {"action": "exclude_node", "has_nodes": True}

@@ -91,9 +91,6 @@ class Reader:
         return [one.rule for one in self.emitted(events.LogMatched)]
 
 
-# ---------------------------------------------------------------------- what is noted
-
-
 def test_a_backlog_is_noted_once_it_is_read() -> None:
     reader = Reader()
     reader.go_on(864_000.0)
@@ -133,13 +130,8 @@ def test_the_first_step_of_an_attempt_is_known() -> None:
 def test_what_is_kept_of_a_job_is_bounded() -> None:
     """At ten thousand jobs of five metrics: a quarter of a gigabyte in all."""
     assert [count_points(jobs) for jobs in (10, 2_000, 10_000)] == [512, 200, 40]
-    reader = Reader(NONE, *(job(f"j{n}", n) for n in range(2_000)))
-    lines = "".join(f"step {n} | loss: {3 - n / 1e4:.4f}\n" for n in range(1, 900))
-    reader.read(lines, "j0")
-    assert len(reader.live("j0").curves["loss"].steps) <= 200
 
 
-# ------------------------------------------------------------------- stored patterns
 STORED = Monitoring(
     log_events=(
         finds("old", "a(?=b)"),
@@ -177,7 +169,6 @@ def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
     assert MAX_LINE <= limit("[a-z]{0,900}#") < LOG_CHUNK // 2
 
 
-# ------------------------------------------------------------------------- results
 HELD_OUT = "held-out loss: 1.57 | bits per byte: 2.2\nbaseline loss: 1.62 | bits: 2.3\n"
 ACC = "step: 1 acc_loss: 3\nstep: 2 acc_loss: 1\nstep: 3 acc_loss: 2\n"
 
@@ -204,7 +195,6 @@ def test_a_result_is_the_named_metric_or_the_newest_loss(
         assert noted.result == reader.live().result == result
 
 
-# ---------------------------------------------------------------------------- pace
 Look = tuple[float, tuple[int, ...], int]
 FOLLOWED: Look = (0.0, (), 0)
 
@@ -244,7 +234,6 @@ def test_the_pace_is_that_of_what_was_read_as_it_was_written(
     assert reader.live().rate == (rate if rate is None else pytest.approx(rate))
 
 
-# ------------------------------------------------------------------- rules of one's own
 OWN = Monitoring(
     log_events=(finds("own", "shared"),),
     state_events=(on_end("crash", Restart()),),

@@ -35,7 +35,6 @@ def runs_of(rules: Monitoring, *runs: RunScript, **how: Any) -> Bench:
     return Bench(plan(job("a"), monitoring=rules), {"a": [list(runs)]}, **how)
 
 
-# -------------------------------------------------------------------------- by class
 CLASSES: tuple[StateClass, ...] = (
     *("crash", "timeout", "oom", "node_fail", "preempted", "stall", "success"),
 )
@@ -63,7 +62,6 @@ def test_an_end_is_of_one_class(state: StateClass, script: RunScript) -> None:
     assert one.logged() == [state]
 
 
-# ------------------------------------------------------------------ between two states
 REQUEUED = RunScript(seconds=5.0, ends="requeue")
 QUEUED = RunScript(begin_delay=5.0)
 
@@ -91,7 +89,6 @@ def test_a_way_between_two_states_is_told_each_time(
     assert one.logged() == ["a at 1"] * told  # another engine tells no move again
 
 
-# ------------------------------------------------------------------------ log events
 BAD = finds("bad", "bad (?P<what>.*)", SAYS, reason="what")
 
 
@@ -103,7 +100,6 @@ def test_a_rule_that_matches_once_does_so_in_each_run() -> None:
     assert len(one.logged()) == 2
 
 
-# ------------------------------------------------------------------ two rules restart
 LATE: Final = "/late"
 """A file that comes while the second attempt runs."""
 FATAL: Final = writes(says(1.0, "FATAL"), seconds=4.0, exit_code=1)

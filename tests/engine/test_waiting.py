@@ -44,7 +44,6 @@ def code(bench: Bench, name: str) -> str:
     return bench.wait(name).why.code
 
 
-# ------------------------------------------------------------ what cannot un-happen
 @pytest.mark.parametrize(
     "spec",
     [READY, Composite(conditions=(READY, kinds.TimeReached(after_seconds=0.0)))],
@@ -98,9 +97,6 @@ def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:
     assert bench.cause("b") == "upstream"
 
 
-# ------------------------------------------------------- conditions of one's own
-
-
 @pytest.mark.parametrize(
     "refused",
     [
@@ -118,7 +114,6 @@ def test_a_stored_pattern_that_is_refused_waits_and_is_told_once(
     assert bench.warned() == ["bad_condition"]
 
 
-# ------------------------------------------------------------------------- cancels
 @pytest.mark.parametrize(("blocking", "end"), [(True, "CANCELLED"), (False, "RUNNING")])
 def test_a_file_cancels_what_runs_and_is_looked_at_no_more_or_is_only_shown(
     blocking: bool, end: str
@@ -154,7 +149,6 @@ def test_a_log_whose_job_may_restart_cancels_nobody_however_it_is_asked(
     bench.reach(120, b="COMPLETED")
 
 
-# -------------------------------------------------------------------- doomed waits
 def chain(*attempts: RunScript, **rules: Any) -> Bench:
     """a -> b -> c, each waiting for a file of the one before."""
     specs = [job("a")]

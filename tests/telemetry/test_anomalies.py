@@ -80,14 +80,6 @@ def test_settings_say_what_is_ill() -> None:
     assert said([*number(math.nan, 2.0, 9.0), *flat(0, 500)], off) == []
 
 
-def test_a_finding_tells_its_numbers() -> None:
-    watch = AnomalyWatch(QUICK, "objective")
-    watch.observe(9, 2.5)
-    (finding,) = watch.observe(10, math.nan)
-    told = {"metric": "objective", "step": 10, "value": "nan", "last": 2.5}
-    assert dict(finding.args) == told
-
-
 @given(st.lists(st.tuples(st.integers(0, 300), st.floats()), max_size=60))
 def test_findings_alternate_and_can_be_told(dots: Dots) -> None:
     watch = AnomalyWatch(Anomalies(min_points=1, flat_share=0.02))

@@ -69,15 +69,6 @@ def test_steps_only_rise_and_dots_are_the_logs_own(dots: Dots) -> None:
     assert set(kept) <= set(dots)
 
 
-@given(st.lists(VALUES, min_size=1, max_size=200), st.integers(0, 250))
-def test_a_resumed_run_cuts_what_it_overlaps(values: list[float], step: int) -> None:
-    series = thinned(list(enumerate(values)))
-    series.add(step, 7.5)
-    kept = rows(curve(series))
-    assert kept[-1] == (step, 7.5)
-    assert all(before < step for before, _ in kept[:-1])
-
-
 @given(st.lists(st.floats(allow_nan=True), max_size=300), st.integers(1, 40))
 def test_a_trend_is_the_means_of_equal_stretches_finite(
     values: list[float], n: int

@@ -111,15 +111,6 @@ def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     assert due(one, 70.0) == [quiet(HEART, 101, 100, text)]
 
 
-def test_where_a_run_goes_on_from_is_no_movement_and_a_counter_may_stop() -> None:
-    one = watch(STEPS)
-    one.report_step(10, 1.0, 0)
-    assert due(one, 100.0) == []
-    one.report_step(20, 105.0, 40)
-    one.report_step(20, 150.0, 80)
-    assert due(one, 165.0) == [quiet(STEPS, 20, 40, "no step after 20 for 60 s")]
-
-
 def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     one = watch(SAMPLES)
     one.report_step(7, 1.0, 0)
@@ -140,12 +131,6 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
     assert one.is_stalled(60.0)
     one.report_step(11, 501.0, 9)
     assert not one.is_stalled(60.0)
-
-
-def test_time_in_which_no_look_succeeded_is_no_silence() -> None:
-    one = watch(SILENT)
-    one.note_look(20.0)
-    assert list(one.find_due()) == []  # and no look after it, however late it is
 
 
 KINDS = [b"", b"beat", b"samples: 5", b"samples: 6", b"\xffx", b"1\rbeat\r2"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.rules import LogEvent, is_for_stage
+from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
 from tests.telemetry.cuts import cut
 
@@ -63,20 +63,6 @@ def test_matches_come_in_the_order_of_lines_then_rules() -> None:
     ]
     names = [(one.rule, one.offset) for one in Scanner(rules).scan(b"a\nab\nb\n", 0)]
     assert names == [("one", 0), ("two", 2), ("one", 2), ("two", 5)]
-
-
-def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
-    rules = [compile_rule(substring("a", match_once=True))]
-    seen: set[str] = set()
-    first = Scanner(rules).scan(b"a\na\n", 0, seen)
-    assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
-
-
-def test_rules_hold_for_their_stages() -> None:
-    some = substring("a", stages=("cooldown",))
-    assert is_for_stage(substring("a"), "stable")
-    assert is_for_stage(some, "cooldown")
-    assert not is_for_stage(some, "stable")
 
 
 @pytest.mark.parametrize(("rule", "problem"), [

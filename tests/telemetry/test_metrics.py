@@ -143,13 +143,6 @@ def test_no_line_holds_our_own_reading_up(line: bytes) -> None:
     assert time.process_time() - begin < 2
 
 
-def test_a_point_knows_where_its_line_begins() -> None:
-    assert MetricReader().read(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
-    # each state of a progress bar is a line
-    read = MetricReader().read(b"step 1/3 loss 3\rstep 2/3 loss 2\rstep 3/3 loss 1\n")
-    assert [(p.step, p.offset) for p in read] == [(1, 0), (2, 16), (3, 32)]
-
-
 def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
     line = b"step 1 loss 2.5" + b" " * (MAX_LINE - 22) + b"lr 0.00123456"
     (point,) = MetricReader().read(line + b" " * 9 + b"x" * 100 + b"\n")
@@ -239,7 +232,6 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
     assert spelled(parts) == spelled(reader_of(*patterns).read(b"".join(lines), 50))
 
 
-# -------------------------------------- what remains of a backlog: ends, what is unlike
 EVERY = 4096
 
 

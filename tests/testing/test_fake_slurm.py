@@ -71,21 +71,6 @@ def test_queue_and_accounting_show_each_state_as_really(site: Site) -> None:
     ]
 
 
-def test_waiting_tasks_of_an_array_are_one_row_unless_asked_apart(site: Site) -> None:
-    site.sbatch("--array=0-3", "--hold")
-    together = site.run("squeue", "-h", "-t", "all", "-u", "ann", "-o", "%i").stdout
-    assert together == "1_[0-3]\n"
-    assert list(site.states()) == ["1_0", "1_1", "1_2", "1_3"]
-
-
-def test_scancel_tells_what_is_over_only_with_a_filter(site: Site) -> None:
-    ran = site.run("scancel", "9999")
-    assert (ran.status, ran.stderr) == (0, "")
-    ran = site.run("scancel", "--state=PENDING", "9999")
-    over = "scancel: error: Kill job error on job id 9999: Invalid job id specified\n"
-    assert (ran.status, ran.stderr) == (1, over)
-
-
 @pytest.mark.parametrize("words", [("1_[0-3]",), ("--state=PENDING", "1_2")])
 def test_a_cancelled_array_leaves_one_row_without_an_index(
     site: Site, words: tuple[str, ...]
@@ -94,12 +79,3 @@ def test_a_cancelled_array_leaves_one_row_without_an_index(
     site.sbatch("--array=0-3", "--hold")
     site.run("scancel", *words)
     assert site.states() == {"1": "CANCELLED"}
-
-
-def test_a_signal_to_a_waiting_job_is_tried_for_long_and_in_vain(site: Site) -> None:
-    site.sbatch("--hold")
-    began = site.clock.monotonic()
-    ran = site.run("scancel", "--batch", "--signal=TERM", "1", timeout=200)
-    assert "Job can not be altered now, try again later" in ran.stderr
-    assert site.clock.monotonic() - began > 60
-    assert site.run("scancel", "--batch", "--signal=TERM", "1", timeout=9).timed_out

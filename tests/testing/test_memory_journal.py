@@ -1,18 +1,15 @@
-"""The session in memory keeps the journal's contract, and its faults strike as told."""
+"""The session in memory keeps the journal's contract."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.journal import decode_record, encode_record
-from tests.support.journal_contract import JournalContract, Store, Writer, message
+from tests.support.journal_contract import JournalContract, Store
 from tests.support.memory_journal import (
     Fault,
-    Killed,
     MemoryJournal,
     MemoryLease,
     MemorySession,
@@ -41,42 +38,9 @@ class MemoryStore:
         return self.session.records
 
     def refuse(self) -> None:
-        self.fail(Fault(kind="refused"))
-
-    def fail(self, fault: Fault) -> None:
-        """At the next write."""
-        self.session.faults[self.session.appends] = fault
+        self.session.faults[self.session.appends] = Fault(kind="refused")
 
 
 class TestMemoryJournal(JournalContract):
     def new_store(self) -> Store:
         return MemoryStore()
-
-
-@pytest.mark.parametrize(
-    ("fault", "survive"),
-    [
-        (Fault(kind="killed_before"), 0),
-        (Fault(kind="killed_amid", kept=1), 1),
-        (Fault(kind="killed_amid", kept=0), 0),
-        (Fault(kind="killed_after"), 2),
-    ],
-)
-def test_a_kill_leaves_the_records_that_the_fault_says(
-    fault: Fault, survive: int
-) -> None:
-    store = MemoryStore()
-    writer = Writer(store)
-    before = len(writer.begin())
-    store.fail(fault)
-    with pytest.raises(Killed):
-        writer.journal.append(writer.draft(message("1"), message("2")))
-    assert len(store.session.records) == before + survive
-    assert not issubclass(Killed, Exception)  # nobody catches it as an error
-
-
-def test_a_deposed_lease_loses_its_heartbeat() -> None:
-    session = MemorySession()
-    lease = session.acquire()
-    session.acquire(holder_is_dead=True)
-    assert not lease.heartbeat()
