@@ -21,7 +21,6 @@ from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
-
 QUICK = Anomalies(min_points=2, flat_share=0.05, divergence="off", nan="warn")
 NOTE = Log(message="{name}: {line}")
 EVERY = finds("every", "E", NOTE)
