@@ -130,6 +130,15 @@ def test_what_an_engine_died_over_is_asked_about_and_not_repeated(
     assert bench.warned() == ["uncertain_effect"]
 
 
+def test_an_action_in_its_cooldown_fires_when_it_is_over_without_other_news() -> None:
+    log = Log(message="at {iteration}", conditions=(Cooldown(cooldown_seconds=60.0),))
+    bench = acting(log, script=saving(10, 20, 30))
+    bench.run(30)
+    assert bench.logged() == ["at 10"]
+    bench.run(50)
+    assert bench.logged() == ["at 10", "at 30"]
+
+
 @pytest.mark.parametrize("seconds", [300.0, 6.0])
 def test_an_action_outside_outlives_the_job_that_it_was_put_off_for(
     seconds: float,

@@ -13,7 +13,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.model.specs import Resources
 from tests.engine.bench import Bench, alone
 from tests.engine.parts import OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
@@ -125,11 +125,23 @@ def test_an_approval_given_beforehand_or_on_resuming_is_a_policy_and_nobody_s() 
         assert answer.policy == "--approve all"
 
 
-def submitted(fault: Fault, *others: JobSpec) -> Bench:
-    bench = Bench(plan(job("a"), *others), {"a": [[OK]]}, submit=False)
+def submitted(fault: Fault) -> Bench:
+    bench = alone(OK, submit=False)
     bench.fault(fault)
     bench.order(commands.Submit())
     return bench
+
+
+def test_a_lost_answer_is_looked_up_by_name_and_a_lost_request_sent_again() -> None:
+    told = {
+        Fault.ANSWER_LOST: events.SubmissionUncertain,
+        Fault.REQUEST_LOST: events.SubmissionAbsent,
+    }
+    for fault, event in told.items():
+        bench = submitted(fault)
+        bench.reach(a="COMPLETED")
+        assert (len(bench.executor.begun), bench.tries("a")) == (1, 1)
+        assert bench.happened(event)
 
 
 def test_a_killed_submission_that_never_arrived_ends_cancelled() -> None:

@@ -36,9 +36,17 @@ from tests.support.scripted_handle import ScriptedHandle
 def test_the_next_snapshot_shares_what_stayed_and_the_next_engine_shows_all() -> None:
     scripts = {"a": [[RunScript(seconds=5.0)]], "b": [[RunScript(seconds=500.0)]]}
     one = Bench(plan(job("a"), job("b", 1)), scripts)
+    one.reach(a="RUNNING", b="RUNNING")
+    one.run(1)
+    before = one.snapshots[-1]
     one.reach(a="COMPLETED")
+    after = one.snapshots[-1]
+    assert [x is y for x, y in zip(before.jobs, after.jobs, strict=True)] == [
+        False,
+        True,
+    ]
     publisher = SnapshotBuilder()
-    state, view = one.engine.state, one.snapshots[-1].engine
+    state, view = one.engine.state, before.engine
     first, second = (publisher.build_snapshot(state, view, {}) for _ in range(2))
     for field in ("jobs", "live", "events", "warnings"):
         assert getattr(first, field) is getattr(second, field)

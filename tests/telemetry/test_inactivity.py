@@ -133,6 +133,12 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
     assert not one.is_stalled(60.0)
 
 
+def test_time_in_which_no_look_succeeded_is_no_silence() -> None:
+    one = watch(SILENT)
+    one.note_look(20.0)
+    assert list(one.find_due()) == []  # and no look after it, however late it is
+
+
 KINDS = [b"", b"beat", b"samples: 5", b"samples: 6", b"\xffx", b"1\rbeat\r2"]
 
 
