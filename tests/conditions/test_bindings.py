@@ -18,7 +18,6 @@ from autoexp_tui.actions.kinds import (
     RunCommand,
 )
 from autoexp_tui.conditions.bindings import (
-    Binder,
     Lacking,
     Lookup,
     Refused,
@@ -34,13 +33,11 @@ from autoexp_tui.conditions.bindings import (
 from autoexp_tui.conditions.kinds import (
     CommandPasses,
     Composite,
-    FileContent,
     FileExists,
     JobStateIs,
     LogPattern,
     MetadataIs,
     Not,
-    TimeReached,
 )
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Action
@@ -114,15 +111,6 @@ def test_references_of_a_condition_become_their_values(
     assert bound(spec) == expected
 
 
-@pytest.mark.parametrize("spec", [
-    Composite(conditions=(FileExists(path="/o"), Not(condition=TimeReached()))),
-    FileContent(path="/f", pattern="{runtime.up.x}"),
-    CommandPasses(command=("awk", "{print $1}", "{name}", "{{x}}")),
-])  # fmt: skip
-def test_patterns_and_what_is_no_reference_stay(spec: Condition) -> None:
-    assert bound(spec) is spec
-
-
 @pytest.mark.parametrize(("spec", "value", "expected"), [
     (Restart(overrides=("load={checkpoint_path}",), reason="{name} #{attempt}"),
      "/o/mine", Restart(overrides=("load=/o/mine",), reason="me #2")),
@@ -140,12 +128,6 @@ def test_an_action_may_name_its_job_s_own_fields_and_metadata(
     spec: Action, value: str | None, expected: object
 ) -> None:
     assert bound(spec, say(value), OWN) == expected
-
-
-def test_a_reference_is_found_however_the_same_spec_was_bound_before() -> None:
-    spec = FileExists(path="/o/{runtime.up.late}")
-    assert bound(spec, say(None)) == (Lacking("up", "late"),)
-    assert bound(spec, say("now")) == FileExists(path="/o/now")
 
 
 @pytest.mark.parametrize(("path", "expected"), [
@@ -197,14 +179,6 @@ def test_a_value_in_an_override_is_only_text_or_refused(
     else:
         made = RunAutoexp(overrides=(bound,))
         assert bind(spec, say(value), JOBS, OWN) == (made, ())
-
-
-@pytest.mark.parametrize(("text", "told"), [
-    ("{name} {what} {runtime.up.x}", "me {what} {runtime.up.x}"),
-    ("{'a': 1} {} {1}", "{'a': 1} {} {1}"),
-])  # fmt: skip
-def test_text_for_people_keeps_what_is_not_known(text: str, told: str) -> None:
-    assert Binder(lookup, JOBS, OWN).text(text) == told
 
 
 def test_a_jobs_own_fields_hold_its_parameters() -> None:

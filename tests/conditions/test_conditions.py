@@ -13,11 +13,9 @@ from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     evaluate,
-    find_wake,
-    needs,
 )
 from autoexp_tui.model.specs import Scalar
-from autoexp_tui.model.states import TERMINAL, Cause, JobState, Verdict
+from autoexp_tui.model.states import Cause, JobState, Verdict
 from tests.conditions.known import NOW, Known, failed_look, job, known, path_and_writer
 from tests.model.builders import at
 
@@ -221,13 +219,6 @@ def test_a_condition_says_what_is_so(case: str) -> None:
     assert says(spec, values, *ctx) == expected
 
 
-@pytest.mark.parametrize("state", sorted(S, key=str))
-def test_a_file_is_doomed_only_when_its_writer_ended_for_good(state: JobState) -> None:
-    told = says(FILE, path_and_writer(DONE, ended(60, state)))
-    assert (told == "fail doomed_file") == (state in TERMINAL)
-    assert told.startswith("fail" if state in TERMINAL else "wait")
-
-
 @pytest.mark.parametrize("state", [S.PLANNED, S.HELD])
 def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(state: JobState) -> None:
     log = k.LogPattern(log_path="/l", pattern="x", writer="w")
@@ -247,12 +238,8 @@ NIGHTS: Final = tuple(TimeReached(at=0.0, description=f"night {n}") for n in ran
     (FILE, path_and_writer(DONE, ended(90, cause=Cause.OUT_OF_MEMORY, step=31200)),
      {"path": DONE, "writer": "w", "state": "FAILED", "cause": "out_of_memory",
       "step": 31200}),
-    (FILE, failed_look(AT_DONE), {"error": "Stale file handle"}),
     (LOSS, {f.MetricKey("up", "loss"): f.MetricFact(float("nan"), 10)},
      {"value": "nan"}),  # JSON has no such number
-    (BOTH, {A: job(S.RUNNING), B: job(S.FAILED)}, {"job": "b"}),
-    (COOL, {FIRED: NOW - 1}, {"until": NOW + 59}),
-    (timed(100), GONE, {"seconds": 100, "what": "/f"}),
     (k.CommandPasses(command=("check",), timeout_seconds=100),
      {CHECKED: f.CommandResult(None, "cannot start: no x")},
      {"seen": "command did not run: cannot start: no x"}),
@@ -339,23 +326,3 @@ def test_not_turns_answers_around_and_leaves_the_unknown(
     inner: Condition, expected: str
 ) -> None:
     assert says(Not(condition=inner), OWN) == expected
-
-
-@pytest.mark.parametrize(("spec", "facts", "expected"), [
-    (YES, {}, None), (NOT_YET, {}, NOW + 10),
-    (TimeReached(after_seconds=150), {}, NOW + 50), (timed(130), {}, NOW + 30),
-    (timed(100), {}, None), (COOL, {FIRED: NOW}, NOW + 60), (COOL, {FIRED: None}, None),
-    (FILE, path_and_writer(DONE, ended(10)), NOW + 50),
-    (FILE, known(LATE, at=NOW - 31), NOW + 5),
-    (Composite(conditions=(NOT_YET, TimeReached(at=NOW + 5))), {}, NOW + 5),
-    (Not(condition=NOT_YET), {}, NOW + 10), (Not(condition=timed(130)), {}, NOW + 30),
-    (k.Approval(timeout_seconds=130), {}, None),
-    (k.Approval(timeout_seconds=130, on_timeout="reject"), {}, NOW + 30),
-])  # fmt: skip
-def test_what_is_needed_and_the_next_moment_of_change_are_known(
-    spec: Condition, facts: Values, expected: float | None
-) -> None:
-    assert find_wake(spec, facts_of(facts), at(NOW), CTX) == expected
-    assert needs(FILE, "me") == {AT_DONE, f.JobKey("w")}
-    both = Composite(conditions=(UNSEEN, Not(condition=TWICE)))
-    assert needs(both, "me") == {f.StatKey("/unseen"), ME}

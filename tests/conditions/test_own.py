@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make, says
 from autoexp_tui.conditions.kinds import Composite, Not, OwnCondition
 from autoexp_tui.model.condition import (
@@ -85,14 +84,6 @@ def test_a_reason_in_words_of_its_own_is_kept_clean() -> None:
     assert "\x1b" not in words
     with pytest.raises(ValueError, match="maybe"):
         says("maybe", "so")
-
-
-def test_references_in_its_fields_are_bound() -> None:
-    spec = own(ENOUGH, path="/out/{runtime.a.best}", more=["{runtime.a.best}"])
-    bound, missing = bind(spec, lambda *_: "7", {"a": None})
-    assert bound is not None
-    assert missing == ()
-    assert bound.fields == {"path": "/out/7", "more": ["7"]}
 
 
 @pytest.mark.parametrize(("class_path", "fields", "problem"), [

@@ -5,19 +5,6 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.conditions.files import Places
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    CommandPasses,
-    Composite,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MetadataIs,
-    MetricIs,
-    Not,
-)
-from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import Watch
 from autoexp_tui.model.facts import JobKey, MetricKey, StatKey
 
@@ -36,38 +23,6 @@ def test_a_path_belongs_to_the_job_whose_directory_holds_it(
     path: str, owner: str
 ) -> None:
     assert PLACES.owner(path) == owner
-
-
-def test_files_know_their_writers_wherever_they_are_named() -> None:
-    def written(*writers: str) -> Composite:
-        b, a1, none, a = writers
-        content = FileContent(path="/out/a.1/y", pattern="z", writer=a1)
-        log = LogPattern(log_path="/logs/a/current.log", pattern="z", writer=a)
-        others = FileExists(path="/elsewhere", writer=none)
-        file = FileExists(path="/out/b/x", writer=b)
-        return Composite(conditions=(file, Not(condition=content), others, log))
-
-    assert PLACES.with_writers(written("", "", "", "")) == written("b", "a.1", "", "a")
-
-
-@pytest.mark.parametrize(("condition", "names"), [
-    (JobStateIs(jobs=("a", "b"), state="COMPLETED"), {"a", "b"}),
-    (MetadataIs(key="k", job="a"), {"a"}), (FileExists(path="/out/b/x"), {"b"}),
-    (MetricIs(name="loss", value=1, job="b"), {"b"}),
-    (LogPattern(log_path="/logs/a/current.log", pattern="{runtime.b.k}"), {"a"}),
-    (FileExists(path="/x/{runtime.a.1.iteration}"), {"a.1"}),
-    (FileExists(path="/x/{runtime.a.x.y.z}"), {"a"}),
-    (CommandPasses(command=("test", "{runtime.a.iteration}")), {"a"}),
-    (CommandPasses(command=("true",)), set()),
-    (Not(condition=MetadataIs(key="k", job="a")), {"a"}),
-    (Composite(conditions=(MetadataIs(key="k", job="a"), Approval())), {"a"}),
-    (Composite(conditions=(FileExists(path="/x/{runtime.b.k}"), Approval())), {"b"}),
-])  # fmt: skip
-def test_a_condition_tells_whom_it_waits_for(
-    condition: Condition, names: set[str]
-) -> None:
-    known = PLACES.with_writers(condition)
-    assert {name for name in PLACES.list_awaited(known) if name} == names
 
 
 def test_what_a_job_reads_is_looked_up_in_one_order_until_nobody_reads_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from autoexp_tui.events import events
 from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.decision_context import Draft
-from autoexp_tui.model.event import IllegalTransition, apply, fold
+from autoexp_tui.model.event import IllegalTransition, fold
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec
 from autoexp_tui.model.state import SessionState
@@ -56,19 +56,6 @@ def test_the_same_intent_sent_again_opens_no_second_attempt(
     assert state.jobs["a"].attempts[0].executor_id == "x9"
 
 
-def test_a_journal_of_an_older_version_lived_while_it_had_engines(
-    state: SessionState,
-) -> None:
-    began = state.lived
-    apart = events.EngineStarted(host="h", pid=1, gap_seconds=50.0)
-    happened: list[tuple[float, events.Event]] = [(300.0, apart), (310.0, RELEASED)]
-    for seq, (t, event) in enumerate(happened, 3):
-        record = events.Recorded(seq=seq, epoch=1, t=t, event_id=f"e{seq}", event=event)
-        apply(state, record)
-    assert state.jobs["a"].waiting_lived == began + (310.0 - 100.0) - 50.0
-    assert state.gaps == ((250.0, 300.0),)
-
-
 def test_an_answer_to_another_digest_changes_nothing(state: SessionState) -> None:
     happen(
         state,
@@ -84,15 +71,6 @@ def test_every_end_but_completed_can_be_brought_back() -> None:
     back = {state for state in TERMINAL if JobState.WAITING in TRANSITIONS[state]}
     assert back == TERMINAL - {JobState.COMPLETED}
     assert TRANSITIONS[JobState.LOST] == {JobState.WAITING, JobState.COMPLETED}
-
-
-def test_the_draft_leaves_the_session_as_it_was_and_its_time_never_runs_backwards(
-    state: SessionState,
-) -> None:
-    draft = Draft(state, at(5.0), epoch=1)
-    assert draft.emit(RELEASED).t == state.t
-    assert draft.state.jobs["a"].state is JobState.WAITING
-    assert (state.jobs["a"].state, state.seq) == (JobState.PLANNED, 2)
 
 
 def test_records_that_were_shown_stay_as_they_were_when_more_is_folded(

@@ -123,3 +123,5 @@ def test_a_name_that_is_installed_is_taken_and_a_broken_kind_of_ours_raises() ->
     with pytest.raises(ValueError, match="disk_free is the name of tests"):
         table.add("disk_free", "elsewhere:DiskFree")
     assert table.find("disk_free") is None  # of another table
+    table.add("mine", "elsewhere:Mine")
+    assert "mine" in table

@@ -81,13 +81,6 @@ def test_a_policy_decides_and_is_resumed() -> None:
     assert read_back(one).parts == one.engine.state.parts
 
 
-def test_a_draft_leaves_the_parts_of_policies_alone() -> None:
-    state = SessionState(parts={"tally": Tally(2)})
-    draft = state.fork()
-    draft.parts["tally"] = Tally(3)
-    assert state.parts == {"tally": Tally(2)}
-
-
 async def test_a_policy_has_a_pane_and_keeps_the_session_open() -> None:
     one = bench(plan(job("a")))
     one.order(SetGoal(goal=2))

@@ -8,7 +8,6 @@ from typing import Literal, NoReturn
 
 import pytest
 
-from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.events.events import ActionDropped, EngineFaulted, WarningRaised
 from autoexp_tui.extend import (
     Action,
@@ -27,7 +26,6 @@ from autoexp_tui.extend import (
     Verdict,
 )
 from autoexp_tui.model import kinds
-from autoexp_tui.model.condition import evaluate, find_wake, needs
 from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
@@ -131,17 +129,6 @@ def run_with(action: FailingAction) -> Bench:
     one.until(one.is_("b", JobState.COMPLETED))
     one.run(2)
     return one
-
-
-def test_a_condition_that_raises_cannot_say() -> None:
-    spec, now = FailingCondition(), Moment(t=1.0, utc=1.0, lived=1.0)
-    either = Composite(mode="any", conditions=(spec,))
-    for one in (spec, either, Composite(conditions=(spec,)), Not(condition=spec)):
-        assert needs(one, "a") == frozenset()
-        verdict = evaluate(one, {}, now, EvalContext(job="a"))
-        assert verdict.why.code == "own_failed"
-        assert verdict.why.arg("problem") == PROBLEM
-        assert find_wake(one, {}, now, EvalContext(job="a")) is None
 
 
 def test_an_engine_goes_on_beside_a_condition_that_raises() -> None:

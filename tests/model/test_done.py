@@ -144,14 +144,6 @@ def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
     assert record.list_changed_keys == ("lr", "iters")
 
 
-def test_metrics_of_other_values_are_not_the_job_s() -> None:
-    other = replanned().jobs["a"]
-    assert (other.noted, other.is_doing_other_work) == (None, True)
-    limit = replace(PLANNED.resources, time_limit_seconds=60.0)
-    same = replanned(replace(PLANNED, resources=limit)).jobs["a"]
-    assert (same.noted is None, same.is_doing_other_work) == (False, False)
-
-
 def upstream_then_follower() -> SessionState:
     """A job failed, and its follower runs from the checkpoint that it left."""
     state = started(plan(PLANNED, FOLLOWER))
@@ -198,12 +190,3 @@ def test_an_attempt_that_continues_builds_on_what_the_first_read(
     run(state, "b", 2, t=320)
     end(state, "b", 2, code=0)
     assert work_of(state, state.jobs["b"]).upstream_work == {"a": built_on}
-
-
-def test_what_an_earlier_session_did_is_known_by_its_own_work() -> None:
-    done = DoneWork(job="a", session="old", mark="old@1", fingerprint="f0", at=1.0)
-    state = started(plan(PLANNED, FOLLOWER))
-    happen(state, events.DoneFound(works=(done,)))
-    run(state, "b")
-    end(state, "b", code=0)
-    assert work_of(state, state.jobs["b"]).upstream_work == {"a": "f0"}

@@ -16,7 +16,6 @@ from autoexp_tui.model.commands import Command
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Event
-from autoexp_tui.model.kinds import KindTable
 from autoexp_tui.model.rules import Action
 from tests.storage.strategies import values_of
 
@@ -81,13 +80,6 @@ def test_a_condition_says_what_it_waits_for(kind: Any, data: st.DataObject) -> N
     assert isinstance(condition.name_object(), str)
     assert isinstance(condition.name_subject(", ".join), str)
     assert all(isinstance(one, str) for one in condition.list_sources())
-
-
-def test_another_kind_may_not_take_a_name() -> None:
-    table: KindTable[Any] = KindTable("command", {"model.commands": "pause:Pause"})
-    table.add("pause", "autoexp_tui.model.commands:Pause")
-    with pytest.raises(ValueError, match="is the name of"):
-        table.add("pause", "elsewhere:Pause")
 
 
 def test_planning_reads_actions_without_what_they_order() -> None:

@@ -58,11 +58,6 @@ def test_a_job_ended_by_others_was_skipped_or_cancelled_on_their_account(
     assert is_going_along(record("a", state, cause)) == expected
 
 
-def test_dependants_are_listed_in_the_order_of_the_jobs() -> None:
-    jobs = [record("c", behind=["a"]), record("b", behind=["a", "c"]), record("a")]
-    assert dependants(jobs) == {"a": ["c", "b"], "c": ["b"]}
-
-
 BESIDE = record("c", behind=["a"])
 A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
 

@@ -25,13 +25,6 @@ def bounded(*jobs: JobSpec, **settings: Scalar) -> Plan:
     return plan(*jobs, executor=ExecutorSpec(settings=settings))
 
 
-def test_hours_are_the_time_limit_times_what_is_held() -> None:
-    found = estimate([spender("a", 7200, 8, options={"nodes": 2, "cpus-per-task": 4})])
-    assert (found.gpu_hours, found.node_hours, found.cpu_hours) == (16.0, 4.0, 16.0)
-    told = [costs.format_hours(number) for number in (0.25, 12.4, 1234.0, 3.0)]
-    assert told == ["0.25", "12", "1,234", "3"]
-
-
 def test_every_stage_has_its_own_estimate_and_jobs_without_a_limit_are_named() -> None:
     jobs = [spender(f"s{n}", gpus=4, stage="stable") for n in range(3)]
     found = estimate([*jobs, spender("c", 1800, 2, stage="cooldown")])

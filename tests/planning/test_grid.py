@@ -13,7 +13,6 @@ from tests.cockpit.plans import FILTER, holey
 from tests.planning.plans import job, plan
 
 Jobs = Sequence[JobSpec]
-GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
 
 
 def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:

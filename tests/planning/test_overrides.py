@@ -200,14 +200,6 @@ def test_doubts_are_warned_about(key: str, value: object, said: str, hint: str) 
         assert write({"backend": {"lr": [1, 2]}}).warnings == made.warnings
 
 
-def test_choices_that_do_not_compose_are_composed_once_for_all_jobs() -> None:
-    composer = CountingComposer()
-    writer = OverrideWriter(composer)
-    made = [writer.write({"backend": "othr", "target": at}) for at in range(50)]
-    assert len({one.errors[0] for one in made}) == 1
-    assert composer.asked == [("backend=othr",)]
-
-
 def test_numbers_of_other_points_tell_where_the_config_has_no_key() -> None:
     points: list[dict[str, object]] = [{"backend.new": "0o17"}, {"backend.new": 3}]
     message = write(points[0], points).warnings[0].message

@@ -12,8 +12,7 @@ import pytest
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan, Resources
 from autoexp_tui.planning import plan_diff
-from autoexp_tui.planning.plan_diff import ValueChange, diff_plans, diff_values
-from autoexp_tui.text.plain_tree import ABSENT, flatten
+from autoexp_tui.planning.plan_diff import ValueChange, diff_plans
 from tests.model.builders import job, plan
 
 
@@ -166,27 +165,3 @@ def test_the_json_has_every_job_and_value() -> None:
     assert [one["name"] for one in tree["changed"]] == [one.name for one in families(2)]
     rate = {"key": "optim.lr", "old": 1e-3, "new": "nan"}
     assert tree["changed"][0]["parameters"] == [rate]
-
-
-def differing(old: object, new: object) -> dict[str, tuple[object, object]]:
-    """Dotted key -> (old, new)."""
-    changes = diff_values(dict(flatten("", old)), dict(flatten("", new)))
-    return {key: (theirs, ours) for key, theirs, ours in changes}
-
-
-FILES: list[Any] = [{"path": "a.bin", "weight": 1}, {"path": "b.bin"}]
-HEAVIER = [{**FILES[0], "weight": 2}, FILES[1]]
-
-
-@pytest.mark.parametrize(("old", "new", "told"), [
-    ({"optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"}},
-     {"optim": {"lr": 3e-4, "betas": [0.9, 0.99], "kind": "adam"}},
-     {"optim.lr": (1e-3, 3e-4), "optim.betas": ([0.9, 0.95], [0.9, 0.99])}),
-    ({"d": {"files": FILES}}, {"d": {"files": HEAVIER}}, {"d.files.0.weight": (1, 2)}),
-    ({"a": {}}, {"a": {}, "b": {"x": None}}, {"b.x": (ABSENT, None)}),
-    ({"a": {}, "b": 1}, {"a": {}}, {"b": (1, ABSENT)}),
-])  # fmt: skip
-def test_a_value_is_told_with_its_whole_key_and_type(
-    old: object, new: object, told: object
-) -> None:
-    assert differing(old, new) == told

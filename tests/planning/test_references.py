@@ -14,7 +14,6 @@ from autoexp_tui.planning.references import (
     NotAReference,
     Reference,
     list_references,
-    parse_address,
     parse_template,
     split_pattern,
 )
@@ -109,17 +108,6 @@ class Stages(frozenset[str]):
 
     def __iter__(self) -> Iterator[str]:
         raise AssertionError
-
-
-@pytest.mark.parametrize(("inside", "kind", "rest"), [
-    ("sibling.stable.name", "sibling", "stable.name"), ("base.name", "base", "name"),
-    ("sibling[lr=1].name", "sibling", "[lr=1].name"), ("parent.name", "base", "name"),
-    ("all.stable.name", "all", "stable.name"), ("aux.x", "own", "aux.x"),
-    ("runtime.job.key", "runtime", "job.key"), ("basement.x", "own", "basement.x"),
-    ("stage", "own", "stage"),
-])  # fmt: skip
-def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
-    assert parse_address(inside) == (kind, rest)
 
 
 @pytest.mark.parametrize(("rest", "pattern", "accessor"), [

@@ -12,10 +12,9 @@ from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import Composite, JobStateIs, MaxAttempts, MetadataIs
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Action, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Plan
-from autoexp_tui.planning.validate import fold_problems, validate_execution_plan
+from autoexp_tui.planning.validate import validate_execution_plan
 from tests.model.builders import job, plan
 
 
@@ -26,22 +25,6 @@ def errors(the_plan: Plan) -> list[str]:
 def warnings(the_plan: Plan, *known: str) -> list[str]:
     found = validate_execution_plan(the_plan, known=known).warnings
     return [str(warning) for warning in found]
-
-
-@pytest.mark.parametrize("condition", [
-    JobStateIs(jobs=("a", "stabel"), state="COMPLETED", timeout_seconds=1),
-    MetadataIs(key="k", job="stabel", timeout_seconds=1),
-    kinds.Not(condition=JobStateIs(jobs=("stabel",), state="X"), timeout_seconds=1),
-    Composite(conditions=(MetadataIs(key="k", job="stabel"),), timeout_seconds=1),
-])  # fmt: skip
-@pytest.mark.parametrize("field", ["start_conditions", "cancel_conditions"])
-def test_a_condition_on_a_stranger_is_an_error(condition: Any, field: str) -> None:
-    said = f"a {field}: names the job stabel, which is not in the plan\n    "
-    strange = job("a", 1, **{field: (condition,)})
-    assert errors(plan(job("stable"), strange)) == [f"{said}did you mean `stable`?"]
-    names = [f"j{at}" for at in range(11)]
-    (told,) = errors(plan(*map(job, names, range(11)), strange))
-    assert told == f"{said}jobs: {', '.join(names)}, a"
 
 
 RESTART = Restart(conditions=(MaxAttempts(max_attempts=3),))
@@ -157,27 +140,6 @@ def test_a_job_that_uses_what_others_write_is_warned_about_once() -> None:
         assert [one[: len(said[0])] for one in found] == told
 
 
-def test_a_sound_plan_has_no_findings() -> None:
-    wait = JobStateIs(jobs=("a",), state="COMPLETED", timeout_seconds=5)
-    sound = plan(job("a"), job("b", 1, depends_on=("a",), start_conditions=(wait,)))
-    assert errors(sound) == []
-    assert warnings(sound) == []
-    assert "sweep: makes no job" in errors(plan())[0]
-
-
-@pytest.mark.parametrize(("parameters", "mend"), [
-    (({"lr": 1}, {"lr": 1.0}),
-     "they set the same values: take one out, or add ${index} to the name"),
-    ([{"stage": s, "++lr": s, "aux": {"x": s}} for s in "ab"], ": ${stage}, ${lr}"),
-    ([{"start_conditions": [s]} for s in "ab"], "apart: ${index}"),
-])  # fmt: skip
-def test_equal_names_may_be_told_apart_by_what_can_stand_in_a_name(
-    parameters: Any, mend: str
-) -> None:
-    jobs = (job("a", at, parameters=own) for at, own in enumerate(parameters))
-    assert errors(plan(*jobs))[0].endswith(mend)
-
-
 BETWEEN = "project.name: its directory lies inside the one of"
 PARTS = "\n    a name with `/` is a directory for each part"
 
@@ -207,17 +169,6 @@ def test_a_name_may_not_lead_elsewhere_and_should_not_lead_into_another_jobs() -
     assert errors(plan(job("../a"))) == [f"../a project.name: '../a': {said}"]
     nested = plan(job("a"), job("a/b", 1), job("ab", 2))
     assert warnings(nested) == [f"a/b {BETWEEN} a: /out/a/b{PARTS}"]
-
-
-def test_what_many_jobs_share_is_told_once() -> None:
-    found = fold_problems(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
-    message = "is bad (and for 2 more jobs)"
-    assert found == (Problem(message, "x", "a", others=("b", "c")),)
-    pairs = (("1", "a"), ("2", "a"), ("1", "b"))
-    one, two, other = (Problem(text, job=name) for text, name in pairs)
-    messages = [problem.message for problem in fold_problems([one, two, other])]
-    assert messages == ["1 (and for 1 more job)", "2"]
-    assert fold_problems([Problem("1"), one, other]) == (Problem("1"),)
 
 
 def test_the_package_gives_its_public_names_and_nothing_else() -> None:

@@ -18,7 +18,6 @@ from autoexp_tui.sweep.families import (
     Families,
     SiblingNotFound,
     find_sibling,
-    label_point,
     parse_pattern,
 )
 from autoexp_tui.sweep.points import SweepPoint
@@ -152,60 +151,12 @@ def test_what_finds_no_one_sibling_says_why(
     assert said in str(refusal(families(sweep), pattern, current))
 
 
-KIND_X = {"configs": [{"stage": "stable", "kind": "x"}]}
-KIND_Y = {"stage": "cooldown", "kind": "y"}
-DECAYS = {"params": {"decay": [0.1, 0.2]}, "defaults": KIND_Y}
-LIST_AND_CROSS = {"groups": [CROSSED["groups"][0], listed(KIND_X, DECAYS)]}
-PATTERNS = ("stable", "cooldown", "[kind=x]", "[lr=1]", "[decay=0.2]", "stage=stable")
-
-
-@pytest.mark.parametrize("sweep", [CROSSED, LIST_AND_CROSS])
-def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
-    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def found() -> list[object]:
-        asked = families(sweep)
-        row: list[object] = []
-        for at, pattern in itertools.product(range(len(asked.points)), PATTERNS):
-            try:
-                row.append(asked.find(pattern, at))
-            except SiblingNotFound as error:
-                row.append(str(error))
-        return row
-
-    quick = found()
-    monkeypatch.setattr(Families, "_list_choices", lambda *_: {})
-    assert quick == found()
-
-
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Called each time that two points are compared."""
     spy = Mock(wraps=family_module.is_sibling)
     monkeypatch.setattr(family_module, "is_sibling", spy)
     return spy
-
-
-FIFTY = {"params": {"lr": list(range(50))}}
-KINDS_APART = {"configs": [{"stage": "a", "kind": "x"}, {"stage": "b", "kind": "y"}]}
-OF_A_KIND = [{**FIFTY, "defaults": {"kind": kind}} for kind in ("x", "y")]
-SINGLE = [{"lr": at, "stage": "a"} for at in range(51)]
-ODD_TO_EVEN = {at + 1: at for at in range(0, 100, 2)}
-SECOND_TO_FIRST = {50 + at: at for at in range(50)}
-
-
-@pytest.mark.parametrize(("sweep", "pattern", "found"), [
-    ({"groups": [FIFTY, KINDS_APART]}, "[kind=x]", ODD_TO_EVEN),
-    ({"configs": SINGLE}, "[lr={found}]", {at: at + 1 for at in range(50)}),
-    (listed(*OF_A_KIND), "[kind=x]", SECOND_TO_FIRST),
-], ids=["by a key", "by a value of its own", "of another list"])  # fmt: skip
-def test_a_sibling_is_compared_with_few_points(
-    sweep: Sweep, pattern: str, found: dict[int, int], compared: Mock
-) -> None:
-    asked = families(sweep)
-    for at, wanted in found.items():
-        assert asked.find(pattern.format(found=wanted), at) == wanted
-    assert compared.call_count == 50
 
 
 def test_what_finds_no_sibling_is_looked_into_within_bounds(
@@ -269,15 +220,6 @@ def test_lone_stages_find_each_other_in_any_nesting(
                 assert found.find(f"s{other}", begin + one) == begin + other
     assert len({crossed.family(at) for at in range(count)}) == 1
     assert crossed.family(0) != crossed.family(count)
-
-
-def test_stages_tried_as_notes_are_siblings() -> None:
-    notes = [{"stage": "a"}, {"stage": "b"}]
-    found = families({"params": {"lr": [1, 2], "_meta": notes}})
-    assert [found.find("a", at) for at in (1, 3)] == [0, 2]
-    assert [found.family(at) for at in range(4)] == ["f0", "f0", "f1", "f1"]
-    sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
-    assert label_point(expand(sweep).points[0]) == "job 0 (lr=3)"
 
 
 DERIVED = {"params": {"lr": [1, 2]}, "derived_jobs": [{"name": "c"}, {"name": "e"}]}

@@ -70,16 +70,6 @@ def test_a_filter_is_checked_before_there_are_jobs(text: str, said: str) -> None
     filters.check_filter("lr < 1  # what {sibling.stable.lr} is not")
 
 
-@pytest.mark.parametrize(("text", "deferred"), [
-    ("${lr} < 1", True), ("lr < 1  # as ${limit}", False),
-    ("# it isn't ${limit}\nlr < 1", False), ("lr < 1  # ${a}\n  and lr > ${b}", True),
-    ("name != '# ${a}'", True), ('name != "it\'s"  # ${a}', False),
-    ("name == '# ${ open'", True), ('${oc.select:"a#b"} < 1', True),
-])  # fmt: skip
-def test_a_comment_defers_no_filter(text: str, *, deferred: bool) -> None:
-    assert filters.is_deferred(text) is deferred
-
-
 @pytest.mark.parametrize(("text", "stays"), [
     ("${lr} < 1", True), ("${lr} < ${most}", True), ("${lr} < a", True),
     ("'${lr}' < 1", True), (r"\${lr} < 1", True), ("${lr} < 1 and ${lr} > 0", True),
