@@ -48,7 +48,6 @@ class Judged:
     wakes: list[float] = field(default_factory=list)
     """When (lived) waiting conditions may say otherwise although no fact changes."""
     codes: set[str] = field(default_factory=set)
-    """Of the conditions that wait."""
 
 
 def _check_action(firing: Firing, since_lived: float) -> Judged:

@@ -178,7 +178,6 @@ class Lacking(NamedTuple):
     job: str
     key: str
     problem: str = ""
-    """Why it may not; empty: there is none."""
 
     def explain(self) -> Why:
         if self.problem:

@@ -31,7 +31,6 @@ from autoexp_tui.model.facts import Facts, Moment
 from autoexp_tui.model.states import Result, Verdict
 
 _NAMED: Final = 4
-"""Parts that a line names before it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,14 @@ from autoexp_tui.config.job_template import (
 from autoexp_tui.config.resolvers import rewrite_tree
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.text.plain_tree import ABSENT, Path, at, unpatched, with_values
+from autoexp_tui.text.plain_tree import (
+    ABSENT,
+    Path,
+    at,
+    map_texts,
+    unpatched,
+    with_values,
+)
 
 _RELATIVE: Final = re.compile(
     r"(?<!\\)\$\{(?P<dots>\.+)(?P<path>[A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\}"
@@ -110,7 +117,7 @@ class ConfigTree:
         ready = settle_relatives(self, rewrite_tree(value), at)
         with suppress(Doubtful):
             if self._is_certain:
-                return self._evaluate(ready)
+                return map_texts(ready, self._evaluate)
         try:
             holder = OmegaConf.create({_HOLDER: ready})
             holder._set_parent(self._open())
@@ -170,13 +177,9 @@ class ConfigTree:
             raise Doubtful(path)
         return self._values.resolve(path)
 
-    def _evaluate(self, value: object) -> object:
-        """A value that stands nowhere in the config, with every `${...}` resolved."""
-        if isinstance(value, Mapping):
-            return {key: self._evaluate(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._evaluate(item) for item in value]
-        found = self._values.evaluate(value) if isinstance(value, str) else value
+    def _evaluate(self, text: str) -> object:
+        """A text that stands nowhere in the config, with every `${...}` resolved."""
+        found = self._values.evaluate(text)
         return self._resolve(found.path) if isinstance(found, Place) else found
 
     def _open(self) -> DictConfig:

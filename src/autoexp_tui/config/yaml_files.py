@@ -29,6 +29,7 @@ from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.expand import BODIES
 from autoexp_tui.sweep.points import Entries, Origins, shorten_text
+from autoexp_tui.text.plain_tree import map_texts
 
 MAX_DEPTH: Final = 60
 """Lists and mappings inside one another, and `${...}` inside one another."""
@@ -160,13 +161,7 @@ class YamlFiles:
 
     def as_written(self, value: object) -> object:
         """`value` with its texts as they stand in the files, before they were typed."""
-        if isinstance(value, str):
-            return self._written.get(value, value)
-        if isinstance(value, dict):
-            return {key: self.as_written(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.as_written(item) for item in value]
-        return value
+        return map_texts(value, lambda text: self._written.get(text, text))
 
 
 FILES: Final = YamlFiles()

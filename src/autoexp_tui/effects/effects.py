@@ -70,7 +70,6 @@ class ComposeJob(Effect, kind="compose", topic="person"):
     """What overrides took from logs, as far as a shell would read it as more than a
     word: it must not come into a script."""
     use_files: bool = False
-    """Followers may use what lies there although the attempt begins anew."""
 
     def describe(self) -> str:
         return " ".join(self.overrides)
@@ -103,7 +102,6 @@ class LookForCheckpoint(Effect, kind="look_for_checkpoint"):
 
     job: str
     attempt: int
-    """The one that has ended."""
     output_dir: str
     """Nothing outside of it is looked at or moved."""
     glob: str = ""
@@ -156,15 +154,12 @@ class PlanJobs(Effect, kind="plan"):
     """Plan a config, in the planning process, for its jobs to join the session."""
 
     job: str
-    """Whose rule asked for it."""
     action: str
-    """`<rule>/<index>`."""
     config_ref: str = ""
     config_path: str = ""
     """A file; then there is no `config_ref`."""
     overrides: tuple[str, ...] = ()
     log_values: tuple[str, ...] = ()
-    """As in `ComposeJob`."""
     mode: JoinMode = "queue"
 
     def name_object(self) -> str:
@@ -177,9 +172,7 @@ class AddJob(Effect, kind="add"):
     """Let one job join the session, as it is."""
 
     job: str
-    """Whose rule asked for it."""
     action: str
-    """`<rule>/<index>`."""
     spec: JobSpec
     mode: JoinMode = "queue"
 
@@ -246,7 +239,6 @@ class Settlement(Protocol):
 class Answer:
     ok: bool = True
     detail: str = ""
-    """What was said, or what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +278,6 @@ def warn_of_failure(
 
 
 NOTIFY_TIMEOUT: Final = 30.0
-"""Seconds that the user's notification command may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +348,6 @@ class RunActionCommand(_Errand, kind="command"):
     job: str
     command: tuple[str, ...]
     timeout: float
-    """Seconds."""
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     """Empty: where the engine runs."""

@@ -105,7 +105,6 @@ class FilesSetAside(OfJob):
     anew: it counts once it is another file."""
 
     attempt: int
-    """The one that is to come."""
     files: tuple[SetAside, ...] = ()
 
     def apply(self, state: SessionState, record: Recorded) -> None:
@@ -193,7 +192,6 @@ class JobEnded(OfJob, matters=True):
 class JobRevived(OfJob, verb="revived"):
     from_checkpoint: bool = True
     use_files: bool = False
-    """Followers may use what lies there although the attempt begins anew."""
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:

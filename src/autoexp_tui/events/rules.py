@@ -168,7 +168,6 @@ class ActionFired(Event, topic="reaction", verb="action fired", about=("action",
 
     job: str
     action: str
-    """`<rule>/<index>`."""
     trigger: str
     """The match or the attempt that triggered it."""
 

@@ -251,7 +251,6 @@ class LogReplaced(Event, topic="state"):
     attempt: int
     run: int
     count: int
-    """How often by now."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         update_attempt(state, self.job, self.attempt, log_replaced=self.count)

@@ -210,7 +210,6 @@ _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
 class DecisionContext:
     draft: Draft
     now: Moment
-    """Of the draft."""
     watch: Watch
     timers: Timers
     roster: Roster

@@ -40,7 +40,6 @@ class AutoexpError(Exception):
 @dataclass(eq=False)
 class UsageError(AutoexpError):
     problems: tuple[Problem, ...] = ()
-    """What is wrong with a config, each by itself."""
 
     exit_code: ClassVar[int] = 2
 

@@ -15,13 +15,13 @@ from autoexp_tui.model.kinds import KindTable, Marked
 from autoexp_tui.model.state import Move, changed
 from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
+from autoexp_tui.text.spelling import join_some
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import Attempt, JobRecord, SessionState
     from autoexp_tui.model.states import Why
 
 FEW: Final = 6
-"""Names that a line shows before it counts the rest."""
 
 
 class IllegalTransition(Exception):
@@ -65,7 +65,6 @@ class Event(Marked):
     """The conditions of its jobs must be judged anew because of it."""
     verb: ClassVar[str] = ""
     about: ClassVar[tuple[str, ...]] = ("why",)
-    """The fields that its headline tells."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         """Change the state; raises IllegalTransition, or KeyError: an unknown name."""
@@ -111,7 +110,6 @@ class Recorded:
     more: bool = False
     """Further records of the same commit follow; without its last, none counts."""
     v: int = 1
-    """Version of the event's type."""
 
 
 def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
@@ -216,8 +214,7 @@ def keep_metrics(job: JobRecord) -> tuple[Attempt, ...]:
 
 def list_names(jobs: Sequence[str]) -> str:
     """`a, b, c, d, e, f and 3 more`."""
-    more = f" and {len(jobs) - FEW} more" if len(jobs) > FEW else ""
-    return ", ".join(jobs[:FEW]) + more
+    return join_some(jobs, FEW)
 
 
 def join_parts(*parts: str) -> str:

@@ -33,11 +33,9 @@ from autoexp_tui.text.spelling import duration, fit, join_some, plural
 
 _VALUE_COLUMNS: Final = 40
 _MOST_NAMES: Final = 3
-"""Names in a sentence, before the rest is only counted."""
 
 Row: TypeAlias = tuple[str, ...]
 Table: TypeAlias = tuple[Row, ...]
-"""Rows of as many cells each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +215,9 @@ class _ChartBuilder:
 
 
 MOST_JOBS: Final = 60
-"""Jobs that are drawn one by one."""
 MOST_ARROWS: Final = 400
 """Arrows of one drawing; the usual viewers take 500."""
 _LABEL: Final = 200
-"""Characters of one label."""
 _SPECIAL: Final = re.compile(r"[^\w ./=+,@-]")
 
 

@@ -11,7 +11,6 @@ from autoexp_tui.model.resubmission import walk_links
 from autoexp_tui.model.specs import JobSpec, Plan
 
 UNSTAGED: Final = "jobs"
-"""What the stage of a plan without stages is called."""
 
 
 def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:

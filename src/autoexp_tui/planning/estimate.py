@@ -38,11 +38,8 @@ class Estimate:
     without_limit: tuple[str, ...] = ()
     """Jobs without a time limit, by name: nothing of theirs is in the hours."""
     gpus: bool = False
-    """Whether any job asks for GPUs."""
     unbounded: bool = False
-    """Whether a job that asks for GPUs has no time limit."""
     stages: Mapping[str, Estimate] = field(default_factory=dict)
-    """The same of each stage alone."""
 
 
 def estimate(jobs: Iterable[JobSpec]) -> Estimate:

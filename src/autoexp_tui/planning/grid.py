@@ -36,7 +36,6 @@ Settings: TypeAlias = Mapping[str, str]
 Row: TypeAlias = tuple[int, ...]
 """For each axis the place of its value."""
 Cell: TypeAlias = tuple[Row, str]
-"""A row, and a stage."""
 
 
 @dataclass(frozen=True, slots=True)

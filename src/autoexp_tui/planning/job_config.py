@@ -127,7 +127,6 @@ class Draft:
     unfinished: dict[str, object] = field(default_factory=dict)
     """Parameters that read the job itself, as written."""
     composed: tuple[str, ...] = ()
-    """The overrides as they were composed."""
     runtimes: Sequence[Runtime] = ()
     """The metadata of other jobs that its parameters hold."""
     runtime_overrides: tuple[str, ...] = ()
@@ -249,7 +248,6 @@ class JobFinisher:
 
     parser: SpecParser
     session: Monitoring
-    """What the config says without any point."""
     warnings: list[Problem]
     rule_sets: dict[str, Monitoring] = field(default_factory=dict)
     """The sets of rules that jobs have of their own, each kept once."""

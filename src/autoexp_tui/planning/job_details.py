@@ -27,7 +27,6 @@ class Entry:
     key: str
     """Its path, dotted; items of lists of mappings by number."""
     value: str
-    """As YAML spells it."""
     origin: Origin
     written: str = ""
     """The expression that the value was computed from, or the plan's value of one that
@@ -38,7 +37,6 @@ class Entry:
 class JobDetails:
     entries: tuple[Entry, ...] = ()
     script: tuple[str, ...] = ()
-    """What starts it, line by line."""
     missing: str = ""
     """Why there is no config, as a sentence; empty: there is one."""
 

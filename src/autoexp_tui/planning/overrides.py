@@ -14,13 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Final, TypeGuard
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
 from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name, shorten_text
 from autoexp_tui.text.did_you_mean import find_slip
+from autoexp_tui.text.plain_tree import map_texts
 
 BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
@@ -106,13 +107,7 @@ _DOLLARS: Final = re.compile(r"(\\*)\$\{")
 
 def escape_dollars(value: object) -> object:
     """`value` with every `${` escaped, so that OmegaConf reads it as it is."""
-    if isinstance(value, str):
-        return _DOLLARS.sub(lambda m: m[1] * 2 + r"\${", value)
-    if isinstance(value, Mapping):
-        return {key: escape_dollars(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [escape_dollars(item) for item in value]
-    return value
+    return map_texts(value, partial(_DOLLARS.sub, lambda m: m[1] * 2 + r"\${"))
 
 
 def read_override_key(text: str) -> str:
@@ -130,7 +125,6 @@ _REFUSED: Final = {
 _OURS: Final = frozenset(key for key in NOT_OVERRIDES if "." not in key)
 """Keys of a point that no config has: a slip of one must not become a new key."""
 _Choices = tuple[str, ...]
-"""The overrides of a point that select groups."""
 
 
 @dataclass(slots=True)

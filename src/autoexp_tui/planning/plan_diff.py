@@ -19,7 +19,7 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
 from autoexp_tui.planning.job_config import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
-from autoexp_tui.text.plain_tree import ABSENT, flatten
+from autoexp_tui.text.plain_tree import ABSENT, flatten, map_texts
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import fit, format_yaml_value, plural
 
@@ -356,14 +356,12 @@ def _build_renamer(texts: Mapping[str, str]) -> Callable[[object], object]:
         either = "|".join(map(re.escape, sorted(renamed, key=len, reverse=True)))
         return re.compile(rf"(?<![\w.\-])(?:{either})(?![\w.\-])")
 
-    def rename(value: object) -> object:
-        if isinstance(value, str) and any(old in value for old in renamed):
-            return compile_pattern().sub(lambda found: renamed[found[0]], value)
-        if isinstance(value, Mapping):
-            return {key: rename(item) for key, item in value.items()}
-        return list(map(rename, value)) if isinstance(value, list | tuple) else value
+    def rename(text: str) -> str:
+        if not any(old in text for old in renamed):
+            return text
+        return compile_pattern().sub(lambda found: renamed[found[0]], text)
 
-    return rename if renamed else lambda value: value
+    return lambda value: map_texts(value, rename) if renamed else value
 
 
 Mark: TypeAlias = Literal["+", "-", ">", "~", "*", "!"]
@@ -371,10 +369,8 @@ Mark: TypeAlias = Literal["+", "-", ">", "~", "*", "!"]
 MarkedLine: TypeAlias = tuple[Mark, str]
 
 MOST_LINES: Final = 40
-"""Groups of alike changes that are told before the rest is counted."""
 _MOST_NAMES: Final = 4
 _MOST_VALUES: Final = 6
-"""Values of one group before the rest is counted."""
 _VALUE_COLUMNS: Final = 60
 _COUNTS: Final = {
     **{name: name for name in ("added", "removed", "renamed", "changed")},

@@ -57,9 +57,7 @@ class Reference:
     """One `{...}`."""
 
     parts: tuple[str | Reference, ...]
-    """What is inside the braces."""
     text: str
-    """As written, braces and all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +300,6 @@ class Identity:
 class World:
     families: Families
     metadata_keys: Collection[str]
-    """What log rules extract."""
     find_job: Callable[[int], tuple[Identity, Callable[[], ConfigView]]]
     """Names of the job at a position, and its config; may raise to have it made first,
     or DroppedJob when the plan does not have it."""
@@ -417,11 +414,9 @@ class Substitution:
     """Keeps a reference's value in the job's config; gives the `${...}` that reads
     it."""
     own: tuple[Identity, ConfigView] | None = None
-    """The job itself, once it is composed."""
     is_final: bool = False
     """Whether `${...}` is resolved, in its config."""
     read: set[int] = field(default_factory=set)
-    """Positions of the other jobs that were asked."""
     prepare: Callable[[str], None] | None = None
     """Asked to finish, in a job being made, what one thing of it is made of."""
     runtimes: list[Runtime] = field(default_factory=list)

@@ -178,7 +178,6 @@ def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
 class _Place(NamedTuple):
     what: str
     key: str
-    """What sets it."""
     owner: str
     """A job, whose output it is or whose logs; empty: of all."""
 

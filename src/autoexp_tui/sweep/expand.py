@@ -66,7 +66,6 @@ class Choices:
     """One after another: nodes, and entries that are one point each."""
 
     name: str
-    """`configs` or `groups`, as it is written."""
     parts: tuple[Parameters | Node, ...]
 
 
@@ -175,7 +174,6 @@ def list_words_by_key(
 MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
 _COUNTED: Final = 10**30
-"""Above it the digits of a count are not written out."""
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
 _ROOT_KEYS: Final = _NODE_KEYS | {
     *("grids", "derived_jobs", "base_values"),
@@ -727,7 +725,6 @@ def _add_derived(sweep: Sweep, bases: Sequence[SweepPoint]) -> Sequence[SweepPoi
 MOST_HOLES: Final = 2000
 """Kept with a plan: it is read whole by every command that takes a manifest."""
 _MOST_TEXT: Final = 200
-"""Characters of one value."""
 
 
 def list_holes(

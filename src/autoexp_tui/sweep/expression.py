@@ -171,7 +171,6 @@ FUNCTIONS: Final[Mapping[str, tuple[Callable[..., object], int, int | None]]] = 
 
 
 MAX_NODES: Final = 800
-"""Nodes of the syntax tree."""
 MAX_DEPTH: Final = 40
 """Brackets, signs or operations inside one another."""
 

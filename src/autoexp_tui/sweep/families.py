@@ -190,7 +190,6 @@ class SiblingNotFound(ValueError):
     message: str
     hint: str = ""
     asker: str = ""
-    """The point that asked."""
 
     def __str__(self) -> str:
         asked = f"{self.message}, for {self.asker}" if self.asker else self.message

@@ -68,7 +68,6 @@ class Axis:
     label: str = ""
     """The parameter that is chosen; empty when a whole entry is."""
     carries: frozenset[str] = frozenset()
-    """Keys that some choice sets."""
     common: frozenset[str] = frozenset()
     """Labels of axes that lie below every choice."""
 

@@ -3,7 +3,7 @@ is ever changed in place: a changed tree shares all that is as it was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -65,6 +65,17 @@ def unpatched(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {key: unpatched(inner) for key, inner in tree.items()}
     return [unpatched(inner) for inner in tree] if isinstance(tree, list) else tree
+
+
+def map_texts(value: object, change: Callable[[str], object]) -> object:
+    """`value` with every text in it changed; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_texts(item, change) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_texts(item, change) for item in value]
+    return value
 
 
 def leaves(tree: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
