@@ -160,25 +160,6 @@ def complete_with_other_values(state: SessionState) -> DoneWork:
     return work_of(state, state.jobs["a"])
 
 
-@pytest.mark.parametrize("before", [True, False])
-def test_what_is_done_names_the_work_of_the_attempt_that_it_built_on(
-    *, before: bool
-) -> None:
-    state = upstream_then_follower()
-    if before:
-        end(state, "b", code=0)
-    other = complete_with_other_values(state)
-    assert other.fingerprint == "f2"
-    if not before:
-        end(state, "b", code=0)
-    follower = work_of(state, state.jobs["b"])
-    assert follower.upstream_work == {"a": "f1"}
-    # it is not done for a plan with those values
-    found = {"a": other, "b": follower}
-    report = done_before(plan(replace(OTHER, planned=None), FOLLOWER), found)
-    assert (set(report.done), report.upstream) == ({"a"}, ("b",))
-
-
 @pytest.mark.parametrize(("continues", "built_on"), [(True, "f1"), (False, "f2")])
 def test_an_attempt_that_continues_builds_on_what_the_first_read(
     *, continues: bool, built_on: str

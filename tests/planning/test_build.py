@@ -190,15 +190,6 @@ def test_a_plan_keeps_where_it_came_from() -> None:
         assert (plan.state_dir, plan.ui) == (wanted, ui)
 
 
-def test_equal_content_has_equal_ids_and_the_same_work_equal_fingerprints() -> None:
-    assert planned(LR).plan_id == planned(LR).plan_id
-    assert planned(LR).plan_id != planned(LR, target=81).plan_id
-    moved = {"name": "lr${backend.lr}_${stage}", "base_output_dir": "/elsewhere"}
-    here = planned(stages(STABLE, COOLDOWN))
-    there = planned(stages(STABLE, COOLDOWN), project=moved)
-    assert [j.fingerprint for j in here.jobs] == [j.fingerprint for j in there.jobs]
-
-
 def test_a_cooldown_starts_from_its_own_stable_run() -> None:
     composer = HydraComposer(
         "stable_and_cooldown", Path(__file__).with_name("examples")

@@ -36,7 +36,6 @@ from autoexp_tui.sweep.expression import (
     compile_expression,
 )
 from autoexp_tui.sweep.points import format_in_name, shorten_text
-from autoexp_tui.text.plain_tree import map_texts
 
 OPEN: Final = "${oc.eval:"
 MIXED: Final = re.compile(r"\b__\d+\b")
@@ -71,14 +70,16 @@ def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object
 
     `written` is told what each text that changed looked like: typed form -> as written.
     """
-
-    def type_text(text: str) -> str:
-        typed = rewrite(text) if OPEN in text else text
-        if written is not None and typed != text:
-            written.setdefault(typed, text)
+    if isinstance(value, str):
+        typed = rewrite(value) if OPEN in value else value
+        if written is not None and typed != value:
+            written.setdefault(typed, value)
         return typed
-
-    return map_texts(value, type_text)
+    if isinstance(value, dict):
+        return {key: rewrite_tree(item, written) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rewrite_tree(item, written) for item in value]
+    return value
 
 
 @lru_cache(maxsize=1024)

@@ -9,12 +9,12 @@ Values stay as written: references and `${...}` are resolved much later, for eac
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.errors import Problem
@@ -229,7 +229,9 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         reader.read_node(found, where, is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
         bound,
-        reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
+        reader.read_derived(found["derived_jobs"], f"{where}.derived_jobs")
+        if "derived_jobs" in found
+        else (),
     )
     if sweep.accumulated:
         derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
@@ -526,7 +528,15 @@ class _Expander:
                     self.expand_node(one, f"{place}.{at}.", below)
                     for at, one in enumerate(nodes)
                 ]
-                made = list(map(self._join, itertools.product(*parts)))
+                made = [
+                    SweepPoint(
+                        -1,
+                        _merge([one.parameters for one in row], self._accumulated),
+                        tuple(chain.from_iterable(one.coordinates for one in row)),
+                        tuple(chain.from_iterable(one.deferred for one in row)),
+                    )
+                    for row in product(*parts)
+                ]
         if not node.defaults and not self._accumulated:
             return made
         return [
@@ -552,14 +562,6 @@ class _Expander:
                 replace(one, coordinates=(choice, *one.coordinates)) for one in inner
             )
         return made
-
-    def _join(self, row: Sequence[SweepPoint]) -> SweepPoint:
-        return SweepPoint(
-            -1,
-            _merge([fragment.parameters for fragment in row], self._accumulated),
-            tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
-            tuple(itertools.chain.from_iterable(part.deferred for part in row)),
-        )
 
     def filter_made(
         self, node: Node, made: Sequence[SweepPoint], above: Parameters
@@ -626,7 +628,7 @@ def _expand_params(body: Params, address: str) -> Sequence[SweepPoint]:
         carries = frozenset(list_words_by_key([(key, values)]))
         axis = Axis(f"{address}.{key}", plain_key(key), carries | together)
         chosen.append([Coordinate(axis, at, value) for at, value in enumerate(values)])
-    rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
+    rows: Iterable[tuple[Coordinate, ...]] = product(*chosen)
     if body.paired and chosen:
         rows = zip(*chosen, strict=True)
     keys = tuple(body.values)
@@ -643,7 +645,7 @@ def _build_choices(
     every = join_sets(each)
     axis = Axis(address, carries=frozenset(every.words), common=every.labels)
     stages = [one.words.get(STAGE, frozenset()) for one in each]
-    shared = Counter(itertools.chain.from_iterable(stages))
+    shared = Counter(chain.from_iterable(stages))
     return [
         Coordinate(
             axis,
