@@ -19,14 +19,12 @@ from pathlib import Path
 
 from tests.bench.measures import measure_cpu, measure_wall
 from tests.storage.week_session import write_week
-from tests.support.campaigns import plan_of, planned
 
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.storage.journal import encode_record, load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.lease import FileLease
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -145,20 +143,6 @@ def published(session: SessionDir) -> Snapshot:
     return publisher.build_snapshot(loaded.state, EngineView(role="live"), {})
 
 
-def compare_plans() -> None:
-    """A manifest of 10,000 jobs."""
-    the_plan = plan_of(planned(10_000))
-    data = encode_plan(the_plan)
-    decode_plan(data)
-    bare = measure_wall(lambda: json.loads(data))
-    encode = measure_wall(lambda: encode_plan(the_plan))
-    decode = measure_wall(lambda: decode_plan(data))
-    print(
-        f"\nplan of 10,000 jobs, {len(data) / 1e6:.1f} MB: encode {encode:.2f} s, "
-        f"decode {decode:.2f} s ({decode / bare:.1f} x json.loads)"
-    )
-
-
 def main() -> None:
     """All of it, in a directory that is removed."""
     if sys.argv[1:2] == ["resume"]:
@@ -167,7 +151,6 @@ def main() -> None:
     place = sys.argv[1] if len(sys.argv) > 1 else None
     with tempfile.TemporaryDirectory(dir=place) as directory:
         compare_resume(Path(directory))
-    compare_plans()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Planning, beside hydra.compose, `hydra --multirun` and `snakemake -n`, in one run.
+"""Planning, beside hydra.compose and `snakemake -n`, in one run.
 
     python -m tests.bench.bench_plan [--most 10000] [--snakemake PATH]
 
@@ -6,8 +6,7 @@ Distinct jobs in two stages over a tree of some 330 keys, each composed, resolve
 validated and recorded: all with the same choice of groups, or each choosing all six
 groups, in six ways. Every row is a process of its own: its CPU time (with that of its
 children), its wall time and the memory of the largest. `hydra.compose` composes and
-resolves a few jobs of either kind, and is counted for each; `--multirun` launches a job
-that does nothing. Snakemake composes nothing at all: it only plans as many jobs with a
+resolves a few jobs of either kind, and is counted for each. Snakemake composes nothing at all: it only plans as many jobs with a
 rule for each stage. It is left out when it is not installed.
 """
 
@@ -47,15 +46,6 @@ with initialize_config_dir(sys.argv[1], version_base="1.3"):
         config = compose("exp", overrides=overrides)
         OmegaConf.to_container(config, resolve=True)
     print(time.process_time() - begun)
-"""
-MULTIRUN = """
-import hydra
-from autoexp_tui.config.resolvers import Environment, register_resolvers
-register_resolvers(Environment({}), 0.0)
-@hydra.main(config_path=None, config_name="exp", version_base="1.3")
-def main(config):
-    pass
-main()
 """
 SNAKEFILE = """
 JOBS = range({count})
@@ -119,21 +109,6 @@ def hydra_compose(place: Path, chosen: Mapping[str, Sequence[str]]) -> float:
     return float(cost(command, tree).said.split()[-1]) / REFERENCE_JOBS
 
 
-def multirun(place: Path) -> float:
-    """Seconds of CPU that one job takes, the start left out."""
-    tree = write_tree(_made(place / "multirun"))
-    (tree / "app.py").write_text(MULTIRUN)
-
-    def of(count: int) -> float:
-        rates = ",".join(repr(1e-4 + n * 1e-7) for n in range(count))
-        # A list of one is no sweep to Hydra; both calls sweep.
-        sweep = ["--multirun", f"optim.lr={rates}", "hydra.sweep.dir=sweep"]
-        command = [sys.executable, "app.py", "--config-dir", str(tree), *sweep]
-        return cost(command, tree).cpu
-
-    return (of(REFERENCE_JOBS + 2) - of(2)) / REFERENCE_JOBS
-
-
 def ours(place: Path, jobs: int, *, choices: bool) -> Cost:
     """`autoexp-plan --json`, from the start of the process to the end."""
     sweep = two_stages(jobs, choices=choices)
@@ -164,9 +139,6 @@ def main() -> None:
     sizes = [size for size in SIZES if size <= given.most]
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        print(
-            f"hydra --multirun, no-op job   {multirun(place) * 1e3:8.1f} ms CPU a job"
-        )
         for choices in (False, True):
             name = "6 groups in 6 ways" if choices else "1 choice of groups"
             composed = hydra_compose(place, CHOICES if choices else {})

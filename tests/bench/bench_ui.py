@@ -27,7 +27,6 @@ from tests.support.scripted_handle import ScriptedHandle, moved
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
-from autoexp_tui.cockpit.session_model import estimate_outlook
 from autoexp_tui.model.snapshot import Snapshot
 
 BARE = """
@@ -88,10 +87,7 @@ async def bench_inside(jobs: int) -> None:
         screen, changing = app.jobs_screen, changes(snapshot)
         calls: dict[str, Callable[[], object]] = {
             "key to new lines": lambda: screen.jobs.move("down"),
-            "page to new lines": lambda: screen.jobs.move("half_down"),
-            "need after need": screen.show_need,
             "a snapshot with 500 changes": lambda: take(app, changing),
-            "estimates": lambda: forecast(app),
         }
         for name, call in calls.items():
             await timed(f"{jobs:>6} jobs   {name}", call)
@@ -112,12 +108,6 @@ def changes(snapshot: Snapshot) -> list[Snapshot]:
 def take(app: CockpitApp, snapshots: list[Snapshot]) -> None:
     app.context.model.take(snapshots.pop(0))
     app.jobs_screen.renew()
-
-
-def forecast(app: CockpitApp) -> None:
-    app.context.model._estimated_at = None
-    app.context.model.is_due(0.0)
-    app.context.model.set_outlook(*estimate_outlook(app.context.model.session))
 
 
 async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None:
