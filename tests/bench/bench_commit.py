@@ -63,7 +63,8 @@ def measure(jobs: int) -> None:
     print(
         f"{jobs:>6} jobs: all started in {started:6.2f} s   idle commit "
         f"{sorted(idle)[ROUNDS // 2]:6.2f} ms (target <= 100 at 10,000)   "
-        f"{min(GROWING, jobs // 2)} logs grew {changed:8.1f} ms   resumed {resumed:8.1f} ms"
+        f"{min(GROWING, jobs // 2)} logs grew {changed:8.1f} ms   "
+        f"resumed {resumed:8.1f} ms"
     )
 
 

@@ -6,8 +6,9 @@ Distinct jobs in two stages over a tree of some 330 keys, each composed, resolve
 validated and recorded: all with the same choice of groups, or each choosing all six
 groups, in six ways. Every row is a process of its own: its CPU time (with that of its
 children), its wall time and the memory of the largest. `hydra.compose` composes and
-resolves a few jobs of either kind, and is counted for each. Snakemake composes nothing at all: it only plans as many jobs with a
-rule for each stage. It is left out when it is not installed.
+resolves a few jobs of either kind, and is counted for each. Snakemake composes nothing
+at all: it only plans as many jobs with a rule for each stage. It is left out when it is
+not installed.
 """
 
 from __future__ import annotations
