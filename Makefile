@@ -70,7 +70,7 @@ bench: $(READY)
 	  $(BIN)/python -m "tests.bench.$$(basename $$bench .py)" || exit 1; done
 
 simulate: $(READY)
-	@$(BIN)/python -m tests.support.simulate --seeds $(SEEDS)
+	@$(BIN)/python -m tests.support.simulation --seeds $(SEEDS)
 
 compare: $(READY)
 	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)

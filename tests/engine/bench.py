@@ -34,7 +34,7 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at, job, plan
 from tests.support.fake_executor import FakeExecutor
-from tests.support.fake_script import PlannedFaults, RunScript, by_job
+from tests.support.fake_script import RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed
@@ -88,13 +88,8 @@ class Bench:
     ) -> None:
         self.clock = ManualClock()
         self.files = Files(self.clock)
-        self.faults = PlannedFaults()
-        self.fault = self.faults.add
-        """What goes wrong with the next calls."""
         script, write = by_job(scripts or {}), self.files.append
-        self.executor = FakeExecutor(
-            self.clock, script, faults=self.faults, write=write
-        )
+        self.executor = FakeExecutor(self.clock, script, write=write)
         ports: dict[str, Any] = {"executor": self.executor, "files": self.files}
         self.world = World(clock=self.clock, auto_approve=approve, **ports, **world)
         self.snapshots: list[Snapshot] = []

@@ -127,7 +127,7 @@ def test_an_approval_given_beforehand_or_on_resuming_is_a_policy_and_nobody_s() 
 
 def submitted(fault: Fault) -> Bench:
     bench = alone(OK, submit=False)
-    bench.fault(fault)
+    bench.executor.faults.append(fault)
     bench.order(commands.Submit())
     return bench
 

@@ -7,6 +7,7 @@ without faults, but for the kills that a test asks for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Submit
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
@@ -33,9 +35,11 @@ from tests.support.fake_script import RunScript, Write
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Killed, MemoryJournal
 from tests.support.sim_scripts import Scripts
-from tests.support.sim_world import House
+from tests.support.sim_slurm import ClusterHouse
 
 DONE = "/out/{}/done.txt"
+TICK_SECONDS = 2.0
+"""How far the clock moves when nothing is left to do."""
 
 SAVED = LogEvent(
     name="saved",
@@ -54,7 +58,7 @@ def over(name: str) -> JobStateIs:
     return JobStateIs(jobs=(name,), state="COMPLETED")
 
 
-def make_plan(root: str = "") -> Plan:
+def make_plan(root: str) -> Plan:
     """Two families (train, cool down, evaluate: by a file and metadata, then by the
     state), and a report on the first; all paths are below `root`."""
     specs: list[JobSpec] = []
@@ -85,7 +89,7 @@ def make_plan(root: str = "") -> Plan:
     return plan(*specs, monitoring=rules)
 
 
-def make_scripts(root: str = "") -> Scripts:
+def make_scripts(root: str) -> Scripts:
     """The first family goes well, once put back into the queue; the second does not."""
     saves = (
         _says(4.0, "iteration 50/100 | lm loss: 2.5\nsaved checkpoint 50"),
@@ -113,19 +117,19 @@ def _says(at: float, text: str) -> Write:
 class Pinned:
     """The pinned campaign, from engine to engine, until it has ended."""
 
-    house: House
+    house: ClusterHouse
     plan: Plan
     executor: Callable[[], Executor]
     """Each engine's."""
-    settle: Callable[[], None]
-    """Lets everything happen outside that is due."""
     clock: ManualClock
-    tick_seconds: float
-    """How far the clock moves when nothing is left to do."""
     kill_after_step: int = -1
     steps: int = 0
     """Outside, of all engines."""
     deaths: int = 0
+
+    def begun(self) -> Counter[TaskId]:
+        """How often each attempt was."""
+        return Counter(task for task, _, _ in self.house.cluster.begun(0))
 
     def run(self) -> SessionState:
         """To the end; an engine that dies is followed by the next one."""
@@ -154,8 +158,8 @@ class Pinned:
             if jobs and all(job.ended for job in jobs) and not engine.state.pending:
                 return engine.state
             if not pool.pending:
-                self.clock.advance(self.tick_seconds)
-                self.settle()
+                self.clock.advance(TICK_SECONDS)
+                self.house.cluster.settle()
         raise AssertionError("the campaign did not end")
 
     def _first(self, engine: Engine, journal: MemoryJournal) -> list[events.Event]:

@@ -18,13 +18,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.support.fake_script import FAULTS, Fault
+from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.sim_bugs import BUGS
 from tests.support.sim_campaign import MOST_STEPS, Campaign
 from tests.support.sim_checks import Violation
-from tests.support.sim_clusters import KINDS
+from tests.support.sim_slurm import KINDS
+from tests.support.sim_tally import CALLS
 
-CALLS: Final = [(call, fault) for call, found in FAULTS.items() for fault in found]
+FAULTS: Final = [(name, fault) for name, found in CALLS.items() for fault in found]
 PROFILE: Final = settings(
     derandomize=True,
     database=None,
@@ -53,7 +54,7 @@ class House(RuleBasedStateMachine):
     def begin(self, seed: int) -> None:
         """A small campaign, and an engine that has just begun."""
         bug = BUGS[self.bug]() if self.bug else None
-        self.campaign = Campaign(seed, KINDS["memory"], families=1, led=True, bug=bug)
+        self.campaign = Campaign(seed, KINDS["slurm"], families=1, led=True, bug=bug)
 
     def _do(self, act: Callable[[Campaign], object], times: int = 1) -> None:
         assert self.campaign is not None
@@ -76,8 +77,8 @@ class House(RuleBasedStateMachine):
     def a_person_orders(self, times: int) -> None:
         self._do(Campaign.meddle, times)
 
-    @rule(found=st.sampled_from(CALLS), times=st.integers(1, 4))
-    def a_call_goes_wrong(self, found: tuple[str, Fault], times: int) -> None:
+    @rule(found=st.sampled_from(FAULTS), times=st.integers(1, 4))
+    def a_call_goes_wrong(self, found: tuple[str, SlurmFault], times: int) -> None:
         assert self.campaign is not None
         for _ in range(times):
             self.campaign.danger.order(*found)
@@ -99,7 +100,7 @@ class House(RuleBasedStateMachine):
         self._do(Campaign.jump)
 
     @rule()
-    def a_supervisor_dies(self) -> None:
+    def something_befalls_the_cluster(self) -> None:
         self._do(Campaign.strike)
 
     @rule()

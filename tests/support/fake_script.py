@@ -1,11 +1,9 @@
-"""What a fake cluster is told to do: scripts of runs and faults of calls, as data; and
-its agenda."""
+"""What a fake cluster is told to do: scripts of runs, as data; and its agenda."""
 
 from __future__ import annotations
 
 import heapq
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
@@ -67,65 +65,12 @@ def by_job(
 
 
 class Fault(StrEnum):
-    """What may go wrong with one call."""
+    """What may go wrong with a submission."""
 
     ANSWER_LOST = "answer lost"  # taken, but the answer is Uncertain
     REQUEST_LOST = "request lost"  # Uncertain, and never taken
-    ARRIVES_LATE = "arrives late"  # Uncertain, and taken only later
-    TAKEN_TWICE = "taken twice"  # accepted, and a second copy lies in the queue
     BUSY = "busy"
     REJECTED = "rejected"
-    POLL_FAILED = "poll failed"
-    POLL_EMPTY = "poll empty"  # an answer without a single report
-    POLL_STALE = "poll stale"  # the answer before this one, once more
-    POLL_PARTIAL = "poll partial"  # every second report is missing
-    CANCEL_LOST = "cancel lost"
-    ADOPT_FAILED = "adopt failed"
-
-
-Call: TypeAlias = Literal["submit", "poll", "cancel", "adopt"]
-Faults: TypeAlias = Callable[[Call], Fault | None]
-"""Asked at every call: what goes wrong with it."""
-_OTHERS = ("poll", "cancel", "adopt")
-FAULTS: Mapping[Call, tuple[Fault, ...]] = {
-    "submit": tuple(fault for fault in Fault if not fault.startswith(_OTHERS)),
-    "poll": tuple(fault for fault in Fault if fault.startswith("poll")),
-    "cancel": (Fault.CANCEL_LOST,),
-    "adopt": (Fault.ADOPT_FAILED,),
-}
-
-
-class PlannedFaults:
-    """The next faults of each call, first come first served; then none."""
-
-    def __init__(self, faults: Iterable[Fault] = ()) -> None:
-        self._waiting = list(faults)
-
-    def add(self, *faults: Fault) -> None:
-        """Have these happen at the next calls they belong to."""
-        self._waiting += faults
-
-    def __call__(self, call: Call) -> Fault | None:
-        for fault in self._waiting:
-            if fault in FAULTS[call]:
-                self._waiting.remove(fault)
-                return fault
-        return None
-
-
-class SeededFaults:
-    """Faults drawn from a seed, each at its own rate (0 to 1) a call."""
-
-    def __init__(self, seed: int, rates: Mapping[Fault, float]) -> None:
-        self._random = random.Random(seed)
-        self._rates = rates
-        self.enough = False
-        """Set to end all faults, so that a campaign can come to its end."""
-
-    def __call__(self, call: Call) -> Fault | None:
-        rates = ((fault, self._rates.get(fault, 0.0)) for fault in FAULTS[call])
-        drawn = [fault for fault, rate in rates if self._random.random() < rate]
-        return drawn[0] if drawn and not self.enough else None
 
 
 class Timeline:
@@ -152,7 +97,3 @@ class Timeline:
             self.now, _, action = heapq.heappop(self._agenda)
             action()
         self.now = until
-
-    def next_event_at(self) -> float | None:
-        """When something happens next, monotonic seconds; None: nothing will."""
-        return self._agenda[0][0] if self._agenda else None

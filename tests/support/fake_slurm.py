@@ -122,6 +122,8 @@ class FakeSlurm(Generic[R]):
                 return self._last.get(program, "")
             case SlurmFault.ARRIVES_LATE:
                 self._pass(timeout)
+            case SlurmFault.TAKEN_TWICE:
+                self._do(words, timeout)
         out = self._do(words, timeout)
         match fault:
             case SlurmFault.ANSWER_LOST | SlurmFault.ARRIVES_LATE:

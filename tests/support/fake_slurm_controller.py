@@ -71,10 +71,6 @@ class Controller:
             job for job in self.jobs if job.ended_at is None or job.ended_at > oldest
         ]
 
-    def next_event_at(self) -> float | None:
-        """When something happens next, monotonic seconds; None: nothing will."""
-        return self._time.next_event_at()
-
     # --------------------------------------------------- what the commands ask for
     def submit(self, order: Order) -> int:
         """Take an order; the job's id; raises Refused where it cannot be had."""

@@ -12,6 +12,7 @@ class SlurmFault(StrEnum):
     ANSWER_LOST = "answer lost"  # done, but it never comes back
     REQUEST_LOST = "request lost"  # not done, and it never comes back
     ARRIVES_LATE = "arrives late"  # it never comes back, and is done after that
+    TAKEN_TWICE = "taken twice"  # done, and then once more: a site's script retries
     TOLD_FAILED = "told failed"  # done, but the client says that its socket timed out
     AWAY = "away"  # the controller cannot be reached
     STANDBY = "standby"  # a controller in standby refuses: nothing was taken

@@ -26,7 +26,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from tests.support.memory_journal import MemoryJournal
 from tests.support.remembering import AroundExecutor
-from tests.support.sim_clusters import SimCluster
+from tests.support.sim_slurm import SlurmCluster
 
 
 class Bug:
@@ -41,7 +41,7 @@ class Bug:
     def engine(self, state: SessionState, parts: Parts) -> Engine:
         return Engine(state, parts)
 
-    def cluster(self, cluster: SimCluster) -> None:
+    def cluster(self, cluster: SlurmCluster) -> None:
         """Spoil what runs the jobs."""
 
 
@@ -106,7 +106,7 @@ def _nothing(task: Task) -> TaskReport:
 class ForgetClaim(Bug):
     """A start does not look whether another has begun the attempt."""
 
-    def cluster(self, cluster: SimCluster) -> None:
+    def cluster(self, cluster: SlurmCluster) -> None:
         cluster.forget_claims()
 
 

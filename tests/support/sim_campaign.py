@@ -28,11 +28,11 @@ from tests.support.memory_journal import DiskKind, Killed, MemoryJournal, Memory
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.sim_bugs import Bug
 from tests.support.sim_checks import Checks, Violation
-from tests.support.sim_clusters import ClusterHouse, Danger, Kind
 from tests.support.sim_person import Person
 from tests.support.sim_plans import make_plan
 from tests.support.sim_scripts import make_scripts
-from tests.support.sim_tally import Tally
+from tests.support.sim_slurm import ClusterHouse, Kind
+from tests.support.sim_tally import Danger, Tally
 from tests.support.sim_watched import ShakyFacts, WatchedExecutor
 from tests.support.sim_world import Recompose
 
@@ -100,7 +100,7 @@ class Campaign:
         self._rng = random.Random(seed)
         self._true_clock = ManualClock()
         self._clock = SkewedClock(self._true_clock)
-        self.danger = Danger(self._rng, self.tally.faults, Killed)
+        self.danger = Danger(self._rng, self.tally.faults)
         self.cluster = make(self._rng, self._true_clock, self.danger)
         self.tally.kinds[self.cluster.kind] += 1
         families = families or self._rng.choice(FAMILIES)
@@ -215,7 +215,8 @@ class Campaign:
         self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
         return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
 
-    def run(self) -> Tally:
+    def run(self) -> None:
+        """To its end; raises Violation."""
         try:
             while not self.is_over():
                 self.step()
@@ -225,7 +226,6 @@ class Campaign:
             self.check_end()
         finally:
             self.cluster.close()
-        return self.tally
 
     def step(self) -> None:
         """One step of anybody, and a look at the invariants; raises Violation."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Final, Protocol
+from typing import Final
 
 from autoexp_tui.actions.action_runner import MOST_RERUNS
 from autoexp_tui.actions.kinds import Restart
@@ -26,9 +26,8 @@ from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
 from autoexp_tui.model.wording import CODES, sentence, short
 from tests.support.memory_journal import MemorySession
-from tests.support.sim_causes import Memory
 from tests.support.sim_causes import problem as cause_problem
-from tests.support.true_ends import Befallen
+from tests.support.sim_slurm import SlurmCluster
 
 PARTS: Final = tuple(
     field.name
@@ -43,26 +42,6 @@ SMALL: Final = tuple(part for part in PARTS if part not in GROWS)
 
 class Violation(Exception):
     """An invariant does not hold: the seed has found a bug."""
-
-
-class Truth(Protocol):
-    """What really happened outside, whatever anybody says."""
-
-    def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
-        """Commands that were started after the first `since`: task, run, start."""
-
-    def living(self) -> Sequence[TaskId]:
-        """Tasks whose command runs now."""
-
-    def has_succeeded(self, task: TaskId) -> bool:
-        """Whether the task's command ended by itself with status 0."""
-
-    def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        """What has befallen the task's runs, in order."""
-
-    @property
-    def memory(self) -> Memory:
-        """What is still known when a run has ended."""
 
 
 HANG_SECONDS: Final = 600.0
@@ -122,7 +101,7 @@ class Checks:
     """Holds a campaign to its invariants."""
 
     def __init__(
-        self, session: MemorySession, truth: Truth, elapsed: Callable[[], float]
+        self, session: MemorySession, truth: SlurmCluster, elapsed: Callable[[], float]
     ) -> None:
         """`elapsed`: seconds that passed in truth, whatever any clock shows."""
         self._timers = Timers(elapsed)

@@ -11,8 +11,8 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState
 from tests.support.memory_journal import MemorySession
 from tests.support.sim_checks import Violation
-from tests.support.sim_clusters import SimCluster
 from tests.support.sim_plans import LEDGER
+from tests.support.sim_slurm import SlurmCluster
 from tests.support.sim_tally import Tally
 from tests.support.sim_world import House
 
@@ -56,7 +56,7 @@ def unfinished(state: SessionState, world: House) -> str:
 
 
 def count(
-    tally: Tally, state: SessionState, session: MemorySession, cluster: SimCluster
+    tally: Tally, state: SessionState, session: MemorySession, cluster: SlurmCluster
 ) -> None:
     """Add what a campaign went through to its tally."""
     tally.events = len(session.records)

@@ -9,10 +9,14 @@ controller that denied a living job for so long could not be told from one that 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -24,7 +28,7 @@ from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import format_filename
-from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.clock import ManualClock
@@ -34,11 +38,10 @@ from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job
 from tests.support.sim_causes import Memory
-from tests.support.sim_clusters import Attempts, Danger
 from tests.support.sim_plans import Shape
-from tests.support.sim_room import Room
-from tests.support.sim_tally import CALLS
-from tests.support.sim_world import Watcher
+from tests.support.sim_scripts import Scripts, make_scripts
+from tests.support.sim_tally import CALLS, Danger
+from tests.support.sim_world import House
 from tests.support.true_ends import Befallen
 
 RATES: Final[Mapping[str, float]] = {
@@ -58,6 +61,11 @@ COMMAND_RATE: Final = 0.002
 """Of deaths of the engine, before a command and after one."""
 LYING_SHARE: Final = 0.5
 """Of the time for which an ended job is remembered: nobody lies for longer."""
+MEMORY: Final = "/dev/shm"
+OWN_NAMES: Final = "/proc/self/fd"
+"""Where a process finds what it has open, by number."""
+_NUMBER: Final = 612
+"""Above what a process opens, below the usual limit, 1024."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +103,11 @@ class DeadlySlurm(FakeSlurm[Ran]):
 
 
 class SlurmCluster:
-    """A `SimCluster` behind Slurm's commands."""
+    """What runs the jobs of a campaign, and outlives the engines that use it.
+
+    The campaign knows its directory by a name that is the same in every process (Linux:
+    `/proc/self/fd/612`), because names of files reach the ids in a journal.
+    """
 
     def __init__(
         self,
@@ -106,7 +118,8 @@ class SlurmCluster:
         accounting: bool,
     ) -> None:
         self.kind = "slurm" if accounting else "slurm without accounting"
-        self.scripts: Attempts = {}
+        self.scripts: Scripts = {}
+        """What the attempts do; further plans add theirs."""
         self.facts: FactSource = OutsideFacts(clock)
         self.logs: LogSource = LogReader()
         self._danger = danger
@@ -132,15 +145,26 @@ class SlurmCluster:
         self.slurm.danger = danger
         self.settle = self.slurm.cluster.settle
         self.living = self.slurm.cluster.living
-        self._room = Room(self._rng)
-        self._root = self._room.path
-        self.close = self._room.close
+        memory = MEMORY if os.access(MEMORY, os.W_OK) else None
+        self.directory = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=memory))
+        held = os.open(self.directory, os.O_RDONLY)
+        self._held = fcntl.fcntl(held, fcntl.F_DUPFD_CLOEXEC, _NUMBER)
+        os.close(held)
+        own = Path(OWN_NAMES, str(self._held))
+        self._root = own if own.is_dir() else self.directory
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        os.close(self._held)
 
     @property
     def root(self) -> str:
+        """Before every path of the campaign."""
         return str(self._root)
 
     def shape(self, families: int, series: str, first_index: int) -> Shape:
+        """How a plan for it must look."""
         return Shape(
             families=families,
             series=series,
@@ -151,10 +175,12 @@ class SlurmCluster:
         )
 
     def prepare(self, specs: Sequence[JobSpec]) -> None:
+        """Make the places that jobs write to."""
         for spec in specs:
             os.makedirs(spec.output_dir)
 
     def executor(self, clock: Clock) -> Executor:
+        """A new engine's own; it knows nothing of former ones."""
         times, root = self._times, self._root
         submit = SubmitSettings(
             wrapper=root / "session" / "wrapper.py",
@@ -178,10 +204,8 @@ class SlurmCluster:
     def attempt_dir(self, job: str, number: int) -> Path:
         return self._root / "attempts" / format_filename(job) / str(number)
 
-    def watch(self, watcher: Watcher) -> None:
-        """Nobody sees what is written on another machine."""
-
     def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
+        """Commands that were started after the first `since`: task, run, job."""
         return self.slurm.cluster.begun[since:]
 
     def has_succeeded(self, task: TaskId) -> bool:
@@ -208,10 +232,8 @@ class SlurmCluster:
 
     # ------------------------------------------------------------ what its commands do
     def _fault(self, program: str) -> SlurmFault | None:
-        ordered, fault = self._danger.ordered(program), None
-        if isinstance(ordered, SlurmFault):
-            fault = ordered
-        elif not self._danger.over:
+        fault = self._danger.ordered(program)
+        if fault is None and not self._danger.over:
             rates = (
                 (f, RATES[program] / (10 if f in RARE else 1)) for f in CALLS[program]
             )
@@ -335,3 +357,33 @@ _STRIKES: Final[Sequence[Strike]] = (
     SlurmCluster._database,
     SlurmCluster._wrap,
 )
+
+Kind: TypeAlias = Callable[[random.Random, ManualClock, Danger], SlurmCluster]
+"""Makes a cluster for one campaign."""
+KINDS: Final[Mapping[str, Kind]] = {
+    "slurm": partial(SlurmCluster, accounting=True),
+    "bare": partial(SlurmCluster, accounting=False),
+}
+"""Campaigns by what runs their jobs; `bare`: a Slurm without accounting."""
+
+
+@dataclass(slots=True)
+class ClusterHouse(House):
+    """A `House` whose jobs, logs and records are the cluster's."""
+
+    cluster: SlurmCluster = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    def log_source(self) -> LogSource:
+        return self.cluster.logs
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        return self.cluster.attempt_dir(job, number)
+
+    def joins(self, plan: Plan) -> None:
+        scripts = self.cluster.scripts
+        new = tuple(spec for spec in plan.jobs if spec.name not in scripts)
+        rng = random.Random(f"{self.seed} {[spec.name for spec in new]}")
+        pace = self.cluster.shape(0, "", 0).pace
+        scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
+        self.cluster.prepare(new)

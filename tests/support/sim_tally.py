@@ -1,4 +1,4 @@
-"""What campaigns went through, counted: faults by their names, ends by their states.
+"""What befalls campaigns, and how often it did: faults by their names, ends by states.
 
 The names of the faults that a simulation is meant to meet are a closed list, so that a
 report shows those that never came.
@@ -6,13 +6,13 @@ report shows those that never came.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Final
 
-from tests.support.fake_script import FAULTS
 from tests.support.fake_slurm_faults import SlurmFault
+from tests.support.memory_journal import Killed
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -40,8 +40,8 @@ RUNS: Final = _names(
 )
 """What a campaign's attempts ended of, by the engine's own word."""
 _FAULTS: Final = {
-    "sbatch": "answer lost, request lost, arrives late, told failed, away, standby, "
-    "refused, empty, garbled, missing",
+    "sbatch": "answer lost, request lost, arrives late, taken twice, told failed, "
+    "away, standby, refused, empty, garbled, missing",
     "squeue": "request lost, away, banner, empty, stale, garbled, strange",
     "sacct": "request lost, away, banner, empty, stale, garbled",
     "scancel": "answer lost, request lost, told failed, away",
@@ -60,13 +60,46 @@ CLUSTER: Final = _names(
 """What befalls a made-up Slurm beside its commands."""
 
 
-def list_faults(*, slurm: bool) -> tuple[str, ...]:
-    """Names of every fault that may come, those of a made-up Slurm too."""
-    told = [(call, fault) for call, faults in FAULTS.items() for fault in faults]
-    memory = (f"{call}: {fault.removeprefix(f'{call} ')}" for call, fault in told)
-    found = [(program, fault) for program, all_ in CALLS.items() for fault in all_]
-    theirs = (*(f"{program}: {fault.value}" for program, fault in found), *CLUSTER)
-    return (*EVERYWHERE, *PERSON, *RUNS, *memory, *(theirs if slurm else ()))
+NAMES: Final = (
+    *EVERYWHERE,
+    *PERSON,
+    *RUNS,
+    *(f"{program}: {fault}" for program, faults in CALLS.items() for fault in faults),
+    *CLUSTER,
+)
+"""Every fault that may come."""
+
+
+class Danger:
+    """What goes wrong around an engine: by a seed until it is `over`, or as ordered."""
+
+    def __init__(self, rng: random.Random, counts: Counter[str]) -> None:
+        self.over = False
+        self.counts = counts
+        """Faults by name, of everything around the engine."""
+        self._rng = rng
+        self._ordered: list[tuple[str, SlurmFault]] = []
+
+    def order(self, program: str, fault: SlurmFault) -> None:
+        self._ordered.append((program, fault))
+
+    def ordered(self, program: str) -> SlurmFault | None:
+        """What was ordered for a command that is given now."""
+        for one in self._ordered:
+            if one[0] == program:
+                self._ordered.remove(one)
+                return one[1]
+        return None
+
+    def end(self) -> None:
+        self.over = True
+        self._ordered.clear()
+
+    def point(self, name: str, rate: float) -> None:
+        """A place where the engine may die; raises Killed."""
+        if not self.over and self._rng.random() < rate:
+            self.counts[f"killed {name}"] += 1
+            raise Killed(name)
 
 
 @dataclass(slots=True)
@@ -94,13 +127,11 @@ class Tally:
         return self.jobs.total()
 
 
-def report(
-    total: Tally, violations: int, wall: float, cpu: float, names: Iterable[str]
-) -> str:
-    """What the campaigns went through; `names`: every fault that could have come."""
+def report(total: Tally, violations: int, wall: float, cpu: float) -> str:
+    """What the campaigns went through."""
     rate = total.lifecycles / wall if wall else 0.0
     each = 1000 * cpu / total.lifecycles if total.lifecycles else 0.0
-    known = dict.fromkeys([*names, *sorted(total.faults)])
+    known = dict.fromkeys([*NAMES, *sorted(total.faults)])
     return "\n".join(
         [
             f"{total.campaigns} campaigns ({_counts(total.kinds)}), "

@@ -24,7 +24,7 @@ from autoexp_tui.engine.ports import Clock, FactSource
 from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, OutsideKey
 from tests.support.remembering import AroundExecutor
 from tests.support.sim_checks import Checks
-from tests.support.sim_clusters import Danger
+from tests.support.sim_tally import Danger
 
 CALL_RATE = 0.001
 """Of deaths, before a call and after one."""

@@ -1,15 +1,12 @@
 """The fault simulator: whole campaigns on a manual clock, from one seed each.
 
 The engine is killed between any two steps and amid a journal write, stopped, deposed
-while it sleeps; the cluster loses answers, takes submissions twice or late, reports
-stale or nothing, loses nodes and jobs; disks fill up, clocks jump, a person meddles.
+while it sleeps; the cluster loses answers, takes submissions late, reports stale or
+nothing, loses nodes and jobs; disks fill up, clocks jump, a person meddles.
 After every step the invariants of `sim_checks` hold.
 
-    python -m tests.support.simulate --seeds 200
-    python -m tests.support.simulate --seed 17 --verbose
-
-Here only the cluster in memory is known; `tests.support.simulate` adds those behind the
-real adapters.
+    python -m tests.support.simulation --seeds 200
+    python -m tests.support.simulation --seed 17 --verbose
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -28,13 +25,11 @@ from typing import Any, Final
 from tests.support.sim_bugs import BUGS, Bug
 from tests.support.sim_campaign import Campaign
 from tests.support.sim_checks import Violation
-from tests.support.sim_clusters import KINDS, Kind
-from tests.support.sim_tally import Tally, list_faults, report
+from tests.support.sim_slurm import KINDS
+from tests.support.sim_tally import Tally, report
 
-MODULE: Final = "tests.support.simulate"
-"""What replays a seed of any kind."""
-MIX: Final = ("slurm", "memory", "slurm", "bare")
-"""The kinds of four seeds in a row, as far as they are known."""
+MIX: Final = ("slurm", "bare", "slurm")
+"""The kinds of seeds in a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +47,7 @@ class Case:
 
     @property
     def command(self) -> str:
-        words = [f"python -m {MODULE} --seed {self.seed}"]
+        words = [f"python -m tests.support.simulation --seed {self.seed}"]
         words += [f"--kind {self.kind}"] if self.kind else []
         words += [f"--bug {self.bug}"] if self.bug else []
         words += [f"--families {self.families}"] if self.families else []
@@ -72,43 +67,28 @@ class Outcome:
     """Seconds of processor time."""
 
 
-def simulate(
-    case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
-) -> Tally:
-    """One campaign; raises Violation."""
-    return campaign_of(case, kinds, verbose=verbose)[1]
-
-
-def campaign_of(
-    case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
-) -> tuple[Campaign, Tally]:
+def simulate(case: Case, *, verbose: bool = False) -> Campaign:
     """The campaign of a case, run to its end; raises Violation."""
-    kind = case.kind or kind_of(case.seed, kinds)
+    kind = case.kind or kind_of(case.seed)
     bug: Bug | None = BUGS[case.bug]() if case.bug else None
     try:
         more: Any = {"families": case.families, "without": case.without}
-        campaign = Campaign(case.seed, kinds[kind], bug=bug, verbose=verbose, **more)
-        return campaign, campaign.run()
+        campaign = Campaign(case.seed, KINDS[kind], bug=bug, verbose=verbose, **more)
+        campaign.run()
     except Exception as problem:
         raise Violation(
             f"seed {case.seed} ({kind}): {type(problem).__name__}: {problem}\n"
             f"replay: {case.command}"
         ) from problem
+    return campaign
 
 
-def kind_of(seed: int, kinds: Collection[str]) -> str:
+def kind_of(seed: int) -> str:
     """What runs a seed's jobs."""
-    known = [kind for kind in MIX if kind in kinds]
-    return known[seed % len(known)]
+    return MIX[seed % len(MIX)]
 
 
-_kinds: Mapping[str, Kind] = KINDS
-"""Of this process, when it is one of several."""
-
-
-def _prepare(kinds: Mapping[str, Kind]) -> None:
-    global _kinds  # a worker process is told once
-    _kinds = kinds
+def _prepare() -> None:
     gc.collect()
     gc.freeze()  # what is there now stays: no collection need look at it
 
@@ -119,7 +99,7 @@ def _try(case: Case) -> Outcome:
     tally, problem = Tally(), ""
     gc.disable()
     try:
-        tally = simulate(case, _kinds)
+        tally = simulate(case).tally
     except Violation as violation:
         problem = str(violation)
     finally:
@@ -130,34 +110,31 @@ def _try(case: Case) -> Outcome:
     return Outcome(case=case, tally=tally, problem=problem, cpu=cpu)
 
 
-def outcomes(
-    cases: Sequence[Case], kinds: Mapping[str, Kind], jobs: int
-) -> Iterator[Outcome]:
+def outcomes(cases: Sequence[Case], jobs: int) -> Iterator[Outcome]:
     """Run campaigns, `jobs` at a time; outcomes come as they are had."""
     if jobs <= 1 or len(cases) <= 1:
-        _prepare(kinds)
+        _prepare()
         yield from map(_try, cases)
         return
     with ExitStack() as stack:
-        workers = multiprocessing.Pool(jobs, _prepare, (kinds,), maxtasksperchild=500)
+        workers = multiprocessing.Pool(jobs, _prepare, maxtasksperchild=500)
         stack.enter_context(workers)
         yield from workers.imap_unordered(_try, cases, chunksize=1)
 
 
-def main(argv: Sequence[str] | None = None, kinds: Mapping[str, Kind] = KINDS) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run many seeds, or one, and say what they went through."""
-    args = _parser(kinds).parse_args(argv)
+    args = _parser().parse_args(argv)
     without = tuple(filter(None, args.without.split(",")))
     chosen = {"kind": args.kind, "bug": args.bug, "families": args.families}
     if args.seed is not None:
-        case = Case(seed=args.seed, without=without, **chosen)
-        return _one(case, kinds, args)
+        return _one(Case(seed=args.seed, without=without, **chosen), args)
     seeds = range(args.first, args.first + args.seeds)
     cases = [Case(seed=seed, without=without, **chosen) for seed in seeds]
-    return _many(cases, kinds, args)
+    return _many(cases, args)
 
 
-def _parser(kinds: Collection[str]) -> argparse.ArgumentParser:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="simulate", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
@@ -165,7 +142,7 @@ def _parser(kinds: Collection[str]) -> argparse.ArgumentParser:
     add("--first", type=int, default=0, help="the first seed")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     add("--seed", type=int, help="one campaign alone")
-    add("--kind", choices=sorted(kinds), default="", help="what runs the jobs")
+    add("--kind", choices=sorted(KINDS), default="", help="what runs the jobs")
     add("--bug", choices=sorted(BUGS), default="", help="a deliberate bug")
     add("--families", type=int, default=0, help="the size of the plan")
     add("--without", default="", help="happenings to leave out, by name")
@@ -174,27 +151,24 @@ def _parser(kinds: Collection[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _one(case: Case, kinds: Mapping[str, Kind], args: argparse.Namespace) -> int:
+def _one(case: Case, args: argparse.Namespace) -> int:
     begun, cpu = time.monotonic(), time.process_time()
     try:
-        campaign, tally = campaign_of(case, kinds, verbose=args.verbose)
+        campaign = simulate(case, verbose=args.verbose)
     except Violation as problem:
         print(problem)
         return 1
     if args.digest:
         print(f"journal {campaign.digest()}")
     wall = time.monotonic() - begun
-    names = list_faults(slurm="slurm" in kinds)
-    print(report(tally, 0, wall, time.process_time() - cpu, names))
+    print(report(campaign.tally, 0, wall, time.process_time() - cpu))
     return 0
 
 
-def _many(
-    cases: Sequence[Case], kinds: Mapping[str, Kind], args: argparse.Namespace
-) -> int:
+def _many(cases: Sequence[Case], args: argparse.Namespace) -> int:
     total, failed, cpu = Tally(), list[Outcome](), 0.0
     begun = time.monotonic()
-    for outcome in outcomes(cases, kinds, args.jobs):
+    for outcome in outcomes(cases, args.jobs):
         total.add(outcome.tally)
         cpu += outcome.cpu
         if outcome.problem:
@@ -202,12 +176,12 @@ def _many(
             print(outcome.problem, flush=True)
     if args.bug and failed:
         case = min((outcome.case for outcome in failed), key=lambda case: case.seed)
-        kind = case.kind or kind_of(case.seed, kinds)
+        kind = case.kind or kind_of(case.seed)
         print(f"{args.bug} was caught first at seed {case.seed} ({kind})")
     elif args.bug:
         print(f"{args.bug} was not caught")
     wall = time.monotonic() - begun
-    print(report(total, len(failed), wall, cpu, list_faults(slurm="slurm" in kinds)))
+    print(report(total, len(failed), wall, cpu))
     return int(bool(failed))
 
 
