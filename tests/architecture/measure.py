@@ -1,4 +1,4 @@
-"""Measures a code base: size, names, imports, and how far each kind is spread.
+"""Measures a code base: size, names, imports.
 
     python -m tests.architecture.measure [SRC ...] [--json | --names]
 
@@ -14,11 +14,9 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from statistics import median
 
 from tests.architecture.source import Source, text_of
 
@@ -132,22 +130,6 @@ class Package:
         ]
         return sum(word in known for word in firsts), len(firsts)
 
-    def spread(self, modules: Iterable[str]) -> dict[str, int]:
-        """In how many files each public class of some modules is named."""
-        wanted = {
-            node.name
-            for source in self.sources
-            if source.module.removeprefix(f"{self.root.name}.") in modules
-            for node in source.tree.body
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
-        }
-        found = dict.fromkeys(sorted(wanted), 0)
-        for source in self.sources:
-            words = set(re.findall(r"\w+", source.text))
-            for name in wanted & words:
-                found[name] += 1
-        return found
-
 
 def first_word(name: str) -> str:
     """The first word of a name, in lower case."""
@@ -196,10 +178,6 @@ def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 # --------------------------------------------------------------------------- figures
-KINDS = ("condition", "action", "effect", "event")
-"""Base classes; `model.<kind>` has the table of each."""
-
-
 @dataclass(frozen=True)
 class Figures:
     """What the table of a package shows."""
@@ -208,21 +186,16 @@ class Figures:
     lines: int
     code: int
     functions: int
-    code_a_function: float
-    p90_length: int
     verb_share: float
     participles: int
     """In -ed, and irregular ones."""
-    participles_in_ed: int
     one_importer: int
     circles: int
     modules_in_circles: int
-    private_uses: int
     private_modules: int
     nodes: int
     characters_a_line: float
     docstring_share: float
-    files_naming: dict[str, str] = field(default_factory=dict)
 
 
 def measure(package: Package) -> Figures:
@@ -230,25 +203,19 @@ def measure(package: Package) -> Figures:
     sources = package.sources
     lines = sum(len(source.text.splitlines()) for source in sources)
     code = sum(len(source.code_lines) for source in sources)
-    lengths = sorted(length for source in sources for length in source.lengths)
     verb, names = package.verb_names()
     circles = package.circles()
-    participles = package.participles()
     private = [use for source in sources for use in source.private_uses()]
     return Figures(
         files=len(sources),
         lines=lines,
         code=code,
-        functions=len(lengths),
-        code_a_function=round(code / max(1, len(lengths)), 1),
-        p90_length=lengths[int(len(lengths) * 0.9)] if lengths else 0,
+        functions=sum(len(source.functions) for source in sources),
         verb_share=round(100 * verb / max(1, names), 1),
-        participles=len(participles),
-        participles_in_ed=sum(name.endswith("ed") for name in participles),
+        participles=len(package.participles()),
         one_importer=len(package.one_importer()),
         circles=len(circles),
         modules_in_circles=sum(map(len, circles)),
-        private_uses=len(private),
         private_modules=len({use.partition(":")[0] for use in private}),
         nodes=sum(source.nodes for source in sources),
         characters_a_line=round(
@@ -257,18 +224,7 @@ def measure(package: Package) -> Figures:
         docstring_share=round(
             100 * sum(len(s.docstring_lines) for s in sources) / max(1, lines), 1
         ),
-        files_naming={
-            kind: _spread_in_words(package.spread(package.named_in(f"model.{kind}")))
-            for kind in KINDS
-        },
     )
-
-
-def _spread_in_words(found: dict[str, int]) -> str:
-    if not found:
-        return "-"
-    counts = sorted(found.values())
-    return f"{counts[0]}-{counts[-1]}, median {median(counts):g}"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -72,11 +72,6 @@ class Source:
         """AST nodes, docstrings apart."""
         return sum(1 for _ in ast.walk(self.tree)) - 2 * len(self.docstrings)
 
-    @property
-    def lengths(self) -> list[int]:
-        """Lines of each function, from its def to its end."""
-        return [(f.end_lineno or f.lineno) - f.lineno + 1 for f in self.functions]
-
     def code_characters(self) -> int:
         """Characters of the lines with code, without their indentation."""
         lines = self.text.splitlines()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import pkgutil
 import sys
 import tempfile
@@ -116,7 +115,6 @@ def read_a_log_line() -> Entered:
 
 def kill_a_job() -> Entered:
     """A command to kill until the executor is called."""
-    order = json.loads((HERE / "kill.json").read_text())
     called: list[object] = []
     cancel = FakeExecutor.cancel
 
@@ -130,7 +128,7 @@ def kill_a_job() -> Entered:
     ):
         bench = running_job(Path(root))
         with watched() as entered:
-            bench.order(Kill(jobs=tuple(order["jobs"])))
+            bench.order(Kill(jobs=("a",)))
             bench.until(lambda: bool(called))
     return entered
 

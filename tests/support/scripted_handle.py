@@ -111,15 +111,6 @@ def with_job(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:
     return replace(snapshot, seq=snapshot.seq + 1, jobs=jobs)
 
 
-def with_live(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:
-    """The snapshot with the volatile side of one job changed."""
-    live = tuple(
-        replace(one or Live(), **changes) if record.name == name else one  # type: ignore[arg-type]
-        for record, one in zip(snapshot.jobs, snapshot.live, strict=True)
-    )
-    return replace(snapshot, seq=snapshot.seq + 1, live=live)
-
-
 def with_events(snapshot: Snapshot, events: Iterable[Event]) -> Snapshot:
     """The snapshot with these as its newest events, a second apart."""
     told = list(events)
