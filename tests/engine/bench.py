@@ -38,7 +38,7 @@ from tests.support.fake_script import RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed
-from tests.support.sim_world import Files, World
+from tests.support.sim_world import Files, World, first_events
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 OneEffect = TypeVar("OneEffect")
@@ -130,14 +130,8 @@ class Bench:
 
     def make_first(self, state: SessionState, sha: str, seal: Any) -> list[Event]:
         """The first events of an engine."""
-        sealed = {"sealed_part": seal.part, "sealed_bytes": seal.bytes}
-        gap = self.gap_seconds
-        started = events.EngineStarted(host="h", pid=1, gap_seconds=gap, **sealed)
-        if state.session:
-            return [started]
-        versions = {"engine_version": "0", "wrapper_version": "0"}
-        opened = events.SessionStarted(session="s", name="s", plan_sha=sha, **versions)
-        return [opened, started, events.PlanAdded(sha=sha), *self._first]
+        first = first_events(state, sha, seal, self.gap_seconds)
+        return first if state.session else [*first, *self._first]
 
     @property
     def over(self) -> bool:

@@ -23,7 +23,6 @@ from autoexp_tui.conditions.kinds import (
 )
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
@@ -36,6 +35,7 @@ from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Killed, MemoryJournal
 from tests.support.sim_scripts import Scripts
 from tests.support.sim_slurm import ClusterHouse
+from tests.support.sim_world import first_events
 
 DONE = "/out/{}/done.txt"
 TICK_SECONDS = 2.0
@@ -147,7 +147,8 @@ class Pinned:
         parts = self.house.parts(lease, pool)
         engine = Engine(self.house.session.load(), parts)
         assert isinstance(parts.journal, MemoryJournal)
-        engine.begin(self._first(engine, parts.journal))
+        sha = parts.journal.add_plan(self.plan)
+        engine.begin(first_events(engine.state, sha, parts.journal.seal))
         for _ in range(4000):
             while pool.step():
                 self.steps += 1
@@ -161,17 +162,6 @@ class Pinned:
                 self.clock.advance(TICK_SECONDS)
                 self.house.cluster.settle()
         raise AssertionError("the campaign did not end")
-
-    def _first(self, engine: Engine, journal: MemoryJournal) -> list[events.Event]:
-        seal, sha = journal.seal, journal.add_plan(self.plan)
-        started = events.EngineStarted(
-            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
-        )
-        if engine.state.session:
-            return [started]
-        words = {"session": "s", "name": "s", "plan_sha": sha}
-        opened = events.SessionStarted(**words, engine_version="0", wrapper_version="0")
-        return [opened, started, events.PlanAdded(sha=sha)]
 
 
 Ends = dict[str, tuple[str, str, int]]

@@ -34,7 +34,7 @@ from tests.support.sim_scripts import make_scripts
 from tests.support.sim_slurm import ClusterHouse, Kind
 from tests.support.sim_tally import Danger, Tally
 from tests.support.sim_watched import ShakyFacts, WatchedExecutor
-from tests.support.sim_world import Recompose
+from tests.support.sim_world import Recompose, first_events
 
 MOST_STEPS: Final = 200_000
 FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
@@ -156,13 +156,10 @@ class Campaign:
 
     def _first_engine(self) -> Holder:
         lease = self.session.acquire()
-        holder, journal = self._holder(lease, SessionState(plans=self.session.plans))
+        state = SessionState(plans=self.session.plans)
+        holder, journal = self._holder(lease, state)
         sha = journal.add_plan(self.plan)
-        words = {"session": "sim", "name": "sim", "plan_sha": sha}
-        versions = {"engine_version": "0", "wrapper_version": "0"}
-        opened = events.SessionStarted(**words, **versions)
-        started = events.EngineStarted(host="sim", pid=1)
-        holder.engine.begin([opened, started, events.PlanAdded(sha=sha)])
+        holder.engine.begin(first_events(state, sha, journal.seal))
         some = tuple(spec.name for spec in self.plan.jobs if self._rng.random() < 0.9)
         self.person.order(Submit(jobs=some if self._rng.random() < 0.3 else ()))
         return holder
@@ -202,18 +199,13 @@ class Campaign:
     def _first_events(
         self, loaded: SessionState, journal: MemoryJournal
     ) -> list[events.Event]:
-        started = events.EngineStarted(
-            host="sim",
-            pid=1,
-            sealed_part=journal.seal.part,
-            sealed_bytes=journal.seal.bytes,
-            gap_seconds=loaded.measure_seconds_until(self._clock.utc()),
-        )
+        gap = loaded.measure_seconds_until(self._clock.utc())
+        first = first_events(loaded, "", journal.seal, gap)
         if not self._joins or self._later.jobs[0].name in loaded.jobs:
-            return [started]
+            return first
         self._note("plan joined later")
         self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
-        return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
+        return [*first, events.PlanAdded(sha=journal.add_plan(self._later))]
 
     def run(self) -> None:
         """To its end; raises Violation."""

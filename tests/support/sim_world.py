@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
@@ -33,6 +33,7 @@ from autoexp_tui.engine.ports import (
     Search,
     TerminationContext,
 )
+from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy
@@ -59,6 +60,7 @@ from autoexp_tui.model.outputs import (
 from autoexp_tui.model.resubmission import is_of_attempt
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.text.patterns import compile_text_pattern
@@ -333,6 +335,19 @@ class Nobody:
 def memory_attempt_dir(job: str, number: int) -> Path:
     """Where an attempt's records would lie if there were a disk."""
     return Path("/attempts") / job / str(number)
+
+
+def first_events(
+    state: SessionState, sha: str, seal: Any, gap_seconds: float = 0.0
+) -> list[events.Event]:
+    """What an engine tells as it takes a session, whose first plan has that name."""
+    sealed = {"sealed_part": seal.part, "sealed_bytes": seal.bytes}
+    started = events.EngineStarted(host="h", pid=1, gap_seconds=gap_seconds, **sealed)
+    if state.session:
+        return [started]
+    versions = {"engine_version": "0", "wrapper_version": "0"}
+    opened = events.SessionStarted(session="s", name="s", plan_sha=sha, **versions)
+    return [opened, started, events.PlanAdded(sha=sha)]
 
 
 @dataclass(slots=True)
