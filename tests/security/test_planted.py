@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import background, monitor, run, run_sweep_entry, submit
-from autoexp_tui.cli.assemble import FaultLog, resume_session, start_session
+from autoexp_tui.cli.assemble import log_fault, resume_session, start_session
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import Options
@@ -172,7 +172,7 @@ def test_nothing_is_written_into_the_session_of_somebody_else(lab: Lab) -> None:
     session = lab.planted()
     target = lab.root / "target"
     session.engine_log.symlink_to(target)
-    FaultLog(session.engine_log).write("a traceback")
+    log_fault(session.engine_log, "a traceback")
     lab.say("list")
     lab.say("show", "k7f2")
     assert not target.exists()

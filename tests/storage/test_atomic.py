@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.assemble import FaultLog
+from autoexp_tui.cli.assemble import log_fault
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import (
@@ -140,6 +140,6 @@ def test_tracebacks_hold_no_secret(
     assert run_guarded(breaks, []) == 70
     (path,) = tmp_path.iterdir()
     assert "abc-def" not in path.read_text() + capsys.readouterr().err
-    FaultLog(tmp_path / "engine.log").write("failed: HF_TOKEN=abc-def")
+    log_fault(tmp_path / "engine.log", "failed: HF_TOKEN=abc-def")
     assert content(tmp_path)["engine.log"] == b"failed: HF_TOKEN=***\n\n"
     assert {mode(one) & 0o077 for one in tmp_path.iterdir()} == {0}

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -185,7 +186,10 @@ class _Owned:
     ) -> Engine:
         """An engine that watches the session's files, and has not begun."""
         session, clock = self.session, SystemClock()
-        executor, faults = make_executor(plan, session), FaultLog(session.engine_log)
+        executor, note = (
+            make_executor(plan, session),
+            partial(log_fault, session.engine_log),
+        )
         pools: dict[PoolKey, Pool] = {n: ThreadPool(n, m) for n, m in _POOLS.items()}
         sink = FileLiveSink(session, clock)
         watchers = (
@@ -215,7 +219,7 @@ class _Owned:
             lease=self.lease,
             inbox=FileInbox(
                 session,
-                lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
+                lambda name, reason: note(f"inbox: {name}: {reason}"),
             ),
             live_sink=sink,
             executor=executor,
@@ -236,7 +240,7 @@ class _Owned:
                 place=executor.name,
                 has_nodes=is_for_slurm(plan),
             ),
-            log_fault=faults.write,
+            log_fault=note,
             close=close,
             directory=session.path,
             log_file=str(session.engine_log),
@@ -255,8 +259,8 @@ def _own(
     """The session with its journal open; the lease is released when what it is for
     fails."""
     try:
-        log_fault = FaultLog(session.engine_log).write
-        journal = FileJournal(session, lease, log_fault=log_fault)
+        note = partial(log_fault, session.engine_log)
+        journal = FileJournal(session, lease, log_fault=note)
         yield _Owned(session, lease, journal, listener, options)
     except BaseException:
         with suppress(AutoexpError):
@@ -347,23 +351,17 @@ class Ground:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FaultLog:
-    """Tracebacks for whoever mends us, one file a session."""
+def log_fault(path: Path, text: str) -> None:
+    """Append a traceback to a session's log; a disk that refuses is no further fault.
 
-    path: Path
-
-    def write(self, text: str) -> None:
-        """Append a traceback; a disk that refuses is no further fault.
-
-        Nothing is written into the session of somebody else.
-        """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-        try:
-            if find_session_user(self.path.parent):
-                return
-            handle = os.open(self.path, flags, 0o600)
-        except OSError:
+    Nothing is written into the session of somebody else.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        if find_session_user(path.parent):
             return
-        with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
-            file.write(mask_text(text).rstrip() + "\n\n")
+        handle = os.open(path, flags, 0o600)
+    except OSError:
+        return
+    with os.fdopen(handle, "a", encoding="utf-8", errors="replace") as file:
+        file.write(mask_text(text).rstrip() + "\n\n")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -297,7 +298,7 @@ class SessionOpener:
 def open_replay(session: SessionDir, *, speed: float) -> ReplayHandle:
     """A handle that plays a session's journal, as much of it as there is now; raises
     JournalDamaged or EnvironmentFailed."""
-    from autoexp_tui.cli.assemble import FaultLog
+    from autoexp_tui.cli.assemble import log_fault
     from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
     from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.journal import (
@@ -321,5 +322,5 @@ def open_replay(session: SessionDir, *, speed: float) -> ReplayHandle:
     with suppress(AutoexpError):  # met again, and told, where the reading comes to it
         for newest in list_earlier(str(session.path), _BEYOND, 1):
             buffer.expected = (newest.seq, newest.t)
-    log_fault = FaultLog(session.engine_log).write
-    return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)
+    note = partial(log_fault, session.engine_log)
+    return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=note)

@@ -260,7 +260,7 @@ class Cockpit:
         if way is LeaveWay.LOST:
             headless.release_terminal()  # before anything is said: nobody hears it
         if app.fault is not None:
-            _log_fault(app.fault, handle.snapshot().engine.log_file)
+            _tell_fault(app.fault, handle.snapshot().engine.log_file)
         if way is LeaveWay.LOST:  # the same process goes on, under the same lease
             plan = handle.snapshot().plan
             stops = plan is not None and plan.ui.get("on_hangup") == "stop"
@@ -299,12 +299,12 @@ class Cockpit:
         return code
 
 
-def _log_fault(fault: BaseException, log_file: str) -> None:
-    from autoexp_tui.cli.assemble import FaultLog
+def _tell_fault(fault: BaseException, log_file: str) -> None:
+    from autoexp_tui.cli.assemble import log_fault
 
     text = "".join(traceback.format_exception(fault))
     if log_file:
-        FaultLog(Path(log_file)).write(text)
+        log_fault(Path(log_file), text)
         text = f"The traceback is in {log_file}"
     say(text)
 
