@@ -87,7 +87,7 @@ def default_experiment(state_dir: str) -> None:
         state_dir=state_dir,
         overrides=PYTHON,
     )
-    handle = open_plan(make_plan(options), options)
+    handle = open_plan(make_plan(options)[0], options)
     asyncio.run(picture(handle, "plan-120x40", LARGE))
     handle.send(Submit())
     wait(handle, stage("cooldown", JobState.RUNNING))
@@ -111,7 +111,7 @@ def diverging(state_dir: str) -> None:
         state_dir=state_dir,
         overrides=PYTHON,
     )
-    handle = open_plan(make_plan(options), options)
+    handle = open_plan(make_plan(options)[0], options)
     handle.send(Submit())
     wait(handle, stage("evaluate", JobState.SKIPPED))
     keys = ("exclamation_mark",)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autoexp_tui.cli.plan import main
-from autoexp_tui.cli.plan_diff import (
-    compare_to_last,
-    find_changes,
-    format_since,
-)
+from autoexp_tui.cli.plan_diff import format_since
 from autoexp_tui.cli.run import main as run
+from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.specs import ExecutorSpec, Plan
+from autoexp_tui.storage import plan_changes
 from autoexp_tui.storage.manifests import find_manifest, write_manifest
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.config.config_trees import write_tree
@@ -132,24 +129,6 @@ def test_where_there_is_no_other_plan_it_says_what_there_is_and_else_what_change
     assert "  > 2 jobs renamed: seed1 -> seed1_1e-3, seed2 -> seed2_1e-3\n" in out
 
 
-def test_a_job_more_is_told_whatever_the_files_of_the_user_s_are_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
-    monkeypatch.chdir(tmp_path)
-    given: dict[str, Any] = {"state_dir": str(tmp_path), "config_ref": "exp"}
-    first = plan(job("a"), plan_id="one", created_at=1000.0, **given)
-    assert find_changes(first) is None  # nobody kept one
-    jobs = (*first.jobs, job("b", 1, fingerprint="other"))
-    second = replace(first, plan_id="two", created_at=2000.0, jobs=jobs)
-    write_manifest(tmp_path, first)
-    write_manifest(tmp_path, second)
-    found = find_changes(second)
-    assert found is not None
-    assert (found.created_at, found.differs) == (1000.0, True)
-    assert "1 job added" in found.head
-
-
 def kept(root: Path, plan_id: str, at: float, lr: float = 1.0, **fields: Any) -> Plan:
     """A plan of one job, kept as planning keeps it."""
     given = {"config_ref": "exp", "config_dir": "/config", **fields}
@@ -165,6 +144,10 @@ def kept(root: Path, plan_id: str, at: float, lr: float = 1.0, **fields: Any) ->
 def test_the_newest_plan_before_that_can_be_read_is_told_against(
     tmp_path: Path,
 ) -> None:
+    def compare_to_last(one: Plan) -> PlanChanges | None:
+        found = plan_changes.compare_to_last(one)
+        return PlanChanges(**found) if found else None
+
     kept(tmp_path, "other", 1.0, config_ref="another")
     assert compare_to_last(kept(tmp_path, "p1", 1.0, lr=9.0)) is None
     kept(tmp_path, "p2", 2.0)
@@ -179,7 +162,9 @@ def test_the_newest_plan_before_that_can_be_read_is_told_against(
     assert found.lines == (("*", "command line added: ui.first_run=x"),)
     spec = ExecutorSpec(class_name="SlurmClient")
     other = {"base_output_dir": "/b", "executor": spec}
-    told = list(format_since(kept(tmp_path, "p6", 5.0, lr=3.0, **other)))
+    found = compare_to_last(kept(tmp_path, "p6", 5.0, lr=3.0, **other))
+    assert found is not None
+    told = list(format_since(found))
     assert len(told) == 4, told
     assert told[-1] == "  and 2 more: `autoexp-plan --diff` tells them"
     # a plan is found by the beginning of its id, where one alone begins so

@@ -56,8 +56,11 @@ def build_request(options: Options) -> PlanningRequest:
     )
 
 
-def make_plan(options: Options, *, run: bool = True) -> Plan:
-    """The plan of a manifest, or of the config, made in the planning process.
+def make_plan(
+    options: Options, *, run: bool = True
+) -> tuple[Plan, Mapping[str, Any] | None]:
+    """The plan of a manifest, or of the config, made in the planning process, with what
+    changed since the last one.
 
     `run`: it is to run, so nobody else may have written the manifest. Raises
     AutoexpError where it cannot be read, composed or validated.
@@ -67,14 +70,14 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
 
     if options.manifest:
         refuse_overrides(options, "--manifest")
-        plan = read_manifest(Path(options.manifest), run=run)
+        plan, changes = read_manifest(Path(options.manifest), run=run), None
     else:
         result = run_planning(replace(build_request(options), keep=True))
         result.raise_errors()
         assert result.plan is not None
-        plan = result.plan
+        plan, changes = result.plan, result.changes
     _require_stages(plan, options)
-    return plan
+    return plan, changes
 
 
 def refuse_overrides(options: Options, given: str) -> None:
@@ -103,7 +106,7 @@ def open_chosen(
     options: Options, *, first_family: bool
 ) -> tuple[LiveHandle, tuple[str, ...]]:
     """A handle on a new plan, and which of its jobs go first; empty: all go."""
-    plan = make_plan(options)
+    plan, _ = make_plan(options)
     chosen = choose_jobs(plan, options, first_family=first_family)
     return open_plan(plan, options), chosen
 

@@ -109,7 +109,8 @@ def plan(
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:
-    from autoexp_tui.cockpit.render.plan_findings import format_warning
+    from autoexp_tui.cli.plan_diff import format_since
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges, format_warning
 
     if result.failed in ("config", "environment"):
         result.raise_errors()
@@ -128,6 +129,8 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
     result.raise_errors()
     if result.plan is not None:
         _print_plan(result.plan, options)
+        if result.changes is not None:
+            print("\n".join(format_since(PlanChanges(**result.changes))))
         if result.manifest:
             print(f"manifest  {result.manifest}")
     return ExitCode.OK
@@ -135,7 +138,6 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
 
 def _print_plan(plan: Plan, options: Options) -> None:
     from autoexp_tui.cli.executors import is_for_slurm
-    from autoexp_tui.cli.plan_diff import format_since
     from autoexp_tui.cli.visualize import draw_plan
     from autoexp_tui.config.planning import estimate_of
     from autoexp_tui.planning.estimate import describe_estimate
@@ -158,9 +160,6 @@ def _print_plan(plan: Plan, options: Options) -> None:
         if names:
             shown = join_some(list(map(clean, names)), _MOST_NAMED)
             print(f"{reason}, run again: {shown}")
-    if not (options.manifest or options.session):
-        for line in format_since(plan):
-            print(line)
 
 
 def show_check(result: PlanningAnswer, plan: Plan, options: Options) -> int:

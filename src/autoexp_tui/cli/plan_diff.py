@@ -1,21 +1,11 @@
-"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config. Of
-earlier plans what cannot be read is passed over, for nothing depends on it.
-
-For the cockpit, `python -m autoexp_tui.cli.plan_diff STATE_DIR PLAN_ID` says the latter
-in one line of JSON: two plans of thousands of jobs are read and compared, which its
-keys would feel.
-"""
+"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +15,6 @@ from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.plan_diff import (
-    Tree,
-    ValueChange,
-    diff_plans,
-    diff_values,
-    is_different,
     list_differences,
     summarize_diff,
 )
@@ -39,58 +24,14 @@ from autoexp_tui.storage.manifests import (
     read_manifest,
     read_manifest_head,
 )
-from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
+from autoexp_tui.storage.plan_changes import compare_plans
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions, match_id
 from autoexp_tui.text.did_you_mean import did_you_mean
-from autoexp_tui.text.plain_tree import flatten
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time
 
-_SECONDS: Final = 120.0
-_MOST_LINES: Final = 1000
 _FIRST_LINES: Final = 3
-_NICENESS: Final = 10
-"""Added for the process: a campaign may be running beside it."""
-
-
-def compare_to_last(plan: Plan) -> PlanChanges | None:
-    """What changed since the last plan of the same config; None: none that reads."""
-    mine = (plan.config_ref, plan.config_dir)
-    for head in list_manifests(Path(plan.state_dir)) if plan.config_ref else ():
-        is_same_config = (head.config_ref, head.config_dir) == mine
-        is_earlier = head.created_at <= plan.created_at and head.plan_id != plan.plan_id
-        if is_same_config and is_earlier:
-            with suppress(AutoexpError):
-                found = compare_plans(read_manifest(head.path), plan)
-                return PlanChanges(
-                    created_at=head.created_at,
-                    head=summarize_diff(found),
-                    lines=list_differences(found, _MOST_LINES),
-                    differs=is_different(found),
-                )
-            return None
-    return None
-
-
-def compare_plans(old: Plan, new: Plan) -> Tree:
-    """How two plans differ, their jobs' recorded configs included."""
-    records: list[ProvenanceRecord | None] = [None, None]
-    for at, plan in enumerate((old, new)):
-        with suppress(AutoexpError):
-            records[at] = load_record(Path(plan.state_dir), plan.plan_id)
-
-    def compare_jobs(*names: str) -> list[ValueChange] | None:
-        with suppress(AutoexpError):  # a config may be damaged
-            trees = [
-                record and record.load_resolved(job)
-                for record, job in zip(records, names, strict=True)
-            ]
-            if all(trees):
-                return [*diff_values(*(dict(flatten("", tree)) for tree in trees))]
-        return None
-
-    return diff_plans(old, new, compare_jobs)
 
 
 def show_diff(plan: Plan, other: str, options: Options) -> None:
@@ -108,47 +49,14 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
         print(f"  {mark} {text}")
 
 
-def format_since(plan: Plan) -> Iterator[str]:
-    """How a plan differs from the last one of its config; nothing without one."""
-    if since := compare_to_last(plan):
-        yield since.describe(time.time())
-        fits = len(since.lines) <= _FIRST_LINES
-        shown = since.lines if fits else since.lines[: _FIRST_LINES - 1]
-        yield from (f"  {mark} {text}" for mark, text in shown)
-        if rest := len(since.lines) - len(shown):
-            yield f"  and {rest} more: `autoexp-plan --diff` tells them"
-
-
-def find_changes(plan: Plan) -> PlanChanges | None:
-    """How a plan differs from the last one of its config; None without one.
-
-    Waits for a process: to be called off the screen's thread. What goes wrong there
-    is no fault of the plan, and gives None.
-    """
-    # -P: a file of the user's that is called like a module must not be one.
-    words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
-    with suppress(OSError, subprocess.SubprocessError, ValueError):
-        ran = subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            check=True,
-        )
-        if found := json.loads(ran.stdout):
-            lines = tuple((mark, text) for mark, text in found.pop("lines"))
-            return PlanChanges(lines=lines, **found)
-    return None
-
-
-def main(argv: Sequence[str]) -> int:
-    """Compare the plan of a state directory with the one before, and print."""
-    with suppress(OSError):
-        os.nice(_NICENESS)
-    path = find_manifest(Path(argv[0]), argv[1])
-    since = compare_to_last(read_manifest(path)) if path is not None else None
-    print(json.dumps(since and asdict(since)))
-    return 0
+def format_since(since: PlanChanges) -> Iterator[str]:
+    """How a plan differs from the last one of its config, in few lines."""
+    yield since.describe(time.time())
+    fits = len(since.lines) <= _FIRST_LINES
+    shown = since.lines if fits else since.lines[: _FIRST_LINES - 1]
+    yield from (f"  {mark} {text}" for mark, text in shown)
+    if rest := len(since.lines) - len(shown):
+        yield f"  and {rest} more: `autoexp-plan --diff` tells them"
 
 
 def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
@@ -178,7 +86,3 @@ def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
         str(place),
         did_you_mean(other, filter(None, sorted(known)), "plans and sessions"),
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.context import CockpitOptions
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.storage.session_dir import SessionDir
@@ -132,6 +133,7 @@ class Cockpit:
         self._args = args
         self._failure: BaseException | None = None
         """What went wrong while the plan or session was opened."""
+        self._changes: Mapping[str, Any] | None = None
         self._entry = opening.SessionOpener(options)
         session = opening.find_session(options) if options.session else None
         self._session: SessionDir | None = session
@@ -188,7 +190,7 @@ class Cockpit:
     def _open_now(self) -> EngineHandle:
         session, args = self._session, self._args
         if session is None:
-            plan = opening.make_plan(self._options)
+            plan, self._changes = opening.make_plan(self._options)
             if args.submit:
                 opening.confirm(plan, self._options, asks=False)
             handle = opening.open_plan(plan, self._options)
@@ -221,6 +223,11 @@ class Cockpit:
         else:
             self._app.call_from_thread(self._app.leave, LeaveWay.NOTHING)
 
+    def _read_changes(self) -> PlanChanges | None:
+        from autoexp_tui.cockpit.render.plan_findings import PlanChanges
+
+        return PlanChanges(**self._changes) if self._changes else None
+
     def _plan_again(self) -> None:
         self._failure = None
         self._handle.start()
@@ -234,7 +241,6 @@ class Cockpit:
         if session is not None:
             come_back = f"autoexp-tui --session {name_session(session.path)}"
             seen = None if self._args.replay else session.read_last_visit()
-        find_changes = _load_later("autoexp_tui.cli.plan_diff", "find_changes")
         options = replace(
             _build_options(self._options, self._args),
             come_back=come_back,
@@ -246,7 +252,7 @@ class Cockpit:
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
-            changes=find_changes if plans else None,
+            changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.

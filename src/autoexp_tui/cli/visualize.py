@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     if options.session:
         plan = read_manifest(Path(find_session(options).plan))
     else:
-        plan = make_plan(options, run=False)
+        plan, _ = make_plan(options, run=False)
     if args.format == "mermaid":
         from autoexp_tui.planning.chart import render_mermaid
 

@@ -110,9 +110,9 @@ class Actions:
         """Ids of the commands of which no event has told yet."""
         self._faults: FaultsScreen | None = None
         self._compared: Plan | None = None
-        """The plan that was compared with the one before it, or is being so."""
+        """The plan of which was told how it differs from the one before it."""
         self.changes: PlanChanges | None = None
-        """What is new since the last plan; None: no such plan is known, or not yet."""
+        """What is new since the last plan; None: no such plan is known."""
 
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
         """Hand a command to the engine; what came of it is in later events."""
@@ -143,11 +143,14 @@ class Actions:
             self._faults.finish(result=False)  # the plan is sound now
         if plan is None or snapshot.engine.role != "plan":
             return
-        if look and plan is not self._compared:
-            self._compared, self.changes = plan, None  # compared once for each plan
-            self._app.run_worker(self._find_changes(partial(look, plan)))
         if before is not None and plan is not before:
             self._app.notify(f"planned again: {plural(len(snapshot.jobs), 'job')}")
+        if look and plan is not self._compared:
+            self._compared, self.changes = plan, look()  # told once for each plan
+            if self.changes is not None and self.changes.differs:
+                key = self._context.keymap.key("plan.changes")
+                summary = self.changes.describe(self._context.find_utc())
+                self._app.notify(f"{summary}   ({key} reads it)", timeout=KEEP)
 
     def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
         self.send(command, count_attempts(jobs))
@@ -378,13 +381,6 @@ class Actions:
         """Below the errors stands what was done: whether that has come to an end."""
         self._context.model.failed = failed
         self._on_change()
-
-    async def _find_changes(self, look: Callable[[], PlanChanges | None]) -> None:
-        self.changes = await self._context.background.fetch("changes", look)
-        if self.changes is not None and self.changes.differs:
-            key = self._context.keymap.key("plan.changes")
-            summary = self.changes.describe(self._context.find_utc())
-            self._app.notify(f"{summary}   ({key} reads it)", timeout=KEEP)
 
     def show_changes(self) -> None:
         if self.changes is None:

@@ -68,8 +68,9 @@ class CockpitOptions:
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
     replan: Callable[[], None] | None = None
     """Plans again from what was saved; at once back. None: there is no config."""
-    changes: Callable[[Plan], PlanChanges | None] | None = None
-    """What changed since the last plan of its config; slow. None: nobody looks."""
+    changes: Callable[[], PlanChanges | None] | None = None
+    """What is new in the plan shown since the last one of its config. None: there is no
+    config."""
     details: Callable[[Plan, JobSpec], JobDetails] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None

@@ -120,6 +120,8 @@ class PlanningAnswer:
     failed: Stage = ""
     manifest: str = ""
     """The manifest's file, when one was asked for and there were no errors."""
+    changes: Mapping[str, Any] | None = None
+    """With the manifest: what is new since the last plan of the same config."""
     composed: int = 0
     """How often Hydra composed."""
 

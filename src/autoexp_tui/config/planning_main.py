@@ -67,6 +67,7 @@ from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import find_config_dir, find_state_dir
 from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
+from autoexp_tui.storage.plan_changes import compare_to_last
 from autoexp_tui.storage.provenance import RecordBuilder, read_git_state, save_record
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import Origins, SweepRefused
@@ -216,18 +217,20 @@ def _answer_plan(planning: _Planning) -> PlanningAnswer:
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
-    data, manifest = encode_plan(plan), ""
+    data, manifest, changes = encode_plan(plan), "", None
     if request.keep:
         place = Path(plan.state_dir)
         make_state_dir(place, plan.share)
         planning.save_configs(plan.jobs, place, plan.plan_id)
         manifest = str(write_manifest(place, plan, data))
+        changes = None if request.report or request.known else compare_to_last(plan)
     return PlanningAnswer(
         plan=None if request.report else plan,
         plan_json="" if request.report else data.decode(),
         report=json.dumps(report_of(plan)) if request.report else "",
         warnings=warnings,
         manifest=manifest,
+        changes=changes,
         composed=composer.composed,
     )
 

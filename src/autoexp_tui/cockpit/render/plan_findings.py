@@ -42,7 +42,7 @@ class PlanChanges:
     """When that one was made; UTC."""
     head: str
     """In a few words, counted."""
-    lines: tuple[tuple[str, str], ...]
+    lines: Sequence[tuple[str, str]]
     """Mark and sentence of each change."""
     differs: bool = True
 
