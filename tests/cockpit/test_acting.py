@@ -21,7 +21,7 @@ from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import NOT_STARTED, JobState, why
+from autoexp_tui.model.states import JobState, why
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
@@ -36,7 +36,6 @@ async def pass_time(seat: Seat, seconds: float) -> None:
     await seat.pilot.pause()
 
 
-# ---------------------------------------------------------------------------- kill
 async def test_a_kill_is_counted_down_stopped_by_u_and_sent_after_five_seconds() -> (
     None
 ):
@@ -107,18 +106,6 @@ async def test_ten_jobs_want_their_count_typed() -> None:
         assert sorted(sent.jobs) == sorted(running)
 
 
-async def test_a_verb_acts_on_the_jobs_of_a_stage_and_of_a_folded_row() -> None:
-    async with cockpit(campaign(40)) as seat:
-        await seat.play("1 j j X hear")
-        stage = [job for job in seat.model.session.jobs if job.stage == "evaluate"]
-        waiting = [job.name for job in stage if job.record.state in NOT_STARTED]
-        assert waiting
-        seat.check(dialog="|".join(waiting))
-    async with cockpit(size=(80, 24)) as seat:
-        await seat.see("exclamation_mark R hear", dialog="Resubmit 4 jobs?")
-
-
-# -------------------------------------------------------------------------- submit
 @pytest.mark.parametrize(
     ("script", "number"), [("S hear y", 10), ("j space S hear j y", 2)]
 )
@@ -148,7 +135,6 @@ async def test_one_family_goes_first_and_the_rest_is_offered_afterwards() -> Non
         await seat.see("S", dialog="the 8 jobs left")
 
 
-# ------------------------------------------------------------ resubmit, skip, waive
 LR = "optim.lr=5e-4"
 DIFFERS = "optim.lr: 3e-4 -> 5e-4|same directory"
 WAY = "(o) let it start without: iter_48000/done.txt"
@@ -212,7 +198,6 @@ async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
         await seat.see("j", footer="!refused: ")
 
 
-# ------------------------------------------------------------------------ approval
 def asking_about(*paths: Path) -> Snapshot:
     base = campaign(31)
     report = base.jobs[-1]
@@ -258,7 +243,6 @@ async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
         assert not seat.dialog
 
 
-# ----------------------------------------------- what is asked about changes meanwhile
 @pytest.mark.parametrize(
     ("key", "look", "now", "said"),
     [
@@ -314,7 +298,6 @@ async def test_planning_again_stands_in_the_header_and_in_the_question() -> None
         await seat.see("S", dialog="is being planned again")
 
 
-# ----------------------------------------------------------------------- read only
 async def test_read_only_sends_nothing_and_offers_no_step_that_it_refuses() -> None:
     async with cockpit(read_only=True) as seat:
         for key in "SKRAXP":
@@ -334,15 +317,6 @@ async def test_read_only_sends_nothing_and_offers_no_step_that_it_refuses() -> N
         await seat.see("P", footer=told)
 
 
-async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None:
-    async with cockpit() as seat:
-        await seat.go_to(Look.RUNNING)
-        seat.check(why="K kill")
-        seat.handle.read_only = True
-        await seat.push(replace(seat.handle.snapshot(), name="again"))
-        seat.check(why="!K kill", header="read only")
-
-
 async def test_marks_that_a_filter_hides_are_named_and_stay_in_sight() -> None:
     async with cockpit() as seat:
         seat.model.marks.update(job.name for job in seat.looking(Look.DONE)[:2])
@@ -353,7 +327,6 @@ async def test_marks_that_a_filter_hides_are_named_and_stay_in_sight() -> None:
         assert " marked" in seat.pane("jobs").split("\n")[0]
 
 
-# ------------------------------------------------------------------- keys come at once
 @pytest.mark.parametrize(
     ("before", "keys", "typed"),
     [
@@ -435,7 +408,6 @@ async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
         assert seat.handle.sent == []
 
 
-# -------------------------------------------------------------------------- leaving
 async def test_every_way_to_quit_asks_and_enter_stays() -> None:
     async with cockpit() as seat:
         for key in ("q", "ctrl+q", "ctrl+c"):

@@ -44,7 +44,6 @@ def count_cells(pane: LinesWidget, *regions: Region) -> int:
     return sum(region.area for region in regions) if regions else pane.size.area
 
 
-# ------------------------------------------------------------------- cells painted anew
 async def test_an_idle_session_paints_nothing() -> None:
     async with cockpit(replace(all_done(10), open=True)) as seat:
         with counted(LinesWidget, "refresh", count_cells) as cells:
@@ -81,7 +80,6 @@ async def test_snapshots_are_shown_at_most_once_a_second() -> None:
         assert seat.model.session.snapshot is first
 
 
-# ------------------------------------------------------------------------- rows drawn
 async def test_ten_thousand_jobs_cost_what_is_visible() -> None:
     async with cockpit(campaign(10_000)) as seat:
         with counted(job_panes, "render_row") as rows:

@@ -268,7 +268,6 @@ def long_log(path: Path) -> LogFile:
     return opened(path, b"".join(b"line %d\n" % n for n in range(100_000)))
 
 
-# ------------------------------------------------------------------------- reading
 @pytest.mark.parametrize(
     ("offset", "lines", "count", "first"),
     [
@@ -287,35 +286,6 @@ def test_a_page_is_read_around_any_place(
     assert found == [f"line {number}" for number in range(first, first + count)]
 
 
-def test_a_file_that_grew_is_followed_and_not_read_whole(path: Path) -> None:
-    file = opened(path, b"one\n")
-    assert texts(file.last(5)) == ["one"]
-    assert grow(file, b"two\nthr") is Change.GREW
-    assert texts(file.last(5)) == ["one", "two", "thr"]
-    grow(file, b"ee\n")
-    assert texts(file.last(5)) == ["one", "two", "three"]
-    grow(file, (b"y" * 99 + b"\n") * 60_000)
-    with reading_at_most(10, path):
-        assert texts(file.last(1)) == ["y" * 99]
-
-
-RAW = st.binary(max_size=300).map(lambda data: data.replace(b"\n", b""))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(RAW, max_size=40))
-def test_lines_are_those_of_the_file_however_small_the_chunks(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
-) -> None:
-    path = tmp_path_factory.mktemp("log") / "a.log"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logfile, "CHUNK", 512)
-        file = opened(path, b"".join(line + b"\n" for line in lines))
-        expected = [decode_line(line) for line in lines]
-        assert texts(file.last(1000)) == texts(file.move(0, 0, 1000)) == expected
-
-
-# -------------------------------------------------------------- what befalls files
 def test_a_file_that_comes_later_is_read_and_missed_when_it_goes(path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     file = LogFile(str(path))
@@ -348,7 +318,6 @@ def test_another_file_at_the_place_begins_anew(path: Path, how: str) -> None:
     assert "old" not in texts(file.move(0, 0, 200))
 
 
-# ---------------------------------------------------------------------------- text
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
@@ -391,15 +360,6 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
     assert found == [decode_line(line.encode()) for line in [*lines, "end"]]
 
 
-def test_of_a_long_line_its_beginning_is_shown_until_a_bar_overwrites_it(
-    path: Path,
-) -> None:
-    file = opened(path, b"x" * (2 * logfile.LONGEST + 10))
-    assert [set(one) for one in texts(file.last(10))] == [{"x", "…"}]
-    grow(file, b"\rdone")
-    assert texts(file.last(10)) == ["done"]
-
-
 def test_an_endless_bar_is_not_read_to_its_beginning(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,31 +369,15 @@ def test_an_endless_bar_is_not_read_to_its_beginning(
         assert texts(file.last(5))[-1].startswith("step 0019999 ")
 
 
-# -------------------------------------------------------------------------- search
-@pytest.mark.parametrize(
-    ("pattern", "forward", "line"),
-    [
-        (r"line 4711\b", False, "line 4711"),
-        ("line 77777", True, "line 77777"),
-        ("nowhere", True, None),
-    ],
-)
-def test_a_match_is_found_across_chunks(
-    long_log: LogFile,
-    monkeypatch: pytest.MonkeyPatch,
-    pattern: str,
-    forward: bool,
-    line: str | None,
+def test_a_match_is_found_across_chunks_then_another_one_and_a_search_can_be_stopped(
+    long_log: LogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
-    start = 0 if forward else long_log.size
-    place = long_log.find(compile_search(pattern), start, forward=forward)
-    assert (None if place is None else long_log.move(place, 0, 1)[0].text) == line
-
-
-def test_the_next_match_is_another_one_and_a_search_can_be_stopped(
-    long_log: LogFile,
-) -> None:
+    for text, start in ((r"line 4711\b", long_log.size), ("line 77777", 0)):
+        place = long_log.find(compile_search(text), start, forward=not start)
+        assert place is not None
+        assert long_log.move(place, 0, 1)[0].text == text.removesuffix(r"\b")
+    assert long_log.find(compile_search("nowhere"), 0, forward=True) is None
     pattern = compile_search("99$")
     first = long_log.find(pattern, 0, forward=True)
     assert first is not None

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.state.session import JobView, Look
+from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.model.snapshot import EngineView, Snapshot
-from autoexp_tui.model.specs import Edge, Plan
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.seat import Seat, cockpit
-from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
+from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import with_job
 
 ROADS = {
@@ -48,7 +46,9 @@ ROADS = {
         1 slash 'nowhere enter 2 K => why: No job is shown; footer: can be ended""",
     "a stage unfolds into its families and folds again": """
         1 l => stages: ✓✓✓ lr=1e-3 bsz=256
-        h => stages: !lr=1e-3""",
+        h => stages: !lr=1e-3
+        j enter => jobs: 41 of 124   only stage cooldown (esc)
+        5 enter => jobs: 4 of 124   only out of memory (esc)""",
     "a sort is told, reversed, and plan order comes back": """
         l => jobs: !by |STATE |!STATE▴
         comma => jobs: by STATE|STATE▴
@@ -119,39 +119,6 @@ async def test_need_after_need_is_walked_through_going_round() -> None:
         seat.check(footer="4 alike marked")
 
 
-# ---------------------------------------------------------------------- folding etc
-@pytest.mark.parametrize(("jobs", "folds"), [(124, True), (10, False)])
-async def test_a_low_screen_folds_equal_causes_of_many_jobs(
-    jobs: int, folds: bool
-) -> None:
-    async with cockpit(campaign(jobs), size=(80, 24)) as seat:
-        assert any(row.folded for row in seat.model.rows) is folds
-        assert ("folded" in seat.pane("jobs")) is folds
-
-
-@pytest.mark.parametrize(
-    ("script", "title", "by"),
-    [
-        ("slash 'cannot", "", lambda job: job.look is Look.DOOMED),
-        ("1 j enter", "only stage cooldown|(esc)", lambda job: job.stage == "cooldown"),
-        (
-            "5 enter",
-            "only out of memory|(esc)",
-            lambda job: job.record.cause is Cause.OUT_OF_MEMORY,
-        ),
-    ],
-    ids=["a filter while it is typed", "a stage", "a cause"],
-)
-async def test_the_table_is_narrowed_to_the_jobs_that_are_meant(
-    script: str, title: str, by: Callable[[JobView], bool]
-) -> None:
-    async with cockpit() as seat:
-        await seat.play(script)
-        shown = {seat.model.find_jobs(row)[0] for row in seat.model.rows}
-        assert shown == set(filter(by, seat.model.session.jobs))
-        seat.check(jobs=title)
-
-
 async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None:
     async with cockpit(size=(80, 24)) as seat:
         await seat.press("exclamation_mark")
@@ -163,7 +130,6 @@ async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None
             assert len(found) == (1 if alone else len(others) + 1)
 
 
-# -------------------------------------------------------------- rows under the cursor
 def cursor_line(seat: Seat) -> int:
     lines = seat.pane("jobs").splitlines()
     return next(n for n, line in enumerate(lines) if line.startswith(">"))
@@ -191,35 +157,6 @@ async def test_the_cursor_stays_near_when_its_row_goes() -> None:
         assert seat.jobs.jobs.cursor == 1
 
 
-def grown(before: Snapshot) -> Snapshot:
-    """One job more, which waits for the first one, as a rule lets it join."""
-    known, first = plan_of(before), before.jobs[0].spec
-    own: Any = {
-        "index": len(before.jobs),
-        "stage": "joined",
-        "depends_on": (first.name,),
-    }
-    spec = replace(first, name="dense_joined", **own)
-    edge = Edge(before=first.name, after=spec.name, mode="waits")
-    more = replace(known, jobs=(*known.jobs, spec), edges=(*known.edges, edge))
-    jobs = (*before.jobs, JobRecord(spec=spec, state=JobState.WAITING, since=before.t))
-    live = (*before.live, None)
-    return replace(before, seq=before.seq + 1, plan=more, jobs=jobs, live=live)
-
-
-async def test_a_job_that_joins_has_its_row_and_moves_no_cursor() -> None:
-    async with cockpit(campaign(10)) as seat:
-        await seat.play("j j")
-        before = seat.jobs.jobs.key
-        await seat.push(grown(seat.handle.snapshot()))
-        assert seat.jobs.jobs.key == before
-        await seat.see("G", stages="joined", why="dense_joined")
-        assert seat.jobs.jobs.key == "dense_joined"
-        session = seat.model.session
-        assert [*session.links.upstream["dense_joined"]] == [session.jobs[0].name]
-
-
-# ---------------------------------------------------------------------- first moments
 async def test_too_small_a_screen_says_one_line_and_asks_nothing_until_it_grows() -> (
     None
 ):

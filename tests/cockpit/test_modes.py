@@ -111,7 +111,6 @@ async def test_keys_in_other_modes(road: str) -> None:
         assert seat.handle.sent == []
 
 
-# ------------------------------------------------------------------------- waiting
 async def to_group(seat: Seat, look: Look) -> str:
     """To the first group of that look; its key."""
     await seat.press("w")
@@ -160,7 +159,6 @@ async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
         seat.check(waiting="10 min")
 
 
-# ------------------------------------------------------------------ time-line and grid
 async def test_the_window_is_zoomed_moved_and_left_by_escape() -> None:
     async with cockpit(size=(60, 16)) as seat:
         await seat.press("9")
@@ -196,7 +194,6 @@ async def test_enter_on_a_cell_of_several_narrows_the_table_to_them() -> None:
         assert seat.model.list_shown() == {"b0", "b1"}
 
 
-# -------------------------------------------------------------------------- events
 def tailed(tail: int) -> Snapshot:
     """A session whose snapshot carries the last few of many events."""
     return replace(campaign(31), seq=RECORDS[-1].seq, events=RECORDS[-tail:])
@@ -213,12 +210,6 @@ async def long_session(tail: int = 60) -> AsyncIterator[tuple[Seat, Any]]:
 
 def jobs_of(pane: Any) -> set[str]:
     return {entry.event.job for entry in pane.history.page.entries}
-
-
-async def test_events_older_than_the_snapshot_are_read_when_there_is_room() -> None:
-    async with long_session() as (_, pane):
-        assert len(pane.history.page.entries) >= 10
-        assert pane.history.page.first < RECORDS[-60].seq
 
 
 async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> None:
@@ -375,7 +366,6 @@ async def test_a_take_over_of_a_session_that_ran_is_said_until_a_key_comes(
         await seat.see("j", footer="!goes on")
 
 
-# -------------------------------------------------------------------------- picker
 @pytest.mark.parametrize(("keys", "chosen"), [("j enter", "m4q1"), ("q", None)])
 async def test_a_session_is_chosen_or_none_or_waited_for(
     keys: str, chosen: str | None
@@ -393,7 +383,6 @@ async def test_a_session_is_chosen_or_none_or_waited_for(
     assert app.return_value == chosen
 
 
-# ------------------------------------------------------------------------- replays
 @asynccontextmanager
 async def replaying(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Seat]:
     clock = ManualClock(0.0)
@@ -464,24 +453,8 @@ async def test_acting_keys_are_refused_with_a_word(key: str) -> None:
         assert seat.dialog == ""
 
 
-async def test_all_of_the_journal_is_on_the_time_line() -> None:
-    async with replaying() as seat:
-        await seat.press("9")
-        window = seat.widget("timeline").find_window()
-        assert window.begin <= shown(seat).begin < shown(seat).end <= window.end
-        await seat.see("end", timeline="░")
-
-
 async def test_nothing_rings_and_leaving_asks_nothing() -> None:
     async with replaying() as seat:
         assert seat.app.notifier._quiet
         await seat.press("q")
         assert not seat.app.is_running
-
-
-async def test_the_bar_lies_below_the_keys() -> None:
-    async with replaying((120, 40)) as seat:
-        bar = seat.widget("timebar")
-        assert (bar.region.y, bar.region.height) == (39, 1)
-        assert seat.jobs.footer.region.y == 38
-        await seat.see("8", timebar="60x")

@@ -23,7 +23,6 @@ from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
 
 
-# --------------------------------------------------------------------- errors of a plan
 @pytest.fixture
 def faults(tmp_path: Path) -> tuple[Problem, ...]:
     path = tmp_path / "exp.yaml"
@@ -132,7 +131,6 @@ async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -
         assert seat.model.session.job("old") is None
 
 
-# -------------------------------------------------- what changed since the last plan
 DIFFERS = plan_findings.PlanChanges(
     T0 - 600, "2 jobs added, 8 the same", (("+", "lr1e-3"), ("~", "seed: 1 -> 2"))
 )
@@ -166,7 +164,6 @@ async def test_a_plan_that_is_opened_says_what_changed(
         await seat.see("equals_sign", **{where: then})
 
 
-# ------------------------------------------------------------------- how jobs are made
 def details(_: Plan, spec: JobSpec) -> JobDetails:
     """A config whose seed differs from job to job."""
     entries = (

@@ -47,7 +47,6 @@ from tests.support.scripted_handle import HOSTILE, with_job
 TABLE = Keymap()
 
 
-# ------------------------------------------------------------------------ commands
 def test_no_key_means_two_things_in_one_place() -> None:
     for first, second in combinations(COMMANDS.values(), 2):
         shared = set(first.keys) & set(second.keys)
@@ -91,7 +90,6 @@ def test_every_command_can_be_carried_out_where_it_is() -> None:
         assert name != "act" or hasattr(Actions, str(parameters[0]))
 
 
-# -------------------------------------------------------------------------- keymap
 def test_a_person_s_keys_replace_ours(tmp_path: Path) -> None:
     own = build_keymap({"move.down": ["j", "down", "f5"], "rows.need": "#"})
     assert own.keys("rows.need") == ("number_sign",)
@@ -134,7 +132,6 @@ def test_a_file_that_is_no_keymap_is_refused(tmp_path: Path, text: str | None) -
         keymap.load_keymap(path)
 
 
-# -------------------------------------------------------------------------- themes
 def skin(name: str = "dark", **options: bool) -> Skin:
     return load_skin(name, **{"no_color": False, "ascii_only": False, **options})
 
@@ -149,13 +146,6 @@ def test_every_shipped_theme_has_every_role(name: str) -> None:
     ]
     if made.theme.ansi:  # the terminal's own
         assert all(not one or one.is_system_defined or one.is_default for one in colors)
-
-
-def test_without_colours_no_colour_remains_and_the_cursor_is_still_seen() -> None:
-    made = skin("dark", no_color=True)
-    styles = [*made.roles.values(), made.cursor, made.away]
-    assert all(style.color is None and style.bgcolor is None for style in styles)
-    assert made.cursor.reverse
 
 
 DARK = (find_themes_directory() / "dark.toml").read_text()
@@ -184,7 +174,6 @@ def test_a_theme_that_cannot_be_is_refused(
     assert told in str(refused.value)
 
 
-# ---------------------------------------------------------------------------- text
 @pytest.mark.parametrize("name", HOSTILE)
 def test_nothing_hostile_reaches_a_strip(name: str) -> None:
     drawn = draw_strip(line(name, Span(name, "failed")), skin(), 40)
@@ -204,15 +193,6 @@ def test_ascii_mode_draws_only_ascii_by_as_many_cells() -> None:
     glyphs = "".join(look.glyph for look in Look) + "─│┬█░▁▅…⠓▴▾漢é"
     assert draw_strip(line(glyphs), skin(ascii_only=True), 60).text.isascii()
     assert to_ascii("漢é⧗") == "??e:"
-
-
-# ---------------------------------------------------------------------- background
-async def test_a_fault_is_delivered_and_the_worker_goes_on() -> None:
-    background = Background("test")
-    with pytest.raises(ZeroDivisionError):
-        await background.fetch("k", lambda: 1 / 0)
-    assert await background.fetch("k", lambda: 7) == 7
-    assert background.is_idle
 
 
 async def test_only_the_newest_call_of_a_key_that_is_still_waited_for_runs() -> None:
@@ -235,7 +215,6 @@ async def test_only_the_newest_call_of_a_key_that_is_still_waited_for_runs() -> 
     assert ran == [4]
 
 
-# ------------------------------------------------------------- clipboard, title, bell
 BASE = campaign(31)
 
 
@@ -304,7 +283,6 @@ def test_what_is_new_rings_once(
     assert not said or written[0].startswith(f"\x07\x1b]9;{said}")
 
 
-# ------------------------------------------------------------------------ terminal
 class Dying:
     """A terminal that hangs up at the second write."""
 

@@ -105,7 +105,6 @@ def test_events(snap_compare: Compare) -> None:
     assert snap_compare(app(eventful()), terminal_size=LOW, run_before=keys("8 k"))
 
 
-# ----------------------------------------------------------------------------- replays
 def replayed(**options: Any) -> CockpitApp:
     clock = ManualClock(T0)
     wanted: dict[str, Any] = {"ascii": False, "no_color": False, **options}
@@ -165,7 +164,6 @@ def test_a_replay_in_ascii(snap_compare: Compare, script: str) -> None:
     assert snap_compare(shown, terminal_size=USUAL, run_before=pressed)
 
 
-# ------------------------------------------------------------------------------ others
 @BY_LOOK
 @BY_SIZE
 def test_waiting(snap_compare: Compare, size: Size, look: str) -> None:

@@ -13,22 +13,32 @@ from autoexp_tui.cockpit.keymap import Keymap, Pane
 from autoexp_tui.cockpit.render import layout
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, plain, width
-from autoexp_tui.cockpit.state.reasons import group_causes
 from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Landmark, Playback, Snapshot
 from autoexp_tui.model.states import why
-from tests.cockpit.views import SESSION, WORDS
+from tests.cockpit.views import SESSION
 from tests.support.campaigns import HOUR, T0, all_done, campaign, planned
 
 MANY = SESSION.snapshot
 
 
-# ------------------------------------------------------------------------------ header
 def render_header(snapshot: Snapshot, cells: int, now: float, **told: Any) -> Line:
     model = SessionModel(snapshot)
     model.set_outlook(*estimate_outlook(model.session))
     return bars.render_header(model, now, cells, **told)
+
+
+@pytest.mark.parametrize("cells", range(60, 210, 15))
+def test_no_bar_is_wider_than_the_screen(cells: int) -> None:
+    assert width(render_header(MANY, cells, T0)) == cells
+    assert "14 need you" in plain(render_header(MANY, cells, T0))
+    assert width(bars.render_counts(SESSION, cells)) <= cells
+    assert width(bars.render_time_bar(SHOWN, cells)) <= cells
+    panes: tuple[Pane, ...] = ("jobs", "log", "metrics", "events")
+    for told in (bars.render_footer(Keymap(), pane, ALL, cells) for pane in panes):
+        assert width(told) <= cells
+        assert all(word in plain(told) for word in ("q leave", "? keys"))
 
 
 def header(snapshot: Snapshot = MANY, cells: int = 120, now: float = T0 + 2) -> str:
@@ -37,24 +47,6 @@ def header(snapshot: Snapshot = MANY, cells: int = 120, now: float = T0 + 2) -> 
 
 def engine(snapshot: Snapshot, **changes: Any) -> Snapshot:
     return replace(snapshot, engine=replace(snapshot.engine, **changes))
-
-
-@pytest.mark.parametrize("cells", range(60, 210, 9))
-def test_the_header_takes_exactly_its_cells(cells: int) -> None:
-    told = render_header(MANY, cells, T0)
-    assert width(told) == cells
-    assert "14 need you" in plain(told)
-    assert width(bars.render_counts(SESSION, cells)) <= cells
-
-
-IDLE = replace(engine(all_done(10), committed_at=T0), open=True)
-
-
-@pytest.mark.parametrize(("snapshot", "first", "then"), [(MANY, 31, 34), (IDLE, 5, 50)])
-def test_ages_do_not_change_every_second(
-    snapshot: Snapshot, first: int, then: int
-) -> None:
-    assert header(snapshot, now=T0 + first) == header(snapshot, now=T0 + then)
 
 
 WATCHER = campaign(31, role="viewer")
@@ -99,27 +91,11 @@ def test_how_old_the_data_is_and_what_is_not_as_usual_is_said(
         assert (word.lstrip("!") in told) is not word.startswith("!")
 
 
-def test_a_plan_being_made_is_named_once_and_a_title_has_the_needs() -> None:
-    snapshot = replace(planned(10), name="exp")
-    assert header(engine(snapshot, doing="planning exp")).count("exp") == 1
-    groups = group_causes(SESSION, WORDS)
-    assert bars.format_title(SESSION, groups) == "61/124 !14 dense300m"
-
-
-# ------------------------------------------------------------------------------ footer
 ALL = {"run.kill", "run.resubmit", "run.submit", "run.skip", "run.answer"}
 
 
 def footer(pane: Pane = "jobs", useful: set[str] = ALL, **told: bool) -> str:
     return plain(bars.render_footer(Keymap(), pane, useful, 120, **told))
-
-
-@pytest.mark.parametrize("cells", range(60, 200, 11))
-@pytest.mark.parametrize("pane", ["jobs", "log", "metrics", "events"])
-def test_the_footer_fits_and_tells_the_way_out(pane: Pane, cells: int) -> None:
-    told = bars.render_footer(Keymap(), pane, ALL, cells)
-    assert width(told) <= cells
-    assert all(word in plain(told) for word in ("q leave", "? keys"))
 
 
 def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
@@ -134,7 +110,6 @@ def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
     assert "P pause" not in resuming
 
 
-# ---------------------------------------------------------------------------- time bar
 WEEK = 7 * 24 * HOUR
 SHOWN = Playback(
     begin=T0,
@@ -156,11 +131,6 @@ def bar(shown: Playback = SHOWN) -> str:
     return plain(bars.render_time_bar(shown, 120))
 
 
-@pytest.mark.parametrize("cells", [60, 80, 120, 200])
-def test_the_time_bar_fits(cells: int) -> None:
-    assert width(bars.render_time_bar(SHOWN, cells)) <= cells
-
-
 def test_what_was_played_and_landmarks_stand_where_they_happened() -> None:
     inner = bar().split("├")[1].split("┤")[0]
     here, cells = inner.index("●"), len(inner)
@@ -173,12 +143,6 @@ def test_what_was_played_and_landmarks_stand_where_they_happened() -> None:
     assert "✗" in bar(replace(SHOWN, landmarks=(SHOWN.landmarks[1], gone)))
 
 
-def test_days_are_ticks_between_beginning_and_end() -> None:
-    assert bar(replace(SHOWN, at=T0, landmarks=())).count("┼") == 7
-    single = bar(replace(SHOWN, begin=T0, end=T0, at=T0, landmarks=(), playing=False))
-    assert all(glyph in single for glyph in "●‖")
-
-
 def test_the_speed_is_spelled_and_every_glyph_has_a_twin() -> None:
     told = [bars.format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)]
     assert told == ["1x", "1.9x", "60x", "1048576x", "max"]
@@ -186,7 +150,6 @@ def test_the_speed_is_spelled_and_every_glyph_has_a_twin() -> None:
     assert "?" not in to_ascii(bar(replace(SHOWN, landmarks=())))
 
 
-# ------------------------------------------------------------------------------- boxes
 SIZES = [
     (60, 16), (80, 24), (109, 29), (110, 30), (120, 40), (169, 50), (170, 50),
     (200, 60), (240, 24), (80, 60),
@@ -213,25 +176,3 @@ def test_boxes_tile_the_screen(
     for enlarged in (None, "effect"):
         two = layout.build_two_boxes(*size, "events", "effect", enlarged)
         assert sum(box.area for box in two.values()) == size[0] * size[1]
-
-
-def test_lists_stand_beside_the_jobs_as_the_screen_is_wide() -> None:
-    wide, middle = layout.build_boxes(200, 60, 4), layout.build_boxes(120, 40, 4)
-    assert wide["needs"].x == wide["metrics"].x > wide["jobs"].x
-    assert wide["needs"].width > 50
-    assert middle["needs"].x == middle["stages"].x == 0
-    assert "metrics" not in middle
-    for stages in (3, 4):  # a strip on a low screen
-        strip = layout.build_boxes(80, 24, stages)["stages"]
-        assert strip == Region(0, 1, 80, stages)
-    for low in ((59, 24), (80, 15)):
-        assert layout.is_too_small(*low)
-        assert set(layout.build_boxes(*low, 4)) == {"header"}
-
-
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> None:
-    few, many = (layout.build_boxes(*size, 2, rows=rows) for rows in (6, 500))
-    assert few["jobs"].height < many["jobs"].height
-    assert few["why"].height > many["why"].height
-    assert few["log"].height > many["log"].height

@@ -26,7 +26,7 @@ from autoexp_tui.cockpit.widgets.job_panes import (
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.planning.grid import build_grid
-from tests.cockpit.views import SESSION, WORDS, changed, looking, text
+from tests.cockpit.views import SESSION, changed, looking, text
 from tests.support.campaigns import campaign, plan_of
 from tests.support.scripted_handle import HOSTILE, with_job
 
@@ -104,20 +104,6 @@ def test_why_never_goes_and_a_row_is_as_wide_as_its_table(
     assert width(render_titles(chosen)) == screen
 
 
-@pytest.mark.parametrize(
-    ("cells", "shown"),
-    [(12, "2 batch_size"), (4, "2 ba"), (3, "2 …"), (2, "2…")],
-)
-def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
-    cells: int, shown: str
-) -> None:
-    key = WORDS.parameters[0].key
-    by_value = {job.record.spec.parameters.get(key): job for job in SESSION.jobs}
-    column = Column(kind="parameter", title="batch_size", cells=cells, key=key)
-    row = render_row(list(by_value.values())[:2], [column], SESSION)
-    assert plain(row).rstrip() == shown
-
-
 def test_a_loss_that_is_no_number_is_marked() -> None:
     live = Live(step=10, metrics={"loss": math.nan})
     job, session = changed(looking(Look.RUNNING)[0], live)
@@ -125,7 +111,6 @@ def test_a_loss_that_is_no_number_is_marked() -> None:
     assert ("nan", "failed") in [(span.text.strip(), span.role) for span in row]
 
 
-# -------------------------------------------- a job with other values than the plan's
 BASE = campaign(20)
 FIRST = BASE.jobs[0]
 KEY = "optim.lr"

@@ -85,13 +85,6 @@ def test_a_sparkline_has_the_shape_of_its_values(
     assert spans.render_sparkline(values, 8) == drawn
 
 
-@pytest.mark.parametrize(("done", "filled"), [(0.001, 1), (7.0, 10), (0.0, 0)])
-def test_anything_begun_shows_in_a_bar(done: float, filled: int) -> None:
-    bar = "█" * filled + "░" * (10 - filled)
-    assert plain(spans.render_bar(done, 10)) == bar
-
-
-# ------------------------------------------------------------------------------ curves
 FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
 LOW = Curve((0, 400), (0.5, 0.4))
 

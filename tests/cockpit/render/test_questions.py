@@ -32,7 +32,6 @@ from autoexp_tui.cockpit.state.session import (
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model import outputs
 from autoexp_tui.model.commands import Resubmit, Skip, Waive
-from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Resources
 from autoexp_tui.model.state import JobRecord
@@ -59,7 +58,6 @@ def choices(question: questions.Question | None) -> dict[str, questions.Choice]:
     return {choice.id: choice for choice in question.choices}
 
 
-# -------------------------------------------------------------------------------- kill
 def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
     wanted = scope(Look.RUNNING, 2)
     told = body(ask_kill(wanted, SESSION))
@@ -165,20 +163,6 @@ def test_steps_are_lost_since_what_is_known_without_a_look(
     assert found.seconds == pytest.approx(whole * share)
 
 
-def test_checkpoints_are_looked_for_where_a_glob_is_set_and_the_job_runs() -> None:
-    plan = plan_of(SESSION.snapshot)
-    glob = Checkpoints(glob="iter_*")
-    rules = replace(plan, monitoring=replace(plan.monitoring, checkpoints=glob))
-    session = replace(SESSION, snapshot=replace(SESSION.snapshot, plan=rules))
-    jobs = (looking(Look.RUNNING)[0], looking(Look.WAITING)[0])
-    (place,) = forecast.list_checkpoint_places(jobs, session)
-    spec = jobs[0].record.spec
-    assert (place.job, place.output_dir) == (spec.name, spec.output_dir)
-    assert (place.glob, place.since) == ("iter_*", None)
-    assert not forecast.list_checkpoint_places(jobs, SESSION)
-
-
-# ------------------------------------------------------------------------------ submit
 def offered(at_a_time: int | None = None, **engine: Any) -> SessionView:
     """A plan that nobody submitted, as an engine would run it."""
     base = planned(10)
@@ -264,7 +248,6 @@ def test_what_is_done_already_is_not_billed_and_runs_anew_when_asked() -> None:
     assert not first.from_checkpoint
 
 
-# ----------------------------------------------------------------------- resubmit, skip
 def test_a_resubmission_knows_its_checkpoint_and_its_node() -> None:
     memory = failed_by(Cause.OUT_OF_MEMORY)[0]
     found = choices(ask_resubmit(Scope(jobs=(memory,)), SESSION))
@@ -392,7 +375,6 @@ def test_a_file_that_its_writer_never_wrote_needs_a_person_unless_it_failed(
     assert (find_reason(model.session.jobs[1], model.session) == never) is is_told
 
 
-# --------------------------------------------------------------------- approve, leave
 def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
     job, first = looking(Look.ASKS)[0], SESSION.jobs[0]
     assert job.record.ask is not None

@@ -7,23 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.cockpit.render import timeline
 from autoexp_tui.cockpit.render.timeline import (
     LEAST_SECONDS,
-    MOST_SECONDS,
     Window,
     build_stage_strip,
     build_window,
-    format_tick,
     list_ticks,
     render_axis,
 )
 from autoexp_tui.cockpit.spans import join_cells, plain, width
 from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.state import Attempt, JobRecord, SessionState
 from autoexp_tui.model.states import JobState, Outcome
@@ -107,33 +102,6 @@ def test_segments_join_and_a_stage_is_as_high_as_many_ran() -> None:
         assert [at for at, cell in enumerate(cells) if cell.text == "✗"] == [6] * mark
 
 
-def test_a_stage_costs_its_attempts_not_its_cells(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    session = build_session(campaign(3000))
-    asked: list[float] = []
-    original = Window.cell
-
-    def counted(self: Window, t: float) -> int:
-        asked.append(t)
-        return original(self, t)
-
-    monkeypatch.setattr(timeline.Window, "cell", counted)
-    begin = T0 - 9 * HOUR
-    build_stage_strip(session.jobs, begin, T0, Window(begin, 9 * HOUR, 400))
-    assert len(asked) < 12 * len(session.jobs)
-
-
-# ----------------------------------------------------------------------------- windows
-@given(st.floats(LEAST_SECONDS, 1e7), st.sampled_from([0.001, 0.5, 2, 1e4]))
-def test_zooming_keeps_the_moment_where_it_stood(seconds: float, factor: float) -> None:
-    around = T0 + 0.25 * seconds
-    window = Window(T0, seconds, 100).zoom(factor, around)
-    assert LEAST_SECONDS <= window.seconds <= MOST_SECONDS
-    stands = (around - window.begin) / window.seconds
-    assert stands == pytest.approx(0.25, abs=1e-3)
-
-
 @pytest.mark.parametrize("cells", [20, 60, 90, 170])
 @pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
 def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
@@ -148,13 +116,3 @@ def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     assert T0 + seconds < whole.end <= T0 + 2 * max(seconds, LEAST_SECONDS)
     gap = (T0 + seconds / 4, T0 + seconds / 2)
     assert plain(render_axis(window, T0, [gap], 0)[1]).count("░") >= cells // 4
-
-
-def test_labels_are_times_and_days_and_every_glyph_has_a_twin() -> None:
-    ticks = list_ticks(Window(T0, 48 * HOUR, 80))
-    assert {"Sun 15", "12:00"} <= {format_tick(t, by_days=False) for t in ticks}
-    assert len(list_ticks(Window(T0, 11, 60))) >= 5
-    assert format_tick(T0 - T0 % 60 + 30, by_days=False).endswith(":30")
-    glyphs = "".join(cell.text for cell in timeline._WEIGHT) + "┬▾│"
-    assert "?" not in to_ascii(glyphs)
-    assert len(set(to_ascii("·░█▒"))) == 4

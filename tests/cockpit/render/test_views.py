@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit import logfile
 from autoexp_tui.cockpit.dialogs.reader import build_pages
-from autoexp_tui.cockpit.logfile import LogSpot, Source, find_evidence, find_logs
+from autoexp_tui.cockpit.logfile import LogSpot, Source, find_evidence
 from autoexp_tui.cockpit.render.lists import (
     render_session,
     render_session_counts,
@@ -25,7 +24,6 @@ from autoexp_tui.events import events
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import JobState, Outcome, why
 from autoexp_tui.model.wording import sentence
@@ -33,13 +31,12 @@ from autoexp_tui.planning.grid import build_grid
 from autoexp_tui.planning.job_details import JobDetails
 from tests.cockpit.views import SESSION, brief, looking, text
 from tests.planning.plans import job, plan
-from tests.support.campaigns import HOUR, T0, all_done, plan_of, planned
+from tests.support.campaigns import HOUR, T0, all_done, planned
 from tests.support.scripted_handle import with_events, with_job, with_warnings
 
 BASE = SESSION.snapshot
 
 
-# ----------------------------------------------------------- what happened meanwhile
 def digest(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
     session = build_session(snapshot)
     groups = group_causes(session, PlanWords(snapshot.plan))
@@ -118,7 +115,6 @@ def test_a_time_without_an_engine_is_told_with_its_length_where_one_was_needed()
     assert "not running" not in digest(replace(all_done(), gaps=((over, T0 + 60),)))
 
 
-# ---------------------------------------------------------------------------- sessions
 @pytest.mark.parametrize(
     ("fields", "row", "counts"),
     [
@@ -140,19 +136,6 @@ def test_a_session_says_who_runs_it_and_when_it_last_moved(
     assert all(word in told for word in row.split("|"))
     assert "\x1b" not in told
     assert counts in plain(render_session_counts(brief(**fields)))
-
-
-# ------------------------------------------------------------- what differs; the masks
-def test_what_differs_between_two_jobs_is_shown_with_both_values() -> None:
-    known = plan_of(BASE)
-
-    def compare(first: JobSpec, second: JobSpec) -> str:
-        return text(*build_pages(known, [first, second])[0].lines)
-
-    told = compare(known.jobs[0], known.jobs[3])
-    assert "-optim.lr: 1e-3" in told
-    assert "+optim.lr: 3e-4" in told
-    assert compare(known.jobs[0], known.jobs[0]) == "Nothing differs here."
 
 
 SECRET = "abc-def"
@@ -189,15 +172,6 @@ def test_secrets_are_masked_in_pages_reasons_and_events() -> None:
 def test_what_filters_took_and_no_row_shows_is_counted(more: int, said: str) -> None:
     grid = build_grid(plan([job("a", 0, stage="s")], holes_more=more))
     assert said in plain(explain_cell(grid, (), "t").lines[-1])
-
-
-# --------------------------------------------------------------- logs, proofs of events
-@pytest.mark.parametrize(
-    ("number", "said"), [(0, logfile.NO_JOB), (2, logfile.NONE_BEGAN), (1, "")]
-)
-def test_what_has_not_begun_has_no_file(number: int, said: str) -> None:
-    jobs = build_session(planned(4)).jobs[:number]
-    assert find_logs(jobs, 0.0) == ((), said, "")
 
 
 def match(job: str, attempt: int = 1) -> events.LogMatched:

@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit.render import why as why_text
 from autoexp_tui.cockpit.render.why import WhyText, explain_job
-from autoexp_tui.cockpit.spans import Span, plain, width
+from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, Look, build_session
 from autoexp_tui.conditions.kinds import JobStateIs
@@ -44,26 +44,6 @@ def explain(look: Look | JobView, live: Live | None = None, **changes: Any) -> s
     return read(explain_job(job, session, WORDS))
 
 
-# ------------------------------------------------------------------------------- lines
-def test_values_begin_with_those_that_tell_jobs_apart() -> None:
-    spec = looking(Look.WAITING)[0].record.spec
-    values = {"aux": {"start": 8}, **spec.parameters}
-    told = explain(Look.WAITING, spec=replace(spec, parameters=values))
-    assert told.index("optim.lr=") < told.index("aux=")
-
-
-def test_texts_of_facts_stand_in_one_column_and_go_on_further_in() -> None:
-    metadata = {"checkpoint_iteration": "8000"}
-    rows = explain(Look.DONE, metadata=metadata).splitlines()
-    (stage,) = [row for row in rows if row.startswith("   stage ")]
-    (step,) = [row for row in rows if row.startswith("   checkpoint_it")]
-    assert stage.index("stable") == step.index("8000")
-    sentence, fact = Span(" Nothing runs here."), Span("   output   a b c d")
-    folded = WhyText("", ((sentence,), (fact,))).wrap(14)
-    words = [" Nothing runs", " here.", "   output   a", "     b c d"]
-    assert [plain(line) for line in folded] == words
-
-
 def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
     session = build_session(campaign(31, names=HOSTILE))
     words = PlanWords(session.snapshot.plan)
@@ -74,7 +54,6 @@ def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
             assert all(width(line) <= cells for line in told.wrap(cells))
 
 
-# ------------------------------------------------------------------------------- facts
 def test_a_failure_says_how_and_where_what_is_lost_and_who_failed_alike() -> None:
     (attempt,) = MEMORY[0].record.attempts
     found = explain_job(MEMORY[0], SESSION, WORDS)
@@ -186,10 +165,3 @@ def test_gpus_at_rest_are_told_of_after_ten_minutes_by_a_fresh_sample(
 ) -> None:
     seen = replace(GPUS_REST, **changes)
     assert "done nothing" not in explain(Look.RUNNING, Live(gpu=seen))
-
-
-@pytest.mark.parametrize("look", [Look.RUNNING, Look.FAILED, Look.WAITING])
-def test_who_may_not_command_is_offered_no_command(look: Look) -> None:
-    for acts in (True, False):
-        told = explain_job(looking(look)[0], SESSION, WORDS, acts=acts)
-        assert bool({"K", "R", "X"} & {span.text for span in told.next}) is acts

@@ -24,13 +24,12 @@ from autoexp_tui.cockpit.state.event_history import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.model.event import Event, Recorded, fold
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_events
-from tests.support.week import SHA, week
+from tests.support.week import week
 
 WEEK = week(31, note_seconds=4 * 3600, slots=4)
 RECORDS = WEEK.records
@@ -53,34 +52,25 @@ def history_of(wanted: EventFilter, shown: Snapshot) -> EventHistory:
     return history
 
 
-def read_all_back(history: EventHistory, page: int = 25) -> None:
+def read_all_back(history: EventHistory, page: int) -> None:
     while not history.complete:
         stop = history.page.first - 1
         records = RECORDS[max(0, stop - page) : stop]
         history.prepend(build_page(records, history.wanted))
 
 
-# ------------------------------------------------------------------------------ growth
+@pytest.mark.parametrize("page", [1, 2, 7, 25])
 @pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
-def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
+def test_snapshots_and_pages_make_the_whole_with_what_came_of_orders(
+    wanted: EventFilter, page: int
+) -> None:
     history = history_of(wanted, as_of(100))
     for stop in (*range(110, len(RECORDS), 30), len(RECORDS)):
         history.take(as_of(stop))
-    read_all_back(history)
-    whole = history_of(wanted, carrying(RECORDS)).page.entries
-    assert [one.key for one in history.page.entries] == [one.key for one in whole]
-
-
-@pytest.mark.parametrize("page", [1, 2, 3, 7])
-def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends(
-    page: int,
-) -> None:
-    history = history_of(EventFilter(kind="submit"), as_of(len(RECORDS)))
     read_all_back(history, page)
-    entries = history.page.entries
-    orders = [one for one in entries if isinstance(one.event, events.EffectOrdered)]
-    assert orders
-    assert all(entry.settled is not None for entry in orders)
+    whole = history_of(wanted, carrying(RECORDS)).page.entries
+    found = [(one.key, one.settled) for one in history.page.entries]
+    assert found == [(one.key, one.settled) for one in whole]
 
 
 def test_a_snapshot_that_missed_some_or_went_back_begins_anew() -> None:
@@ -97,7 +87,7 @@ def test_a_snapshot_that_missed_some_or_went_back_begins_anew() -> None:
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_history, "MOST", 60)
     history = history_of(ALL, as_of(len(RECORDS)))
-    read_all_back(history)
+    read_all_back(history, 25)
     assert len(history.page.entries) <= 60 + 25
 
 
@@ -111,18 +101,11 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
     assert [entry.settled for entry in history.page.entries] == [failed]
 
 
-# ----------------------------------------------------------------------------- filters
 @given(st.sampled_from(RECORDS))
 def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
     found = find_kinds(Entry(record))
     assert found <= set(KINDS)
     assert found or isinstance(record.event, events.MetricsNoted)
-
-
-def test_kinds_are_gone_through_in_a_ring() -> None:
-    assert EventFilter().find_next_kind(1) == KINDS[0]
-    assert EventFilter().find_next_kind(-1) == KINDS[-1]
-    assert EventFilter(kind=KINDS[-1]).find_next_kind(1) == ""
 
 
 def test_typed_words_and_a_kind_all_have_to_hold() -> None:
@@ -134,35 +117,17 @@ def test_typed_words_and_a_kind_all_have_to_hold() -> None:
     assert all("state" in find_kinds(one) for one in kept)
 
 
-def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
-    begun = (one.event for one in RECORDS if isinstance(one.event, events.RunBegan))
-    name = next(begun).job
-    wanted = EventFilter(job=name)
-    kept = [one.event for one in RECORDS if wanted.keeps(Entry(one))]
-    assert any(isinstance(one, events.RunBegan) for one in kept)
-    assert all(name in repr(one) for one in kept)
-
-
 def test_an_acceptance_is_among_its_job_s_events_wherever_the_order_lies() -> None:
-    submissions: dict[str, str] = {}  # the first job by its token
-    for one in RECORDS:
-        if isinstance(one.event, events.EffectOrdered):
-            effect = one.event.effect
-            if isinstance(effect, effects.SubmitTasks):
-                submissions[effect.token] = effect.tasks[0][0]
-        if isinstance(one.event, events.SubmissionAccepted):
-            record, name = one, submissions[one.event.token]
-            break
-    state = fold(SessionState(plans={SHA: WEEK.plan}), RECORDS)
-    shown = replace(carrying([record]), jobs=tuple(state.jobs.values()))
+    token, name = BASE.jobs[0].attempts[0].token, BASE.jobs[0].name
+    own = {"token": token, "executor_ids": ("7",), "submitted_at": T0}
+    shown = with_events(BASE, [events.SubmissionAccepted(**own)])  # type: ignore[arg-type]
     wanted = EventFilter(job=name)
     (entry,) = history_of(wanted, shown).page.entries
-    assert entry.event == record.event
     assert name in entry.jobs
-    row = plain(render_entry(entry, record.t, 160))
-    assert name[:8] in row.partition("accepted")[0]
-    page = build_page([record], wanted, collect_tokens(shown))
-    assert [older.event for older in page.entries] == [record.event]
+    row = plain(render_entry(entry, T0, 160))
+    assert f"{len(entry.jobs)} jobs" in row.partition("accepted")[0]
+    page = build_page(shown.events, wanted, collect_tokens(shown))
+    assert [older.event for older in page.entries] == [entry.event]
 
 
 def test_what_is_tried_again_or_asked_is_among_what_matters() -> None:
@@ -176,7 +141,6 @@ def test_what_is_tried_again_or_asked_is_among_what_matters() -> None:
     assert tuple(entry.event for entry in entries) == told
 
 
-# ------------------------------------------------------------------------------- words
 SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
 SENT = "$ cd /data && python train.py --lr=1e-3  # on node7"
 

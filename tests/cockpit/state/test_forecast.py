@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.cockpit.render.lists import render_evidence
@@ -147,38 +144,6 @@ def test_a_retry_begins_when_its_wait_is_over() -> None:
     assert estimate_ends(build_session(told)).session == T0 + 60 + 2 * HOUR
 
 
-STATES = "COMPLETED RUNNING QUEUED WAITING RETRYING FAILED HELD"
-
-
-@st.composite
-def campaigns(draw: st.DrawFn) -> list[Told]:
-    jobs = []
-    for index in range(draw(st.integers(1, 14))):
-        before = draw(st.sets(st.integers(0, index - 1), max_size=2)) if index else ()
-        told = Told(
-            stage=draw(st.integers(0, 2)),
-            state=JobState(draw(st.sampled_from(STATES.split()))),
-            ran=draw(st.floats(1, 1e5)),
-            step=draw(st.none() | st.integers(2, TOTAL)),
-            rate=draw(st.none() | st.floats(1e-3, 1e3)),
-            before=tuple(before),
-        )
-        jobs.append(told)
-    return jobs
-
-
-@given(campaigns(), st.integers(0, 4))
-def test_ends_are_to_come_and_the_session_s_is_that_of_its_last_stage_with_work(
-    jobs: list[Told], slots: int
-) -> None:
-    shown = build_session(session_of(jobs, slots))
-    found = estimate_ends(shown)
-    assert all(isfinite(end) and end >= T0 for end in found.stages.values())
-    if found.session is not None:
-        assert found.session == max(found.stages.values())
-
-
-# ----------------------------------------------------------------- cut by a time limit
 def two() -> Snapshot:
     """Two jobs of a stage; 10,000 steps in an hour."""
     limit = Resources(time_limit_seconds=3600)

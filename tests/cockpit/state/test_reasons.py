@@ -21,7 +21,6 @@ from autoexp_tui.cockpit.state.reasons import (
 )
 from autoexp_tui.cockpit.state.session import (
     NEEDS,
-    JobView,
     Look,
     SessionView,
     build_session,
@@ -31,8 +30,8 @@ from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import Attempt, Retry, Warned
 from autoexp_tui.model.states import Cause, JobState, Result, why
 from tests.cockpit.views import SESSION, changed, failed_by, looking, status
-from tests.support.campaigns import T0, campaign
-from tests.support.scripted_handle import HOSTILE, with_warnings
+from tests.support.campaigns import T0
+from tests.support.scripted_handle import with_warnings
 
 PRIORITY = "lower priority than other jobs in partition gpu"
 STEPPING = "iteration 6700 | lm loss: 1.68"
@@ -157,7 +156,6 @@ def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
     assert estimate_end(blind, session.now) is None
 
 
-# ---------------------------------------------------------------------- needs a person
 def groups_of(session: SessionView = SESSION) -> tuple[CauseGroup, ...]:
     return reasons.group_causes(session, PlanWords(session.snapshot.plan))
 
@@ -222,18 +220,9 @@ def test_warnings_of_what_looks_well_need_a_person(
         assert "loss 2.6" in plain(next(lists.render_evidence(groups[-1])))
 
 
-# -------------------------------------------------------------------------- what waits
 def groups_of_waits(session: SessionView = SESSION) -> tuple[WaitGroup, ...]:
     waiting = [one for one in session.jobs if one.look in reasons.WAITING]
     return reasons.group_waits(waiting)
-
-
-def row_of(job: JobView, session: SessionView, cells: int = 120) -> str:
-    """The line of the group that a job waits in."""
-    groups = groups_of_waits(session)
-    group = next(one for one in groups if job.name in {at.name for at in one.jobs})
-    row = lists.render_wait_group(group, session, cells, mark="▹", apart=False)
-    return plain(row)
 
 
 def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() -> None:
@@ -250,33 +239,16 @@ def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() 
         assert since == sorted(since)
 
 
-def test_a_job_that_asks_waits_since_it_was_asked() -> None:
+@pytest.mark.parametrize("code", ["paused", "held_by_storm"])
+def test_a_job_that_asks_waits_since_then_and_one_that_a_pause_keeps_since_the_pause(
+    code: str,
+) -> None:
     asks = looking(Look.ASKS)[0]
     assert asks.record.ask is not None
     asked = replace(asks.record.ask, asked_at=T0 - 6)
-    later = changed(asks, ask=asked, since=T0 - 3600, waiting_lived=T0 - 3600)
-    assert row_of(*later, 80).endswith(" 6 s")
-
-
-@pytest.mark.parametrize("code", ["paused", "held_by_storm"])
-def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
+    later, _ = changed(asks, ask=asked, since=T0 - 3600, waiting_lived=T0 - 3600)
+    assert reasons.find_wait_begin(later) == T0 - 6
     kept: dict[str, Any] = {"start": (status(Result.PASS),), "waiting_lived": T0 - 99}
     told = why(code, at=T0 - 7)
     job, _ = changed(looking(Look.WAITING)[0], why=told, **kept)
     assert reasons.find_wait_begin(job) == T0 - 7
-
-
-@pytest.mark.parametrize("cells", [58, 78, 118, 198])
-@pytest.mark.parametrize("names", [(), HOSTILE], ids=["as usual", "hostile"])
-def test_no_line_is_too_wide(cells: int, names: tuple[str, ...]) -> None:
-    session = build_session(campaign(60, names=names))
-    values = PlanWords(session.snapshot.plan).parameters
-    for group in groups_of_waits(session):
-        rows = [
-            lists.render_wait_group(group, session, cells, mark=mark, apart=True)
-            for mark in "▹▾"
-        ]
-        rows += [
-            lists.render_waiting_job(job, session, values, cells) for job in group.jobs
-        ]
-        assert all(width(row) <= cells for row in rows)

@@ -9,8 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.state.session import Look, build_session, find_look
-from autoexp_tui.conditions.kinds import Approval, FileExists
-from autoexp_tui.model.resubmission import unmet
+from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.state import Ask, JobRecord, Warned
@@ -32,7 +31,6 @@ def test_jobs_that_did_not_change_are_the_same_objects() -> None:
     assert [one.index for one, other in pairs if one is not other] == [3]
 
 
-# ------------------------------------------------------------------------------- looks
 def record(state: JobState, *results: Result | None, **changes: Any) -> JobRecord:
     files = tuple(FileExists(path=f"/{n}") for n in range(len(results)))
     start = tuple(result and status(result) for result in results)
@@ -65,22 +63,6 @@ def test_every_state_has_a_look_and_each_look_its_own_glyphs() -> None:
     twins = {look.twin for look in Look}
     assert len({look.glyph for look in Look}) == len(twins) == len(Look)
     assert all(twin.isascii() and len(twin) == 1 for twin in twins)
-
-
-SHOWS = job("a", start_conditions=(Approval(blocking=False),))
-
-
-@pytest.mark.parametrize(
-    ("one", "place"),
-    [
-        (record(JobState.WAITING, Result.WAIT, Result.FAIL), 1),
-        (record(JobState.WAITING, Result.PASS), None),
-        (record(JobState.WAITING, None, spec=SHOWS), None),
-    ],
-)
-def test_what_a_job_has_not_got(one: JobRecord, place: int | None) -> None:
-    missing = unmet(one)
-    assert (missing and missing[0]) == place
 
 
 def test_a_counter_that_stopped_long_ago_is_stalled_until_it_moves_on() -> None:
@@ -117,7 +99,6 @@ def test_a_verdict_s_reason_is_as_fresh_as_it_is_known() -> None:
     assert told.why is fresh
 
 
-# -------------------------------------------------------------------------------- ages
 def resting(**engine: Any) -> Snapshot:
     """Nothing runs, and a job waits."""
     base = replace(all_done(10), open=True)

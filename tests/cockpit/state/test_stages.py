@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from autoexp_tui.cockpit.render import lists
-from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state import stages
 from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_ends
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.conditions import kinds as k
-from autoexp_tui.model.states import JobState, Result
-from tests.cockpit.views import SESSION, WORDS, status
-from tests.support.campaigns import T0, all_done, campaign, planned
+from autoexp_tui.model.states import Result
+from tests.cockpit.views import SESSION, status
+from tests.support.campaigns import T0, all_done, planned
 
 ENDS = estimate_ends(SESSION)
 STAGES = stages.build_stages(SESSION, ENDS)
@@ -50,35 +47,6 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
     assert stages.build_stages(session, Ends())[-1].waits == "your approval"
 
 
-def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
-    base = campaign(31)
-    runs = {True: JobState.RUNNING}
-    blind = tuple(
-        replace(job, state=runs.get(job.state is JobState.COMPLETED, job.state))
-        for job in base.jobs
-    )
-    session = build_session(replace(base, jobs=blind, live=(None,) * len(blind)))
-    assert estimate_ends(session) == estimate_ends(build_session(planned(10))) == Ends()
-
-
-# ------------------------------------------------------------------------------- lines
-@pytest.mark.parametrize("cells", [20, 33, 60])
-def test_no_line_of_a_stage_is_too_wide_and_bars_begin_in_one_column(
-    cells: int,
-) -> None:
-    labels = lists.measure_labels(STAGES, cells, 9)
-    heads = [lists.render_stage(stage, cells, labels, "▾") for stage in STAGES]
-    strips = [lists.render_compact(stage, cells, labels) for stage in STAGES]
-    counts = [lists.render_counts(stage, cells, SESSION.now) for stage in STAGES]
-    assert all(width(row) <= cells for row in (*heads, *strips, *counts))
-    if cells == 60:
-        pairs = zip(STAGES, strips, strict=True)
-        assert all(f"{stage.name} " in plain(row) for stage, row in pairs)
-    for rows in (heads, strips):
-        begins = {len(re.split("[█░]", plain(row))[0]) for row in rows}
-        assert cells < 33 or len(begins) == 1
-
-
 def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
     ends = Ends(stages={"cooldown": T0 + 3600})
     cooldown = stages.build_stages(SESSION, ends)[1]
@@ -86,11 +54,6 @@ def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
     assert "✗3" in narrow
     assert "~" not in narrow
     assert "~" in wide
-
-
-def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
-    first = stages.build_families(STAGES[0], SESSION, WORDS.parameters)[0]
-    assert plain(lists.render_family(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
 
 
 EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval()))
@@ -114,7 +77,6 @@ def test_every_condition_is_named_in_a_few_words(spec: k.Condition, text: str) -
     assert describe_condition(spec, SESSION) == text
 
 
-# ------------------------------------------------------------------- lines of the graph
 @pytest.mark.parametrize(
     ("parents", "lines"),
     [
@@ -138,24 +100,3 @@ def test_lines_lead_to_a_stage_from_those_that_it_follows(
     assert [f"{one.first}{stage}" for stage, one in rails.items()] == lines
     if lines == ["", "├b", "└c"]:  # further lines keep the lanes that are open
         assert [one.below for one in rails.values()] == ["│", "│", ""]
-
-
-@st.composite
-def dags(draw: st.DrawFn) -> dict[str, tuple[str, ...]]:
-    names = "abcdefgh"
-    return {
-        name: tuple(draw(st.sets(st.sampled_from(names[:at])))) if at else ()
-        for at, name in enumerate(names)
-    }
-
-
-@settings(max_examples=60, deadline=None)
-@given(dags())
-def test_a_line_joins_exactly_the_lanes_of_what_a_stage_follows(
-    parents: dict[str, tuple[str, ...]],
-) -> None:
-    columns: dict[int, str] = {}
-    for stage, one in stages.build_rails(parents).items():
-        joined = {columns[at] for at, mark in enumerate(one.first) if mark in "├└┼┴"}
-        assert joined == set(parents[stage])
-        columns[len(one.first)] = stage
