@@ -172,18 +172,20 @@ def test_a_poll_waits_for_no_question_and_raises_the_fault_of_the_one_before(
     bench: Bench,
 ) -> None:
     def hang(_: Sequence[str]) -> Ran:
+        begun.set()
         assert asked.wait(5)
         raise ZeroDivisionError("a bug")
 
-    asked, task = threading.Event(), bench.task()
+    begun, asked, task = threading.Event(), threading.Event(), bench.task()
     bench.squeue(hang)
     bench.executor._questions = ThreadPool("slurm", 1)
     bench.executor.poll([task])
+    assert begun.wait(5)
     bench.looks(task, 120.0)
+    assert bench.commands.calls["squeue"] == 1
     asked.set()
     with pytest.raises(ZeroDivisionError, match="a bug"):
         until(lambda: bench.executor.poll([task]) is None)
-    assert bench.commands.calls["squeue"] == 1
 
 
 # ----------------------------------------------------------------------------- cancels
