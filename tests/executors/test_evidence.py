@@ -26,7 +26,6 @@ from autoexp_tui.executors.diagnostics import (
     look_here,
 )
 from autoexp_tui.executors.slurm.commands import Ran
-from autoexp_tui.probes.clock import SystemClock
 from tests.executors.slurm_scripted import SILENT, ScriptedCommands, fails, says
 from tests.executors.wrapper_runs import until
 
@@ -70,7 +69,7 @@ class Scene:
             log_only=log_only,
             seconds=seconds,
         )
-        return Evidence(self.look_beside, SystemClock()).capture(termination)
+        return Evidence(self.look_beside).capture(termination)
 
     def kept(self, pattern: str) -> str:
         """What one kept file says."""

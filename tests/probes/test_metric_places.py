@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.engine.ports import FoundFile
-from autoexp_tui.probes.log_reader import MOST_FILES, find_files, note_lengths
+from autoexp_tui.engine.ports import FoundFile, Search
+from autoexp_tui.probes.log_reader import MOST_FILES, LogReader, note_lengths
+
+
+def find_files(patterns: list[str], *attempts: str) -> list[FoundFile]:
+    return [*LogReader().find(Search(tuple(patterns), *attempts))]
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ def look(cluster: Cluster, place: Path, job: str) -> Kept:
         log_only=False,
         seconds=20.0,
     )
-    return Evidence(beside, SystemClock()).capture(termination)
+    return Evidence(beside).capture(termination)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
         python = str(plan.executor.settings.get("python") or sys.executable)
         commands = ClusterCommands()
         look = partial(diagnostics.look_by_srun, probe, python, commands)
-    return diagnostics.Evidence(look, SystemClock())
+    return diagnostics.Evidence(look)
 
 
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.engine.ports import Clock, Kept, TerminationContext
+from autoexp_tui.engine.ports import Kept, TerminationContext
 from autoexp_tui.executors.slurm.commands import Commands
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.bounded_command import run_bounded
@@ -44,7 +44,6 @@ class Evidence:
 
     look: Callable[[TerminationContext, float], str]
     """Has the script run beside the processes, for so many seconds; the problem."""
-    clock: Clock
 
     def capture(self, termination: TerminationContext) -> Kept:
         """Keep the log's tail and, unless it alone is wanted, what processes do."""
@@ -52,7 +51,7 @@ class Evidence:
         try:
             make_directory(place)
             found = list(self._collect(termination, place))
-            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             lines = (
                 f"{clean(task.job)}, attempt {task.attempt}, run {termination.run}",
                 f"ended because: {clean(termination.reason)}",
@@ -67,11 +66,11 @@ class Evidence:
         return Kept(directory=termination.directory, summary="; ".join(found))
 
     def _collect(self, termination: TerminationContext, place: Path) -> Iterator[str]:
-        begun = self.clock.monotonic()
+        begun = time.monotonic()
         yield _keep_log(termination.log_path, place)
         if termination.log_only:
             return
-        left = termination.seconds - (self.clock.monotonic() - begun)
+        left = termination.seconds - (time.monotonic() - begun)
         problem = self.look(termination, max(0.0, left))
         if problem:
             yield f"processes: {clean(problem, limit=500)}"

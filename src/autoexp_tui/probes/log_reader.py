@@ -43,25 +43,6 @@ def note_lengths(attempt_dir: Path, patterns: Sequence[str]) -> None:
         write_atomic(path, json.dumps(lengths).encode(), durable=False)
 
 
-def find_files(patterns: Sequence[str], first: str, present: str) -> list[FoundFile]:
-    """The files that match, with their earlier parts; see `LogSource.find`."""
-    paths = _find_matching(patterns)
-    if not paths:
-        return []
-    now = dict(_list_lengths(paths))
-    at_first, at_present = _read_lengths(first), _read_lengths(present)
-    return [
-        FoundFile(
-            path=path,
-            pattern=paths[path],
-            foreign=_count_earlier(at_first, now, path),
-            before=_count_earlier(at_present, now, path),
-            is_new=path not in at_present,
-        )
-        for path in now
-    ]
-
-
 def _find_matching(patterns: Sequence[str]) -> dict[str, int]:
     """Path -> the first of the patterns that it matches, in their order."""
     found: dict[str, int] = {}
@@ -133,7 +114,21 @@ class LogReader:
             return self._read(at)  # replaced on the server: a second open finds it
 
     def find(self, search: Search) -> Sequence[FoundFile]:
-        return find_files(search.patterns, search.first, search.present)
+        paths = _find_matching(search.patterns)
+        if not paths:
+            return []
+        now = dict(_list_lengths(paths))
+        at_first, at_present = map(_read_lengths, (search.first, search.present))
+        return [
+            FoundFile(
+                path=path,
+                pattern=paths[path],
+                foreign=_count_earlier(at_first, now, path),
+                before=_count_earlier(at_present, now, path),
+                is_new=path not in at_present,
+            )
+            for path in now
+        ]
 
     def _read(self, at: LogCursor) -> LogChunk | None:
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)

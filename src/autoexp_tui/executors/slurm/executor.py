@@ -435,8 +435,7 @@ class SlurmExecutor:
     def _release_unlaunched(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
         """Have those run that Slurm could not launch: it holds them, or ended them."""
         now = self._clock.monotonic()
-        held: list[TaskMemory] = []
-        ended: list[TaskMemory] = []
+        meant: dict[str, list[TaskMemory]] = {"release": [], "requeue": []}
         for memory in memories:
             if memory.given_up or memory.records.cancel_ordered:
                 continue
@@ -444,16 +443,16 @@ class SlurmExecutor:
             if now - memory.released_at < wait or memory.find_in(rows) is None:
                 continue
             if has_failed_to_launch(memory.row) and not is_left_over(memory):
-                held.append(memory)
+                meant["release"].append(memory)
             # Its records may come late.
             seen_for = memory.held.seconds("said")
             if seen_for >= QUICK_SECONDS and is_unlaunched(memory):
-                ended.append(memory)
-        for verb, meant in (("release", held), ("requeue", ended)):
-            for memory in meant:
+                meant["requeue"].append(memory)
+        for verb, some in meant.items():
+            for memory in some:
                 memory.released, memory.released_at = memory.released + 1, now
-            if meant:
-                ids = ",".join(memory.id for memory in meant[:NAMES])
+            if some:
+                ids = ",".join(memory.id for memory in some[:NAMES])
                 self._run_command("scontrol", verb, ids)
                 self._watch.rhythm.hurried = True
 

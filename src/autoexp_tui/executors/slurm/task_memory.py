@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from autoexp_tui.engine.executor_port import Task, TaskReport
 from autoexp_tui.executors.slurm.text import (
@@ -21,7 +21,7 @@ from autoexp_tui.executors.slurm.text import (
     has_token,
     parse_reason,
 )
-from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Rows
+from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Row, Rows
 from autoexp_tui.executors.supervisors import HeldTimes, check_supervisor
 from autoexp_tui.storage.attempt_records import AttemptRecords
 from autoexp_tui.storage.processes import Alive, Identity
@@ -35,8 +35,6 @@ LATE_SECONDS: Final = 300.0
 RELEASE_WAITS: Final = (0.0, 30.0, 120.0)
 """Seconds before each release of a job that Slurm could not launch and holds: after a
 few a person has to look."""
-
-R = TypeVar("R", QueueRow, AccountRow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +156,7 @@ class TaskMemory:
             self.changed_at = now
         return moved and known
 
-    def find_in(self, rows: Mapping[str, R]) -> R | None:
+    def find_in(self, rows: Mapping[str, Row]) -> Row | None:
         """Its row, if of the submission: ids are given out again to anybody."""
         row = rows.get(self.id)
         return row if row is not None and has_token(row.name, self.task.token) else None
@@ -173,7 +171,7 @@ class TaskMemory:
         self.row = row or self._recall(self.heard_row)
         self.account = account or self._recall(self.heard_account)
 
-    def _recall(self, heard: tuple[int, R] | None) -> R | None:
+    def _recall(self, heard: tuple[int, Row] | None) -> Row | None:
         """The last word on an end, if on this very run."""
         if heard is None or heard[1].state.standing is not Standing.ENDED:
             return None
