@@ -78,7 +78,6 @@ class FakeSlurmWorld:
         return task
 
     def runs_as(self, job: str, *runs: RunScript, attempt: int = 1) -> Task:
-        """A task whose runs do that."""
         name = format_filename(job)
         task = Task(
             job=job,
@@ -117,7 +116,6 @@ class FakeSlurmWorld:
 
 
 def make_run_script(does: Does) -> RunScript:
-    """What a made-up run does."""
     text = f"{does.prints}\n" if does.prints else ""
     return RunScript(
         seconds=does.seconds,

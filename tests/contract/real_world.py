@@ -45,7 +45,6 @@ class RealWorld:
         return self.command(job, ("sh", "-c", script_of(does)), attempt=attempt)
 
     def command(self, job: str, words: Sequence[str], *, attempt: int = 1) -> Task:
-        """A task that runs `words`."""
         name = format_filename(job)
         task = Task(
             job=job,

@@ -22,8 +22,6 @@ from tests.contract.real_world import RealWorld
 
 
 class LocalWorld(RealWorld):
-    """This machine."""
-
     def __init__(self, root: Path) -> None:
         self.settings = LocalSettings(
             wrapper=install_wrapper(root / "session"),

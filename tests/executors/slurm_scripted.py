@@ -70,5 +70,4 @@ class ScriptedCommands:
         return replace(ran, arguments=words)
 
     def ran_by(self, program: str) -> list[tuple[str, ...]]:
-        """Every line of that program."""
         return [words for words in self.ran if words[0] == program]

@@ -72,7 +72,6 @@ class Scene:
         return Evidence(self.look_beside).capture(termination)
 
     def kept(self, pattern: str) -> str:
-        """What one kept file says."""
         (path,) = self.place.glob(pattern)
         return path.read_text()
 
@@ -110,14 +109,6 @@ def test_the_end_of_the_log_is_kept_without_what_could_steer_a_terminal(
     assert len(tail) <= LOG_BYTES
     modes = {path.stat().st_mode & 0o077 for path in scene.home.rglob("*")}
     assert modes == {0}  # others cannot read it
-
-
-def test_a_log_that_is_not_there_is_told(scene: Scene) -> None:
-    assert scene.look(log_only=True).summary == "log: it is empty, or not there"
-
-
-def test_a_second_look_finds_the_place_of_the_first(scene: Scene) -> None:
-    assert scene.look() == scene.look()
 
 
 def test_a_disk_that_refuses_is_told(scene: Scene) -> None:
@@ -187,14 +178,6 @@ def is_running(script: str) -> bool:
     return False
 
 
-def test_a_look_that_never_ends_is_ended(scene: Scene) -> None:
-    probe = scene.root / "probe.py"
-    probe.write_text("import time; time.sleep(300)")
-    scene.look_beside = partial(look_here, probe)
-    assert "processes: ran longer than" in scene.look(seconds=1.0).summary
-    assert (scene.place / "summary.txt").exists()
-
-
 # ------------------------------------------------------------------------------- Slurm
 BySlurm = Callable[..., tuple[Kept, ScriptedCommands]]
 
@@ -228,21 +211,17 @@ def test_slurm_runs_the_look_beside_the_job_on_each_of_its_nodes(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("srun", "squeue", "said"),
     [
-        (fails("Invalid job id"), "processes: srun: Invalid job id"),
-        (SILENT, "processes: srun did not answer within 17 s"),
-        (Ran(arguments=(), status=None, missing="no srun"), "processes: no srun"),
+        (fails("Invalid job id"), None, "processes: srun: Invalid job id"),
+        (SILENT, None, "processes: srun did not answer within 17 s"),
+        (says(), says(""), "processes: not looked at: squeue does not know 77_3"),
+        (says(), fails("Invalid job"), "processes: not looked at: squeue: Invalid"),
     ],
 )
-def test_what_slurm_refuses_is_told(by_slurm: BySlurm, answer: Ran, said: str) -> None:
-    assert said in by_slurm(answer)[0].summary
-
-
-@pytest.mark.parametrize("answer", [says(""), fails("Invalid job")])
-def test_a_job_that_slurm_does_not_know_is_not_looked_at(
-    by_slurm: BySlurm, answer: Ran
+def test_what_slurm_refuses_is_told_and_a_job_that_is_not_known_not_looked_at(
+    by_slurm: BySlurm, srun: Ran, squeue: Ran | None, said: str
 ) -> None:
-    kept, commands = by_slurm(says(), answer)
-    assert "processes: not looked at: squeue" in kept.summary
-    assert commands.calls["srun"] == 0
+    kept, commands = by_slurm(srun, squeue)
+    assert said in kept.summary
+    assert commands.calls["srun"] == (squeue is None)

@@ -41,11 +41,8 @@ from autoexp_tui.executors.local.start import (
     LONGEST,
     MOST_TOLD,
     format_commands,
-    install_wrapper,
-    read_wrapper_version,
 )
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
-from autoexp_tui.executors.wrapper import WRAPPER_VERSION
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.probes.clock import SystemClock
@@ -66,7 +63,6 @@ class Machine(LocalWorld):
         self.settings = replace(self.settings, settle_seconds=2.0)
 
     def made(self, clock: Clock | None = None, **more: object) -> LocalExecutor:
-        """An engine's executor."""
         settings = replace(self.settings, **more)  # type: ignore[arg-type]
         return LocalExecutor(settings, clock or SystemClock())
 
@@ -76,7 +72,6 @@ class Machine(LocalWorld):
         return self.tasks[-1]
 
     def started(self, script: str, **more: Any) -> tuple[LocalExecutor, Task]:
-        """An executor, and a task that it has started."""
         executor = self.made(more.pop("clock", None))
         task = self.script(script, **more)
         assert isinstance(executor.submit(one(task)), Accepted)
@@ -187,44 +182,17 @@ from autoexp_tui.executors.local import start as local_start
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.executors.local.executor import LocalExecutor
 
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-
 def die_and_stop_the_start():
     (settings.slots_dir.parent / "stopped").write_text(str(os.getpid()))
     os.kill(os.getppid(), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGSTOP)
 
-settings, submission, place = pickle.load(sys.stdin.buffer)
-if place == "between fork and exec":
-    popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
-    local_start.subprocess.Popen = popen
-elif place == "before it hears of the start":
-    subprocess.Popen.communicate = die
+settings, submission = pickle.load(sys.stdin.buffer)
+popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
+local_start.subprocess.Popen = popen
 LocalExecutor(settings, SystemClock()).submit(submission)
-os.killpg(0, signal.SIGHUP)
 """
-"""An engine that submits, and dies at a place, or of a hang-up afterwards."""
-
-
-def dead_engine(machine: Machine, task: Task, place: str = "") -> int:
-    """What such an engine died of."""
-    return -subprocess.run(
-        [sys.executable, "-c", _ENGINE],
-        input=pickle.dumps((machine.settings, one(task), place)),
-        start_new_session=True,
-        check=False,
-    ).returncode
-
-
-def test_relative_paths_are_the_engine_s_and_the_resume_mark_is_the_task_s(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(machine.root)
-    paths = {"cwd": "", "output_dir": "out", "log_dir": "log/job"}
-    ended(*machine.started("pwd; echo $AUTOEXP_RESUME", resume=True, **paths))
-    log = machine.root / "log" / "job" / "current.log"
-    assert log.read_text() == f"{machine.root}\n1\n"
+"""An engine that submits, and dies between fork and exec."""
 
 
 def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
@@ -379,7 +347,6 @@ def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
 
 
 def looks(executor: LocalExecutor, task: Task, clock: ManualClock) -> list[TaskReport]:
-    """What is told at many looks over ten minutes."""
     found = []
     for _ in range(60):
         clock.advance(10.0)
@@ -643,25 +610,20 @@ def test_records_that_cannot_be_looked_at_decide_nothing(
 
 
 def is_found(executor: LocalExecutor, task: Task) -> bool:
-    """And never absent."""
     answer = executor.adopt([one(task)])
     assert answer.absent == ()
     return bool(answer.found)
 
 
-def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
-    task = machine.script("echo ran >> ran; sleep 0.1")
-    place = "before it hears of the start"
-    assert dead_engine(machine, task, place) == signal.SIGKILL
-    executor = machine.made(settle_seconds=0.0)
-    assert until(lambda: is_found(executor, task))
-    ended(executor, task)
-    assert machine.ran() == ["ran"]
-
-
 def stopped_start(machine: Machine, task: Task) -> int:
     """An engine killed between fork and exec leaves a child that bears its name."""
-    assert dead_engine(machine, task, "between fork and exec") == signal.SIGKILL
+    engine = subprocess.run(
+        [sys.executable, "-c", _ENGINE],
+        input=pickle.dumps((machine.settings, one(task))),
+        start_new_session=True,
+        check=False,
+    )
+    assert engine.returncode == -signal.SIGKILL
     return int((machine.root / "stopped").read_text())
 
 
@@ -688,13 +650,6 @@ def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
     assert machine.ran() == ["ran"]
 
 
-def test_a_start_that_died_between_fork_and_exec_is_absent(machine: Machine) -> None:
-    task = machine.script("exit 0")
-    os.kill(stopped_start(machine, task), signal.SIGKILL)
-    executor = machine.made(settle_seconds=0.0)
-    assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
-
-
 # -------------------------------------------------------------------------- the machine
 def test_the_machine_is_described_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,GPU-ab,-1")
@@ -707,14 +662,6 @@ def test_the_machine_is_described_as_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patched:
         patched.setattr(os, "listdir", lambda _: names)
         assert list_gpus() == ("2", "10")
-
-
-def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
-    place = install_wrapper(tmp_path / "session")
-    assert read_wrapper_version(place) == WRAPPER_VERSION
-    place.write_text('WRAPPER_VERSION = "0.9"\n')
-    assert install_wrapper(tmp_path / "session") == place
-    assert read_wrapper_version(place) == "0.9"
 
 
 def test_a_start_is_told_as_what_it_runs_and_where_cleaned_and_bounded(

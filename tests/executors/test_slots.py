@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from autoexp_tui.executors.local.executor import (
     find_slots_dir,
     get_usual_dir,
 )
-from autoexp_tui.storage.processes import Identity
 
 Lock = Callable[[str, str], None]
 
@@ -141,16 +139,6 @@ def test_a_link_or_another_users_directory_is_not_used(home: Path) -> None:
         for path in (home / "state-home" / "autoexp-tui").iterdir():
             path.unlink()
         assert find_slots_dir() != get_usual_dir()
-
-
-@pytest.mark.parametrize("elsewhere", ["boot", "host"])
-def test_another_boot_or_host_has_a_name_of_its_own(
-    elsewhere: str, taken: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = find_slots_dir()
-    there = replace(Identity.get_own(), **{elsewhere: "other"})  # type: ignore[arg-type]
-    monkeypatch.setattr(Identity, "get_own", lambda: there)
-    assert find_slots_dir() not in (found, taken)
 
 
 def test_the_memory_of_another_place_is_no_way_out_of_it(

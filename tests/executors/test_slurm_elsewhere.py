@@ -29,7 +29,6 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def unbooked(tmp_path: Path) -> World:
-    """A world without accounting."""
     return World(tmp_path, min_job_age=60, accounting=False)
 
 
@@ -40,7 +39,6 @@ def is_final(world: World, report: TaskReport) -> bool:
 
 
 def told(world: World, task: Task) -> TaskReport:
-    """The report that ends the task's attempt."""
     found: list[TaskReport] = []
 
     def ends() -> bool:
@@ -57,7 +55,6 @@ def told_after(world: World, task: Task) -> tuple[TaskReport, float]:
 
 
 def ended_well(report: TaskReport, run: int = 0) -> bool:
-    """Of its own record."""
     exited = report.exited
     return bool(exited and (exited.run, exited.exit_code) == (run, 0))
 
@@ -98,19 +95,6 @@ def test_who_cancelled_is_told_by_accounting_and_not_waited_for_without_it(
 
 
 # ------------------------------------------------------------------------ it vanished
-def test_the_controller_s_age_is_asked_once_and_only_when_a_task_has_vanished(
-    unbooked: World,
-) -> None:
-    world = unbooked
-    world.fill()
-    task = world.sent()
-    world.slurm_executor.learn()
-    asked = world.slurm.calls["scontrol"]
-    world.polls(40, task)
-    assert world.slurm.calls["scontrol"] == asked
-    world.cluster.jobs.remove(world.job(task))  # cancelled, and its age is over
-    world.polls(40, task)
-    assert world.slurm.calls["scontrol"] == asked + 1
 
 
 @pytest.mark.parametrize(
@@ -198,17 +182,6 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
     begin.write_text(json.dumps(begun))
     os.utime(task.attempt_dir)
     assert not world.until(lambda: is_final(world, look(world, task)))
-
-
-def test_why_a_vanished_run_is_not_judged_is_said(world: World) -> None:
-    task = world.running()
-    world.cluster.forget(world.job(task))
-    world.slurm.database_away = True
-    world.polls(100, task)
-    report = world.report(task)
-    assert report.gone_for == 0.0
-    assert report.reason.startswith("squeue does not show it any more")
-    assert "sacct: Problem talking to the database" in report.reason
 
 
 # --------------------------------------------------------------------------- suspended
@@ -300,12 +273,3 @@ def test_a_job_that_no_requeue_brings_back_has_lost_its_node(
 
 
 # --------------------------------------------------------------------- it is over
-def test_a_run_that_is_over_is_not_said_to_run_but_what_is_waited_for(
-    world: World,
-) -> None:
-    task = world.sent(RunScript(seconds=5.0, ends="vanish", cause=Cause.PREEMPTED))
-    assert world.until(lambda: look(world, task).phase is TaskPhase.LEAVING)
-    assert world.cluster.living() == ()
-    assert look(world, task).reason == (
-        "over, Slurm says PREEMPTED; waits up to 90 s for Slurm to start it again"
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pytest
 
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
-    BeginRecord,
-    Busy,
     Submission,
     Task,
     TaskPhase,
@@ -51,13 +48,11 @@ class World(FakeSlurmWorld):
             self.watch_calmly()
 
     def watch_calmly(self) -> None:
-        """Ask as seldom as in real use."""
         settings = replace(self.settings, rhythm=Rhythm(), lost_seconds=300.0)
         self.slurm_executor = SlurmExecutor(settings, self.slurm, self.clock)
         self.executor.inner = self.slurm_executor  # type: ignore[attr-defined]
 
     def sent(self, *runs: RunScript, job: str = "a") -> Task:
-        """A task that Slurm has taken."""
         task = self.runs_as(job, *(runs or (RUNS_LONG,)))
         submit(self, task)
         return task
@@ -68,11 +63,9 @@ class World(FakeSlurmWorld):
         return task
 
     def fill(self, *runs: RunScript) -> list[Task]:
-        """Running tasks on all nodes: none is free."""
         return [self.running(*runs, job=f"other{n}") for n in range(FULL)]
 
     def job(self, task: Task) -> Job:
-        """Slurm's side of a task."""
         executor_id = self.known[task.id].executor_id
         (job,) = [job for job in self.cluster.jobs if job.id == executor_id]
         return job
@@ -94,7 +87,6 @@ class World(FakeSlurmWorld):
             self.polls(2, *tasks)
 
     def adopted(self, made: Submission) -> AdoptAnswer:
-        """The first answer to an adoption that is sure either way."""
         answers: list[AdoptAnswer] = []
 
         def sure() -> bool:
@@ -105,7 +97,6 @@ class World(FakeSlurmWorld):
         return answers[-1]
 
     def has_begun(self, number: int) -> bool:
-        """Whether so many commands were started by now."""
         self.cluster.settle()
         return len(self.cluster.begun) == number
 
@@ -113,11 +104,6 @@ class World(FakeSlurmWorld):
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-def code_of(report: TaskReport) -> int | None:
-    assert report.exited is not None
-    return report.exited.exit_code
 
 
 # -------------------------------------------------------------------- answers that fail
@@ -132,17 +118,6 @@ def test_what_was_taken_without_an_answer_is_found_and_runs_once(
         assert world.adopted(made).found[0].executor_ids == (str(number + 1),)
     assert world.until(lambda: world.has_begun(20))
     assert world.cluster.problems() == ()
-
-
-def test_what_never_arrived_is_absent_after_the_controller_s_memory(
-    world: World,
-) -> None:
-    world.faults.add("sbatch", SlurmFault.REQUEST_LOST)
-    made = submission(world.runs_as("a", RUNS_LONG))
-    world.executor.submit(made)
-    began = world.clock.monotonic()
-    assert world.adopted(made).absent == (made.token,)
-    assert world.clock.monotonic() - began >= 60.0
 
 
 def test_what_arrives_late_and_was_sent_again_is_begun_once(world: World) -> None:
@@ -245,52 +220,12 @@ def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
     assert world.polls(60, *tasks) <= 20
 
 
-def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
-    task = world.sent(RunScript(seconds=1, exit_code=4, record_lag=8))
-    exited = wait_for_end(world, task).exited
-    assert exited is not None
-    assert (exited.exit_code, exited.note) == (4, "")
-
-
-def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
-    tmp_path: Path,
-) -> None:
-    world = World(tmp_path, min_job_age=5, accounting=False)
-    task = world.sent(RunScript(seconds=1, exit_code=6))
-    world.clock.advance(2)
-    assert world.cluster.queue()
-    world.clock.advance(100)
-    assert code_of(wait_for_end(world, task)) == 6
-    assert world.cluster.queue() == []
-
-
-def test_a_preempted_job_of_one_partition_is_requeued_and_runs_again(
-    world: World,
-) -> None:
-    tasks = world.fill(RUNS_LONG, RunScript(seconds=2))
-    world.options = {**ONE_NODE, "partition": "urgent"}
-    world.sent(RunScript(seconds=3), job="urgent")
-    report = wait_for_end(world, tasks[-1])
-    assert report.began is not None
-    assert (report.began.run, report.cause) == (1, None)
-
-
 # ------------------------------------------------------------------- arrays and numbers
 def array(world: World, count: int) -> list[Task]:
     world.options = {**ONE_NODE, "time": 60}
     tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(count)]
     submit(world, *tasks)
     return tasks
-
-
-def test_an_array_of_200_is_a_handful_of_calls(tmp_path: Path) -> None:
-    world = World(tmp_path, calm=True, nodes=25)
-    tasks = array(world, 200)
-    while not world.has_begun(200):
-        world.polls(2, *tasks)
-    assert world.slurm.calls["sbatch"] == 1
-    assert world.slurm.calls["squeue"] <= 12
-    assert world.cluster.problems() == ()
 
 
 def test_each_task_of_an_array_has_its_own_entry_log_and_end(world: World) -> None:
@@ -323,72 +258,3 @@ def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None
     world = World(tmp_path, max_array_size=11)
     world.slurm_executor.learn()
     assert world.executor.array_size == 10
-
-
-def test_a_full_queue_is_busy(tmp_path: Path) -> None:
-    made = submission((world := World(tmp_path, max_jobs=0)).runs_as("a", RUNS_LONG))
-    assert isinstance(world.executor.submit(made), Busy)
-
-
-# ------------------------------------------------------------------------ all at random
-class SeededFaults:
-    """One of the faults of looking, now and then; only what a cluster may do."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self.enough = False
-
-    def __call__(self, program: str) -> SlurmFault | None:
-        faults = {
-            "squeue": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.STALE),
-            "sacct": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST),
-            "scontrol": (SlurmFault.AWAY,),
-            "scancel": (SlurmFault.AWAY, SlurmFault.ANSWER_LOST),
-        }.get(program, ())
-        if self.enough or not faults or self._random.random() > 0.4:
-            return None
-        return self._random.choice(faults)
-
-
-def some_runs(random: random.Random) -> tuple[RunScript, ...]:
-    first = RunScript(
-        seconds=random.choice((0, 1, 5, 30)),
-        exit_code=random.choice((0, 0, 3)),
-        ends=random.choice(("exit", "exit", "exit", "requeue", "vanish")),
-        record_lag=random.choice((0, 0, 4)),
-    )
-    return (first, RunScript(seconds=2))
-
-
-def runs_of(word: tuple[object, ...]) -> range:
-    """The runs up to the one that the word is about."""
-    began = word[-1]
-    assert isinstance(began, BeginRecord)
-    return range(began.run + 1)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
-    world: World, seed: int
-) -> None:
-    drawn = random.Random(seed)
-    tasks = [world.runs_as(f"a{n}", *some_runs(drawn)) for n in range(12)]
-    submit(world, *tasks)
-    faults = SeededFaults(seed)
-    world.slurm.faults = faults
-    words: dict[str, tuple[object, ...]] = {}
-    for turn in range(600):
-        faults.enough = turn > 300
-        for report in world.executor.poll(tasks).reports:
-            final = bool(report.exited or report.cause)
-            if report.phase is TaskPhase.ENDED and final:
-                assert (report.job, report.attempt) not in world.cluster.living()
-                word = (report.exited, report.cause, report.began)
-                assert words.setdefault(report.job, word) == word
-            elif report.phase is TaskPhase.ENDED:
-                assert report.gone_for < world.executor.lost_after_seconds
-        world.clock.advance(1.0)
-    assert len(words) == 12
-    begun = {(task[0], run) for task, run, _ in world.cluster.begun}
-    assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
-    assert world.cluster.problems() == ()

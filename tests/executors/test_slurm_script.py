@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from autoexp_tui.executors.slurm.script import (
     AROUND,
@@ -104,27 +102,9 @@ def test_a_value_is_the_same_text_in_quotes_and_outside(context: str) -> None:
 @pytest.mark.parametrize("context", WILD)
 def test_nothing_of_a_value_is_run(context: str) -> None:
     for value in HOSTILE:
-        said = run(render(context, VALUES | {"job_name": value, "cwd": "/cwd"})).stderr
-        assert "pwned" not in said.splitlines(), value
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.text(st.sampled_from("'\"`$()\\;&|#\n \t<>{}!*a"), max_size=12),
-    st.sampled_from(WILD),
-    st.sampled_from(["bash", "sh"]),
-)
-def test_whatever_a_value_holds_it_is_only_text(
-    text: str, context: str, shell: str
-) -> None:
-    for value in (f"{text}echo pwned >&2{text}", f"{text}\necho pwned >&2\n"):
-        values = VALUES | {"job_name": value, "cwd": "/cwd"}
-        assert "pwned" not in run(render(context, values), shell).stderr.splitlines()
-
-
-def test_a_command_in_a_comment_stays_in_its_line() -> None:
-    text = render("# {command}", VALUES | {"command": "python\nrm x"})
-    assert text == "# python rm x"
+        script = render(context, VALUES | {"job_name": value, "cwd": "/cwd"})
+        for shell in ("bash", "sh"):
+            assert "pwned" not in run(script, shell).stderr.splitlines(), value
 
 
 # -------------------------------------------------------------------------- a template

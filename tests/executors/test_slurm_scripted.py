@@ -52,7 +52,6 @@ PROCESS = {
 
 
 def rows(*ids: str, word: str = "PENDING", name: str = "a-tok") -> Ran:
-    """squeue's answer of jobs of that name."""
     return queue("".join(f"{i}|{i}|{word}|None|n1|main|N/A|1|{name}\n" for i in ids))
 
 
@@ -108,7 +107,6 @@ class Bench:
         )
 
     def begun(self, executor_id: str = "7", at: float | None = None) -> Task:
-        """A task of which a run has begun."""
         task = self.task(executor_id)
         self.begin(task, at)
         return task
@@ -132,14 +130,12 @@ class Bench:
         return self.commands.ran_by("scancel")
 
     def asked_since(self) -> float:
-        """The latest time since when accounting was asked."""
         asked = self.commands.ran_by("sacct")
         return max(
             float(word[3:]) for words in asked for word in words if "uts" in word
         )
 
     def looks(self, task: Task, seconds: float = 2.0, step: float = 2.0) -> TaskReport:
-        """The last of the reports within so many seconds."""
         for _ in range(int(seconds / step)):
             self.clock.advance(step)
             (report,) = self.executor.poll([task]).reports
@@ -153,12 +149,10 @@ class Bench:
         return report
 
     def hears(self, task: Task, word: str) -> None:
-        """Let the queue say so, until the executor has asked and looked again."""
         self.squeue(rows("7", word=word))
         self.until_asked(task)
 
     def adopt(self, submission: Submission, after: float = 0.0) -> tuple[str, ...]:
-        """What is absent by a look after so many seconds."""
         self.clock.advance(after)
         return self.executor.adopt([submission]).absent
 
@@ -328,13 +322,6 @@ def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
 
 
 # ------------------------------------------------------------------- records come late
-def test_a_record_is_waited_for_from_when_the_last_word_was_heard(bench: Bench) -> None:
-    task = bench.begun()
-    bench.looks(task, 60.0)  # the queue lacks it all the while
-    bench.hears(task, "FAILED")
-    assert bench.looks(task, QUICK_SECONDS - 2.0).phase is LEAVING
-    bench.end(task, 3)
-    assert bench.looks(task).exited is not None
 
 
 @pytest.mark.parametrize(("word", "phase"), [("FAILED", ENDED), ("", LEAVING)])

@@ -44,8 +44,6 @@ MISSING = Ran(arguments=("?",), status=None, missing="sbatch is not here: load i
 
 
 class Place:
-    """A session's directory, and submissions in it."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
         self.sbatch = ScriptedCommands({})
@@ -140,7 +138,9 @@ def test_a_task_file_tells_the_wrapper_all_it_needs_whenever_it_is_sent(
 
 # ------------------------------------------------------------------------ its answers
 def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
-    found = place.send(answer=says("51;cluster\n")), place.send("a", "b")
+    stderr = "sbatch: error: lua: 16 GB per GPU are recommended\n"
+    answer = says("51;cluster\n", stderr=stderr)
+    found = place.send(answer=answer), place.send("a", "b")
     ids = [one.executor_ids for one in found if isinstance(one, Accepted)]
     assert ids == [("51",), ("51_0", "51_1")]
     assert found[0].sent.startswith("sbatch --parsable")
@@ -150,6 +150,9 @@ def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
     ("answer", "kind", "said"),
     [
         (SILENT, Uncertain, "sbatch did not answer within 60 s"),
+        # By itself, and below a shell.
+        *((says(status=n), Uncertain, "killed by SIGKILL") for n in (-9, 137)),
+        (says("51\n", status=1), Uncertain, "sbatch named a job, yet failed"),
         (says("hello"), Uncertain, "instead of a job id"),
         (fails("sbatch: error: Socket timed out"), Uncertain, "Socket timed out"),
         *((says(status=n), Unexplained, "no reason") for n in (1, 127, 255)),
@@ -168,26 +171,6 @@ def test_an_answer_of_sbatch_is_told_with_what_was_sent(
     assert told.sent.startswith("sbatch ")
     missing = answer is MISSING
     assert (getattr(told, "cause", None) is Cause.SUBMIT_ERROR) == missing
-
-
-@pytest.mark.parametrize("status", [-9, 137], ids=["itself", "below a shell"])
-def test_an_sbatch_that_was_killed_is_in_doubt(place: Place, status: int) -> None:
-    answer = place.send(answer=says(status=status))
-    assert isinstance(answer, Uncertain)
-    assert answer.message == "sbatch was killed by SIGKILL"
-
-
-@pytest.mark.parametrize("stderr", ["", "sbatch: error: Invalid --time specification"])
-def test_an_sbatch_that_names_a_job_and_fails_is_in_doubt(
-    place: Place, stderr: str
-) -> None:
-    answer = place.send(answer=says("51\n", status=1, stderr=stderr))
-    assert isinstance(answer, Uncertain)
-
-
-def test_complaints_beside_an_id_are_no_failure(place: Place) -> None:
-    stderr = "sbatch: error: lua: 16 GB per GPU are recommended\n"
-    assert isinstance(place.send(answer=says("51\n", stderr=stderr)), Accepted)
 
 
 def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:

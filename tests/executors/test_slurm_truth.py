@@ -79,7 +79,6 @@ def plain(oom_kills: int | None = 0) -> AttemptRecords:
 
 
 def second_run(began_at: float, *, over: bool) -> AttemptRecords:
-    """A run after a requeue, and its good end."""
     record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
     began = replace(BEGAN, run=1, began_at=began_at)
     run = replace(BEGUN, began=began, exited=record if over else None)
@@ -121,7 +120,6 @@ def refused_later(word: str = "FAILED", at: float = LATER_START) -> QueueRow:
 
 
 def by_both(word: str) -> list[dict[str, Any]]:
-    """The word of the queue, and of accounting."""
     return [{"row": row(word)}, {"account": account(word)}]
 
 
@@ -362,21 +360,6 @@ def test_what_lives_in_the_queue_ends_only_by_its_own_exit_record(
     evidence = seen(records, row=said, over_for=over)
     if evidence.live and records.exited is None:
         assert report(evidence).phase is not ENDED
-
-
-@given(RECORDS, st.none() | ROWS, ACCOUNTS, st.booleans(), SECONDS, SECONDS)
-def test_only_what_has_ended_has_an_end_and_a_cause(
-    records: AttemptRecords,
-    queued: QueueRow | None,
-    said: AccountRow | None,
-    answered: bool,
-    over: float,
-    gone: float,
-) -> None:
-    more: dict[str, Any] = {"answered": answered, "over_for": over, "gone_for": gone}
-    found = told(records, row=queued, account=said, **more)
-    if found.phase is not ENDED:
-        assert (found.exited, found.cause, found.unclaimed) == (None, None, False)
 
 
 @given(ROWS, ACCOUNTS, SECONDS)

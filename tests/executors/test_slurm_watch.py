@@ -27,8 +27,6 @@ CONFIG = "AccountingStorageType = accounting_storage/slurmdbd\nMinJobAge = 5 sec
 
 
 class Watched:
-    """A watch over scripted commands, on a manual clock."""
-
     def __init__(self, **answers: Answer) -> None:
         self.clock = ManualClock()
         quiet = {"scontrol": says(CONFIG), "sacct": says(ACCOUNT_HEADING)}
@@ -86,15 +84,6 @@ def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     rhythm = Rhythm(hurried=True)
     rhythm.note_question(0.0, moved=True)  # one hurry is one question
     assert not rhythm.is_due(14.0)
-
-
-def test_a_controller_that_fails_is_asked_less_and_less() -> None:
-    watched = Watched(squeue=fails("slurm_load_jobs error: no"))
-    for _ in range(600):
-        if watched.watch.rhythm.is_due(watched.clock.monotonic()):
-            watched.watch.ask()
-        watched.clock.advance(1)
-    assert watched.says.calls["squeue"] <= 13
 
 
 # --------------------------------------------------------------------- what is believed
@@ -166,13 +155,6 @@ def test_a_cluster_without_accounting_is_asked_for_it_once_at_most(config: str) 
     watched = Watched(scontrol=says(config), sacct=disabled)
     assert all(watched.watch.ask_accounts(0.0) for _ in range(3))
     assert watched.says.calls["sacct"] == (config == CONFIG)
-
-
-def test_accounting_that_is_down_is_no_answer() -> None:
-    problem = "Problem talking to the database: Connection refused"
-    watched = Watched(sacct=fails(f"sacct: error: {problem}"))
-    assert not watched.watch.ask_accounts(0.0)
-    assert watched.watch.error == f"sacct: {problem}"
 
 
 def test_the_configuration_is_asked_for_until_it_is_known_and_defaults_hold() -> None:

@@ -105,7 +105,6 @@ class Attempt:
     def start(
         self, task: Path, flags: str = "-I -S", **more: str
     ) -> subprocess.Popen[str]:
-        """The wrapper, in the foreground of a child process."""
         return self.spawn(*flags.split(), str(wrapper.__file__), str(task), **more)
 
     def start_to_die(self, task: Path, role: str, place: int) -> subprocess.Popen[str]:
@@ -114,7 +113,6 @@ class Attempt:
         return self.spawn("-I", "-S", "-c", _DRIVER, *words)
 
     def spawn(self, *words: str, **environment: str) -> subprocess.Popen[str]:
-        """A Python process of that command line."""
         process = subprocess.Popen(
             [self.python, *words],
             stdin=subprocess.DEVNULL,
@@ -128,18 +126,15 @@ class Attempt:
         return process
 
     def wait(self, process: subprocess.Popen[str]) -> int:
-        """Until the wrapper has ended; its exit status."""
         process.communicate(timeout=PATIENCE)
         return process.returncode
 
     def run(self, script: str, nonce: str = "n1", **more: object) -> int:
-        """Run to the end; the wrapper's exit status."""
         return self.wait(self.start(self.task(script, nonce, **more)))
 
     def begin(
         self, script: str = "exec sleep 30", **more: object
     ) -> subprocess.Popen[str]:
-        """Start, and wait until the run has begun."""
         process = self.start(self.task(script, **more))  # type: ignore[arg-type]
         self.wait_for("begin.0.json")
         return process
@@ -156,7 +151,6 @@ class Attempt:
         (self.root / "go").touch()
 
     def end(self, process: subprocess.Popen[str]) -> dict[str, Any]:
-        """Ask it to end; how the first run ended."""
         process.terminate()
         self.wait(process)
         return self.ended
@@ -166,13 +160,11 @@ class Attempt:
         return self.record("exit.0.json")
 
     def record(self, name: str) -> dict[str, Any]:
-        """A record's fields."""
         fields = json.loads((self.dir / name).read_text())
         assert isinstance(fields, dict)
         return fields
 
     def out(self, name: str) -> str:
-        """What the command has written into a file."""
         path = self.root / "out" / name
         return path.read_text() if path.exists() else ""
 
@@ -186,7 +178,6 @@ class Attempt:
         assert until(lambda: self.log.exists() and text in self.log.read_text())
 
     def living(self) -> list[int]:
-        """Processes of the command."""
         return list_processes(str(self.dir))
 
     def close(self) -> None:
@@ -199,7 +190,6 @@ class Attempt:
 
 
 def can_lock(path: Path) -> bool:
-    """Whether nobody holds its lock."""
     with path.open("rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -209,12 +199,10 @@ def can_lock(path: Path) -> bool:
 
 
 def all_pids() -> list[int]:
-    """Every process of this machine."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def list_processes(attempt_dir: str) -> list[int]:
-    """Processes that an attempt's command has started."""
     cookie = os.fsencode(f"AUTOEXP_ATTEMPT_DIR={attempt_dir}")
     return [pid for pid in all_pids() if cookie in environment_of(pid)]
 

@@ -9,7 +9,6 @@ import pytest
 import autoexp_tui
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes import config_files as places
 from tests.config.config_trees import write_tree
 
@@ -83,18 +82,3 @@ def test_an_own_choice_wins_over_the_shipped_one(tmp_path: Path, below: str) -> 
     write_tree(tmp_path, own=f"hydra: {{searchpath: [{tmp_path}/more]}}\n{BARE}")
     assert compose(tmp_path, "slurm=generic").base().select("slurm.mine") is True
     assert compose(tmp_path, ref="exp").base().select("train_iters") == 10000
-
-
-@pytest.mark.parametrize(("override", "said", "hint"), [
-    ("optim=adam", "is not in the defaults list", ""),
-    ("+environment=apptaine", "`environment` has no choice `apptaine`", "apptainer"),
-])  # fmt: skip
-def test_a_choice_that_is_not_there_is_no_plain_key(
-    tmp_path: Path, override: str, said: str, hint: str
-) -> None:
-    write_tree(tmp_path, own=BARE, optim__adam="lr: 1")
-    with pytest.raises(CannotCompose) as caught:
-        compose(tmp_path, override)
-    (found,) = caught.value.problems
-    assert said in found.message
-    assert hint in found.hint

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -185,16 +183,6 @@ def test_an_old_log_has_a_tail(facts: OutsideFacts, log: Path, tmp_path: Path) -
     assert value(facts, later).matched == 1
 
 
-@pytest.mark.parametrize("cut", range(1, 24, 3))
-def test_a_pattern_is_found_in_halves(cut: int, facts: OutsideFacts, log: Path) -> None:
-    text = "one\nFATAL: the\nreason\nend\n"
-    key = log_key(log, r"FATAL: the\nreason")
-    append(log, text[:cut])
-    value(facts, key)
-    append(log, text[cut:])
-    assert value(facts, key).matched == 1
-
-
 def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
     facts: OutsideFacts, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,7 +287,6 @@ Calls = dict[str, Mock]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """The calls of `os.stat` and `os.listdir`."""
     made = {name: Mock(wraps=getattr(os, name)) for name in ("stat", "listdir")}
     for name, spy in made.items():
         monkeypatch.setattr(os, name, spy)
@@ -350,46 +337,6 @@ class World:
 
     def say(self, spec: Condition) -> str:
         return evaluate(spec, self, NOW, EvalContext(job="b")).why.code
-
-
-def _copy_kept(path: Path) -> None:
-    """As `cp -p` of the same bytes with the same times, in its place."""
-    other = path.with_name("other")
-    shutil.copy2(path, other)
-    os.replace(other, path)
-
-
-def _hour_back(path: Path) -> None:
-    """Written by a host whose clock is an hour behind."""
-    path.write_bytes(b"x")
-    os.utime(path, (os.stat(path).st_mtime - HOUR,) * 2)
-
-
-def _as_long_ago(path: Path) -> None:
-    found = path.stat()
-    probe = path.with_name("probe")
-    probe.touch()
-    while probe.stat().st_ctime_ns <= found.st_ctime_ns:  # its clock ticks coarsely
-        probe.touch()
-    path.write_bytes(path.read_bytes())
-    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-
-
-@pytest.mark.parametrize(("then", "said"), [
-    (_copy_kept, "file_there"), (_hour_back, "file_there"),
-    (_as_long_ago, "file_there"), (Path.read_bytes, "waits_for_new_file"),
-    (lambda path: path.write_bytes(b"longer"), "file_there"),
-    (lambda path: (path.unlink(), path.write_bytes(b"x")), "file_there"),
-])  # fmt: skip
-def test_a_file_that_was_written_since_counts_and_one_that_was_read_does_not(
-    tmp_path: Path, then: Callable[[Path], object], said: str
-) -> None:
-    path = tmp_path / "done"
-    path.write_bytes(b"x")
-    os.utime(path, (1e9, 1e9))
-    world = World(path)
-    then(path)
-    assert world.say(FileExists(path=str(path), writer="a")) == said
 
 
 def test_of_matches_and_of_texts_those_that_were_there_do_not_count(

@@ -19,14 +19,6 @@ def test_only_records_wake_the_look_at_the_executor(name: str, *, wakes: bool) -
     assert has_record(["/session/attempts/a/1/launch.sh", f"/a/{name}"]) is wakes
 
 
-def test_a_directory_that_never_comes_costs_nothing(tmp_path: Path) -> None:
-    watcher = FileWatcher([str(tmp_path / "missing")], print, debounce_ms=100)
-    watcher.start()
-    watcher.stop()
-    watcher._threads[0].join(ALIVE_SECONDS)
-    assert not watcher._threads[0].is_alive()
-
-
 def test_a_log_that_grows_wakes_although_its_directory_came_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,6 @@ class Log:
         return chunk
 
     def chunk(self) -> LogChunk:
-        """What there must be to read."""
         found = self.read()
         assert found is not None
         return found
@@ -45,7 +44,6 @@ class Log:
         return None if chunk is None else chunk.data
 
     def everything(self, *, final: bool = True) -> bytes:
-        """All that is still to be read."""
         read = b""
         for _ in range(100):
             data = self.text(final=final)
@@ -62,7 +60,6 @@ def fresh(tmp_path: Path) -> Log:
 
 @pytest.fixture
 def log(fresh: Log) -> Log:
-    """A log of which the first line is read."""
     fresh.append(b"one\n")
     assert fresh.text() == b"one\n"
     return fresh
@@ -128,18 +125,6 @@ def test_a_log_that_may_not_be_read_for_a_while_is_read_on(
     stale = [OSError(errno.ESTALE, "stale file handle"), *[DEFAULT] * 9]
     monkeypatch.setattr(os, "pread", Mock(wraps=os.pread, side_effect=stale))
     assert log.text() == b"three\n"  # it is opened again
-
-
-def test_a_look_costs_three_calls(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.append(b"x" * 100 + b"\n")
-    log.read()
-    log.append(b"two\n")
-    names = ("open", "fstat", "pread", "stat", "scandir")
-    made = {name: Mock(wraps=getattr(os, name)) for name in names}
-    for name, spy in made.items():
-        monkeypatch.setattr(os, name, spy)
-    assert log.read() is not None
-    assert [spy.call_count for spy in made.values()] == [1, 1, 1, 0, 0]
 
 
 def test_only_new_bytes_are_read_and_the_next_engine_goes_on(log: Log) -> None:

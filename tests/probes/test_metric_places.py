@@ -54,13 +54,3 @@ def test_a_file_of_the_attempt_is_new(tmp_path: Path, attempts: list[str]) -> No
     note_lengths(Path(attempts[0]), [place])
     Path(place).write_text("x\n")
     assert find_files([place], *[attempts[0]] * 2) == [FoundFile(place)]
-
-
-@pytest.mark.parametrize("kept", [b"", b"[]", b'{"/m": 3}', b"\xff"])
-def test_a_damaged_note_counts_as_none(
-    tmp_path: Path, attempts: list[str], kept: bytes
-) -> None:
-    (tmp_path / "attempts" / "1" / "files_before.json").write_bytes(kept)
-    (tmp_path / "m.csv").write_text("x\n")
-    (found,) = find_files([f"{tmp_path}/m.csv"], *attempts)
-    assert (found.foreign, found.before) == (0, 0)

@@ -26,8 +26,6 @@ Answer = tuple[object, BaseException | None]
 
 
 class Answers:
-    """Collects answers; waits until enough have come."""
-
     def __init__(self) -> None:
         self.queue = Queue[Answer]()
 
@@ -39,8 +37,6 @@ class Answers:
 
 
 class Held:
-    """A call that lasts until it is let go."""
-
     def __init__(self) -> None:
         self.started, self.release = threading.Event(), threading.Event()
 
