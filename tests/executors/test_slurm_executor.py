@@ -213,13 +213,6 @@ def test_the_cause_of_an_end_is_told_soon_although_questions_are_seldom(
     assert (cause, waited <= most) == (script.cause, True)
 
 
-def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
-    world = World(tmp_path, calm=True, nodes=25, **TRAILS)
-    tasks = [world.sent(KILLED, job=f"a{n:02}") for n in range(20)]
-    world.polls_until_over(tasks)
-    assert world.polls(60, *tasks) <= 20
-
-
 # ------------------------------------------------------------------- arrays and numbers
 def array(world: World, count: int) -> list[Task]:
     world.options = {**ONE_NODE, "time": 60}

@@ -31,12 +31,7 @@ from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords, Claim, Run, Void
 from autoexp_tui.storage.processes import Identity
 from tests.executors.slurm_scripted import (
-    ACCOUNT_HEADING,
-    CONFIG,
-    Answer,
     ScriptedCommands,
-    queue,
-    says,
 )
 
 TASK = Task(
@@ -376,23 +371,10 @@ def test_more_time_never_brings_an_ended_task_back(
 # ------------------------------------------------------------------ what is remembered
 def remember(memory: TaskMemory, program: str, *words: str) -> TaskMemory:
     """Hear these answers, one after the other; empty: nothing of the task."""
-    answers = [
-        queue(f"7|7|{word}|None|n1|main|N/A|1|a-tok\n" * bool(word))
-        if program == "squeue"
-        else says(ACCOUNT_HEADING + f"7|7|{word}|0:0|1|1|16|n1|a-tok\n" * bool(word))
-        for word in words
-    ]
-    commands: dict[str, Answer] = {"scontrol": says(CONFIG)}
-    commands[program] = lambda _: answers.pop(0)
-    watch = QueueWatch(
-        commands=ScriptedCommands(commands),
-        monotonic=lambda: 1.0,
-        ask_seconds=1.0,
-        tell=memory.hear,
-    )
-    for _ in words:
-        watch.ask() if program == "squeue" else watch.ask_accounts(0.0)
-        memory.hear(watch.rows, watch.accounts)
+    for word in words:
+        rows = {"7": row(word)} if word and program == "squeue" else {}
+        accounts = {"7": account(word)} if word and program == "sacct" else {}
+        memory.hear(rows, accounts)
     return memory
 
 

@@ -44,29 +44,24 @@ def identity(path: Path) -> FileIdentity:
     return FileIdentity(path=str(path), inode=found.st_ino, size=found.st_size, **times)
 
 
-def test_a_file_has_a_size_and_an_age(facts: OutsideFacts, tmp_path: Path) -> None:
-    path = tmp_path / "file"
+def test_a_file_has_a_size_and_an_age_as_of_the_beginning_of_the_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, look, path = ManualClock(), os.stat, tmp_path / "file"
     path.write_bytes(b"12345")
     os.utime(path, (50.0, 50.0))
     stat = f.FileStat(exists=True, size=5, mtime=50.0, file=identity(path))
-    assert facts.observe(f.StatKey(str(path))) == f.Fact(stat, 1000.0)
-    for absent in (tmp_path / "none", path / "below"):
-        assert value(facts, f.StatKey(str(absent))) == f.FileStat(exists=False)
-
-
-def test_a_fact_is_as_old_as_the_beginning_of_its_look(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, look = ManualClock(), os.stat
 
     def late(*words: Any, **options: Any) -> os.stat_result:
         clock.advance(30.0)
         return look(*words, **options)
 
     monkeypatch.setattr(os, "stat", late)
-    fact = OutsideFacts(clock).observe(f.StatKey(str(tmp_path)))
+    facts = OutsideFacts(clock)
+    assert facts.observe(f.StatKey(str(path))) == f.Fact(stat, 1000.0)
     assert clock.monotonic() >= 1030.0
-    assert fact.observed_at == 1000.0
+    for absent in (tmp_path / "none", path / "below"):
+        assert value(facts, f.StatKey(str(absent))) == f.FileStat(exists=False)
 
 
 def test_what_cannot_be_looked_at_is_unknown_and_not_absent(
@@ -315,7 +310,6 @@ def test_a_path_many_ask_about_is_asked_once(
     assert calls["listdir"].call_count == 1
 
 
-HOUR = 3600.0
 NOW = f.Moment(t=0.0, utc=0.0, lived=0.0)
 
 

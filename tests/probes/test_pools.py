@@ -74,16 +74,6 @@ def test_other_keys_run_beside_a_hung_one_which_is_refused(pool: ThreadPool) -> 
     answers.wait(5)
 
 
-def test_a_key_is_free_again_when_its_answer_arrives(pool: ThreadPool) -> None:
-    answers = Answers()
-
-    def again(answer: object, error: BaseException | None) -> None:
-        answers("taken" if pool.submit("a", lambda: 2, answers) else "refused", None)
-
-    pool.submit("a", lambda: 1, again)
-    assert answers.wait(2) == [("taken", None), (2, None)]
-
-
 def test_answers_of_one_key_do_not_overtake_each_other(pool: ThreadPool) -> None:
     order, second_ran = Queue[str](), threading.Event()
 
