@@ -6,13 +6,11 @@ import itertools
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.sweep import families as family_module
 from autoexp_tui.sweep.expand import expand, expand_sweep
 from autoexp_tui.sweep.families import (
     Families,
@@ -149,34 +147,6 @@ def test_what_finds_no_one_sibling_says_why(
     sweep: Sweep, pattern: str, current: int, said: str
 ) -> None:
     assert said in str(refusal(families(sweep), pattern, current))
-
-
-@pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """Called each time that two points are compared."""
-    spy = Mock(wraps=family_module.is_sibling)
-    monkeypatch.setattr(family_module, "is_sibling", spy)
-    return spy
-
-
-def test_what_finds_no_sibling_is_looked_into_within_bounds(
-    compared: Mock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = families({"configs": [{"stage": f"s{at}"} for at in range(100)]})
-    for at in range(100):
-        error = refusal(asked, f"none{at % 5}", at)
-        assert "siblings: s" in str(error) or "stages: s" in str(error)
-        assert "and 8" in error.hint
-    assert compared.call_count <= 20 * 99
-    compared.reset_mock()
-    monkeypatch.setattr(family_module, "_MOST_COMPARED", 400)
-    both = ({"params": {key: list(range(50))}, "defaults": {"stage": stage}}
-            for key, stage in (("steps", "a"), ("lr", "b")))  # fmt: skip
-    asked = families(listed(*both))
-    refused = [refusal(asked, "a", at).message for at in range(50, 100)]
-    assert refused[0] == "50 siblings match the pattern: a"
-    assert refused[-1] == "is not looked for: too many jobs find no one a"
-    assert compared.call_count < 500
 
 
 def test_all_jobs_of_a_stage_come_in_index_order() -> None:

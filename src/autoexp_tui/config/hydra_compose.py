@@ -96,12 +96,6 @@ _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
 
-_NOT_COMPOSED: Final = Problem(
-    "is not looked at: too many jobs before it cannot be made",
-    hint="correct those, then plan again",
-)
-
-
 class HydraComposer:
     """Composes one primary config under one set of command-line overrides."""
 
@@ -142,7 +136,6 @@ class HydraComposer:
         """The keys of the closed subtrees."""
         self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
-        self._is_stopped = False
         self._templates: dict[object, Template | None] = {}
         self._shared = 0
         """Jobs that were made of a template."""
@@ -186,7 +179,7 @@ class HydraComposer:
         texts = tuple(map(rewrite_override, overrides))
         self._base_tree()
         keys = split_overrides(texts, mounts, self.group_options)
-        if keys.structure not in self._templates and not self._is_stopped:
+        if keys.structure not in self._templates:
             if len(self._templates) >= _MOST_TEMPLATES:
                 self._templates.clear()
             self._templates[keys.structure] = self._make_template(keys)
@@ -199,7 +192,7 @@ class HydraComposer:
         made = ConfigTree(tree, self._make_config, template, tuple(values))
         view = self._anchor(made)
         self._shared += 1
-        if self._shared % _COMPARED_EVERY == 1 and not self._is_stopped:
+        if self._shared % _COMPARED_EVERY == 1:
             self._compare(view, overrides, mounts)
         return view
 
@@ -239,10 +232,6 @@ class HydraComposer:
         problem = Problem(f"{message}; this is a bug of ours", place, hint=hint)
         raise CannotCompose((problem,))
 
-    def stop_composing(self) -> None:
-        """Compose no more jobs; what templates give is still given."""
-        self._is_stopped = True
-
     def compose_by_hydra(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> ConfigTree:
@@ -252,8 +241,6 @@ class HydraComposer:
 
     def _make_config(self, tree: Any) -> DictConfig:
         """OmegaConf's config of a tree, for what our own reading is not certain of."""
-        if self._is_stopped:
-            raise CannotCompose((_NOT_COMPOSED,))
         config: DictConfig = OmegaConf.create(tree)
         OmegaConf.set_struct(config, value=True)
         return config
@@ -331,8 +318,6 @@ class HydraComposer:
         self, texts: tuple[str, ...], mounts: Mapping[str, object]
     ) -> Mapping[str, object]:
         """One job's config by Hydra, as written."""
-        if self._is_stopped:
-            raise CannotCompose((_NOT_COMPOSED,))
         config = self._compose(texts)
         with read_write(config), open_dict(config):
             for key, value in mounts.items():

@@ -63,7 +63,10 @@ from autoexp_tui.text.spelling import plural
 
 _HELD_VIEWS: Final = 64
 _MOST_FAILED: Final = 20
-"""Jobs with faults after which no more are composed."""
+_NOT_MADE: Final = Problem(
+    "is not looked at: too many jobs before it cannot be made",
+    hint="correct those, then plan again",
+)
 
 
 class Resolution:
@@ -85,7 +88,6 @@ class Resolution:
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
-        self._composer = composer
         world = World(
             self.families,
             {key for event in session.log_events for key in event.extract_groups},
@@ -160,15 +162,17 @@ class Resolution:
         self.problems.append(Problem(message, key or "sweep", job, hint))
 
     def _make(self, at: int) -> None:
+        label = label_point(self.families.points[at])
         if len(self._failed) >= _MOST_FAILED:
-            self._composer.stop_composing()
+            self._add_failed(at, Refused((_NOT_MADE,)), label)
+            return
         try:
             draft, view = self._builder.build(at)
         except DroppedJob as dropped:
             self.dropped[at] = dropped.mark
             self.problems += dropped.faults
         except (Refused, UnusableJob) as error:
-            self._add_failed(at, error, label_point(self.families.points[at]))
+            self._add_failed(at, error, label)
         else:
             self.drafts[at] = draft
             self.problems += draft.problems

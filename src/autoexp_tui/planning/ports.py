@@ -69,9 +69,6 @@ class Composer(Protocol):
         Raises CannotCompose with Hydra's reason, in our words.
         """
 
-    def stop_composing(self) -> None:
-        """Compose no more; a job that needs nothing new is still made."""
-
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of a config group; None when `key` is not one."""
 

@@ -173,10 +173,6 @@ def count_differences(point: SweepPoint, other: SweepPoint) -> int:
 
 
 _MOST_SHOWN: Final = 6
-_MOST_EXPLAINED: Final = 20
-"""References that find nothing for which it is looked why: it takes all points each."""
-_MOST_COMPARED: Final = 500_000
-"""Points that are compared without finding one."""
 
 
 class UnusableJob(Exception):
@@ -221,8 +217,6 @@ class Families:
         self._fitting: dict[Pattern, Sequence[int]] = {}
         self._by_value: dict[str, dict[str, list[int]]] = {}
         self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
-        self._hints: dict[str, str] = {}
-        self._explained = self._compared_in_vain = 0
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
         self._names = [order[key] for key in keys]
@@ -327,7 +321,9 @@ class Families:
         else:
             found = self._compare(wanted, current, self._list_beside(wanted, current))
         if not found:
-            raise self._build_none(wanted, current)
+            hint = self._explain_none(wanted, current)
+            asker = label_point(self.points[current])
+            raise SiblingNotFound(_format_nothing(wanted.text), hint, asker)
         if len(found) > 1:
             raise self._build_several(wanted, current, found)
         return found[0]
@@ -362,10 +358,7 @@ class Families:
     def _compare(
         self, wanted: Pattern, current: int, candidates: Sequence[int]
     ) -> Sequence[int]:
-        """The siblings that differ least; raises when too many were compared."""
-        if self._compared_in_vain > _MOST_COMPARED:
-            message = f"is not looked for: too many jobs find no one {wanted.text}"
-            raise SiblingNotFound(message, "mend the references of those first")
+        """The siblings that differ least."""
         point, keys, words = self.points[current], wanted.keys, wanted.words
         fitting = [
             (count_differences(point, self.points[at]), at)
@@ -373,19 +366,7 @@ class Families:
             if at != current and is_sibling(point, self.points[at], keys, words)
         ]
         least = min(fitting, default=(0, 0))[0]
-        found = [at for number, at in fitting if number == least]
-        self._compared_in_vain += len(candidates) if len(found) != 1 else 0
-        return found
-
-    def _build_none(self, wanted: Pattern, current: int) -> SiblingNotFound:
-        """Only of the first failures it is looked why: it takes all points each."""
-        if self._explained < _MOST_EXPLAINED:
-            self._explained += 1
-            self._hints[wanted.text] = self._explain_none(wanted, current)
-        hint = self._hints.get(wanted.text) or list_names(self.stages, "stages")
-        return SiblingNotFound(
-            _format_nothing(wanted.text), hint, label_point(self.points[current])
-        )
+        return [at for number, at in fitting if number == least]
 
     def _explain_none(self, wanted: Pattern, current: int) -> str:
         point, keys, words = self.points[current], wanted.keys, wanted.words
