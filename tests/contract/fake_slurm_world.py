@@ -12,7 +12,6 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does
@@ -20,6 +19,7 @@ from tests.support.fake_script import RunScript, Write
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_jobs import ClusterSettings
 from tests.support.remembering import Remembering
+from tests.support.tasks import make_task
 
 STEP = 0.1
 """Seconds of made-up time between two looks."""
@@ -78,16 +78,8 @@ class FakeSlurmWorld:
         return task
 
     def runs_as(self, job: str, *runs: RunScript, attempt: int = 1) -> Task:
-        name = format_filename(job)
-        task = Task(
-            job=job,
-            attempt=attempt,
-            command=("true",),
-            output_dir=str(self.root / "out" / name),
-            log_dir=str(self.root / "log" / name),
-            attempt_dir=str(self.root / "attempts" / name / str(attempt)),
-            resources=Resources(options=self.options),
-        )
+        asked = Resources(options=self.options)
+        task = make_task(self.root, job, attempt, resources=asked)
         self.runs[task.id] = runs
         return task
 

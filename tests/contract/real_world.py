@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from autoexp_tui.engine.executor_port import Executor, Task
-from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.testing.executor_contract import Does
 from tests.executors.wrapper_runs import list_processes, until
+from tests.support.tasks import make_task
 
 
 class RealWorld:
@@ -45,17 +45,8 @@ class RealWorld:
         return self.command(job, ("sh", "-c", script_of(does)), attempt=attempt)
 
     def command(self, job: str, words: Sequence[str], *, attempt: int = 1) -> Task:
-        name = format_filename(job)
-        task = Task(
-            job=job,
-            attempt=attempt,
-            command=tuple(words),
-            cwd=str(self.root / "out" / name),
-            output_dir=str(self.root / "out" / name),
-            log_dir=str(self.root / "log" / name),
-            attempt_dir=str(self.root / "attempts" / name / str(attempt)),
-            resources=self.resources,
-        )
+        more = {"command": tuple(words), "resources": self.resources}
+        task = make_task(self.root, job, attempt, **more)
         self.tasks.append(task)
         return task
 

@@ -12,6 +12,7 @@ from autoexp_tui.testing.executor_contract import Does, ExecutorContract
 from tests.contract.fake_slurm_world import make_run_script
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import RunScript
+from tests.support.tasks import make_task
 
 STEP = 0.05
 """Seconds of made-up time between two looks."""
@@ -30,14 +31,7 @@ class FakeWorld:
 
     def task(self, job: str, does: Does, *, attempt: int = 1) -> Task:
         self.does[f"{job}/{attempt}"] = does
-        return Task(
-            job=job,
-            attempt=attempt,
-            command=("true",),
-            output_dir=f"/out/{job}",
-            log_dir=f"/log/{job}",
-            attempt_dir=f"/attempts/{job}/{attempt}",
-        )
+        return make_task("", job, attempt)
 
     def until(self, holds: Callable[[], bool]) -> bool:
         for _ in range(1200):

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.engine.ports import Kept, TerminationContext
 from autoexp_tui.executors import evidence_probe
 from autoexp_tui.executors.diagnostics import (
@@ -28,6 +27,7 @@ from autoexp_tui.executors.diagnostics import (
 from autoexp_tui.executors.slurm.commands import Ran
 from tests.executors.slurm_scripted import SILENT, ScriptedCommands, fails, says
 from tests.executors.wrapper_runs import until
+from tests.support.tasks import make_task
 
 HANGS = "echo begun; sleep 300 & wait"
 
@@ -50,14 +50,8 @@ class Scene:
         (self.tools / name).chmod(0o755)
 
     def look(self, *, log_only: bool = False, seconds: float = 20) -> Kept:
-        task = Task(
-            job="a\x1b[31m",
-            attempt=1,
-            command=("train",),
-            output_dir=str(self.root),
-            log_dir=str(self.root),
-            attempt_dir=str(self.home),
-            executor_id="77_3",
+        task = make_task(
+            self.root, "a\x1b[31m", attempt_dir=str(self.home), executor_id="77_3"
         )
         termination = TerminationContext(
             task=task,

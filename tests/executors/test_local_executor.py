@@ -320,14 +320,6 @@ def test_a_time_limit_is_the_cause(machine: Machine) -> None:
     assert (report.cause, report.exited is None) == (Cause.TIMEOUT, False)
 
 
-def test_a_supervisor_ended_by_hand_is_no_cancel(machine: Machine) -> None:
-    executor, task = machine.begun_run("sleep 30")
-    os.kill(supervisor_of(task), signal.SIGTERM)
-    report = ended(executor, task)
-    assert report.exited is not None
-    assert (report.cause, report.exited.signal) == (None, signal.SIGTERM)
-
-
 def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
     executor, task = machine.begun_run("exec sleep 60")
     os.kill(supervisor_of(task), signal.SIGSTOP)

@@ -243,33 +243,16 @@ def test_a_job_that_somebody_holds_is_not_released(world: World) -> None:
     assert world.slurm.calls["scontrol"] <= 1  # its configuration
 
 
-@pytest.fixture
-def refused(world: World) -> Task:
-    """A run that a controller forgot and stopped, and whose next start was refused."""
+def test_a_job_whose_second_launch_was_refused_is_requeued_and_runs_again(
+    world: World,
+) -> None:
     task = world.running(RunScript(seconds=20.0))
     world.clock.advance(10.0)
     world.cluster.settle()
     world.cluster.refuse_second_launch(world.job(task))
-    return task
-
-
-def test_a_job_whose_second_launch_was_refused_is_requeued_and_runs_again(
-    world: World, refused: Task
-) -> None:
-    job, report = world.job(refused), told(world, refused)
+    job, report = world.job(task), told(world, task)
     assert ("scontrol", "requeue", job.id) in world.slurm.lines
     assert (ended_well(report, run=1), report.cause) == (True, None)
-
-
-def test_a_job_that_no_requeue_brings_back_has_lost_its_node(
-    world: World, refused: Task
-) -> None:
-    world.cluster.requeue = (  # type: ignore[method-assign]
-        lambda job, reason="": None
-    )
-    report = told(world, refused)
-    assert (report.cause, report.exited) == (Cause.NODE_FAIL, None)
-    assert "could not start it again" in report.reason
 
 
 # --------------------------------------------------------------------- it is over

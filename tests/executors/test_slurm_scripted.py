@@ -41,6 +41,7 @@ from tests.executors.slurm_scripted import (
 )
 from tests.executors.wrapper_runs import until
 from tests.support.fake_slurm_wrapper import write_record
+from tests.support.tasks import make_task
 
 LEAVING, ENDED = TaskPhase.LEAVING, TaskPhase.ENDED
 PROCESS = {
@@ -92,19 +93,15 @@ class Bench:
 
     def task(self, executor_id: str = "7", token: str = "tok") -> Task:
         """A task that Slurm has claimed."""
-        directory = self.root / (executor_id or token)
-        directory.mkdir()
-        return Task(
-            job=directory.name,
-            attempt=1,
-            command=("true",),
-            output_dir=str(directory),
-            log_dir=str(directory),
-            attempt_dir=str(directory),
+        task = make_task(
+            self.root,
+            executor_id or token,
             token=token,
             executor_id=executor_id,
             ordered_at=self.clock.utc(),
         )
+        Path(task.attempt_dir).mkdir(parents=True)
+        return task
 
     def begun(self, executor_id: str = "7", at: float | None = None) -> Task:
         task = self.task(executor_id)
@@ -283,15 +280,6 @@ def test_an_order_to_end_counts_although_its_directory_looks_as_old_as_before(
 def doubt(bench: Bench, token: str) -> Submission:
     task, now = bench.task("", token), bench.clock.utc()
     return Submission(token=token, session="s", tasks=(task,), ordered_at=now)
-
-
-def test_one_answer_is_for_all_that_is_in_doubt(bench: Bench) -> None:
-    for number in range(10):
-        answer = bench.executor.adopt([doubt(bench, f"t{number}")])
-        assert answer.error == ""
-    assert (bench.commands.calls["squeue"], bench.commands.calls["sacct"]) == (1, 1)
-    bench.adopt(doubt(bench, "t"), after=4.0)
-    assert bench.commands.calls["squeue"] == 2  # a later question is put anew
 
 
 @pytest.mark.parametrize("program", ["squeue", "sacct"])

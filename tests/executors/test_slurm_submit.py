@@ -39,6 +39,7 @@ from tests.executors.slurm_scripted import (
     says,
 )
 from tests.model.builders import job, plan
+from tests.support.tasks import make_task
 
 MISSING = Ran(arguments=("?",), status=None, missing="sbatch is not here: load it")
 
@@ -63,17 +64,9 @@ class Place:
         return send(submission, self.settings, self.sbatch, ManualClock())
 
     def task(self, job: str) -> Task:
-        return Task(
-            job=job,
-            attempt=2,
-            command=("python", "train.py"),
-            env={"A": "b"},
-            cwd=str(self.root / "out" / job),
-            output_dir=str(self.root / "out" / job),
-            log_dir=str(self.root / "log" / job),
-            attempt_dir=str(self.root / "attempts" / job / "2"),
-            resources=Resources(options={"partition": "main"}),
-        )
+        command, env = ("python", "train.py"), {"A": "b"}
+        asked = Resources(options={"partition": "main"})
+        return make_task(self.root, job, 2, command=command, env=env, resources=asked)
 
     def written(self, index: int) -> dict[str, Any]:
         path = self.root / "scripts" / "tok" / f"{index}.json"

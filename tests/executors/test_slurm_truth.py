@@ -33,18 +33,9 @@ from autoexp_tui.storage.processes import Identity
 from tests.executors.slurm_scripted import (
     ScriptedCommands,
 )
+from tests.support.tasks import make_task
 
-TASK = Task(
-    job="a",
-    attempt=1,
-    command=("true",),
-    cwd="/out/a",
-    output_dir="/out/a",
-    log_dir="/log/a",
-    attempt_dir="/attempts/a/1",
-    token="tok",
-    executor_id="7",
-)
+TASK = make_task("", token="tok", executor_id="7")
 NODE = Identity(host="n1", pid=5)
 CLAIM = Claim(token="tok", executor_id="7", nonce="tok", claimed_at=4.0, process=NODE)
 BEGAN = BeginRecord(run=0, began_at=5.0, executor_id="7", host="n1")

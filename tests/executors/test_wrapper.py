@@ -500,12 +500,6 @@ def test_a_signal_that_comes_with_the_end_may_have_caused_it(
     assert (attempt.ended["exit_code"], attempt.ended["asked"]) == (0, True)
 
 
-def test_without_prctl_the_commands_group_is_ended(attempt: Attempt) -> None:
-    task = attempt.task("trap '' TERM; sleep 60 & sleep 0.05; exit 7")
-    assert attempt.wait(altered(attempt, "wrapper.PRCTL = None", task)) == 7
-    assert until(lambda: attempt.living() == [])
-
-
 def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
     task = attempt.task("", command=["grep", "^Sig[BI]", "/proc/self/status"])
     assert attempt.wait(altered(attempt, BLOCKING, SOURCE, task)) == 0
@@ -766,33 +760,29 @@ def samples(attempt: Attempt) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_gpus_are_sampled_while_the_command_runs(attempt: Attempt) -> None:
-    tool = Tool(attempt, "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'")
+@pytest.mark.parametrize(
+    ("allowed", "asked"), [("2,GPU-ab", "--id=2,GPU-ab"), ("MIG-1", ""), ("", None)]
+)
+def test_only_the_gpus_that_a_queue_gave_are_sampled_while_the_command_runs(
+    allowed: str, asked: str | None, attempt: Attempt
+) -> None:
+    says = "echo '0, 93, 70123, 81559, 412.50, 61'; echo '1, [N/A], 5'"
+    tool = Tool(attempt, f'echo "$@" > $called; {says}')
     task = attempt.task("sleep 30", gpu_seconds=0.02)
-    process = attempt.start(task, PATH=tool.path)
+    process = attempt.start(task, PATH=tool.path, CUDA_VISIBLE_DEVICES=allowed)
+    if asked is None:
+        attempt.wait_for("begin.0.json")
+        assert not until(tool.called.exists, seconds=0.2)
+        return
     assert until(lambda: len(samples(attempt)) >= 3)
     attempt.end(process)
+    words = tool.called.read_text().split()
+    assert [word for word in words if word.startswith("--id")] == asked.split()
     keys = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
     assert samples(attempt)[0]["gpus"] == [
         dict(zip(keys, (0.0, 93.0, 70123.0, 81559.0, 412.5, 61.0), strict=True)),
         dict(zip(keys, (1.0, None, 5.0), strict=False)),
     ]
-
-
-@pytest.mark.parametrize(
-    ("allowed", "asked"),
-    [("2,GPU-ab", "--id=2,GPU-ab"), ("MIG-1", ""), ("0", "--id=0"), ("", None)],
-)
-def test_only_the_gpus_that_a_queue_gave_are_sampled(
-    allowed: str, asked: str | None, attempt: Attempt
-) -> None:
-    tool = Tool(attempt, 'echo "$@" > $called; echo "0, 1"')
-    script = "sleep 0.2" if asked is None else tool.until_called
-    task = attempt.task(script, gpu_seconds=0.1)
-    attempt.wait(attempt.start(task, PATH=tool.path, CUDA_VISIBLE_DEVICES=allowed))
-    assert tool.called.exists() is (asked is not None)
-    words = tool.called.read_text().split() if asked is not None else []
-    assert [word for word in words if word.startswith("--id")] == (asked or "").split()
 
 
 def test_a_tool_that_hangs_does_not_hold_up_the_run(attempt: Attempt) -> None:

@@ -64,8 +64,6 @@ def test_flag_then_variable_then_config_then_default_name_the_state_dir(
 
 @pytest.mark.parametrize(("override", "key", "value"), [
     ("slurm=generic", "slurm.client.class_name", "SlurmClient"),
-    ("monitoring=restart", "monitoring.state_events.0.name", "crashed"),
-    ("backend=python", "backend.class_name", "Python"),
     ("environment=venv backend.venv=/e", "backend.venv", "/e"),
 ])  # fmt: skip
 def test_a_choice_of_ours_needs_no_entry_in_the_defaults(
