@@ -18,7 +18,7 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_script import Script
 from tests.support.fake_slurm_cluster import Cluster
 from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault, SlurmFaults
-from tests.support.fake_slurm_jobs import ClusterSettings, Job, Shown
+from tests.support.fake_slurm_jobs import ClusterSettings, Job
 from tests.support.fake_slurm_text import (
     Line,
     Refused,
@@ -169,7 +169,7 @@ class FakeSlurm(Generic[R]):
         return f"{self.cluster.submit(parse_order(line, text))}\n"
 
     def _squeue(self, line: Line) -> str:
-        rows: Iterable[Shown] = self.cluster.queue()
+        rows: Iterable[Job] = self.cluster.queue()
         if line.options.get("-t") != "all":
             rows = [row for row in rows if row.word in _LIVING]
         if "-r" not in line.options:
@@ -252,13 +252,13 @@ def _not_killed(name: str, why: str) -> str:
     return f"scancel: error: Kill job error on job id {name}: {why}"
 
 
-def _collapsed(rows: Iterable[Shown]) -> list[Shown]:
+def _collapsed(rows: Iterable[Job]) -> list[Job]:
     """Waiting tasks of an array as one row, `6_[2-9]`."""
-    waiting: dict[str, list[Shown]] = {}
-    kept: list[Shown] = []
+    waiting: dict[int, list[Job]] = {}
+    kept: list[Job] = []
     for row in rows:
         (waiting.setdefault(row.raw_id, []) if row.unsplit else kept).append(row)
     for raw_id, tasks in waiting.items():
-        indices = ranges(int(task.id.partition("_")[2]) for task in tasks)
-        kept.append(replace(tasks[0], id=f"{raw_id}_[{indices}]"))
+        indices = ranges(task.index or 0 for task in tasks)
+        kept.append(replace(tasks[0], row_id=f"{raw_id}_[{indices}]"))
     return kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from tests.support import fake_slurm_wrapper as wrapper
 from tests.support.fake_script import Script, Timeline, by_job
-from tests.support.fake_slurm_jobs import ClusterSettings, Job, Nodes, Order, Shown
+from tests.support.fake_slurm_jobs import ClusterSettings, Job, Nodes, Order
 from tests.support.fake_slurm_text import Refused, no_submission, seconds_of
 from tests.support.fake_slurm_wrapper import PlayedRun, Start
 from tests.support.true_ends import STROKES, Ledger, Stroke
@@ -192,12 +193,12 @@ class Controller:
         else:
             self._let_go(job, "PREEMPTED")
 
-    def queue(self) -> list[Shown]:
+    def queue(self) -> list[Job]:
         """All that the controller remembers, ended ones too."""
         self.settle()
-        return [job.shown() for job in self.jobs]
+        return self.jobs
 
-    def accounts(self, since: float) -> list[Shown]:
+    def accounts(self, since: float) -> list[Job]:
         """What accounting knows by now of jobs that had not ended before `since`."""
         self.settle()
         limit = self._time.now - self.settings.account_lag
@@ -211,7 +212,7 @@ class Controller:
 
     def _tell(self, job: Job) -> None:
         """Let accounting know; it hears of jobs with a lag."""
-        job.history.append((self._time.now, job.shown()))
+        job.history.append((self._time.now, copy(job)))
         self._accounts[job.id] = job
 
     # ------------------------------------------------------------ what starts when

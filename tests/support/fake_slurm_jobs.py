@@ -84,29 +84,9 @@ class Order:
         return "no-requeue" not in self.options
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A job as squeue or sacct shows it."""
-
-    id: str
-    raw_id: str
-    word: str
-    reason: str
-    nodes: tuple[str, ...]
-    partition: str
-    submitted_utc: float
-    started_utc: float | None
-    ended_utc: float | None
-    exit_code: int
-    signal: int
-    name: str
-    unsplit: bool
-    """A waiting task of an array: all of them are one line."""
-
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Job:
-    """A single job, or one task of an array."""
+    """A single job, or one task of an array; a copy is how it looked once."""
 
     parent: int
     index: int | None
@@ -129,11 +109,15 @@ class Job:
     """What runs, once it has been started."""
     leaves_as: str = ""
     """The state it takes when its processes are gone; empty: by its exit status."""
-    history: list[tuple[float, Shown]] = field(default_factory=list)
+    history: list[tuple[float, Job]] = field(default_factory=list)
     """What accounting was told, and when."""
+    row_id: str = ""
+    """Of the row that stands for all waiting tasks of its array."""
 
     @property
     def id(self) -> str:
+        if self.row_id:
+            return self.row_id
         return f"{self.parent}" if self.index is None else f"{self.parent}_{self.index}"
 
     @property
@@ -151,25 +135,9 @@ class Job:
 
     @property
     def unsplit(self) -> bool:
+        """A waiting task of an array: all of them are one row."""
         fresh = self.word == "PENDING" and self.restarts == 0
         return self.index is not None and fresh
-
-    def shown(self) -> Shown:
-        return Shown(
-            id=self.id,
-            raw_id=str(self.raw_id),
-            word=self.word,
-            reason=self.reason,
-            nodes=self.nodes,
-            partition=self.order.partition,
-            submitted_utc=self.submitted_utc,
-            started_utc=self.started_utc,
-            ended_utc=self.ended_utc,
-            exit_code=self.exit_code,
-            signal=self.signal,
-            name=self.order.name,
-            unsplit=self.unsplit,
-        )
 
     def open_output(self) -> bool:
         """Whether Slurm could open its file for the job's output."""

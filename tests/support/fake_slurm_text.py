@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.fake_slurm_jobs import ClusterSettings, Order, Shown
+from tests.support.fake_slurm_jobs import ClusterSettings, Job, Order
 
 
 class Refused(Exception):
@@ -142,7 +142,7 @@ def seconds_of(time: str) -> float | None:
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
-def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
+def squeue_text(rows: Iterable[Job], pattern: str, *, heading: bool) -> str:
     """The lines of squeue, in its `-o` format."""
     if unknown := set(re.findall(r"%(\w)", pattern)) - set(_SQUEUE):
         raise Refused(1, f"squeue: error: Unrecognized option: {min(unknown)}")
@@ -155,22 +155,22 @@ def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
     )
 
 
-_SQUEUE: Final[Mapping[str, tuple[str, Callable[[Shown], str]]]] = {
+_SQUEUE: Final[Mapping[str, tuple[str, Callable[[Job], str]]]] = {
     "i": ("JOBID", lambda row: row.id),
-    "A": ("JOBID", lambda row: row.raw_id),
+    "A": ("JOBID", lambda row: str(row.raw_id)),
     "T": ("STATE", lambda row: row.word.split()[0]),
     "r": ("REASON", lambda row: row.reason),
     "N": ("NODELIST", lambda row: _nodes(row.nodes)),
-    "P": ("PARTITION", lambda row: row.partition),
+    "P": ("PARTITION", lambda row: row.order.partition),
     "S": ("START_TIME", lambda row: _time(row.started_utc, "N/A")),
     "e": ("END_TIME", lambda row: _time(row.ended_utc, "N/A")),
     "V": ("SUBMIT_TIME", lambda row: _time(row.submitted_utc, "N/A")),
-    "j": ("NAME", lambda row: row.name),
+    "j": ("NAME", lambda row: row.order.name),
 }
 """Heading and value of each field."""
 
 
-def sacct_text(rows: Iterable[Shown], fields: str, *, heading: bool) -> str:
+def sacct_text(rows: Iterable[Job], fields: str, *, heading: bool) -> str:
     """The lines of `sacct -P`."""
     names = fields.split(",")
     if unknown := [name for name in names if name not in _SACCT]:
@@ -180,16 +180,16 @@ def sacct_text(rows: Iterable[Shown], fields: str, *, heading: bool) -> str:
     return "".join("|".join(line) + "\n" for line in lines)
 
 
-_SACCT: Final[Mapping[str, Callable[[Shown], str]]] = {
+_SACCT: Final[Mapping[str, Callable[[Job], str]]] = {
     "JobID": lambda row: row.id,
-    "JobIDRaw": lambda row: row.raw_id,
+    "JobIDRaw": lambda row: str(row.raw_id),
     "State": lambda row: row.word,
     "ExitCode": lambda row: f"{row.exit_code}:{row.signal}",
     "Submit": lambda row: _time(row.submitted_utc, "Unknown"),
     "Start": lambda row: _time(row.started_utc, "None" if row.ended_utc else "Unknown"),
     "End": lambda row: _time(row.ended_utc, "Unknown"),
     "NodeList": lambda row: _nodes(row.nodes) or "None assigned",
-    "JobName": lambda row: row.name,
+    "JobName": lambda row: row.order.name,
 }
 
 
