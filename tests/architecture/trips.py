@@ -33,7 +33,6 @@ from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import RunScript
-from tests.support.sim_world import World
 
 HERE = Path(__file__).parent / "trips"
 SRC = Path(autoexp_tui.__file__).parent
@@ -96,10 +95,7 @@ def plan_two_jobs() -> Entered:
 
 def read_a_log_line() -> Entered:
     """A line in the log of a running job until a snapshot tells its loss."""
-    with (
-        tempfile.TemporaryDirectory() as root,
-        patch.object(World, "log_source", lambda world: LogReader()),
-    ):
+    with tempfile.TemporaryDirectory() as root:
         bench = running_job(Path(root))
         log = Path(bench.job("a").attempts[-1].log_path)
         first, second = (HERE / "lines.log").read_text().splitlines(keepends=True)
@@ -136,7 +132,7 @@ def kill_a_job() -> Entered:
 def running_job(root: Path) -> Bench:
     """A session with one job that runs."""
     spec = job("a", log_dir=str(root), output_dir=str(root / "out"))
-    bench = Bench(plan(spec), {"a": [[ENDLESS]]})
+    bench = Bench(plan(spec), {"a": [[ENDLESS]]}, logs=LogReader())
     bench.until(lambda: set(bench.states().values()) == {"RUNNING"})
     FakeExecutor.poll_seconds = 1e9
     bench.run(60.0)

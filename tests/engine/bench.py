@@ -38,7 +38,7 @@ from tests.support.fake_script import RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed
-from tests.support.sim_world import Files, World, first_events
+from tests.support.sim_world import Files, Logs, World, first_events
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 OneEffect = TypeVar("OneEffect")
@@ -91,7 +91,8 @@ class Bench:
         script, write = by_job(scripts or {}), self.files.append
         self.executor = FakeExecutor(self.clock, script, write=write)
         ports: dict[str, Any] = {"executor": self.executor, "files": self.files}
-        self.world = World(clock=self.clock, auto_approve=approve, **ports, **world)
+        ports |= {"logs": Logs(self.files), "watch": self.files.watch, **world}
+        self.world = World(clock=self.clock, auto_approve=approve, **ports)
         self.snapshots: list[Snapshot] = []
         self.gap_seconds = 0.0
         """Before the next engine: how long none lived."""

@@ -8,7 +8,6 @@ without faults, but for the kills that a test asks for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from autoexp_tui.conditions.kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.effect import TaskId
@@ -34,8 +32,8 @@ from tests.support.fake_script import RunScript, Write
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Killed, MemoryJournal
 from tests.support.sim_scripts import Scripts
-from tests.support.sim_slurm import ClusterHouse
-from tests.support.sim_world import first_events
+from tests.support.sim_slurm import SlurmCluster
+from tests.support.sim_world import House, first_events
 
 DONE = "/out/{}/done.txt"
 TICK_SECONDS = 2.0
@@ -117,10 +115,9 @@ def _says(at: float, text: str) -> Write:
 class Pinned:
     """The pinned campaign, from engine to engine, until it has ended."""
 
-    house: ClusterHouse
+    house: House
+    cluster: SlurmCluster
     plan: Plan
-    executor: Callable[[], Executor]
-    """Each engine's."""
     clock: ManualClock
     kill_after_step: int = -1
     steps: int = 0
@@ -129,7 +126,7 @@ class Pinned:
 
     def begun(self) -> Counter[TaskId]:
         """How often each attempt was."""
-        return Counter(task for task, _, _ in self.house.cluster.begun(0))
+        return Counter(task for task, _, _ in self.cluster.begun(0))
 
     def run(self) -> SessionState:
         """To the end; an engine that dies is followed by the next one."""
@@ -142,7 +139,7 @@ class Pinned:
 
     def _live(self) -> SessionState:
         lease = self.house.session.acquire(holder_is_dead=True)
-        self.house.executor = self.executor()
+        self.house.executor = self.cluster.executor(self.clock)
         pool = InlinePool()
         parts = self.house.parts(lease, pool)
         engine = Engine(self.house.session.load(), parts)
@@ -160,7 +157,7 @@ class Pinned:
                 return engine.state
             if not pool.pending:
                 self.clock.advance(TICK_SECONDS)
-                self.house.cluster.settle()
+                self.cluster.settle()
         raise AssertionError("the campaign did not end")
 
 

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
@@ -23,7 +22,7 @@ from tests.simulation.pinned import (
 from tests.support.memory_journal import Fault
 from tests.support.sim_bugs import BUGS
 from tests.support.sim_checks import Violation
-from tests.support.sim_slurm import KINDS, ClusterHouse
+from tests.support.sim_slurm import KINDS
 from tests.support.sim_tally import EVERYWHERE, Danger
 from tests.support.simulation import Case, main, simulate
 
@@ -93,13 +92,10 @@ def pinned(
     plan = make_plan(cluster.root)
     cluster.scripts.update(make_scripts(cluster.root))
     cluster.prepare(plan.jobs)
-    make = partial(cluster.executor, clock)
-    house = ClusterHouse(
-        cluster=cluster, seed=0, clock=clock, executor=make(), files=cluster.facts
-    )
+    house = cluster.house(0, clock)
     if fault is not None:
         house.session.faults[at] = fault
-    campaign = Pinned(house, plan, make, clock)
+    campaign = Pinned(house, cluster, plan, clock)
     campaign.kill_after_step = after_step
     try:
         yield campaign

@@ -18,12 +18,10 @@ from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     BeginRecord,
-    Busy,
     CancelAnswer,
     ExitRecord,
     Found,
     PollAnswer,
-    Rejected,
     Submission,
     SubmitAnswer,
     Task,
@@ -159,13 +157,8 @@ class FakeExecutor:
         fault = self.faults.pop(0) if self.faults else None
         self._missed.pop(submission.token, None)  # it is looked for anew
         sent = f"fake submit {submission.token}"
-        match fault:
-            case Fault.BUSY:
-                return Busy(message="the queue is full", sent=sent)
-            case Fault.REJECTED:
-                return Rejected(message="invalid partition", sent=sent)
-            case Fault.REQUEST_LOST:
-                return Uncertain(message="timed out on send", sent=sent)
+        if fault is Fault.REQUEST_LOST:
+            return Uncertain(message="timed out on send", sent=sent)
         taken = self._take(submission)
         self.settle()
         if fault is Fault.ANSWER_LOST:

@@ -69,8 +69,6 @@ class Fault(StrEnum):
 
     ANSWER_LOST = "answer lost"  # taken, but the answer is Uncertain
     REQUEST_LOST = "request lost"  # Uncertain, and never taken
-    BUSY = "busy"
-    REJECTED = "rejected"
 
 
 class Timeline:

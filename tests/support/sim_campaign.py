@@ -31,10 +31,10 @@ from tests.support.sim_checks import Checks, Violation
 from tests.support.sim_person import Person
 from tests.support.sim_plans import make_plan
 from tests.support.sim_scripts import make_scripts
-from tests.support.sim_slurm import ClusterHouse, Kind
+from tests.support.sim_slurm import Kind
 from tests.support.sim_tally import Danger, Tally
 from tests.support.sim_watched import ShakyFacts, WatchedExecutor
-from tests.support.sim_world import Recompose, first_events
+from tests.support.sim_world import House, Recompose, first_events
 
 MOST_STEPS: Final = 200_000
 FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
@@ -130,14 +130,12 @@ class Campaign:
         self.cluster.prepare(plan.jobs)
         return plan
 
-    def _make_world(self) -> ClusterHouse:
+    def _make_world(self) -> House:
         facts, rng = self.cluster.facts, self._rng
-        world = ClusterHouse(
-            cluster=self.cluster,
-            seed=self.seed,
-            clock=self._clock,
+        world = self.cluster.house(
+            self.seed,
+            self._clock,
             planner=Recompose(monitoring=self.plan.monitoring),
-            executor=self.cluster.executor(self._clock),
             files=ShakyFacts(facts, rng, self.danger, self._true_clock),
             auto_approve=frozenset({"*"}) if rng.random() < 0.6 else frozenset(),
             slots=rng.choice([0, 0, 0, 6, 20]),

@@ -15,10 +15,10 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
@@ -178,6 +178,25 @@ class SlurmCluster:
         """Make the places that jobs write to."""
         for spec in specs:
             os.makedirs(spec.output_dir)
+
+    def joins(self, seed: int, plan: Plan) -> None:
+        """A plan is about to join: what its new jobs do."""
+        new = tuple(spec for spec in plan.jobs if spec.name not in self.scripts)
+        rng = random.Random(f"{seed} {[spec.name for spec in new]}")
+        pace = self.shape(0, "", 0).pace
+        self.scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
+        self.prepare(new)
+
+    def house(self, seed: int, clock: Clock, **fields: Any) -> House:
+        """A world whose jobs, logs and records are the cluster's."""
+        ports = {"executor": self.executor(clock), "files": self.facts, **fields}
+        return House(
+            clock=clock,
+            logs=self.logs,
+            attempt_dir=self.attempt_dir,
+            joins=partial(self.joins, seed),
+            **ports,
+        )
 
     def executor(self, clock: Clock) -> Executor:
         """A new engine's own; it knows nothing of former ones."""
@@ -365,25 +384,3 @@ KINDS: Final[Mapping[str, Kind]] = {
     "bare": partial(SlurmCluster, accounting=False),
 }
 """Campaigns by what runs their jobs; `bare`: a Slurm without accounting."""
-
-
-@dataclass(slots=True)
-class ClusterHouse(House):
-    """A `House` whose jobs, logs and records are the cluster's."""
-
-    cluster: SlurmCluster = field(kw_only=True)
-    seed: int = field(kw_only=True)
-
-    def log_source(self) -> LogSource:
-        return self.cluster.logs
-
-    def attempt_dir(self, job: str, number: int) -> Path:
-        return self.cluster.attempt_dir(job, number)
-
-    def joins(self, plan: Plan) -> None:
-        scripts = self.cluster.scripts
-        new = tuple(spec for spec in plan.jobs if spec.name not in scripts)
-        rng = random.Random(f"{self.seed} {[spec.name for spec in new]}")
-        pace = self.cluster.shape(0, "", 0).pace
-        scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
-        self.cluster.prepare(new)

@@ -7,7 +7,6 @@ only its ports are of this world.
 from __future__ import annotations
 
 import fnmatch
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -332,11 +331,6 @@ class Nobody:
         """Nothing."""
 
 
-def memory_attempt_dir(job: str, number: int) -> Path:
-    """Where an attempt's records would lie if there were a disk."""
-    return Path("/attempts") / job / str(number)
-
-
 def first_events(
     state: SessionState, sha: str, seal: Any, gap_seconds: float = 0.0
 ) -> list[events.Event]:
@@ -351,13 +345,14 @@ def first_events(
 
 
 @dataclass(slots=True)
-class House(ABC):
+class House:
     """All that outlives an engine, whatever runs its jobs."""
 
     clock: Clock
     """The engine's."""
     executor: Executor
     files: FactSource
+    logs: LogSource
     session: MemorySession = field(default_factory=MemorySession)
     inbox: Mailbox = field(default_factory=Mailbox)
     evidence: FakeEvidence = field(default_factory=FakeEvidence)
@@ -375,20 +370,13 @@ class House(ABC):
     place_of: Callable[[str], str] = lambda _path: "/"
     """The file system of a path."""
 
-    @abstractmethod
-    def log_source(self) -> LogSource:
-        """What reads logs."""
-
-    def attempt_dir(self, job: str, number: int) -> Path:
-        return memory_attempt_dir(job, number)
-
-    def watch(self, watcher: Watcher) -> None:
-        """Have a new engine told of files that change; here nobody is."""
-        return
-
-    def joins(self, plan: Plan) -> None:
-        """A plan is about to join; may be told again of the same."""
-        return
+    attempt_dir: Callable[[str, int], Path] = lambda job, number: Path(
+        "/attempts", job, str(number)
+    )
+    watch: Callable[[Watcher], None] = lambda _watcher: None
+    """Has a new engine told of files that change."""
+    joins: Callable[[Plan], None] = lambda _plan: None
+    """Told of a plan that is about to join; maybe again of the same."""
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         pools: dict[PoolKey, Pool] = defaultdict(lambda: pool)
@@ -409,7 +397,7 @@ class House(ABC):
             live_sink=Nobody(),
             executor=self.executor,
             facts=self.files,
-            logs=self.log_source(),
+            logs=self.logs,
             planner=self.planner,
             preparation=self.ready,
             checkpoints=self.shelf,
@@ -435,9 +423,3 @@ class World(House):
     clock: ManualClock
     executor: FakeExecutor
     files: Files
-
-    def log_source(self) -> LogSource:
-        return Logs(self.files)
-
-    def watch(self, watcher: Watcher) -> None:
-        self.files.watch(watcher)
