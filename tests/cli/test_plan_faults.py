@@ -124,16 +124,8 @@ a.b: 1
 c: {d.e: '${oc.eval:1/0}', f: '${nowhere}'}
 ${oc.eval:1}: 2
 """
-FOLLOWS = """
-project: {name: x, base_output_dir: out}
-lr: ${nowhere}
-backend: {class_name: Command, command: [train, '${lr}']}
-"""
-
-
 UNREADABLE = ("sweep", "exp.yaml:4: did you mean `monitoring`?", "`poll_seconds`?")
 CONDITION = ("`lrr` is not known", "there is no condition `FileExist`")
-ALONE = ("error: the plan has 1 error\n  - x lr: ${nowhere} names",)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +140,8 @@ ALONE = ("error: the plan has 1 error\n  - x lr: ${nowhere} names",)
             ("the plan has 3 errors", "b backend.class_name:", *CONDITION),
         ),
         (DOTTED, ("${nowhere} names no key of the config",)),
-        (FOLLOWS, ALONE),
     ],
-    ids=["sweep", "mended", "filter", "dotted", "follows"],
+    ids=["sweep", "mended", "filter", "dotted"],
 )
 def test_no_fault_hides_another_and_none_is_told_twice(
     exp: str, said: tuple[str, ...], plan_of: PlanOf
@@ -163,7 +154,7 @@ def test_no_fault_hides_another_and_none_is_told_twice(
 BESIDE = """
 defaults: [{backend: gpt}, _self_]
 project: {name: "${stage}_${backend.megatron.lr}", base_output_dir: out}
-slurm: {sbatch: {time: "01:00:00"}}
+slurm: {max_paralel: 2, sbatch: {time: "01:00:00"}}
 aux: {twice: "${oc.eval:'${backend.megatron.lr} * 2'}", again: "${aux.twice}"}
 sweep:
   configs:
@@ -195,17 +186,13 @@ BACKEND = "backend.class_name: Megatrn, backend.env: 3"
         (BACKEND, ["backend.class_name", "backend.env"]),
     ],
 )
-@pytest.mark.parametrize("of_config", [False, True])
 def test_faults_of_one_step_are_told_at_once_with_those_of_the_config(
-    entry: str, told: list[str], of_config: bool, plan_of: PlanOf
+    entry: str, told: list[str], plan_of: PlanOf
 ) -> None:
     def spell(text: str) -> str:
         return f" {text}".replace(" m.", " backend.megatron.").strip()
 
-    exp, more = f"{BESIDE}    - {{stage: x, {spell(entry)}}}\n", ["slurm.max_paralel"]
-    if of_config:
-        exp = exp.replace("{sbatch:", "{max_paralel: 2, sbatch:")
-    code, out, _ = plan_of(exp, "--json")
+    code, out, _ = plan_of(f"{BESIDE}    - {{stage: x, {spell(entry)}}}\n", "--json")
     found = sorted(error["where"] for error in json.loads(out)["errors"])
     assert code == 3
-    assert found == sorted([*map(spell, told), *more[:of_config]])
+    assert found == sorted(["slurm.max_paralel", *map(spell, told)])

@@ -21,9 +21,9 @@ from autoexp_tui.cli.diagnostics import ExitCode, make_entry
 from autoexp_tui.cli.options import find_state_dir, parse_options
 from autoexp_tui.executors.local.executor import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
-from autoexp_tui.executors.slurm.refusals import parse_refusal
-from autoexp_tui.executors.slurm.text import extract_complaint, parse_config
-from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.executors.slurm.refusals import read_facts
+from autoexp_tui.executors.slurm.text import extract_complaint
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
 from autoexp_tui.text.spelling import duration
 
@@ -152,18 +152,11 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
     if shutil.which("sbatch") is None:
         yield Finding("slurm", "hint", "no sbatch: jobs run on this machine (local)")
         return
-    ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
-    if not ran.ok:
-        found, mend = f"no answer: {extract_complaint(ran.stderr)}", "scontrol ping"
-        if ran.missing:
-            found, mend = "sbatch without scontrol", _MODULE
-        elif ran.timed_out:
-            found = f"the controller did not answer within {ASK_SECONDS:g} s"
-        elif hint := parse_refusal(extract_complaint(ran.stderr), {}).hint:
-            mend = hint
-        yield Finding("slurm", "hint", found, mend)
+    try:
+        facts = read_facts(commands, ASK_SECONDS)
+    except EnvironmentFailed as error:
+        yield Finding("slurm", "hint", error.problem, error.hint)
         return
-    facts = parse_config(ran.stdout)
     name = f" of {facts.cluster}" if facts.cluster else ""
     yield Finding("slurm", "ok", f"the controller{name} answers, {facts.version}")
     for program in _NEEDED:

@@ -22,15 +22,14 @@ from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.text.did_you_mean import find_slip
 from autoexp_tui.text.sanitize import clean
 
-RESERVED = frozenset(
+_TAKEN = frozenset(
     {"project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui"}
     | {"defaults", "aux", "stage", "index", "family", "hydra"}
+    | {"null", "true", "false", "yes", "no", "on", "off", "nan", "inf"}
 )
-"""Top-level keys that mean something already."""
+"""Top-level keys that mean something already, and words that YAML reads as values."""
 _SECTIONS = ("project", "slurm", "monitoring", "ui")
 """Keys of ours that a key of the user's must not look like a misspelling of."""
-_NO_KEYS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "nan", "inf"})
-"""Words that YAML or OmegaConf read as values."""
 _LIKELY = ("lr", "learning_rate", "seed", "batch_size", "weight_decay")
 """Knobs that people sweep first."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
@@ -146,8 +145,7 @@ def _name_knob(flag: str, known: Container[str]) -> str:
     """A new key of the config for a flag, which means nothing else there."""
     bare = re.sub(r"[^A-Za-z0-9_]+", "_", flag.lstrip("-+~"))
     key = bare.strip("_").lower() or "value"
-    is_taken = key in RESERVED or key in _NO_KEYS or find_slip(key, _SECTIONS)
-    if is_taken or key[0].isdigit():
+    if key in _TAKEN or find_slip(key, _SECTIONS) or key[0].isdigit():
         key = f"arg_{key}"
     while key in known:
         key += "_"

@@ -281,9 +281,7 @@ def check_cluster(plan: Plan, commands: Commands) -> ClusterCheck:
 
     Raises EnvironmentFailed: no cluster answers; UsageError: the template is no use.
     """
-    ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
-    if not ran.ok:
-        raise _explain_silence(ran)
+    facts = read_facts(commands, ASK_SECONDS)
     template = read_template(str(plan.executor.settings.get("template_path") or ""))
     groups: dict[tuple[tuple[str, Scalar], ...], list[JobSpec]] = {}
     for job in plan.jobs:
@@ -293,20 +291,27 @@ def check_cluster(plan: Plan, commands: Commands) -> ClusterCheck:
         checks = [
             _check_group(jobs, template, script, commands) for jobs in groups.values()
         ]
-    return ClusterCheck(facts=parse_config(ran.stdout), checks=tuple(checks))
+    return ClusterCheck(facts=facts, checks=tuple(checks))
 
 
-def _explain_silence(ran: Ran) -> EnvironmentFailed:
+def read_facts(commands: Commands, seconds: float) -> ClusterFacts:
+    """What the controller says of its cluster; raises EnvironmentFailed: none answers
+    within so many seconds."""
+    ran = commands.run(("scontrol", "show", "config"), seconds)
+    if not ran.ok:
+        raise _explain_silence(ran, seconds)
+    return parse_config(ran.stdout)
+
+
+def _explain_silence(ran: Ran, seconds: float) -> EnvironmentFailed:
     if ran.missing:
         problem, _, hint = ran.missing.partition(": ")
         return EnvironmentFailed(problem, hint=f"{hint[:1].upper()}{hint[1:]}.")
+    ping = "`scontrol ping` says whether the controller is up"
     if ran.timed_out:
-        return EnvironmentFailed(
-            ran.explain(ASK_SECONDS),
-            hint="`scontrol ping` says whether the controller is up; try again later.",
-        )
+        return EnvironmentFailed(ran.explain(seconds), hint=f"{ping}; try again later.")
     refusal = parse_refusal(extract_complaint(ran.stderr), {})
-    hint = refusal.hint or "`scontrol ping` says whether the controller is up."
+    hint = refusal.hint or f"{ping}."
     return EnvironmentFailed(f"no cluster answers: {refusal.reason}", hint=hint)
 
 
@@ -337,7 +342,7 @@ def _check_group(
     if not ran.ok:
         kind = detect_refusal(ran.stderr)
         if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
-            raise _explain_silence(ran)
+            raise _explain_silence(ran, ASK_SECONDS)
         if kind is Refusal.PASSING:
             return replace(checked, verdict="not now")
         return replace(
