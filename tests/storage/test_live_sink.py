@@ -7,19 +7,18 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
+from autoexp_tui.model.snapshot import EngineView, Live, LiveDetail, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import live_sink
 from autoexp_tui.storage.atomic import write_atomic
 from autoexp_tui.storage.inbox import FileInbox
-from autoexp_tui.storage.json_codec import LiveDetail, encode_live
+from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.live_sink import (
     BEAT_SECONDS,
@@ -28,9 +27,6 @@ from autoexp_tui.storage.live_sink import (
     WRITE_SECONDS,
     FileLiveSink,
     FileSessionWatcher,
-    LiveReader,
-    ViewerHeartbeat,
-    ViewerWatch,
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
@@ -43,8 +39,7 @@ from .disk_session import DiskStore, failing
 class StillSink(FileLiveSink):
     """A sink whose writing the test drives: no thread."""
 
-    def publish(self, snapshot: object) -> None:
-        assert isinstance(snapshot, Snapshot)
+    def publish(self, snapshot: Snapshot) -> None:
         self._newest = snapshot
 
 
@@ -54,8 +49,8 @@ def sink(session: SessionDir, clock: ManualClock) -> StillSink:
 
 
 @pytest.fixture
-def viewer(session: SessionDir) -> ViewerHeartbeat:
-    made = ViewerHeartbeat(session, "v")
+def viewer(session: SessionDir, clock: ManualClock) -> FileSessionWatcher:
+    made = FileSessionWatcher(session, clock)
     assert made.beat()
     return made
 
@@ -77,30 +72,26 @@ def snapshot(seq: int = 1, **live: Live | None) -> Snapshot:
 
 
 # ------------------------------------------------------------- what the engine writes
-def test_who_watches_gets_the_volatile_side_and_at_once(
-    session: SessionDir, sink: StillSink, clock: ManualClock
+def test_who_watches_gets_the_volatile_side_at_once_and_at_most_twice_a_second(
+    session: SessionDir,
+    sink: StillSink,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sink.publish(snapshot(7, a=Live(step=3, metrics={"loss": math.inf}), b=None))
     assert not sink.write_due()
     assert not session.live.exists()  # while nobody watches
-    ViewerHeartbeat(session).beat()
+    viewer = FileSessionWatcher(session, clock)
+    viewer.beat()
     clock.advance(LOOK_SECONDS)
     assert sink.write_due()
-    reader = LiveReader(session)
-    detail = reader.read()
+    detail = viewer.live()
     assert detail is not None
     assert (detail.seq, detail.engine.epoch, list(detail.jobs)) == (7, 3, ["a"])
     assert detail.jobs["a"].metrics == {"loss": math.inf}
-    assert reader.read() is detail
     clock.advance(WRITE_SECONDS)
     assert not sink.write_due()  # the same twice
-
-
-@pytest.mark.usefixtures("viewer")
-def test_at_most_two_are_written_in_a_second_and_a_full_disk_costs_one(
-    sink: StillSink, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken:
+    with monkeypatch.context() as broken:  # a full disk costs one
         broken.setattr(os, "pwrite", failing())
         sink.publish(snapshot())
         assert not sink.write_due()
@@ -115,7 +106,7 @@ def test_at_most_two_are_written_in_a_second_and_a_full_disk_costs_one(
 
 @pytest.mark.usefixtures("viewer")
 def test_the_thread_writes_what_is_published_until_it_is_closed(
-    session: SessionDir, monkeypatch: pytest.MonkeyPatch
+    session: SessionDir, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = threading.Event()
 
@@ -127,7 +118,7 @@ def test_the_thread_writes_what_is_published_until_it_is_closed(
     sink = FileLiveSink(session, SystemClock())
     sink.publish(snapshot(seq=9))
     assert written.wait(10)
-    detail = LiveReader(session).read()
+    detail = FileSessionWatcher(session, clock).live()
     assert detail is not None
     assert detail.seq == 9
     sink.close()
@@ -139,42 +130,46 @@ def test_the_thread_writes_what_is_published_until_it_is_closed(
 
 
 def test_a_viewer_stays_while_it_beats_and_is_gone_when_it_stops_or_leaves(
-    session: SessionDir, clock: ManualClock, viewer: ViewerHeartbeat
+    session: SessionDir,
+    clock: ManualClock,
+    viewer: FileSessionWatcher,
+    sink: StillSink,
 ) -> None:
-    watch = ViewerWatch(session.viewers)
+    (beat,) = session.viewers.iterdir()
     for moment in range(5):
-        os.utime(session.viewers / "v", (moment, moment))
-        assert watch.anybody(clock.monotonic())
+        os.utime(beat, (moment, moment))
+        assert sink.is_watched(clock.monotonic())
         clock.advance(VIEWER_SECONDS - 1)
     clock.advance(1)
-    assert not watch.anybody(clock.monotonic())
+    assert not sink.is_watched(clock.monotonic())
     viewer.beat()
-    assert watch.anybody(clock.monotonic())
+    assert sink.is_watched(clock.monotonic())
     viewer.close()
-    assert not watch.anybody(clock.monotonic())
+    assert not sink.is_watched(clock.monotonic())
     for _ in range(2):
-        ViewerHeartbeat(session).beat()
+        FileSessionWatcher(session, clock).beat()
     assert len(list(session.viewers.iterdir())) == 2  # of one process
     for path in session.viewers.iterdir():
         path.unlink()
     session.viewers.rmdir()
-    assert not watch.anybody(clock.monotonic())
+    assert not sink.is_watched(clock.monotonic())
     session.viewers.touch()
+    clock.advance(BEAT_SECONDS)
     assert not viewer.beat()  # cannot write, and knows
 
 
 def test_detail_that_does_not_read_is_not_there(
-    session: SessionDir, monkeypatch: pytest.MonkeyPatch
+    session: SessionDir, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for data in (b"", b"{}", b"\xff", b'{"seq":1,"new_field":2}'):
         session.live.write_bytes(data)
-        assert LiveReader(session).read() is None
+        assert FileSessionWatcher(session, clock).live() is None
 
     def refused(_path: Path) -> bytes:
         raise EnvironmentFailed("cannot read")
 
     monkeypatch.setattr(live_sink, "read_if_there", refused)  # a disk that fails
-    assert LiveReader(session).read() is None
+    assert FileSessionWatcher(session, clock).live() is None
 
 
 # ---------------------------------------------------------------- what a viewer reads
@@ -192,9 +187,9 @@ class Viewer(FileSessionWatcher):
             detail = LiveDetail(seq=seq, t=1.0, engine=engine, jobs=jobs)
             data = encode_live(detail) + b" " * seq
             self.store.session.live.write_bytes(data)
-        live: Any = self.live()
-        assert live is None or self.live() is live
-        return live and live[1]["a"].step
+        shown = self.live()
+        assert self.live() is shown
+        return shown.jobs["a"].step if shown else None
 
 
 @pytest.fixture

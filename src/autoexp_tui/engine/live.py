@@ -17,7 +17,7 @@ from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.event import apply
-from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
+from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord
 
@@ -322,8 +322,8 @@ class ViewerHandle(EngineHandle):
         self.publish(self._build_snapshot())
 
     def _build_snapshot(self) -> Snapshot:
-        view, live = self._detail or (EngineView(role="viewer"), dict[str, Live]())
-        state = self._state
+        detail, state = self._detail, self._state
+        view = detail.engine if detail else EngineView(role="viewer")
         view = replace(
             view,
             role="viewer",
@@ -337,5 +337,6 @@ class ViewerHandle(EngineHandle):
             user=self._user,
             holding=self._problem or view.holding,
         )
+        live = detail.jobs if detail else {}
         snapshot = self._builder.build_snapshot(state, view, live)
         return replace(snapshot, t=float(state.present(self._clock.utc())))

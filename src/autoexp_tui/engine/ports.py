@@ -23,7 +23,7 @@ from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import FoundCheckpoint
-from autoexp_tui.model.snapshot import EngineView, Live
+from autoexp_tui.model.snapshot import LiveDetail, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 
@@ -280,7 +280,7 @@ class Inbox(Protocol):
 class LiveSink(Protocol):
     """Volatile detail for viewers, written only while one is watching."""
 
-    def publish(self, snapshot: object) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Write it if a viewer's heartbeat is fresh."""
 
 
@@ -294,7 +294,7 @@ class SessionWatcher(Protocol):
     def news(self) -> Sequence[Recorded] | None:
         """Records since the last call, in order; None: load the session anew."""
 
-    def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
+    def live(self) -> LiveDetail | None:
         """The owner's volatile detail, the same object while it has not moved."""
 
     def owner_alive(self) -> bool:
@@ -306,8 +306,8 @@ class SessionWatcher(Protocol):
     def leave(self, order: Order) -> None:
         """Put a command into the session's inbox; raises EnvironmentFailed."""
 
-    def beat(self) -> None:
-        """Show the owner that somebody watches."""
+    def beat(self) -> bool:
+        """Show the owner that somebody watches; False: it is not told."""
 
     def close(self) -> None:
         """Stop watching."""

@@ -109,6 +109,19 @@ class EngineView:
     """Viewer and replay: the other user whose session it is; empty: one's own."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveDetail:
+    """What live.json holds: the volatile side of a snapshot."""
+
+    seq: int
+    """The newest record when it was made."""
+    t: float
+    """UTC of the snapshot."""
+    engine: EngineView
+    jobs: Mapping[str, Live] = field(default_factory=dict)
+    """Job name -> its volatile detail; jobs without one are left out."""
+
+
 LandmarkKind: TypeAlias = Literal["failed", "asked", "gone"]
 """A job failed or was lost; a person was asked; no engine lived for a while."""
 

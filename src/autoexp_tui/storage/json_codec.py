@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -22,7 +22,7 @@ from autoexp_tui.model.masking import mask_value
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
-    from autoexp_tui.model.snapshot import EngineView, Live
+    from autoexp_tui.model.snapshot import LiveDetail
     from autoexp_tui.model.specs import JobSpec, Plan
 
 T = TypeVar("T")
@@ -225,19 +225,6 @@ def mask_plan(plan: Plan, data: bytes) -> bytes:
     tree = json.loads(data)
     masked = mask_value("", tree, plan.mask)
     return data if masked == tree else json.dumps(masked).encode()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LiveDetail:
-    """What live.json holds: the volatile side of a snapshot."""
-
-    seq: int
-    """The newest record when it was made."""
-    t: float
-    """UTC of the snapshot."""
-    engine: EngineView
-    jobs: Mapping[str, Live] = field(default_factory=dict)
-    """Job name -> its volatile detail; jobs without one are left out."""
 
 
 def encode_live(detail: LiveDetail) -> bytes:

@@ -6,21 +6,20 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from uuid import uuid4
 
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
+from autoexp_tui.model.snapshot import LiveDetail, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.inbox import leave
 from autoexp_tui.storage.journal import JournalFollower, load_state
-from autoexp_tui.storage.json_codec import LiveDetail, Unencodable, decode, encode_live
+from autoexp_tui.storage.json_codec import Unencodable, decode, encode_live
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir, read_if_there
@@ -46,41 +45,23 @@ def build_detail(snapshot: Snapshot) -> LiveDetail:
     )
 
 
-class ViewerWatch:
-    """Whether anybody watches, by heartbeats that moved while we looked."""
-
-    def __init__(self, viewers: Path) -> None:
-        self._viewers = viewers
-        self._seen: set[tuple[str, int]] = set()
-        self._moved_at = float("-inf")
-
-    def anybody(self, now: float) -> bool:
-        """`now` is monotonic. A file seen for the first time counts as a heartbeat."""
-        found: set[tuple[str, int]] = set()
-        with suppress(OSError), os.scandir(self._viewers) as entries:
-            found |= {(entry.name, entry.stat().st_mtime_ns) for entry in entries}
-        if found - self._seen:
-            self._moved_at = now
-        self._seen = found
-        return bool(found) and now - self._moved_at < VIEWER_SECONDS
-
-
 class FileLiveSink:
     """Implements `ports.LiveSink`; a disk that refuses costs but the detail."""
 
     def __init__(self, session: SessionDir, clock: Clock) -> None:
         self._session = session
         self._clock = clock
-        self._watch = ViewerWatch(session.viewers)
         self._newest: Snapshot | None = None
         self._written: Snapshot | None = None
         self._due_at = 0.0
+        self._beats: set[tuple[str, int]] = set()
+        """Heartbeats as last seen, and when one moved."""
+        self._moved_at = float("-inf")
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def publish(self, snapshot: object) -> None:
+    def publish(self, snapshot: Snapshot) -> None:
         """Hand over the newest snapshot; returns at once."""
-        assert isinstance(snapshot, Snapshot)
         self._newest = snapshot
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(
@@ -93,7 +74,7 @@ class FileLiveSink:
         now, snapshot = self._clock.monotonic(), self._newest
         if snapshot is None or snapshot is self._written or now < self._due_at:
             return False
-        watched = self._watch.anybody(now)
+        watched = self.is_watched(now)
         self._due_at = now + (WRITE_SECONDS if watched else LOOK_SECONDS)
         if not watched:
             return False  # kept: who comes next sees the present at once
@@ -106,6 +87,16 @@ class FileLiveSink:
             return False
         return True
 
+    def is_watched(self, now: float) -> bool:
+        """Whether a heartbeat moved of late; one seen for the first time did."""
+        found: set[tuple[str, int]] = set()
+        with suppress(OSError), os.scandir(self._session.viewers) as entries:
+            found |= {(entry.name, entry.stat().st_mtime_ns) for entry in entries}
+        if found - self._beats:
+            self._moved_at = now
+        self._beats = found
+        return bool(found) and now - self._moved_at < VIEWER_SECONDS
+
     def close(self) -> None:
         """End the thread, and take away what is then of the past."""
         self._closed.set()
@@ -117,57 +108,6 @@ class FileLiveSink:
     def _run(self) -> None:
         while not self._closed.wait(WRITE_SECONDS / 2):
             self.write_due()
-
-
-class ViewerHeartbeat:
-    """A viewer's sign of life; `beat` every few seconds, `close` on leaving."""
-
-    def __init__(self, session: SessionDir, viewer: str = "") -> None:
-        self._session = session
-        self._path = session.viewers / (viewer or f"{os.getpid()}-{uuid4().hex[:8]}")
-
-    def beat(self) -> bool:
-        """Touch our file; False when it is not ours to write: no live detail."""
-        try:
-            if self._session.find_user():
-                return False
-            make_directory(self._path.parent)
-            self._path.touch(0o600)
-        except (OSError, EnvironmentFailed):
-            return False
-        return True
-
-    def close(self) -> None:
-        """Take our file away."""
-        with suppress(OSError):  # it goes stale by itself
-            self._path.unlink(missing_ok=True)
-
-
-class LiveReader:
-    """Reads live.json; the same object again while the file has not changed."""
-
-    def __init__(self, session: SessionDir) -> None:
-        self._path = session.live
-        self._stamp: tuple[int, int, int] | None = None
-        self._detail: LiveDetail | None = None
-
-    def read(self, seq: int = 0, epoch: int = 0) -> LiveDetail | None:
-        """The detail, if it is not older than a journal that was read to record `seq`:
-        it is left lying when the last viewer goes, and when its engine dies. None where
-        there is none that we can read: no error, for nobody decides by it."""
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
-        if stamp != self._stamp:
-            self._stamp, self._detail = stamp, None
-            with suppress(EnvironmentFailed, JournalDamaged):
-                data = read_if_there(self._path) or b""
-                self._detail = decode(LiveDetail, data, "live.json", finite=False)
-        detail = self._detail
-        is_old = not detail or detail.seq < seq or detail.engine.epoch < epoch
-        return None if is_old else detail
 
 
 class FileSessionWatcher:
@@ -185,12 +125,13 @@ class FileSessionWatcher:
         self._clock = clock
         self._follower: JournalFollower | None = None
         self._lease = lease or LeaseWatch(session)
-        self._reader = LiveReader(session)
-        self._heartbeat = ViewerHeartbeat(session)
+        self._heartbeat = session.viewers / f"{os.getpid()}-{uuid4().hex[:8]}"
         self._beat_due = float("-inf")
         self._alive = True
         self._halted_pid = 0
-        self._live: tuple[EngineView, Mapping[str, Live]] | None = None
+        self._stamp: tuple[int, int, int] | None = None
+        self._detail: LiveDetail | None = None
+        """What live.json held when it had that stamp."""
         self._loaded = self._epoch = 0
         """The newest record of the last load, and the newest engine's epoch."""
 
@@ -210,14 +151,24 @@ class FileSessionWatcher:
             self._epoch = news[-1].epoch
         return news
 
-    def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's detail, the same again while it is; None while it writes none."""
-        detail = self._reader.read(self._loaded, self._epoch) if self._alive else None
-        if detail is None:
+    def live(self) -> LiveDetail | None:
+        """The owner's detail, the same again while it is; None while it writes none, or
+        what lies there is older than the journal that was loaded: it is left lying when
+        the last viewer goes, and when its engine dies."""
+        try:
+            status = self._session.live.stat()
+        except OSError:
             return None
-        if self._live is None or self._live[0] is not detail.engine:
-            self._live = (detail.engine, detail.jobs)
-        return self._live
+        stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if stamp != self._stamp:
+            self._stamp, self._detail = stamp, None
+            with suppress(EnvironmentFailed, JournalDamaged):
+                data = read_if_there(self._session.live) or b""
+                self._detail = decode(LiveDetail, data, "live.json", finite=False)
+        detail = self._detail
+        if not detail or detail.seq < self._loaded or detail.engine.epoch < self._epoch:
+            return None
+        return detail if self._alive else None
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session, from here; raises EnvironmentFailed."""
@@ -235,13 +186,22 @@ class FileSessionWatcher:
         """Put a command into the session's inbox; raises EnvironmentFailed."""
         leave(self._session, order, self._clock.utc())
 
-    def beat(self) -> None:
-        """Show the owner that somebody watches, every few seconds at most."""
+    def beat(self) -> bool:
+        """Show the owner that somebody watches, every few seconds at most; False where
+        that is not ours to write: there is no live detail then."""
         now = self._clock.monotonic()
         if now >= self._beat_due:
+            try:
+                if self._session.find_user():
+                    return False
+                make_directory(self._heartbeat.parent)
+                self._heartbeat.touch(0o600)
+            except (OSError, EnvironmentFailed):
+                return False
             self._beat_due = now + BEAT_SECONDS
-            self._heartbeat.beat()
+        return True
 
     def close(self) -> None:
         """Stop watching."""
-        self._heartbeat.close()
+        with suppress(OSError):  # it goes stale by itself
+            self._heartbeat.unlink(missing_ok=True)

@@ -30,14 +30,14 @@ from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.masking import NO_RULES, MaskRules
-from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
+from autoexp_tui.model.snapshot import EngineView, Live, LiveDetail, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.model.wording import sentence
+from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.json_codec import LiveDetail
 from autoexp_tui.storage.lease import Holder, find_engine
-from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat
+from autoexp_tui.storage.live_sink import FileSessionWatcher
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -115,9 +115,10 @@ def load(session: SessionDir) -> SessionState:
 
 def look_at(session: SessionDir) -> Sight:
     """Look at a session once; raises JournalDamaged or EnvironmentFailed."""
-    state, (holder, alive) = load(session), find_engine(session)
+    watcher = FileSessionWatcher(session, SystemClock())
+    (state, _), (holder, alive) = watcher.load(), find_engine(session)
     runs = any(job.state in ACTIVE for job in state.jobs.values())
-    detail = _read_detail(session, state) if runs and alive is not Alive.NO else None
+    detail = _read_detail(watcher) if runs and alive is not Alive.NO else None
     return Sight(
         session=session,
         state=state,
@@ -141,16 +142,15 @@ def build_view(
     return build_session(builder.build_snapshot(state, engine, live))
 
 
-def _read_detail(session: SessionDir, state: SessionState) -> LiveDetail | None:
+def _read_detail(watcher: FileSessionWatcher) -> LiveDetail | None:
     """What the engine tells besides: it writes what is new as soon as somebody watches,
     so what it does not write anew still holds, unless the journal has gone on since."""
-    reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
-    before = detail = reader.read(state.seq, state.epoch)
-    deadline = time.monotonic() + PROBE_SECONDS if heartbeat.beat() else 0.0
+    before = detail = watcher.live()
+    deadline = time.monotonic() + PROBE_SECONDS if watcher.beat() else 0.0
     while time.monotonic() < deadline and (detail is None or detail is before):
         time.sleep(0.05)
-        detail = reader.read(state.seq, state.epoch)
-    heartbeat.close()
+        detail = watcher.live()
+    watcher.close()
     return detail
 
 
