@@ -16,13 +16,13 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import (
-    JournalFollower,
     encode_record,
     load_state,
     read_session,
 )
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease
+from autoexp_tui.storage.live_sink import JournalFollower
 from autoexp_tui.storage.session_dir import SessionDir
 
 SYNC = "autoexp_tui.storage.journal_writer.sync_data"

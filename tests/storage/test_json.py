@@ -17,13 +17,12 @@ from autoexp_tui.events.events import JobEnded, MessageLogged, MetricsNoted, Run
 from autoexp_tui.model.commands import Kill, Order
 from autoexp_tui.model.errors import JournalDamaged, ValidationFailed
 from autoexp_tui.model.event import Event, Recorded
-from autoexp_tui.model.snapshot import Curve, EngineView, Live
+from autoexp_tui.model.snapshot import Curve, EngineView, Live, LiveDetail
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.journal import decode_record, encode_record, parse_record
 from autoexp_tui.storage.json_codec import (
     PLAN_VERSION,
-    LiveDetail,
     Undecodable,
     Unencodable,
     decode,

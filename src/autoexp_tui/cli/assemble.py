@@ -144,7 +144,8 @@ def resume_session(
             unrecorded = min(max(0.0, lived - wrote), away)
         engine = owned.build_engine(state, state.plan, unrecorded)
         engine.note_recent(loaded.events)
-        notices = list(loaded.notices)
+        torn, part = owned.journal.torn, owned.journal.seal.part
+        notices = [f"{session.path / part}: {torn}"] if torn else []
         if changed:
             notices.append(f"{wrapper} was replaced by the installed one: {changed}")
         started = owned.build_engine_started(wrapper, away - unrecorded)

@@ -20,8 +20,8 @@ import sys
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -90,17 +90,13 @@ def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
     return mask_value("", tree, rules) != tree
 
 
-def decode_record(line: bytes, where: str = "") -> Recorded:
+def decode_record(line: bytes, where: str = "", remedy: str = "") -> Recorded:
     """The record of one journal line; raises JournalDamaged."""
     try:
         return parse_record(line)
     except Undecodable as error:
-        raise _explain_damage(error, where) from error
-
-
-def _explain_damage(error: Undecodable, where: str, remedy: str = "") -> JournalDamaged:
-    hint = NEWER if error.newer else remedy
-    return JournalDamaged(str(error), where, hint, newer=error.newer)
+        hint = NEWER if error.newer else remedy
+        raise JournalDamaged(str(error), where, hint, newer=error.newer) from error
 
 
 def parse_record(line: bytes) -> Recorded:
@@ -189,14 +185,9 @@ class Part:
     """None: all whole commits count."""
 
 
-def find_chain(
-    session: SessionDir,
-    notices: list[str] | None = None,
-    *,
-    upto: PartId | None = None,
-) -> list[Part]:
-    """The parts that count, oldest first; `notices` takes what is odd and no damage;
-    `upto`: as if no part came after; raises JournalDamaged."""
+def find_chain(session: SessionDir, *, upto: PartId | None = None) -> list[Part]:
+    """The parts that count, oldest first; `upto`: as if no part came after; raises
+    JournalDamaged."""
     with explaining(session.path, "list the journal"):
         there = session.list_parts()
     parts = [part for part in there if upto is None or part <= upto]
@@ -216,8 +207,6 @@ def find_chain(
             problem = f"the part before it, {sealed.part!r}, is missing"
             raise JournalDamaged(problem, str(part.path), RESTORE)
         parts = parts[: parts.index(before) + 1] if before in parts else []
-    if notices is not None:
-        notices += _list_surplus(session, there, chain)
     return chain[::-1]
 
 
@@ -226,19 +215,6 @@ def get_seal(event: Event | None) -> Seal:
     if isinstance(event, EngineStarted | JournalRotated):
         return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
     return Seal()
-
-
-def _list_surplus(
-    session: SessionDir, there: list[PartId], chain: list[Part]
-) -> Iterator[str]:
-    counted = {part.id: part.length for part in chain}
-    for part in there:
-        path = session.get_part(*part)
-        counts = counted.get(part, 0)
-        with suppress(FileNotFoundError):  # a packed one has none
-            surplus = 0 if counts is None else path.stat().st_size - counts
-            if surplus > 0:
-                yield f"{path}: {surplus} bytes that no later part counts"
 
 
 def find_seal(part: Part) -> Seal:
@@ -251,6 +227,14 @@ def find_seal(part: Part) -> Seal:
             if line.endswith(b"\n") and not line.startswith(MORE):
                 end = start + len(line)
     return Seal(part=part.path.name, bytes=end)
+
+
+def describe_torn(part: Part, seal: Seal) -> str:
+    """What stands behind the whole commits of a part; empty: nothing."""
+    # Before a damaged part that a repair leaves out, a good one may be packed.
+    size = part.path.stat().st_size if part.path.exists() else 0
+    torn = size - seal.bytes
+    return f"dropped {torn} bytes of an unfinished commit" if torn > 0 else ""
 
 
 @contextmanager
@@ -290,16 +274,13 @@ def read_lines(part: Part, offset: int = 0) -> Iterator[tuple[bytes, int]]:
             offset += len(line)
 
 
-def read_part(
-    part: Part, notices: list[str] | None = None, offset: int = 0
-) -> Iterator[tuple[Recorded, int, int]]:
+def read_part(part: Part, offset: int = 0) -> Iterator[tuple[Recorded, int, int]]:
     """The records of a part, each with where its line begins and ends. What is torn off
-    a part that nobody sealed is left out, with a notice. Raises JournalDamaged."""
+    a part that nobody sealed is left out. Raises JournalDamaged."""
     commit: list[tuple[Recorded, int, int]] = []
-    torn, end = 0, offset
+    end = offset
     for number, (line, start) in enumerate(read_lines(part, offset), 1):
         if not line.endswith(b"\n"):
-            torn = len(line)
             break
         end = start + len(line)
         record = _parse_line(line, part, number, start)
@@ -313,25 +294,15 @@ def read_part(
     if part.length is not None and end < part.length:
         problem = f"{part.length - end} bytes are missing after byte {end}"
         raise JournalDamaged(problem, str(part.path), RESTORE)
-    if part.length is None and notices is not None:
-        if torn:
-            notices.append(f"{part.path}: dropped {torn} bytes of a torn line")
-        if commit:
-            what = f"{len(commit)} records of an unfinished commit"
-            notices.append(f"{part.path}: dropped {what}")
 
 
 def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:
-    try:
-        return parse_record(line)
-    except Undecodable as error:
-        session = part.path.parent
-        remedy = (
-            f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
-            f"{session.parent}` tells what going on without it would leave out."
-        )
-        where = f"{part.path}, line {number} (byte {offset})"
-        raise _explain_damage(error, where, remedy) from error
+    session = part.path.parent
+    remedy = (
+        f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
+        f"{session.parent}` tells what going on without it would leave out."
+    )
+    return decode_record(line, f"{part.path}, line {number} (byte {offset})", remedy)
 
 
 NO_PART: PartId = (0, 0)
@@ -361,8 +332,6 @@ class Loaded:
     state: SessionState
     events: tuple[Recorded, ...]
     position: Position
-    notices: tuple[str, ...] = ()
-    """What is no damage but worth a word: torn lines, void bytes."""
 
 
 class StoredPlans(dict[str, Plan]):
@@ -377,24 +346,20 @@ class StoredPlans(dict[str, Plan]):
         return plan
 
 
-def read_session(
-    session: SessionDir, notices: list[str] | None = None
-) -> Iterator[Recorded]:
+def read_session(session: SessionDir) -> Iterator[Recorded]:
     """Every record that counts, oldest first; raises JournalDamaged."""
     seq = 0
-    for part in find_chain(session, notices):
-        for record, *_ in read_records(part, seq, notices):
+    for part in find_chain(session):
+        for record, *_ in read_records(part, seq):
             seq = record.seq
             yield record
 
 
-def read_records(
-    part: Part, seq: int, notices: list[str] | None = None
-) -> Iterator[tuple[Recorded, int, int]]:
+def read_records(part: Part, seq: int) -> Iterator[tuple[Recorded, int, int]]:
     """The records of a part after record `seq`, with their places; raises
     JournalDamaged."""
     epoch = part.id[0]
-    for found in read_part(part, notices):
+    for found in read_part(part):
         record = found[0]
         seq += 1
         if record.seq != seq or record.epoch != epoch:
@@ -431,13 +396,10 @@ def list_earlier(directory: str, seq: int, count: int) -> Sequence[Recorded]:
 
 def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
     """Fold a session that somebody else may be writing; raises JournalDamaged."""
-    notices: list[str] = []
-    return fold_chain(session, find_chain(session, notices), notices, tail)
+    return fold_chain(session, find_chain(session), tail)
 
 
-def fold_chain(
-    session: SessionDir, chain: Sequence[Part], notices: list[str], tail: int
-) -> Loaded:
+def fold_chain(session: SessionDir, chain: Sequence[Part], tail: int) -> Loaded:
     """The state that the records of `chain` add up to; raises as `load_state`."""
     state = SessionState(plans=StoredPlans(session))
     newest: deque[Recorded] = deque(maxlen=tail)
@@ -448,7 +410,7 @@ def fold_chain(
     try:
         with unseen(state, ours=True):
             for part in chain:
-                for record, start, end in read_records(part, state.seq, notices):
+                for record, start, end in read_records(part, state.seq):
                     try:
                         apply(state, record)
                     except DOES_NOT_FOLLOW as error:
@@ -472,7 +434,6 @@ def fold_chain(
         state=state,
         events=tuple(newest),
         position=Position(part=at, start=start, offset=end, seq=state.seq),
-        notices=tuple(notices),
     )
 
 
@@ -492,62 +453,3 @@ def _require_nothing_ran(session: SessionDir) -> None:
             f"`autoexp-sessions check {session.id} --state-dir {session.state_dir}` "
             "tells what there is.",
         )
-
-
-class JournalFollower:
-    """Goes on where `load_state` ended."""
-
-    def __init__(self, session: SessionDir, loaded: Loaded) -> None:
-        self._session = session
-        self._position = loaded.position
-        self._last = loaded.events[-1] if loaded.events else None
-
-    def poll(self) -> Sequence[Recorded] | None:
-        """The records since the last look; None: what was read does not all count, so
-        load anew. Idle, it costs one listing and one stat. Raises JournalDamaged."""
-        found: list[Recorded] = []
-        rest = self._find_rest()
-        if rest is None or not all(self._read_news(part, found) for part in rest):
-            return None
-        return found
-
-    def _find_rest(self) -> Sequence[Part] | None:
-        """The parts that may hold something new; None when ours counts no more."""
-        at = self._position
-        own = self._session.get_part(*at.part)
-        with explaining(self._session.path, "follow the journal"):
-            newest = max(self._session.list_parts(), default=NO_PART)
-            if newest == at.part:
-                same = newest == NO_PART or own.stat().st_size == at.offset
-                return () if same else (Part(id=newest, path=own),)
-        chain = find_chain(self._session)
-        if at.part == NO_PART:
-            return chain
-        for index, part in enumerate(chain):
-            if part.id == at.part:
-                kept = part.length is None or part.length >= at.offset
-                return chain[index:] if kept else None
-        return None
-
-    def _read_news(self, part: Part, found: list[Recorded]) -> bool:
-        """Read what is new in `part`; False when it does not follow."""
-        at = self._position
-        same = part.id == at.part
-        if not same:
-            self._position = at = replace(at, part=part.id, start=0, offset=0)
-        try:
-            if same and self._last is not None:  # does it still stand where it stood
-                again = next(read_part(part, offset=at.start), None)
-                if again != (self._last, at.start, at.offset):
-                    return False
-            for record, start, end in read_part(part, offset=at.offset):
-                if record.seq != self._position.seq + 1:
-                    return False
-                self._position = Position(
-                    part=part.id, start=start, offset=end, seq=record.seq
-                )
-                self._last = record
-                found.append(record)
-        except JournalDamaged:
-            return False
-        return True

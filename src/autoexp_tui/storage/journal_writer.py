@@ -25,6 +25,7 @@ from autoexp_tui.storage.journal import (
     Loaded,
     Part,
     Seal,
+    describe_torn,
     encode_record,
     find_chain,
     find_seal,
@@ -53,20 +54,17 @@ class FileJournal:
         self.session = session
         self._lease = lease
         self._log_fault = log_fault
-        self._notices: list[str] = []
+        self.torn = ""
+        """What of its predecessor counts no more, as a notice."""
         if chain is None:
-            chain = find_chain(session, self._notices)
+            chain = find_chain(session)
         self._chain = list(chain)
         self.seal = Seal()
         if self._chain:
             newest = self._chain[-1]
             self.seal = find_seal(newest)
             self._chain[-1] = replace(newest, length=self.seal.bytes)
-            # Before a damaged part that a repair leaves out, a good one may be packed.
-            size = newest.path.stat().st_size if newest.path.exists() else 0
-            if (torn := size - self.seal.bytes) > 0:
-                text = f"{newest.path}: dropped {torn} bytes of an unfinished commit"
-                self._notices.append(text)
+            self.torn = describe_torn(newest, self.seal)
         self._path = session.get_part(lease.epoch)
         self._file = -1
         self._good = 0
@@ -80,7 +78,7 @@ class FileJournal:
 
     def load(self, *, tail: int = TAIL) -> Loaded:
         """Fold what the predecessors left, up to the seal; raises JournalDamaged."""
-        loaded = fold_chain(self.session, self._chain, self._notices, tail)
+        loaded = fold_chain(self.session, self._chain, tail)
         if loaded.state.plan is not None:
             self._mask = loaded.state.plan.mask
         if self._seq is None:

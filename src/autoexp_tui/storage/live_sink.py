@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from uuid import uuid4
 
 from autoexp_tui.engine.ports import Clock
@@ -16,9 +17,17 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import LiveDetail, Snapshot
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.inbox import leave
-from autoexp_tui.storage.journal import JournalFollower, load_state
+from autoexp_tui.storage.journal import (
+    NO_PART,
+    Loaded,
+    Part,
+    Position,
+    find_chain,
+    load_state,
+    read_part,
+)
 from autoexp_tui.storage.json_codec import Unencodable, decode, encode_live
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.processes import Alive
@@ -108,6 +117,65 @@ class FileLiveSink:
     def _run(self) -> None:
         while not self._closed.wait(WRITE_SECONDS / 2):
             self.write_due()
+
+
+class JournalFollower:
+    """Goes on where `load_state` ended."""
+
+    def __init__(self, session: SessionDir, loaded: Loaded) -> None:
+        self._session = session
+        self._position = loaded.position
+        self._last = loaded.events[-1] if loaded.events else None
+
+    def poll(self) -> Sequence[Recorded] | None:
+        """The records since the last look; None: what was read does not all count, so
+        load anew. Idle, it costs one listing and one stat. Raises JournalDamaged."""
+        found: list[Recorded] = []
+        rest = self._find_rest()
+        if rest is None or not all(self._read_news(part, found) for part in rest):
+            return None
+        return found
+
+    def _find_rest(self) -> Sequence[Part] | None:
+        """The parts that may hold something new; None when ours counts no more."""
+        at = self._position
+        own = self._session.get_part(*at.part)
+        with explaining(self._session.path, "follow the journal"):
+            newest = max(self._session.list_parts(), default=NO_PART)
+            if newest == at.part:
+                same = newest == NO_PART or own.stat().st_size == at.offset
+                return () if same else (Part(id=newest, path=own),)
+        chain = find_chain(self._session)
+        if at.part == NO_PART:
+            return chain
+        for index, part in enumerate(chain):
+            if part.id == at.part:
+                kept = part.length is None or part.length >= at.offset
+                return chain[index:] if kept else None
+        return None
+
+    def _read_news(self, part: Part, found: list[Recorded]) -> bool:
+        """Read what is new in `part`; False when it does not follow."""
+        at = self._position
+        same = part.id == at.part
+        if not same:
+            self._position = at = replace(at, part=part.id, start=0, offset=0)
+        try:
+            if same and self._last is not None:  # does it still stand where it stood
+                again = next(read_part(part, offset=at.start), None)
+                if again != (self._last, at.start, at.offset):
+                    return False
+            for record, start, end in read_part(part, offset=at.offset):
+                if record.seq != self._position.seq + 1:
+                    return False
+                self._position = Position(
+                    part=part.id, start=start, offset=end, seq=record.seq
+                )
+                self._last = record
+                found.append(record)
+        except JournalDamaged:
+            return False
+        return True
 
 
 class FileSessionWatcher:

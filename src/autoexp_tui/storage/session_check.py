@@ -36,7 +36,9 @@ from autoexp_tui.storage.journal import (
     TAIL,
     Part,
     StoredPlans,
+    describe_torn,
     find_chain,
+    find_seal,
     fold_chain,
     open_part,
     read_records,
@@ -153,13 +155,13 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     except OSError as error:
         finding = explain(error, session.attempts, "read the jobs' records")
         report.add("error", finding.where, finding.problem)
-    link, notices = session.journal, list[str]()
+    link = session.journal
     is_gone = link.is_symlink() and not link.exists()
     if is_gone and not get_packed(link.resolve()).exists():
         report.add("error", link, "the part that it leads to is gone", RESTORE)
     try:
-        chain = find_chain(session, notices)
-        loaded = fold_chain(session, chain, notices, TAIL)
+        chain = find_chain(session)
+        loaded = fold_chain(session, chain, TAIL)
     except JournalDamaged as damage:
         if not damage.newer:
             with suppress(EnvironmentFailed, OSError):
@@ -170,9 +172,9 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
         return
     report.state, report.parts = loaded.state, len(chain)
     report.records = loaded.position.seq
-    for line in loaded.notices:
-        where, _, problem = line.partition(": ")
-        report.add("note", where, problem)
+    for part in chain[-1:]:
+        if torn := describe_torn(part, find_seal(part)):
+            report.add("note", part.path, torn)
     _check_records(session, report, loaded.state, on_disk)
     for job in loaded.state.jobs.values():
         _check_job(session, report, job, on_disk)
