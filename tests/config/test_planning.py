@@ -110,7 +110,7 @@ def test_a_plan_means_the_same_from_anywhere_and_writes_nothing_unless_kept(
 def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> None:
     answer = asked(place, keep=True, state_dir="state")
     plan = read_manifest(Path(answer.manifest))
-    record = provenance.load_record(place / "state", plan.plan_id)
+    record = provenance.record_of(plan, place / "state")
     assert plan == answer.plan
     configs = record.get_configs("2_then") if record else None
     assert configs is not None
@@ -301,7 +301,7 @@ def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) ->
     assert made.own_values["lr"] == 5
     kept = Path(made.config_record)
     assert kept.is_relative_to(place / "state")
-    record = provenance.read_record(kept)
+    record = provenance.load_record(kept)
     configs = record.get_configs("2_then") if record else None
     assert configs is not None
     assert "lr: 5\n" in configs.resolved
@@ -410,7 +410,7 @@ def test_a_further_plan_may_wait_for_jobs_of_the_session(
         ("train3", "train3_eval")
     ]
     assert (job.family, job.stage) == ("f0", "evaluate")
-    assert provenance.load_record(Path(base.state_dir), plan.plan_id) is not None
+    assert provenance.record_of(plan, Path(base.state_dir)) is not None
     assert planner.plan(evaluation(base, "train3")) == plan  # asked again after a kill
 
 
@@ -428,7 +428,7 @@ def test_what_no_further_plan_can_be_made_of_is_refused(
 def test_the_config_of_a_job_is_planned_again_with_what_differs(
     base: Plan, planner: ChildPlanner
 ) -> None:
-    record = provenance.load_record(Path(base.state_dir), base.plan_id)
+    record = provenance.record_of(base, Path(base.state_dir))
     kept = provenance.write_provenance(base, base.jobs[0], record)
     overrides = ("lr=4", "project.name=again", "+monitoring=other")
     own = str(kept / "unresolved_config.yaml")

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -378,7 +378,7 @@ def forge(task: Task, **process: object) -> None:
         "executor_id": "01234567.0",
         "nonce": "n",
         "claimed_at": 5.0,
-        "process": {**Identity.get_own().as_json(), **process},
+        "process": {**asdict(Identity.get_own()), **process},
     }
     begin = {**claim, "run": 0, "began_at": 6.0, "log_path": "/log"}
     (directory / "claim").write_text(json.dumps(claim))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -178,7 +178,7 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
     task = forgotten(world, restarted=False)
     begin = Path(task.attempt_dir, "begin.0.json")
     begun = json.loads(begin.read_text())
-    begun["process"] = Identity.get_own().as_json()
+    begun["process"] = asdict(Identity.get_own())
     begin.write_text(json.dumps(begun))
     os.utime(task.attempt_dir)
     assert not world.until(lambda: is_final(world, look(world, task)))

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,7 @@ def beat(session: SessionDir, epoch: int, at: int) -> None:
 
 
 def leave(session: SessionDir, epoch: int, who: Identity) -> None:
-    data = json.dumps({"epoch": 1, "since": 0.0, **who.as_json()})
+    data = json.dumps({"epoch": 1, "since": 0.0, **asdict(who)})
     (session.lease / f"{epoch}.json").write_text(data)
 
 
@@ -145,7 +145,7 @@ UNREADABLE = {
     "another tree": b'{"epoch": 1}',
     "a list": b"[1, 2]",
     "zeros": b"\0" * 200,
-    "a large number": json.dumps({**ME.as_json(), "since": 1}).encode()[:-1]
+    "a large number": json.dumps({**asdict(ME), "since": 1}).encode()[:-1]
     + b"0" * 5000
     + b"}",
 }
@@ -255,7 +255,7 @@ def test_an_engine_elsewhere_lives_as_long_as_its_heartbeat_is_seen_moving(
 def test_a_lease_that_says_an_impossible_time_is_not_taken_over_sooner(
     session: SessionDir, watch: Watch
 ) -> None:
-    record = json.dumps({"since": 0.0, **ELSEWHERE.as_json()})
+    record = json.dumps({"since": 0.0, **asdict(ELSEWHERE)})
     for said in ("5", "NaN", '"soon"', "null"):
         data = f'{record[:-1]}, "stale_seconds": {said}}}'
         (session.lease / "1.json").write_text(data)
@@ -331,6 +331,6 @@ def test_a_process_is_told_apart() -> None:
     assert replace(ME, pid=2**22 + 1).check_alive(ME) is Alive.NO
     namesake = replace(ME, boot="b2", machine="")
     assert namesake.check_alive(ME) is Alive.UNKNOWN
-    for tree in ({}, {"pid": "x"}, {**ME.as_json(), "pid": None}):
+    for tree in ({}, {"pid": "x"}, {**asdict(ME), "pid": None}):
         with pytest.raises(ValueError, match="identity"):
             Identity.from_json(tree)

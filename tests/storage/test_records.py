@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,9 @@ from autoexp_tui.storage.attempt_records import (
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.testing.clock import ManualClock
 
-PROCESS = Identity(
-    host="n1", machine="m", boot="b", namespace="ns", pid=4711, started="123"
-).as_json()
+PROCESS = asdict(
+    Identity(host="n1", machine="m", boot="b", namespace="ns", pid=4711, started="123")
+)
 CLAIM: dict[str, object] = {"token": "abc", "executor_id": "abc.0", "nonce": "n"}
 CLAIM |= {"claimed_at": 1.5, "process": PROCESS}
 BEGAN = BeginRecord(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from autoexp_tui.effects.effects import SubmitTasks
@@ -34,7 +34,7 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
 
-ME = Identity.get_own().as_json()
+ME = asdict(Identity.get_own())
 
 
 class WholeSession:

@@ -329,7 +329,7 @@ class Ground:
         self, plan: Plan, spec: JobSpec
     ) -> provenance.ProvenanceRecord | None:
         if spec.config_record:  # of one job: not worth holding
-            return provenance.read_record(Path(spec.config_record))
+            return provenance.load_record(Path(spec.config_record))
         if plan.plan_id not in self._records:
             made = provenance.record_of(plan, self.session.state_dir)
             self._records[plan.plan_id] = made

@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_value, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import JobDetails, list_config_entries
-from autoexp_tui.storage.provenance import JobConfigs, read_record, record_path
+from autoexp_tui.storage.provenance import JobConfigs, load_record, record_path
 from autoexp_tui.storage.session_dir import read_if_there
 
 _MISSING: Final = (
@@ -32,7 +32,7 @@ _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Leaves every scalar as the text that it is."""
 
 
-_read_record: Final = lru_cache(maxsize=1)(read_record)
+_load_record: Final = lru_cache(maxsize=1)(load_record)
 
 
 def read_job_details(plan: Plan, job: JobSpec) -> JobDetails:
@@ -59,16 +59,13 @@ def _find_configs(plan: Plan, job: JobSpec) -> JobConfigs | None:
     path = Path(job.config_record)
     if not job.config_record:
         path = record_path(Path(plan.state_dir), plan.plan_id)
-    record = _read_record(path)
+    record = _load_record(path)
     found = record.get_configs(job.name) if record is not None else None
     beside = Path(job.output_dir) / "provenance"
     if found or (kept := read_if_there(beside / "resolved_config.yaml")) is None:
         return found
     written = read_if_there(beside / "unresolved_config.yaml") or b""
-    return JobConfigs(
-        resolved=kept.decode("utf-8", "replace"),
-        unresolved=written.decode("utf-8", "replace"),
-    )
+    return JobConfigs(*(one.decode("utf-8", "replace") for one in (kept, written)))
 
 
 def _parse_yaml(text: str) -> Mapping[str, object]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -87,13 +86,6 @@ SESSION_MODES: Final[Mapping[Share, Modes]] = MappingProxyType(
     {**MODES, "group_write": MODES["group"]}
 )
 """Of a session, in which nobody else ever writes."""
-
-
-def read_session_modes(session: Path) -> Modes:
-    """The modes of what is made in a session, as its directory's tell; raises
-    OSError."""
-    for_others = stat.S_IMODE(session.stat().st_mode) & 0o077
-    return SESSION_MODES["group"] if for_others == 0o050 else PRIVATE
 
 
 def explain(

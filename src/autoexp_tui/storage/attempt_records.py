@@ -220,7 +220,7 @@ def _read_fields(path: str) -> Fields:
 def _parse_begin(fields: Fields) -> Run:
     process = read_small(Identity, fields.get("process"))
     began = {"host": fields.get("node") or process.host, "pid": process.pid}
-    return read_small(Run, {"began": fields | began, **_pick(fields, _OF_BEGIN)})
+    return read_small(Run, fields | {"began": fields | began, "exited": None})
 
 
 class _ForgedRecordError(Exception):
@@ -233,13 +233,4 @@ def _parse_end(begun: Run, fields: Fields) -> Run:
     exited = fields | {"run": begun.began.run}
     if (fields.get("exit_code") is None) == (fields.get("signal") is None):
         raise ValueError("either an exit code or a signal")
-    tree = asdict(begun) | _pick(fields, _OF_END) | {"exited": exited}
-    return read_small(Run, tree)
-
-
-_OF_BEGIN = ("process", "command_pid", "command_started", "nonce", "exit_copy")
-_OF_END = ("ending", "timed_out", "restored")
-
-
-def _pick(fields: Fields, names: Sequence[str]) -> Fields:
-    return {name: fields[name] for name in names if name in fields}
+    return read_small(Run, asdict(begun) | fields | {"exited": exited})

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from autoexp_tui.engine.ports import Clock
@@ -175,7 +175,7 @@ class LeaseWatch:
         if stale_seconds is None:
             stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
         head = {"epoch": epoch, "since": utc, "stale_seconds": stale_seconds}
-        data = json.dumps(head | self._me.as_json()).encode()
+        data = json.dumps(head | asdict(self._me)).encode()
         if not link_new(self._session.lease / f"{epoch}.json", data, modes.file):
             return None  # another was faster
         return FileLease(self._session, epoch)

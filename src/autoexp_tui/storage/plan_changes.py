@@ -20,7 +20,7 @@ from autoexp_tui.planning.plan_diff import (
     summarize_diff,
 )
 from autoexp_tui.storage.manifests import list_manifests, read_manifest
-from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
+from autoexp_tui.storage.provenance import ProvenanceRecord, record_of
 from autoexp_tui.text.plain_tree import flatten
 
 _MOST_LINES: Final = 1000
@@ -51,7 +51,7 @@ def compare_plans(old: Plan, new: Plan) -> Tree:
     records: list[ProvenanceRecord | None] = [None, None]
     for at, plan in enumerate((old, new)):
         with suppress(AutoexpError):
-            records[at] = load_record(Path(plan.state_dir), plan.plan_id)
+            records[at] = record_of(plan, Path(plan.state_dir))
 
     def compare_jobs(*names: str) -> list[ValueChange] | None:
         with suppress(AutoexpError):  # a config may be damaged

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -56,15 +56,11 @@ class Identity:
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Identity:
-        """The identity of `as_json`; raises ValueError: it is none."""
+        """The identity that `tree` tells; raises ValueError: it is none."""
         try:
             return cls(**{name: kind(tree[name]) for name, kind in _FIELDS.items()})
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not the identity of a process: {error!r}") from error
-
-    def as_json(self) -> dict[str, object]:
-        """As plain data."""
-        return asdict(self)
 
     def check_alive(self, me: Identity) -> Alive:
         """Whether this process lives, as far as `me` can see."""

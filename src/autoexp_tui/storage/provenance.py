@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
@@ -52,8 +52,7 @@ class GitState:
     """Why something above is missing or cut."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobConfigs:
+class JobConfigs(NamedTuple):
     resolved: str
     unresolved: str
 
@@ -72,7 +71,7 @@ class ProvenanceRecord:
         """One job's configs; None when planning kept none; raises EnvironmentFailed."""
         found = self._unpack(job)
         texts = [one if isinstance(one, str) else format_yaml(one) for one in found]
-        return JobConfigs(resolved=texts[0], unresolved=texts[1]) if texts else None
+        return JobConfigs(*texts) if texts else None
 
     def load_resolved(self, job: str) -> object:
         """One job's resolved config; None where planning kept none that reads; raises
@@ -173,13 +172,8 @@ def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path
     return path
 
 
-def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
-    """The record of a plan; None: none that we can read; raises EnvironmentFailed."""
-    return read_record(record_path(state_dir, plan_id))
-
-
-def read_record(path: Path) -> ProvenanceRecord | None:
-    """The record in a file; as `load_record`."""
+def load_record(path: Path) -> ProvenanceRecord | None:
+    """The record in a file; None: none that we can read; raises EnvironmentFailed."""
     data = read_if_there(path)
     if data is None:
         return None
@@ -198,8 +192,8 @@ def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
     """The record in `state_dir`, else where planning left it; raises
     EnvironmentFailed."""
     places = dict.fromkeys((state_dir, Path(plan.state_dir or state_dir)))
-    found = (load_record(place, plan.plan_id) for place in places)
-    return next(filter(None, found), None)
+    paths = (record_path(place, plan.plan_id) for place in places)
+    return next(filter(None, map(load_record, paths)), None)
 
 
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
@@ -305,10 +299,6 @@ def read_git_state(directory: Path) -> GitState:
     )
 
 
-class Unsafe(OSError):
-    """A repository names a program in a way that cannot be switched off."""
-
-
 class Git:
     def __init__(self, directory: Path) -> None:
         """Switch off what its configuration would run; raises OSError or a time-out."""
@@ -317,11 +307,11 @@ class Git:
         words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
         names, more = self.read(*words, most=1 << 20)
         if more:
-            raise Unsafe("the repository's configuration names too many programs")
+            raise OSError("the repository's configuration names too many programs")
         for name in filter(None, names.decode("utf-8", "surrogateescape").split("\0")):
             if "=" in name or "\n" in name:
                 problem = f"the repository's configuration names a program: {name!r}"
-                raise Unsafe(problem)
+                raise OSError(problem)
             self._settings[name] = "false" if name.endswith(".required") else ""
 
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:
@@ -340,16 +330,14 @@ class Git:
         ) as process:
             watch = threading.Timer(_SECONDS, process.kill)
             watch.start()
-            try:
-                assert process.stdout is not None
-                data = process.stdout.read(most + 1)
-                cut = len(data) > most
-                if cut:
-                    process.kill()
-                status = process.wait()
-            finally:
-                late = not watch.is_alive()
-                watch.cancel()
+            assert process.stdout is not None
+            data = process.stdout.read(most + 1)
+            cut = len(data) > most
+            if cut:
+                process.kill()
+            status = process.wait()
+            late = not watch.is_alive()
+            watch.cancel()
         if late and status < 0:
             raise subprocess.TimeoutExpired(command, _SECONDS)
         return (data[:most], cut) if cut or status == 0 else (b"", False)

@@ -28,7 +28,7 @@ from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
-from autoexp_tui.storage.atomic import explain, read_session_modes
+from autoexp_tui.storage.atomic import explain
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import (
     DOES_NOT_FOLLOW,
@@ -290,7 +290,7 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
 
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
     """What others may read or write, and what we may not."""
-    usual = read_session_modes(session.path).directory
+    usual = session.read_modes().directory
     needed = os.R_OK | os.W_OK
     if os.statvfs(session.path).f_flag & os.ST_RDONLY:
         needed = os.R_OK

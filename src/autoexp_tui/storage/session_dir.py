@@ -16,11 +16,11 @@ from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import (
     PRIVATE,
+    SESSION_MODES,
     Modes,
     explain,
     explaining,
     make_directory,
-    read_session_modes,
     write_atomic,
 )
 from autoexp_tui.storage.json_codec import (
@@ -146,9 +146,10 @@ class SessionDir:
         return None
 
     def read_modes(self) -> Modes:
-        """Of what viewers read; raises EnvironmentFailed."""
+        """Of what viewers read, as the directory's tell; raises EnvironmentFailed."""
         with explaining(self.path, "look at the directory"):
-            return read_session_modes(self.path)
+            for_others = stat.S_IMODE(self.path.stat().st_mode) & 0o077
+        return SESSION_MODES["group"] if for_others == 0o050 else PRIVATE
 
     def find_user(self) -> str:
         """The name of the other user whose it is; empty: ours; raises
