@@ -18,6 +18,8 @@ from autoexp_tui.storage.attempt_records import (
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.testing.clock import ManualClock
 
+from .disk_session import failing
+
 PROCESS = asdict(
     Identity(host="n1", machine="m", boot="b", namespace="ns", pid=4711, started="123")
 )
@@ -183,7 +185,9 @@ def test_an_exit_record_without_its_runs_nonce_was_forged(place: Path) -> None:
 
 
 # ----------------------------------------------------------------------- its cache
-def test_what_did_not_change_is_not_read_again(place: Path) -> None:
+def test_what_did_not_change_is_not_read_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place.mkdir()
     clock = ManualClock()
     cache = RecordCache(clock.monotonic)
@@ -201,9 +205,9 @@ def test_what_did_not_change_is_not_read_again(place: Path) -> None:
     os.utime(place, ns=(age, age))
     assert look()  # within one tick of the file's clock, and not missed
     look(10)
-    before = cache.readings
-    look(20)
-    assert cache.readings == before
+    with monkeypatch.context() as closed:
+        closed.setattr(os, "listdir", failing())
+        assert look(20)
     (place / "begin.0.json").unlink()
     assert not look(10)  # a change is seen at the next look
     age = os.stat(place).st_mtime_ns

@@ -18,6 +18,7 @@ from autoexp_tui.model.event import Recorded, fold
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.journal import Seal
 
 
 class Killed(BaseException):
@@ -34,14 +35,6 @@ class Fault:
     kind: DiskKind
     kept: int = 0
     """`killed_amid`: how many of its records are on the disk."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySeal:
-    """Where the predecessor's part ends, in records instead of bytes."""
-
-    part: str = ""
-    bytes: int = 0
 
 
 @dataclass(eq=False)
@@ -102,10 +95,10 @@ class MemoryJournal:
         self._begun = False
         self._closed = False
         records = session.records
-        self.seal = MemorySeal()
+        self.seal = Seal()
         if records:
             part = f"journal.{records[-1].epoch}.jsonl"
-            self.seal = MemorySeal(part=part, bytes=len(records))
+            self.seal = Seal(part=part, bytes=len(records))
 
     def append(self, records: Sequence[Recorded]) -> None:
         """As `ports.Journal.append`, or as the fault for this append says; raises
@@ -160,8 +153,8 @@ class MemoryJournal:
 
     def _check_seal(self, first: Recorded) -> None:
         event = first.event
-        seal = MemorySeal()
+        seal = Seal()
         if isinstance(event, EngineStarted):
-            seal = MemorySeal(part=event.sealed_part, bytes=event.sealed_bytes)
+            seal = Seal(part=event.sealed_part, bytes=event.sealed_bytes)
         if seal != self.seal:
             raise ValueError(f"the first record seals {seal}, not {self.seal}")

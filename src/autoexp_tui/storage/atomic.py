@@ -67,8 +67,6 @@ _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSY
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """Of directories and of files in them."""
-
     directory: int = 0o700
     file: int = 0o600
 

@@ -74,8 +74,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecords:
-    """All that lies in an attempt's directory."""
-
     claim: Claim | None = None
     run: Run | None = None
     void: Void | None = None
@@ -170,13 +168,12 @@ def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
 
 
 class RecordCache:
-    """Attempts' records, read again only when their directory has changed."""
+    """Attempts' records, read again only when their directory has changed: the rest
+    cost one stat each."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._known: dict[str, _Known] = {}
-        self.readings = 0
-        """Directories that were read; the rest cost one stat each."""
 
     def read(self, attempt_dir: str, *, fresh: bool = False) -> AttemptRecords:
         """The records now; `fresh` looks whatever the directory's age says, at copies
@@ -192,7 +189,6 @@ class RecordCache:
         now = self._monotonic()
         first_seen = same.first_seen if same else now
         records = read_attempt(attempt_dir, copies=fresh)
-        self.readings += 1
         settled = now - first_seen >= _SETTLE_SECONDS
         self._known[attempt_dir] = _Known(age, first_seen, settled, records)
         return records

@@ -61,14 +61,12 @@ class FileInbox:
         session: SessionDir,
         on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
     ) -> None:
-        """`on_rejected` is told file and reason."""
         self._session = session
         self._on_rejected = on_rejected
         self._given: dict[str, str] = {}
         """File name -> command id of what was given out and is not done."""
 
     def take(self) -> Sequence[Order]:
-        """Commands since the last call, oldest first; raises EnvironmentFailed."""
         orders: list[Order] = []
         aside = 0
         for name in self._list_new():

@@ -316,8 +316,6 @@ _SEQ = re.compile(rb'"seq":(\d{1,18}),')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a reader has come."""
-
     part: PartId = NO_PART
     """`NO_PART`: nothing was read."""
     start: int = 0
@@ -327,8 +325,6 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A session as its journal tells it."""
-
     state: SessionState
     events: tuple[Recorded, ...]
     position: Position

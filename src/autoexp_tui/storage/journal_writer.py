@@ -110,7 +110,6 @@ class FileJournal:
         return self.session.save_plan(plan)
 
     def close(self) -> None:
-        """Release the file; appending ends. Closing twice is one closing."""
         self._closed = True
         if self._file >= 0:
             os.close(self._file)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.rules import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
 from autoexp_tui.model.wording import wakes
 from autoexp_tui.storage.atomic import explaining, link_new, make_directory
@@ -28,9 +28,7 @@ from autoexp_tui.text.sanitize import clean
 
 HEARTBEAT_SECONDS = 30.0
 """How often a holder touches its file."""
-HIGHEST_EPOCH = 999_999_999
-"""Nobody gets there; a file with a higher number is no lease."""
-_NAME = re.compile(r"([1-9][0-9]{0,8})\.json")
+_NAME = re.compile(r"([1-9][0-9]*)\.json")
 WAIT_STEP_SECONDS = 1.0
 """Between two looks while waiting for a lease."""
 _UNREADABLE = (
@@ -108,7 +106,6 @@ class FileLease:
             return True
 
     def release(self) -> None:
-        """Give it back: a successor need not wait; raises EnvironmentFailed."""
         mark = self.session.lease / f"{self.epoch}.released"
         link_new(mark, b"", durable=False)
 
@@ -165,13 +162,6 @@ class LeaseWatch:
         if self.check_alive(holder, now) is not Alive.NO:
             return None
         epoch = holder.epoch + 1 if holder else 1
-        if epoch > HIGHEST_EPOCH:
-            raise EnvironmentFailed(
-                "its number is the highest there can be: no engine of ours took it",
-                str(self._session.lease / f"{HIGHEST_EPOCH}.json"),
-                "Move it away if no engine runs this session; `autoexp-sessions check "
-                f"{self._session.id}` tells what else is odd.",
-            )
         if stale_seconds is None:
             stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
         head = {"epoch": epoch, "since": utc, "stale_seconds": stale_seconds}

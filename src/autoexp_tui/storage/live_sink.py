@@ -44,7 +44,6 @@ BEAT_SECONDS = 3.0
 
 
 def build_detail(snapshot: Snapshot) -> LiveDetail:
-    """The volatile side of a snapshot."""
     pairs = zip(snapshot.jobs, snapshot.live, strict=True)
     return LiveDetail(
         seq=snapshot.seq,
@@ -70,7 +69,6 @@ class FileLiveSink:
         self._thread: threading.Thread | None = None
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Hand over the newest snapshot; returns at once."""
         self._newest = snapshot
         if self._thread is None and not self._closed.is_set():
             self._thread = threading.Thread(
@@ -204,14 +202,12 @@ class FileSessionWatcher:
         """The newest record of the last load, and the newest engine's epoch."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
-        """The session as its journal tells it now; raises JournalDamaged."""
         loaded = load_state(self._session)
         self._follower = JournalFollower(self._session, loaded)
         self._loaded, self._epoch = loaded.state.seq, loaded.state.epoch
         return loaded.state, loaded.events
 
     def news(self) -> Sequence[Recorded] | None:
-        """Records since the last call; None: load anew; raises JournalDamaged."""
         if self._follower is None:
             return None
         news = self._follower.poll()
@@ -239,7 +235,6 @@ class FileSessionWatcher:
         return detail if self._alive else None
 
     def owner_alive(self) -> bool:
-        """Whether an engine owns the session, from here; raises EnvironmentFailed."""
         holder = self._lease.find_holder()
         alive = self._lease.check_alive(holder, self._clock.monotonic())
         self._alive = alive is not Alive.NO
@@ -247,11 +242,9 @@ class FileSessionWatcher:
         return self._alive
 
     def halted_pid(self) -> int:
-        """The engine's pid if it was stopped, as of the last `owner_alive`; else 0."""
         return self._halted_pid
 
     def leave(self, order: Order) -> None:
-        """Put a command into the session's inbox; raises EnvironmentFailed."""
         leave(self._session, order, self._clock.utc())
 
     def beat(self) -> bool:
@@ -270,6 +263,5 @@ class FileSessionWatcher:
         return True
 
     def close(self) -> None:
-        """Stop watching."""
         with suppress(OSError):  # it goes stale by itself
             self._heartbeat.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from autoexp_tui.storage.atomic import (
     make_directory,
     write_atomic,
 )
-from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan, read_small
 from autoexp_tui.storage.session_dir import require
 from autoexp_tui.storage.trust import (
     MOST_BYTES,
@@ -113,8 +113,6 @@ def read_manifest(path: Path, *, run: bool = False) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestHead:
-    """What the beginning of a manifest says."""
-
     path: Path
     plan_id: str
     name: str
@@ -152,14 +150,6 @@ def read_manifest_head(path: Path) -> ManifestHead | None:
         with open_checked(path, "own", MOST_BYTES) as file:
             before, found, _ = file.read(_HEAD).partition(_JOBS)
         tree = json.loads(before + b'"jobs":0}') if found else {}
-        return ManifestHead(
-            path=path,
-            plan_id=str(tree["plan_id"]),
-            name=str(tree["name"]),
-            config_ref=str(tree["config_ref"]),
-            config_dir=str(tree["config_dir"]),
-            overrides=tuple(map(str, tree["overrides"])),
-            created_at=float(tree["created_at"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return read_small(ManifestHead, tree | {"path": str(path)})
+    except (OSError, ValueError, TypeError):
         return None

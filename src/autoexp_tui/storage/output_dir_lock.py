@@ -40,7 +40,6 @@ class Owner:
     fingerprint: str = ""
 
     def same_session(self, other: Owner) -> bool:
-        """Whether both belong to one session."""
         mine, theirs = Path(self.state_dir), Path(other.state_dir)
         return self.session == other.session and (
             mine == theirs or mine.resolve() == theirs.resolve()

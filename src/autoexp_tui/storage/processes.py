@@ -41,7 +41,6 @@ class Identity:
 
     @classmethod
     def get_own(cls) -> Identity:
-        """Who we are."""
         namespace = ""
         with suppress(OSError):
             namespace = os.readlink("/proc/self/ns/pid")

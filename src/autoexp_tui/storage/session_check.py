@@ -64,9 +64,6 @@ Severity: TypeAlias = Literal["error", "warning", "note"]
 *warning* may; a *note* is no flaw."""
 _ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
-RecordsOnDisk: TypeAlias = Mapping[Path, AttemptRecords]
-"""An attempt's directory -> what lies there."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvage:
@@ -107,6 +104,8 @@ class SessionReport:
     """The fold of the journal; None: it is damaged."""
     engine: str = ""
     """Who runs the session; empty: nobody."""
+    on_disk: Mapping[Path, AttemptRecords] = field(default_factory=dict)
+    """An attempt's directory -> what lies there."""
     salvage: Salvage | None = None
     """What a repair would go on from; None: nothing to repair, or no way to."""
 
@@ -114,7 +113,6 @@ class SessionReport:
         return len(self.state.jobs) if self.state else 0
 
     def is_sound(self) -> bool:
-        """Whether nothing is wrong; notes are nothing wrong."""
         return all(flaw.severity == "note" for flaw in self.flaws)
 
     def add(
@@ -124,9 +122,9 @@ class SessionReport:
 
 
 def check_session(session: SessionDir) -> SessionReport:
-    """Read all of a session and compare."""
     report = SessionReport()
-    for check in (_check_jobs_and_journal, _check_plans, _check_leases, _check_modes):
+    checks = (_find_engine, _read_records, _check_journal)
+    for check in (*checks, _check_plans, _check_leases, _check_modes):
         try:
             check(session, report)
         except EnvironmentFailed as refusal:
@@ -138,23 +136,21 @@ def check_session(session: SessionDir) -> SessionReport:
     return report
 
 
-def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
-    try:
-        holder, alive = find_engine(session)
-        report.engine = "" if alive is Alive.NO else str(holder)
-    except EnvironmentFailed as refusal:
-        report.add("error", refusal.where, refusal.problem, refusal.hint)
-    on_disk: RecordsOnDisk = {}
-    try:
-        on_disk = {
-            place: read_attempt(str(place), copies=True)
-            for job in _list_directory(session.attempts)
-            for place in _list_directory(job)
-            if place.name.isdecimal()
-        }
-    except OSError as error:
-        finding = explain(error, session.attempts, "read the jobs' records")
-        report.add("error", finding.where, finding.problem)
+def _find_engine(session: SessionDir, report: SessionReport) -> None:
+    holder, alive = find_engine(session)
+    report.engine = "" if alive is Alive.NO else str(holder)
+
+
+def _read_records(session: SessionDir, report: SessionReport) -> None:
+    report.on_disk = {
+        place: read_attempt(str(place), copies=True)
+        for job in _list_directory(session.attempts)
+        for place in _list_directory(job)
+        if place.name.isdecimal()
+    }
+
+
+def _check_journal(session: SessionDir, report: SessionReport) -> None:
     link = session.journal
     is_gone = link.is_symlink() and not link.exists()
     if is_gone and not get_packed(link.resolve()).exists():
@@ -175,9 +171,9 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     for part in chain[-1:]:
         if torn := describe_torn(part, find_seal(part)):
             report.add("note", part.path, torn)
-    _check_records(session, report, loaded.state, on_disk)
+    _check_records(session, report, loaded.state)
     for job in loaded.state.jobs.values():
-        _check_job(session, report, job, on_disk)
+        _check_job(session, report, job)
         if job.state in ACTIVE:
             _check_owner(session, report, job, loaded.state)
 
@@ -188,10 +184,7 @@ def _list_directory(path: Path) -> list[Path]:
 
 
 def _check_records(
-    session: SessionDir,
-    report: SessionReport,
-    state: SessionState,
-    on_disk: RecordsOnDisk,
+    session: SessionDir, report: SessionReport, state: SessionState
 ) -> None:
     """Compare what lies there with what the journal knows."""
     known = {
@@ -200,7 +193,7 @@ def _check_records(
         for attempt in job.attempts
     }
     jobs = {format_filename(name) for name in state.jobs}
-    for place, records in on_disk.items():
+    for place, records in report.on_disk.items():
         for name in records.forged:
             problem = "the record was not written by the job's supervisor"
             report.add("error", place / name, problem, _LOOK)
@@ -217,14 +210,12 @@ def _check_records(
             report.add(severity, place, f"records of {what}", hint)
 
 
-def _check_job(
-    session: SessionDir, report: SessionReport, job: JobRecord, on_disk: RecordsOnDisk
-) -> None:
+def _check_job(session: SessionDir, report: SessionReport, job: JobRecord) -> None:
     """Compare what the journal says of a job with what it left."""
     if job.attempt is None:
         return
     place, lack = session.get_attempt(job.name, job.attempt.number), ""
-    left = on_disk.get(place, AttemptRecords())
+    left = report.on_disk.get(place, AttemptRecords())
     if job.state in BEGUN and left.run is None:
         lack = "runs, and there is no record that it began"
     elif job.attempt.outcome is Outcome.COMPLETED and left.exited is None:

@@ -40,9 +40,7 @@ from autoexp_tui.storage.trust import (
 )
 
 T = TypeVar("T")
-_PART = re.compile(
-    r"journal\.([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?\.jsonl(?:\.gz)?"
-)
+_PART = re.compile(r"journal\.([1-9][0-9]*)(?:\.([1-9][0-9]*))?\.jsonl(?:\.gz)?")
 _SHA = re.compile(r"[0-9a-f]{8,64}")
 
 PartId: TypeAlias = tuple[int, int]
@@ -94,7 +92,6 @@ class SessionDir:
         return sorted(part for part in found if part)
 
     def has_journal(self) -> bool:
-        """Whether an engine ever wrote here."""
         try:
             return bool(self.list_parts())
         except (NotADirectoryError, FileNotFoundError, PermissionError):

@@ -171,8 +171,6 @@ def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRow(SessionBrief):
-    """One session, as its files tell it."""
-
     directory: Path
     owner: Alive = Alive.NO
 

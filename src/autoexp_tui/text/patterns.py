@@ -35,8 +35,6 @@ class PatternRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A user's pattern, ready to search."""
-
     source: str
     groups: int
     names: Mapping[str, int]
