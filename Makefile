@@ -76,7 +76,7 @@ compare: $(READY)
 	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)
 
 races: $(READY)
-	@$(BIN)/python -W ignore -m tests.storage.races --starters 8 --races $(RACES)
+	@RACES=$(RACES) $(BIN)/python -m pytest -q -m slow tests/storage/test_lease.py
 
 fuzz: $(READY)
 	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/sweep/test_sweeps_at_random.py

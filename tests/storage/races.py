@@ -1,21 +1,13 @@
-"""Processes that race to be a session's engine, each to the first synced commit.
-
-`make races` prints how many races had exactly one engine, and how long the first one
-took to follow a dead holder. `--hold DIR` is an engine instead, for a test to stop: it
-prints `ready`, and of each line that it reads `written` or `deposed`.
-"""
+"""Processes that race to be a session's engine, each to the first synced commit. Run
+as a program, it is an engine for a test to stop: it prints `ready`, and of each line
+that it reads `written` or `deposed`."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import signal
 import sys
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -60,8 +52,11 @@ def leave_dead_holder(path: Path) -> None:
     os.waitpid(pid, 0)
 
 
-def race(path: Path, starters: int) -> tuple[int, float]:
-    """One race: how many engines wrote, and when the first one had, in seconds."""
+def race_once(path: Path, starters: int, *, dead: bool) -> tuple[int, int]:
+    """A race, maybe for a dead holder's session: how many engines wrote, and how many
+    the journal counts."""
+    if dead:
+        leave_dead_holder(path)
     gate, go = os.pipe()
     verdicts, tell = os.pipe()
     hold, let_go = os.pipe()
@@ -73,20 +68,17 @@ def race(path: Path, starters: int) -> tuple[int, float]:
             os.close(let_go)
             _starter(path, gate, tell, hold)
         pids.append(pid)
-    begun = time.monotonic()
     os.close(go)  # all of them read its end at once
     os.close(tell)
-    written, first = 0, 0.0
-    for _ in range(starters):
-        if os.read(verdicts, 1) == b"1":
-            written += 1
-            first = first or time.monotonic() - begun
+    written = sum(os.read(verdicts, 1) == b"1" for _ in range(starters))
     os.close(let_go)  # a winner that ended would be a dead holder, and its lease free
     for pid in pids:
         os.waitpid(pid, 0)
     for descriptor in (gate, verdicts, hold):
         os.close(descriptor)
-    return written, first
+    events = [record.event for record in Leased(path).records()]
+    shutil.rmtree(path)
+    return written, sum(isinstance(event, EngineStarted) for event in events) - dead
 
 
 def _starter(path: Path, gate: int, tell: int, hold: int) -> None:
@@ -98,35 +90,6 @@ def _starter(path: Path, gate: int, tell: int, hold: int) -> None:
         os.write(tell, b"x")
     os.read(hold, 1)
     os._exit(0)
-
-
-def race_once(path: Path, number: int, starters: int) -> tuple[int, bool, float]:
-    """A race, every second one for a dead holder's session: how many engines wrote,
-    whether the journal counts as many, and when the first one had."""
-    dead = number % 2
-    if dead:
-        leave_dead_holder(path)
-    written, seconds = race(path, starters)
-    events = [record.event for record in Leased(path).records()]
-    engines = sum(isinstance(event, EngineStarted) for event in events)
-    sound = engines == 1 + dead
-    shutil.rmtree(path)
-    return written, sound, seconds if dead else 0.0
-
-
-def run(races: int, starters: int, place: Path) -> int:
-    """All races; prints what came of them."""
-    found = [race_once(place / f"race{n}", n, starters) for n in range(races)]
-    counts = Counter(written for written, *_ in found)
-    wrong = sum(not sound for _, sound, _ in found)
-    slowest = max(seconds for *_, seconds in found)
-    print(
-        f"{races} races of {starters} starters: {counts[1]} had exactly one engine, "
-        f"{counts[0]} none, {races - counts[0] - counts[1]} several; "
-        f"{wrong} journals that count another number\n"
-        f"{races // 2} dead holders replaced, the slowest in {slowest * 1000:.0f} ms"
-    )
-    return int(counts[1] != races or wrong > 0)
 
 
 def hold(path: Path) -> None:
@@ -143,19 +106,5 @@ def hold(path: Path) -> None:
         print("written", flush=True)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="races", description=__doc__)
-    parser.add_argument("--starters", type=int, default=8)
-    parser.add_argument("--races", type=int, default=1000)
-    parser.add_argument("--hold", type=Path)
-    args = parser.parse_args(argv)
-    if args.hold:
-        hold(args.hold)
-        return 0
-    with tempfile.TemporaryDirectory() as place:
-        return run(args.races, args.starters, Path(place))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    hold(Path(sys.argv[1]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -63,17 +62,12 @@ def test_what_a_disk_says_comes_with_a_next_step_and_on_one_line_too() -> None:
     def told(code: int, place: Place = "state") -> EnvironmentFailed:
         return explain(OSError(code, os.strerror(code)), "/x", "write", place)
 
-    choices: list[tuple[Place, str]] = [
-        ("state", "--state-dir"),
-        ("output", "project.base_output_dir"),
-        ("logs", "slurm.log_dir"),
-    ]
-    elsewhere = (errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EEXIST)
-    for code, (place, choice) in product(elsewhere, choices):
-        assert told(code, place).hint.endswith(f"{choice}.")
-    for code in (errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE):
+    for code in (errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EEXIST):
+        assert told(code, "output").hint.endswith("project.base_output_dir.")
+        assert told(code, "logs").hint.endswith("slurm.log_dir.")
+    for code in (errno.EDQUOT, errno.EIO, errno.ESTALE):
         assert os.strerror(code) in told(code).problem
-        assert (told(code).where, bool(told(code).hint)) == ("/x", True)
+        assert told(code).hint
     assert told(errno.EROFS).line == (
         "/x: cannot write: Read-only file system. It is mounted read-only: choose "
         "another place with --state-dir"

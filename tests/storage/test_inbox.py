@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.commands import Kill, Order, Pause, Sender
-from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage import inbox as inbox_module
+from autoexp_tui.storage import trust
 from autoexp_tui.storage.inbox import (
     FileInbox,
     check_sender,
@@ -48,39 +48,23 @@ def reasons(session: SessionDir) -> str:
     return "".join(path.read_text() for path in files)
 
 
-def test_commands_arrive_as_they_were_left_oldest_first(session: SessionDir) -> None:
+def test_commands_arrive_oldest_first_and_once_until_they_are_done(
+    session: SessionDir,
+) -> None:
     for number in (12, 3, 1_700_000_000):
         leave(session, order(f"c{number}"), float(number))
-    taken = list(FileInbox(session).take())
-    assert taken == [order("c3"), order("c12"), order("c1700000000")]
+    leave(session, order("c3"), 4.0)  # left twice, it is forgotten together
+    inbox = FileInbox(session)
+    taken = [order("c3"), order("c3"), order("c12"), order("c1700000000")]
+    assert list(inbox.take()) == taken
+    leave(session, order("c2"), 13.0)
+    assert take(inbox) == ["c2"]
+    inbox.done(["c3", "c1700000000", "c9"])
+    assert take(session) == ["c12", "c2"]
+    assert list(session.inbox_rejected.iterdir()) == []
     # no command id leads out of the inbox
     assert leave(session, order("../../x"), 1.0).parent == session.inbox
     assert take(session)[0] == "../../x"
-
-
-def test_a_command_is_given_to_each_engine_once_until_it_is_done(
-    session: SessionDir,
-) -> None:
-    inbox = FileInbox(session)
-    for at in (1.0, 2.0):  # the same one left twice is forgotten together
-        leave(session, order("c1"), at)
-    inbox.take()
-    leave(session, order("c2"), 3.0)
-    assert take(inbox) == ["c2"]
-    inbox.done(["c1", "c9"])
-    assert take(session) == ["c2"]
-    assert list(session.inbox_rejected.iterdir()) == []
-
-
-def test_an_inbox_that_was_removed_is_empty_and_takes_nothing(
-    session: SessionDir,
-) -> None:
-    session.inbox_rejected.rmdir()
-    session.inbox.rmdir()
-    assert take(session) == []
-    session.inbox.touch()
-    with pytest.raises(EnvironmentFailed):
-        leave(session, order("c1"), 1.0)
 
 
 # ------------------------------------------------------------------------- rubbish
@@ -94,23 +78,18 @@ def with_id(value: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("a.json", b"", "no command"),
         ("a.json", b"\xff\x00", "no command"),
         ("a.json", b"null", "no command"),
         ("a.json", b'{"command_id":"c"}', "command: Field required"),
         ("a.json", GOOD[:-1] + b',"more":1}', "more"),
         ("a.json", GOOD.replace(b"pause", b"explode"), "command"),
-        ("a.json", b" " * (inbox_module.MAX_BYTES + 1), "bytes, more than"),
+        ("a.json", b" " * (trust.RECORD_BYTES + 1), "bytes, more than"),
         ("a.txt", GOOD, ".json"),
-        ("deep.json", b"[" * 100_000, "no command"),
         ("deep.json", b'{"command":' * 50_000, "no command"),
-        ("type.json", with_id(b"7"), "command"),
         ("id.json", with_id(b'""'), "none"),
         ("long.json", with_id(b'"%s"' % (b"c" * 201)), "none"),
         ("lines.json", with_id(b'"a\\nb"'), "none"),
-        ("two\nlines", b"?", ".json"),
         ("\x1b[31mred\n.json", b"?", "no command"),
-        ("x" * 250 + ".json", b"?", "no command"),
         ("\u00e9" * 120 + ".json", b"?", "no command"),
     ],
 )
@@ -138,20 +117,18 @@ def test_rubbish_that_cannot_be_moved_is_looked_at_once(
     assert told == ["x.json"]
 
 
-@pytest.mark.parametrize("name", ["{:04}.json", "{:017}-x.json"])
-def test_heaps_of_rubbish_hold_up_no_command(session: SessionDir, name: str) -> None:
-    for number in range(1200):
-        (session.inbox / name.format(number)).write_bytes(b"?")
+def test_heaps_of_rubbish_hold_up_no_command(
+    session: SessionDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox_module, "AT_A_LOOK", 5)
+    for number in range(12):
+        (session.inbox / f"{number:017}-x.json").write_bytes(b"?")
     leave(session, order("c1"), 1e6)
     inbox = FileInbox(session)
     assert take(inbox) == ["c1"]
     inbox.done(["c1"])
-    looks = 1
-    while len(os.listdir(session.inbox)) > 1:
-        assert take(inbox) == []
-        looks += 1
-    assert looks == -(-1201 // inbox_module.AT_A_LOOK)
-    assert len(list(session.inbox_rejected.glob("*.reason.txt"))) == 1200
+    assert [take(inbox), take(inbox)] == [[], []]
+    assert len(list(session.inbox_rejected.glob("*.reason.txt"))) == 12
 
 
 def test_files_that_cannot_be_read_just_now_hold_up_no_command(
@@ -175,20 +152,14 @@ def test_files_that_cannot_be_read_just_now_hold_up_no_command(
     assert [take(inbox), take(inbox)] == [["c0", "c1", "c2"], ["c3", "c5"]]
 
 
-def test_an_engine_s_command_amid_all_kinds_of_rubbish_is_done(
+def test_what_is_no_file_or_another_s_is_set_aside_amid_commands(
     session: SessionDir,
 ) -> None:
-    def place(number: int, name: str) -> Path:
-        return session.inbox / f"{number:017}-{name}.json"
-
-    os.mkfifo(place(1, "pipe"))
-    place(2, "directory").mkdir()
+    os.mkfifo(session.inbox / "1-pipe.json")
+    (session.inbox / "2-directory.json").mkdir()
     (session.path / "target").write_bytes(GOOD)
-    place(3, "link").symlink_to(session.path / "target")
-    place(4, "deep").write_bytes(b"[" * 100_000)
+    (session.inbox / "3-link.json").symlink_to(session.path / "target")
     (session.inbox / ".half.json.tmp").write_bytes(b"{")
-    with open(os.fsencode(session.inbox) + b"/\xff\xfe.json", "wb") as file:
-        file.write(b"?")
     if os.geteuid() == 0:  # only root may give files away
         os.chown(leave(session, order("c0"), 0.5), 12345, -1)
     mine = leave(session, order("c1"), 1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,6 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import (
-    decode_record,
     encode_record,
     list_earlier,
     load_state,
@@ -106,24 +104,6 @@ def test_two_journals_under_one_lease_and_one_whose_directory_is_gone_are_refuse
     assert before + writer.write(message("kept")) == store.records()
 
 
-def test_what_a_full_disk_cut_short_is_cut_back_and_written_when_there_is_room(
-    store: DiskStore,
-) -> None:
-    writer, before = begun(store)
-    size, limit = store.part().stat().st_size, resource.RLIMIT_FSIZE
-    records = writer.draft(*(message("x" * 100) for _ in range(5)))
-    soft, hard = resource.getrlimit(limit)
-    resource.setrlimit(limit, (size + 300, hard))
-    try:
-        with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
-            writer.journal.append(records)
-    finally:
-        resource.setrlimit(limit, (soft, hard))
-    assert store.part().stat().st_size == size
-    writer.journal.append(records)
-    assert store.records() == before + records
-
-
 @pytest.mark.parametrize(
     ("fails", "is_begun"),
     [
@@ -173,20 +153,6 @@ def test_a_torn_line_is_dropped_with_a_notice(
         assert load_state(store.session).position.seq == records[-1].seq
 
 
-def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
-    first, before = begun(store)
-    heir = FileJournal(store.session, FixedLease(2))
-    late = first.draft(message("late"))
-    store.add(*late)
-    assert list(heir.load().events) == before  # up to its seal
-    assert store.records() == before + late  # as long as no seal is written
-    os.truncate(store.part(), heir.seal.bytes)
-    second = Writer(store)
-    after = second.begin()
-    store.add(*late)
-    assert list(read_session(store.session)) == before + after
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_engine_deposed_amid_its_append_is_told_and_cuts_nothing(
     store: DiskStore, *, fails: bool
@@ -208,18 +174,6 @@ def test_an_engine_deposed_amid_its_append_is_told_and_cuts_nothing(
             first.journal.append(records)
     # It was on disk when the successor sealed the part: for that one it counts.
     assert store.records() == before + records + after
-
-
-def test_an_engine_that_began_late_changes_nothing(store: DiskStore) -> None:
-    _, before = begun(store)
-    slow = Writer(store)
-    late = slow.draft(*slow.first_events())
-    _, after = begun(store)
-    with pytest.raises(SessionOwned):
-        slow.journal.append(late)
-    assert store.records() == before + after
-    fourth = Writer(store)
-    assert before + after + fourth.begin() == store.records()
 
 
 @pytest.mark.parametrize("step", KILLS)
@@ -286,19 +240,6 @@ def test_damage_in_the_midst_is_refused_with_line_byte_and_remedy(
     part.mkdir()
     with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
         load_state(store.session)
-
-
-@pytest.mark.parametrize(
-    "name", ["../journal.1.jsonl", "/etc/passwd", "journal.9.jsonl"]
-)
-def test_a_seal_names_only_an_older_part(store: DiskStore, name: str) -> None:
-    begun(store)
-    begun(store)
-    first = decode_record(lines_of(store.part(2))[0])
-    assert isinstance(first.event, EngineStarted)
-    event = replace(first.event, sealed_part=name)
-    store.part(2).write_bytes(encode_record(replace(first, event=event)))
-    assert "is missing" in damaged(store).problem
 
 
 def test_an_empty_journal_of_jobs_that_ran_is_refused_and_not_removed(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -109,34 +107,13 @@ def test_live_detail_keeps_numbers_that_json_lacks_and_unseen_curves() -> None:
     assert live.curves["loss"].values == tuple(live.trend) == (0.0, 0.5, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("number", "text"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")]
-)
-def test_a_number_that_json_lacks_becomes_text_where_text_may_stand(
-    number: float, text: str
-) -> None:
-    def metrics(**values: float | str) -> MetricsNoted:
-        return MetricsNoted(
-            job="a", attempt=1, run=0, step=1, total=None, values=values
-        )
-
-    data = encode_record(recorded(metrics(loss=number, step=1.5)))
-    assert decode_record(data).event == metrics(loss=text, step=1.5)
-
-
-def test_importing_and_encoding_need_no_pydantic() -> None:
-    script = (
-        "import sys\n"
-        "from autoexp_tui.storage.journal import encode_record\n"
-        "from autoexp_tui.events.events import MessageLogged, Recorded\n"
-        "encode_record(Recorded(seq=1, epoch=1, t=1.0, event_id='e',"
-        " event=MessageLogged(text='x')))\n"
-        "print(sorted(name for name in sys.modules if 'pydantic' in name))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[]\n"
+def test_a_number_that_json_lacks_becomes_text_where_text_may_stand() -> None:
+    noted = MetricsNoted(
+        job="a", attempt=1, run=0, step=1, total=None,
+        values={"loss": math.nan, "lr": 1.5, "grad": -math.inf},
+    )  # fmt: skip
+    told = replace(noted, values={"loss": "nan", "lr": 1.5, "grad": "-inf"})
+    assert decode_record(encode_record(recorded(noted))).event == told
 
 
 # ------------------------------------------------------------------ what is refused
@@ -170,9 +147,7 @@ BY_A_NEWER_VERSION = (
         (b"", "not a line of JSON"),
         (b'{"v":1', "not a line of JSON"),
         (b"\xff\xfe", "not a line of JSON"),
-        (b"\0\0\0", "not a line of JSON"),
         (b'{"v":1,"seq":1,"epoch":1,"t":NaN}', "not a line of JSON"),
-        (b"12", "not a JSON object"),
         (b"[]", "not a JSON object"),
         (b"{}", "no 'type'"),
         (line(type="JobsHeld"), "JobsHeld: jobs: Field required"),

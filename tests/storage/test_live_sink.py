@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.snapshot import EngineView, Live, LiveDetail, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import live_sink
 from autoexp_tui.storage.atomic import write_atomic
-from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.live_sink import (
@@ -144,6 +142,9 @@ def test_a_viewer_stays_while_it_beats_and_is_gone_when_it_stops_or_leaves(
     assert not sink.is_watched(clock.monotonic())
     viewer.beat()
     assert sink.is_watched(clock.monotonic())
+    os.utime(beat, (1, 1))
+    viewer.beat()  # too soon
+    assert beat.stat().st_mtime == 1
     viewer.close()
     assert not sink.is_watched(clock.monotonic())
     for _ in range(2):
@@ -211,40 +212,22 @@ def test_news_follow_what_was_loaded_until_it_counts_no_more(eyes: Viewer) -> No
     assert eyes.news() is None
 
 
-def test_detail_is_shown_until_its_owner_left(eyes: Viewer) -> None:
+def test_detail_is_shown_until_its_owner_left_or_the_journal_went_on(
+    eyes: Viewer,
+) -> None:
     lease = take_lease(eyes.store.session, eyes.clock)
     assert eyes.owner_alive()
     assert [eyes.shows(1), eyes.shows(), eyes.shows(2)] == [1, 1, 2]
-    lease.release()
-    assert not eyes.owner_alive()
-    assert eyes.shows() is None
-
-
-def test_detail_older_than_what_was_loaded_or_of_the_engine_before_is_of_the_past(
-    eyes: Viewer,
-) -> None:
     newest = len(Writer(eyes.store).begin())
     eyes.load()
     shown = [eyes.shows(newest + more) for more in (-1, 0, 9)]
     assert shown == [None, newest, newest + 9]
+    lease.release()
+    assert not eyes.owner_alive()
+    assert eyes.shows() is None
+    take_lease(eyes.store.session, eyes.clock)
+    assert eyes.owner_alive()
+    assert eyes.shows() == newest + 9
     Writer(eyes.store).begin()
     eyes.news()
-    assert eyes.shows() is None
-
-
-def test_commands_and_few_beats_leave_a_viewer_and_no_sign_of_life_stays(
-    eyes: Viewer,
-) -> None:
-    order = Order(command_id="c1", command=Pause())
-    eyes.leave(order)
-    assert list(FileInbox(eyes.store.session).take()) == [order]
-    eyes.beat()
-    (file,) = eyes.store.session.viewers.iterdir()
-    os.utime(file, (1, 1))
-    eyes.beat()
-    assert file.stat().st_mtime == 1
-    eyes.clock.advance(BEAT_SECONDS)
-    eyes.beat()
-    assert file.stat().st_mtime > 1
-    eyes.close()
-    assert not file.exists()
+    assert eyes.shows() is None  # of the engine before

@@ -63,19 +63,6 @@ def test_a_living_owner_is_an_error_that_names_it(output: Path) -> None:
         assert told in str(caught.value)
 
 
-def test_a_session_is_known_by_its_state_dir_under_whatever_name(
-    output: Path, tmp_path: Path
-) -> None:
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.mkdir()
-    link.symlink_to(real)
-    take_ownership(output, owner("k7f2", real))
-    take_ownership(output, owner("k7f2", link), alive)
-    assert read_owner(output) == owner("k7f2", real)
-    with pytest.raises(SessionOwned):
-        take_ownership(output, owner("k7f2", Path("/two")), alive)
-
-
 @pytest.mark.parametrize("data", [b"", b"?", b"[]", b'{"session":"x"}'])
 def test_an_owner_that_does_not_read_is_nobody(output: Path, data: bytes) -> None:
     take_ownership(output, owner("k7f2"))

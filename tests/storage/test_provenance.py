@@ -170,25 +170,6 @@ def test_a_config_that_differs_in_a_few_keys_comes_back(
     assert repr(read_back(tree, written)) == repr((unpatched(tree), unpatched(written)))
 
 
-def test_a_config_made_alone_and_one_changed_twice_come_back() -> None:
-    alone = {1: "a", "b": [1.5, None]}
-    assert read_back(alone, WRITTEN) == (alone, WRITTEN)
-    tree = with_values(ORIGIN, {("model", "width"): 1, ("lr",): 2})
-    tree = with_values(tree, {("model", "part", "a"): 3, ("lr",): 4})
-    found, _ = read_back(tree, with_values(WRITTEN, {("lr",): 1}))
-    assert found == unpatched(tree)
-    assert found["model"] == {"width": 1, "part": {"a": 3, "b": [1, 2]}}
-
-
-def test_many_jobs_of_one_origin_hold_it_once() -> None:
-    def changed(n: int) -> tuple[Any, Any]:
-        return with_values(ORIGIN, {("lr",): n}), with_values(WRITTEN, {("lr",): n})
-
-    record = make_record(trees={n: changed(n) for n in range(100)})
-    assert len(record.wholes) == 2
-    assert max(map(len, record.configs.values())) < 60
-
-
 @pytest.mark.parametrize(
     "kept", ["not JSON", "[1]", "[[9,[]],[9,[]]]", "[", "[[]]", '["",7]']
 )

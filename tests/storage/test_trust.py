@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -187,21 +186,3 @@ def test_a_look_that_hangs_is_given_up_and_holds_up_no_other() -> None:
     assert [type(answer) for answer in answers[:6]] == [TimeoutError] * 6
     assert answers[6] == 1
     assert isinstance(answers[7], OSError)
-
-
-def test_a_look_that_computes_is_given_longer_but_not_for_ever() -> None:
-    over = threading.Event()
-
-    def computes(until: float = 0.0) -> int:
-        began = time.monotonic()
-        while not over.is_set() and (not until or time.monotonic() - began < until):
-            sum(range(1000))
-        return 1
-
-    try:
-        calls: list[Callable[[], object]] = [partial(computes, 0.5), computes]
-        answers = ask_all(calls, 0.3)
-    finally:
-        over.set()
-    assert answers[0] == 1
-    assert isinstance(answers[1], TimeoutError)

@@ -22,17 +22,16 @@ from autoexp_tui.events.events import (
 )
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import Event, Recorded
-from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.lease import FileLease, take_lease
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
+from tests.support.journal_contract import PLAN
 
 ME = asdict(Identity.get_own())
 
@@ -43,36 +42,38 @@ class WholeSession:
     def __init__(self, path: Path, t: float = 100.0) -> None:
         """`t`: when it began."""
         self.output, self.began = path.parent / "out", t
+        out = str(self.output)
+        spec = replace(PLAN.jobs[0], output_dir=out, log_dir=f"{out}/log")
+        self.plan = replace(PLAN, jobs=(spec,))
         self.session = SessionDir(path)
         self.session.make()
         self.records: list[Recorded] = []
-        self.lease: FileLease
-        self.journal: FileJournal
-        self.state = SessionState()
-        self._take(first=True)
+        self.enter()
 
-    def plan(self) -> Plan:
-        """One job."""
-        spec = JobSpec(
-            name="a",
-            index=0,
-            command=("true",),
-            output_dir=str(self.output),
-            log_dir=str(self.output / "log"),
+    def enter(self) -> None:
+        """An engine comes."""
+        self.lease = take_lease(self.session, ManualClock())
+        self.journal = FileJournal(self.session, self.lease)
+        self.state = self.journal.load().state
+        seal = self.journal.seal
+        started = EngineStarted(
+            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
         )
-        return Plan(plan_id="p", name="test", state_dir="/state", jobs=(spec,))
-
-    def take_over(self) -> None:
-        """The engine leaves, and another one comes."""
-        self.leave()
-        self._take(first=False)
+        if seal.part:
+            self.write(started)
+            return
+        sha = self.journal.add_plan(self.plan)
+        self.state = replace(self.state, plans={sha: self.plan})
+        words = {"session": self.session.id, "name": "test", "plan_sha": sha}
+        opened = SessionStarted(**words, engine_version="1", wrapper_version="1")
+        self.write(opened, started, PlanAdded(sha=sha))
 
     def leave(self) -> None:
         """The engine gives the session back."""
         self.journal.close()
         self.lease.release()
 
-    def write(self, *happened: Event, t: float | None = None) -> list[Recorded]:
+    def write(self, *happened: Event, t: float | None = None) -> None:
         """One commit, at `t` or a second a record after the beginning."""
         moment = at(self.began + self.state.seq if t is None else t)
         draft = Draft(self.state, moment, self.lease.epoch)
@@ -82,29 +83,6 @@ class WholeSession:
         self.journal.append(records)
         self.records += records
         self.state = load_state(self.session).state
-        return records
-
-    def _take(self, *, first: bool) -> None:
-        self.lease = take_lease(self.session, ManualClock())
-        self.journal = FileJournal(self.session, self.lease)
-        self.state = self.journal.load().state
-        seal = self.journal.seal
-        started = EngineStarted(
-            host="h", pid=1, sealed_part=seal.part, sealed_bytes=seal.bytes
-        )
-        if not first:
-            self.write(started)
-            return
-        sha = self.journal.add_plan(self.plan())
-        self.state = replace(self.state, plans={sha: self.plan()})
-        opened = SessionStarted(
-            session=self.session.id,
-            name="test",
-            engine_version="1",
-            wrapper_version="1",
-            plan_sha=sha,
-        )
-        self.write(opened, started, PlanAdded(sha=sha))
 
     # -------------------------------------------------------------------- the job
     def submit(self) -> None:
@@ -148,7 +126,8 @@ def whole(path: Path) -> WholeSession:
     made = WholeSession(path)
     made.submit()
     made.begin()
-    made.take_over()
+    made.leave()
+    made.enter()
     made.end()
     made.write(MessageLogged(text="loss 2.5"), MessageLogged(text="bye"))
     made.leave()

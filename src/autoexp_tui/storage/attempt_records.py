@@ -20,7 +20,6 @@ from autoexp_tui.storage.trust import Untrusted, read_checked
 R = TypeVar("R")
 Fields: TypeAlias = dict[str, Any]
 
-_MOST_BYTES = 64 * 1024
 _SETTLE_SECONDS = 2.0
 """An age of a directory that stood so long is believed: two changes within one tick of
 a file system's clock leave the same."""
@@ -52,8 +51,6 @@ class Void:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The newest begun run."""
-
     began: BeginRecord
     process: Identity
     command_pid: int = 0
@@ -194,7 +191,6 @@ class RecordCache:
         return records
 
     def forget(self, attempt_dir: str) -> None:
-        """Drop what is known of an attempt that has ended."""
         self._known.pop(attempt_dir, None)
 
 
@@ -207,7 +203,7 @@ class _Known(NamedTuple):
 
 def _read_fields(path: str) -> Fields:
     """The fields of a record; raises ValueError, TypeError or OSError."""
-    fields = read_json(read_checked(path, "session", _MOST_BYTES))
+    fields = read_json(read_checked(path, "session"))
     if not isinstance(fields, dict):
         raise TypeError("not an object")
     return fields

@@ -61,7 +61,6 @@ class CheckpointFiles:
         )
 
     def move(self, move: MoveCheckpoint) -> None:
-        """Rename it, then mend the pointer; done once; raises EnvironmentFailed."""
         root = _require_root(move.output_dir)
         source, target = move.checkpoint.path, move.target
         pointer = os.path.normpath(os.path.join(root, move.pointer or target))

@@ -56,7 +56,6 @@ def read_done(output_dir: Path, share: Share = "private") -> DoneWork | None:
 
 
 def check_done(plan: Plan) -> DoneReport:
-    """Which jobs of a plan are done, as their output directories tell."""
     return done_before(plan, find_done(plan.jobs, plan.share))
 
 

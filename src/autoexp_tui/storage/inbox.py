@@ -19,14 +19,12 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
+from autoexp_tui.storage.lease import UNREADABLE
 from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import format_user, open_regular, read_checked
+from autoexp_tui.storage.trust import format_user, read_checked
 from autoexp_tui.storage.user_files import list_places
 from autoexp_tui.text.sanitize import clean
-
-MAX_BYTES = 4 << 20
-"""Of one command: enough for one that names 100,000 jobs one by one."""
 
 AT_A_LOOK = 500
 """Files that one look takes in or sets aside."""
@@ -34,7 +32,6 @@ _ID = re.compile(r"[!-~]{1,200}")
 _PROC = Path("/proc")
 _WRAPPER = re.compile(r"(?:.*/)?wrapper(?:\.[\w-]+)?\.pyc?")
 _SLURM_CGROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
-_LONGEST_CLAIM = 64 * 1024
 _MOST_ANCESTORS = 1000
 """More than any chain has; it may change while it is followed."""
 
@@ -123,7 +120,7 @@ def _read(path: Path) -> Order | None:
     if path.suffix != ".json":
         raise NotACommand("its name does not end in .json")
     try:
-        data = read_checked(path, "own", MAX_BYTES)
+        data = read_checked(path, "own")
     except PermissionError as error:  # Untrusted is one
         raise NotACommand(str(error.strerror)) from error
     except OSError:
@@ -216,7 +213,6 @@ def job_of(pid: int, state_dir: Path) -> str:
 
 
 def _read_proc(pid: int, name: str) -> bytes:
-    """What the system tells of a process; empty where it is not ours to read."""
     with suppress(OSError):
         return (_PROC / str(pid) / name).read_bytes()
     return b""
@@ -224,10 +220,8 @@ def _read_proc(pid: int, name: str) -> bytes:
 
 def _read_claim(path: Path) -> set[object]:
     """The ids of the Slurm job that has claimed an attempt."""
-    with suppress(OSError, ValueError, AttributeError, TypeError):
-        with open_regular(path) as (handle, _):
-            data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
-        record = json.loads(data or b"{}")
+    with suppress(OSError, *UNREADABLE):
+        record = json.loads(read_checked(path, "anybody"))
         return {record.get("slurm_job"), record.get("executor_id")}
     return set()
 

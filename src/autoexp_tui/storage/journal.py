@@ -176,8 +176,6 @@ class Seal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One file of the journal, and how much of it counts."""
-
     id: PartId
     path: Path
     """As it was written; an old one may be there packed instead."""
@@ -396,7 +394,6 @@ def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
 
 
 def fold_chain(session: SessionDir, chain: Sequence[Part], tail: int) -> Loaded:
-    """The state that the records of `chain` add up to; raises as `load_state`."""
     state = SessionState(plans=StoredPlans(session))
     newest: deque[Recorded] = deque(maxlen=tail)
     place = (NO_PART, 0, 0)

@@ -116,7 +116,6 @@ class FileJournal:
         self._file = -1
 
     def _hide_secret(self, records: Sequence[Recorded], lines: Sequence[bytes]) -> None:
-        """Close the part to the group before it holds a secret."""
         if self._is_secret or self.session.read_modes() is PRIVATE:
             return
         self._is_secret = any(

@@ -41,8 +41,6 @@ class Unencodable(ValueError):
 
 
 class Undecodable(ValueError):
-    """A record that does not read."""
-
     def __init__(self, problem: str, *, newer: bool = False) -> None:
         super().__init__(problem)
         self.newer = newer

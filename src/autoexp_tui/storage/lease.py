@@ -31,14 +31,15 @@ HEARTBEAT_SECONDS = 30.0
 _NAME = re.compile(r"([1-9][0-9]*)\.json")
 WAIT_STEP_SECONDS = 1.0
 """Between two looks while waiting for a lease."""
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
-    KeyError,
+    LookupError,
     TypeError,
     AttributeError,
     OverflowError,
     RecursionError,
 )
+"""Of JSON that is not what we write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,6 @@ class FileLease:
         self._next = session.lease / f"{epoch + 1}.json"
 
     def is_held(self) -> bool:
-        """Whether no successor has taken the session. One stat; raises OSError."""
         return not self._next.exists()
 
     def heartbeat(self) -> bool:
@@ -232,7 +232,7 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
     identity, since, stale_seconds = None, 0.0, float(LOCK_STALE_SECONDS)
-    with suppress(*_UNREADABLE):
+    with suppress(*UNREADABLE):
         tree = json.loads(data)
         found = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
         since, identity = float(tree["since"]), Identity.from_json(tree)

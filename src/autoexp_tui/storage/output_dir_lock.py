@@ -31,8 +31,6 @@ _NAME = re.compile(r"owner(?:\.([1-9][0-9]{0,8}))?\.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who writes a job's output directory."""
-
     session: str
     state_dir: str
     """Absolute."""

@@ -16,8 +16,6 @@ COOKIE = "AUTOEXP_ATTEMPT_DIR"
 
 
 class Alive(StrEnum):
-    """What can be said of a process from here."""
-
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"

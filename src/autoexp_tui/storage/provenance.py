@@ -59,8 +59,6 @@ class JobConfigs(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceRecord:
-    """What planning leaves beside a manifest."""
-
     git: GitState = GitState()
     wholes: Sequence[dict[str, Any]] = ()
     configs: Mapping[str, str] = field(default_factory=dict)

@@ -186,7 +186,6 @@ def _list_directory(path: Path) -> list[Path]:
 def _check_records(
     session: SessionDir, report: SessionReport, state: SessionState
 ) -> None:
-    """Compare what lies there with what the journal knows."""
     known = {
         session.get_attempt(job.name, attempt.number): job
         for job in state.jobs.values()
@@ -211,7 +210,6 @@ def _check_records(
 
 
 def _check_job(session: SessionDir, report: SessionReport, job: JobRecord) -> None:
-    """Compare what the journal says of a job with what it left."""
     if job.attempt is None:
         return
     place, lack = session.get_attempt(job.name, job.attempt.number), ""
@@ -227,7 +225,6 @@ def _check_job(session: SessionDir, report: SessionReport, job: JobRecord) -> No
 def _check_owner(
     session: SessionDir, report: SessionReport, job: JobRecord, state: SessionState
 ) -> None:
-    """Whose output directory an active job writes."""
     home = Path(job.spec.output_dir)
     try:
         owner = read_owner(home, state.plan.share if state.plan else "private")
@@ -280,7 +277,6 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
 
 
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
-    """What others may read or write, and what we may not."""
     usual = session.read_modes().directory
     needed = os.R_OK | os.W_OK
     if os.statvfs(session.path).f_flag & os.ST_RDONLY:

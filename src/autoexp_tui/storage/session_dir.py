@@ -132,7 +132,6 @@ class SessionDir:
         return decode_plan(data, f"{self.path}: plan {sha}")
 
     def _get_public_plan(self, sha: str) -> Path:
-        """Where a plan that holds a secret lies as the group may read it."""
         return self.plans / f"{sha}.public.json"
 
     def _find_plan(self, sha: str) -> bytes | None:
@@ -177,7 +176,6 @@ class SessionDir:
         return not stat.S_ISDIR(mode) and not stat.S_ISREG(mode)
 
     def make(self) -> None:
-        """Make the directories that every session has; raises EnvironmentFailed."""
         make_directory(self.path)
         for path in (self.inbox_rejected, self.attempts, self.scripts, self.viewers):
             make_directory(path)

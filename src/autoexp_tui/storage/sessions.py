@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
@@ -36,7 +36,7 @@ from autoexp_tui.storage.atomic import (
     write_atomic,
 )
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.lease import LeaseWatch, find_engine
+from autoexp_tui.storage.lease import UNREADABLE, LeaseWatch, find_engine
 from autoexp_tui.storage.manifests import ENTRIES, MANIFESTS, make_state_dir
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
@@ -52,14 +52,6 @@ _SHORTEST_PREFIX = 2
 """Letters of an id that may stand for all of it, when no other begins so."""
 _GONE = ".removed-"
 _KEYS: Final = {"name", "counts", "last_event_at", "open"}
-_UNREADABLE: Final = (
-    OSError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-)
 
 
 def create_session(
@@ -248,7 +240,7 @@ def _read_kept(session: SessionDir) -> dict[str, Any] | None:
         summary: dict[str, Any] = kept["summary"]
         known = set(map(JobState, summary["counts"])) and set(summary) == _KEYS
         return summary if known and kept["of"] == _build_mark(session) else None
-    except _UNREADABLE:
+    except (OSError, *UNREADABLE):
         return None
 
 
@@ -259,8 +251,7 @@ def _build_mark(session: SessionDir) -> list[object]:
     return [__version__, *([path.name, path.stat().st_size] for path in there)]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(NamedTuple):
     files: int
     bytes: int
 

@@ -29,7 +29,7 @@ from autoexp_tui.model.specs import Share
 MOST_BYTES: Final = 512 << 20
 """Of a file that is read at once: more than any plan has."""
 RECORD_BYTES: Final = 4 << 20
-"""Of a small record: an owner, a lease, word of what is done."""
+"""Of a record: an owner, a lease, a command that names 100,000 jobs one by one."""
 
 _AWAY: Final = "Move it away, and bring back the file if there was one."
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,7 +44,6 @@ class Untrusted(PermissionError):
 
 
 def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
-    """The error that says why `path` is refused."""
     error = Untrusted(errno.EPERM, reason, str(path))
     error.hint = hint
     return error

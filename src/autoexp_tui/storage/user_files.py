@@ -33,7 +33,6 @@ def find_user_file(name: str) -> Path | None:
 
 
 def note_place(state_dir: Path) -> None:
-    """Keep a state directory in the list; whatever hinders that is let be."""
     place = os.path.realpath(state_dir)
     file = find_user_file("state-dirs")
     if file is None or "\n" in place or place in _read_places():
