@@ -43,24 +43,23 @@ def start_engine(path: Path) -> Writer | None:
     return writer
 
 
-def leave_dead_holder(path: Path) -> None:
-    """A process becomes the engine, and is killed."""
+def leave_dead_holder(path: Path) -> int:
+    """A process becomes the engine, and is killed; nobody has reaped it."""
     pid = os.fork()
     if pid == 0:
         start_engine(path)
         os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(pid, 0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
 
 
 def race_once(path: Path, starters: int, *, dead: bool) -> tuple[int, int]:
     """A race, maybe for a dead holder's session: how many engines wrote, and how many
     the journal counts."""
-    if dead:
-        leave_dead_holder(path)
+    pids = [leave_dead_holder(path)] if dead else []
     gate, go = os.pipe()
     verdicts, tell = os.pipe()
     hold, let_go = os.pipe()
-    pids = []
     for _ in range(starters):
         pid = os.fork()
         if pid == 0:

@@ -8,13 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from autoexp_tui.events.events import EngineStarted
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import read_session
 from autoexp_tui.storage.lease import (
     FileLease,
@@ -29,7 +32,7 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.support.journal_contract import Writer
 
 from .disk_session import failing
-from .races import Leased, race_once
+from .races import Leased, leave_dead_holder, race_once
 
 ME = Identity.get_own()
 ELSEWHERE = replace(ME, host="login2", machine="m2", boot="b2")
@@ -252,6 +255,14 @@ MANY = int(os.environ.get("RACES", "300"))
 def test_of_eight_racing_processes_one_wins(tmp_path: Path, races: int) -> None:
     found = [race_once(tmp_path / "k7f2", 8, dead=bool(n % 2)) for n in range(races)]
     assert found == [(1, 1)] * races
+
+
+def test_a_killed_engine_is_followed_at_once(session: SessionDir) -> None:
+    killed, start = leave_dead_holder(session.path), time.monotonic()
+    Writer(Leased(session.path, take_lease(session, SystemClock()))).begin()
+    assert time.monotonic() - start < 1.0
+    assert isinstance(list(read_session(session))[-1].event, EngineStarted)
+    os.waitpid(killed, 0)
 
 
 def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(

@@ -161,9 +161,8 @@ NEWER = [what for what in DAMAGE if "newer version" in what]
 
 
 @pytest.mark.parametrize("what", DAMAGE)
-def test_damage_is_named_and_a_repair_goes_on_from_the_last_commit_that_reads(
-    made: WholeSession, what: str
-) -> None:
+def test_damage_is_named_with_its_place(made: WholeSession, what: str) -> None:
+    """And a repair goes on from the last commit that reads."""
     change, where, problem = DAMAGE[what]
     change(made)
     before = tree(made.session.path)
