@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 
 from autoexp_tui.conditions.kinds import Approval, FileExists, TimeReached
-from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from tests.engine.bench import Bench, alone
@@ -93,13 +92,3 @@ def test_a_time_of_day_comes_and_goes_away_by_the_wall_clock() -> None:
     bench = set_clock(waits(TimeReached(at=at - HOUR + 60)), -HOUR, anew=False)
     bench.run(120)
     assert bench.state("a") == "WAITING"
-
-
-@Anew
-def test_a_step_is_told_once_with_its_size(anew: bool) -> None:
-    bench = set_clock(waits(FileExists(path="/never")), -HOUR, anew)
-    bench.run(5)
-    whys = [event.why for event in bench.happened(events.WarningRaised)]
-    (told,) = (why for why in whys if why.code == "clock_set")
-    assert told.arg("seconds") == pytest.approx(HOUR, abs=5)
-    assert bench.words(told).startswith("the wall clock was set back by ")

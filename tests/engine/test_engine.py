@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from autoexp_tui.conditions import kinds
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
@@ -82,22 +80,6 @@ def asked() -> Bench:
     assert bench.job("b").ask is None
     bench.until(lambda: bench.job("b").ask is not None)
     return bench
-
-
-@pytest.mark.parametrize(
-    ("approved", "end", "cause"),
-    [(True, "COMPLETED", None), (False, "SKIPPED", "approval_refused")],
-)
-def test_an_approval_is_asked_when_all_else_passed_and_decides(
-    approved: bool, end: str, cause: str | None
-) -> None:
-    bench = asked()
-    bench.run(10)
-    assert bench.state("b") == "WAITING"
-    digest = bench.ask("b").digest
-    bench.order(commands.Answer(job="b", digest=digest, approved=approved))
-    bench.reach(b=end)
-    assert bench.cause("b") == cause
 
 
 def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:

@@ -283,24 +283,17 @@ def test_a_suspended_run_is_a_state_of_its_own_and_no_rule_counts_its_time() -> 
 def test_what_the_executor_says_of_a_queued_or_leaving_run_is_shown_while_it_does() -> (
     None
 ):
-    def queue() -> InQueue | None:
-        live = one.snapshots[-1].live[0]
-        return live.queue if live else None
-
     one = running(RunScript(begin_delay=30, seconds=30), "QUEUED")
     waiting = InQueue("lower priority", 1e9, "gpu")
     said = {"reason": waiting.reason, "expected_at": 1e9, "partition": "gpu"}
     with saying(one, **said):
-        one.until(lambda: queue() == waiting, 20)
+        one.until(lambda: one.live().queue == waiting, 20)
     one.reach(60, a="RUNNING")
     one.run(2)
-    assert queue() is None
-    reason = "ended with exit 143; waits"
-    with saying(one, phase=TaskPhase.LEAVING, reason=reason):
+    assert one.live().queue is None
+    with saying(one, phase=TaskPhase.LEAVING, reason="ended; waits"):
         one.run(5)
-        shown = queue()
-        assert shown is not None
-        assert (shown.leaving, shown.reason) == (True, reason)
+        assert one.live().queue == InQueue("ended; waits", leaving=True)
 
 
 def test_what_a_person_must_act_on_is_a_warning_until_it_moves() -> None:

@@ -174,20 +174,6 @@ def test_a_new_job_is_like_the_one_that_triggered_it_but_what_it_says_counts() -
     )
 
 
-def test_names_that_nobody_wrote_are_counted_on_and_those_written_never_changed() -> (
-    None
-):
-    bench = acting(CONVERT, script=saving(10, 20, 30))
-    bench.run(30)
-    ran = {name: bench.job(name).spec.command[-1] for name in bench.states()}
-    numbers = {"a_saved": "/ckpt/10", "a_saved_2": "/ckpt/20", "a_saved_3": "/ckpt/30"}
-    assert ran == {"a": "true", **numbers}
-    bench = acting(NewJob(command=("x",), name="once"), script=saving(10, 20))
-    bench.run(30)
-    assert list(bench.states()) == ["a", "once"]
-    assert "the session has a job of this name" in failure(bench)
-
-
 def test_a_new_job_waits_for_what_its_conditions_name() -> None:
     at_20 = MetadataIs(key="iteration", job="{name}", op=">=", value=20)
     start = (done("{name}"), at_20, FileExists(path="{output_dir}/done"))

@@ -11,13 +11,12 @@ from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.dispatcher import MOST_SENDING
 from autoexp_tui.engine.looks import (
-    FAULT_SECONDS,
     MOST_BATCHES,
     SILENT_SECONDS,
     UNDER_WAY,
     Looks,
 )
-from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
+from autoexp_tui.engine.observations import CallFailed, Observation
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.events import events
 from autoexp_tui.model.facts import Silence
@@ -38,21 +37,17 @@ def place_of(path: str) -> str:
 class Disk:
     """Answers with the path; paths that begin with one of `hanging` do not return."""
 
-    def __init__(self, pool: Pool, *hanging: str, broken: str = "") -> None:
+    def __init__(self, pool: Pool, *hanging: str) -> None:
         self.hanging = set(hanging)
-        self.broken = broken
         self.back = threading.Event()
         self.heard = threading.Condition()
         self.asked: list[str] = []
         self.told: list[str] = []
         self.silent: dict[str, float] = {}
         """Path -> since when nothing is known of it."""
-        self.places: list[tuple[str, bool]] = []
-        """Mount points and whether they answer, as it was posted."""
-        self.faults: list[str] = []
         self.now = 0.0
         self.settled = 0
-        looks = (self.read, self.report, self.post, self.silence)
+        looks = (self.read, self.report, lambda _: None, self.silence)
         self.looks: Looks[str, str, str] = Looks(
             "t", pool, lambda path: (place_of(path), path), *looks
         )
@@ -62,8 +57,6 @@ class Disk:
             with self.heard:
                 self.asked.append(item)
                 self.heard.notify_all()
-            if item == self.broken:
-                raise ValueError("a bug")
             if item.startswith(tuple(self.hanging)):
                 self.back.wait(WAIT)
             yield item
@@ -76,12 +69,6 @@ class Disk:
 
     def silence(self, items: Sequence[str], silence: Silence, t: float) -> None:
         self.silent |= dict.fromkeys(items, silence.since)
-
-    def post(self, observation: Observation) -> None:
-        if isinstance(observation, PlaceHeard):
-            self.places.append((observation.place, observation.silence is None))
-        if isinstance(observation, CallFailed) and observation.what:
-            self.faults.append(f"{observation.what}: {observation.problem}")
 
     def until(self, what: str, *paths: str) -> None:
         """Wait until these were `asked` or `told`."""
@@ -172,20 +159,6 @@ def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
         pool.drain()
         disk.send("/a/1")
     assert disk.told == ["/a/1"] * 3
-
-
-def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> None:
-    pool = InlinePool()
-    disk = Disk(pool, "/nowhere", broken="/a/2")
-    disk.send("/a/1", "/a/2", "/a/3")
-    for _ in range(3):
-        disk.pass_(1.0)
-        pool.drain()
-    assert disk.faults == ["t /a #1: ValueError: a bug"]
-    assert disk.told == ["/a/1", "/a/3"]
-    disk.pass_(FAULT_SECONDS)
-    pool.drain()
-    assert disk.asked == ["/a/1", "/a/2", "/a/3", "/a/2"]
 
 
 HUNG = FileExists(path="/scratch/done", timeout_seconds=60.0)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from autoexp_tui.model.rules import MetricPattern
 from autoexp_tui.telemetry import metrics as m
 from autoexp_tui.telemetry.metrics import MetricReader, Point
-from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 from tests.telemetry.cuts import cut
 
@@ -169,16 +168,6 @@ def test_a_users_pattern_yields_a_metric_that_wins_over_the_known_one(
 def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="metric x: "):
         m.compile_metric(MetricPattern(name="x", pattern=pattern))
-
-
-@pytest.mark.parametrize(("name", "expected"), [
-    ("lr", "learning_rate"), ("Learning rate", "learning_rate"), ("iteration", "step"),
-    ("val_loss", "eval_loss"), ("LOSS", "loss"), ("Perplexity", "perplexity"),
-    ("Held-out loss", "heldout_loss"), ("val/acc@5 (top)", "val_acc_5_top"),
-    ("z-loss", "zloss"), ("Größe", "größe"), ("tok/s", "tokens_per_second"),
-])  # fmt: skip
-def test_a_metric_has_one_name(name: str, expected: str) -> None:
-    assert find_canonical_name(name) == expected
 
 
 NUMBERS = st.one_of(
