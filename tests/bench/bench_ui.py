@@ -145,7 +145,7 @@ def bench_log() -> None:
         log = LogFile(str(path))
         start = time.perf_counter()
         log.poll()
-        lines = log.last(40)
+        lines = log.read_last(40)
         took = time.perf_counter() - start
         assert lines[-1].text == "iteration 999"
     print(f"log           tail of 10 GB {took * 1000:8.1f} ms")

@@ -282,7 +282,7 @@ def long_log(path: Path) -> LogFile:
 def test_a_page_is_read_around_any_place(
     long_log: LogFile, offset: int, lines: int, count: int, first: int
 ) -> None:
-    found = texts(long_log.move(offset, lines, count))
+    found = texts(long_log.read_around(offset, lines, count))
     assert found == [f"line {number}" for number in range(first, first + count)]
 
 
@@ -292,9 +292,9 @@ def test_a_file_that_comes_later_is_read_and_missed_when_it_goes(path: Path) -> 
     assert file.poll() is Change.MISSING
     path.touch()
     assert file.poll() is Change.REPLACED
-    assert file.last(3) == []
+    assert file.read_last(3) == []
     assert grow(file, b"here\n") is Change.GREW
-    assert texts(file.last(3)) == ["here"]
+    assert texts(file.read_last(3)) == ["here"]
     path.unlink()
     assert file.poll() is Change.MISSING
     file.close()
@@ -306,7 +306,7 @@ def test_a_file_that_comes_later_is_read_and_missed_when_it_goes(path: Path) -> 
 @pytest.mark.parametrize("how", ["truncated", "rotated", "pointed elsewhere"])
 def test_another_file_at_the_place_begins_anew(path: Path, how: str) -> None:
     file = opened(path, b"old\n" * 100)
-    file.last(3)
+    file.read_last(3)
     if how == "rotated":
         path.rename(f"{path}.1")
     elif how == "pointed elsewhere":
@@ -314,8 +314,8 @@ def test_another_file_at_the_place_begins_anew(path: Path, how: str) -> None:
         path.symlink_to("b.log")
     path.write_text("new\n" if how == "truncated" else "and longer\n" * 100 + "new\n")
     assert file.poll() is Change.REPLACED
-    assert texts(file.last(1)) == ["new"]
-    assert "old" not in texts(file.move(0, 0, 200))
+    assert texts(file.read_last(1)) == ["new"]
+    assert "old" not in texts(file.read_around(0, 0, 200))
 
 
 @pytest.mark.parametrize(
@@ -354,9 +354,9 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
         file = opened(path, b"" if grows else data)
         for start in range(0, len(data) if grows else 0, piece):
             grow(file, data[start : start + piece])
-            file.last(99)
-        found = texts(file.last(99))
-        assert texts(file.move(0, 0, 99)) == found
+            file.read_last(99)
+        found = texts(file.read_last(99))
+        assert texts(file.read_around(0, 0, 99)) == found
     assert found == [decode_line(line.encode()) for line in [*lines, "end"]]
 
 
@@ -366,7 +366,7 @@ def test_an_endless_bar_is_not_read_to_its_beginning(
     monkeypatch.setattr(logfile, "MOST", logfile.CHUNK)
     file = opened(path, b"before\n" + a_bar(20_000))
     with reading_at_most(4, path):
-        assert texts(file.last(5))[-1].startswith("step 0019999 ")
+        assert texts(file.read_last(5))[-1].startswith("step 0019999 ")
 
 
 def test_a_match_is_found_across_chunks_then_another_one_and_a_search_can_be_stopped(
@@ -374,17 +374,17 @@ def test_a_match_is_found_across_chunks_then_another_one_and_a_search_can_be_sto
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     for text, start in ((r"line 4711\b", long_log.size), ("line 77777", 0)):
-        place = long_log.find(compile_search(text), start, forward=not start)
+        place = long_log.find_match(compile_search(text), start, forward=not start)
         assert place is not None
-        assert long_log.move(place, 0, 1)[0].text == text.removesuffix(r"\b")
-    assert long_log.find(compile_search("nowhere"), 0, forward=True) is None
+        assert long_log.read_around(place, 0, 1)[0].text == text.removesuffix(r"\b")
+    assert long_log.find_match(compile_search("nowhere"), 0, forward=True) is None
     pattern = compile_search("99$")
-    first = long_log.find(pattern, 0, forward=True)
+    first = long_log.find_match(pattern, 0, forward=True)
     assert first is not None
-    second = long_log.find(pattern, first, forward=True)
+    second = long_log.find_match(pattern, first, forward=True)
     assert second is not None
     assert second > first
-    assert long_log.find(pattern, 0, forward=True, stopped=lambda: True) is None
+    assert long_log.find_match(pattern, 0, forward=True, stopped=lambda: True) is None
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_a_search_finds_what_is_shown(
     path: Path, data: bytes, pattern: str, place: int | None
 ) -> None:
     file = opened(path, data)
-    assert file.find(compile_search(pattern), file.size, forward=False) == place
+    assert file.find_match(compile_search(pattern), file.size, forward=False) == place
 
 
 @pytest.mark.parametrize(
@@ -418,4 +418,4 @@ def test_what_looks_like_an_error_is_found(line: str, is_error: bool) -> None:
 
 def test_a_hostile_log_is_searched_in_time_that_grows_with_it(path: Path) -> None:
     file = opened(path, (b"a" * 200 + b"! ") * 500)
-    assert file.find(compile_search(r"(?:\w+\s?)+: zzz"), 0, forward=True) is None
+    assert file.find_match(compile_search(r"(?:\w+\s?)+: zzz"), 0, forward=True) is None

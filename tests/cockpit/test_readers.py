@@ -128,7 +128,7 @@ async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -
         assert asked == ["x"]
         await seat.push(opened(plan([job("other")])))
         seat.check(footer="planned again: 1 job", why="other")
-        assert seat.model.session.job("old") is None
+        assert seat.model.session.find_job("old") is None
 
 
 DIFFERS = plan_findings.PlanChanges(

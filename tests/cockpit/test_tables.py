@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -18,7 +19,7 @@ from autoexp_tui.cockpit.actions import Actions
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import Background
 from autoexp_tui.cockpit.keymap import COMMANDS, FORBIDDEN_KEYS, Keymap, build_keymap
-from autoexp_tui.cockpit.screens import events
+from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import ListScreen
 from autoexp_tui.cockpit.session_model import SessionModel
@@ -31,13 +32,7 @@ from autoexp_tui.cockpit.themes import (
     is_ascii,
     load_skin,
 )
-from autoexp_tui.cockpit.widgets import headings
-from autoexp_tui.cockpit.widgets.grid_pane import GridPane
-from autoexp_tui.cockpit.widgets.job_panes import JobsPane
-from autoexp_tui.cockpit.widgets.log_pane import LogPane
-from autoexp_tui.cockpit.widgets.metrics_pane import MetricsPane
-from autoexp_tui.cockpit.widgets.pane import draw_strip, to_ascii
-from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, WhyPane
+from autoexp_tui.cockpit.widgets.pane import Pane, draw_strip, to_ascii
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
@@ -63,29 +58,26 @@ def test_acting_keys_are_upper_case_their_twins_and_forbidden_ones_stay_free() -
     assert capitals - acting == {"G", "N", "E"}  # moves and searches
 
 
-PANES: dict[str, tuple[type, type]] = {
-    "stages": (headings.StagesPane, JobsScreen),
-    "jobs": (JobsPane, JobsScreen),
-    "why": (WhyPane, JobsScreen),
-    "metrics": (MetricsPane, JobsScreen),
-    "needs": (headings.NeedsPane, JobsScreen),
-    "log": (LogPane, JobsScreen),
-    "events": (events.EventsPane, events.EventsScreen),
-    "effect": (events.EffectPane, events.EventsScreen),
-    "evidence": (events.EvidencePane, events.EventsScreen),
-    "timeline": (headings.TimelinePane, ListScreen),
-    "waiting": (headings.WaitingPane, ListScreen),
-    "grid": (GridPane, ListScreen),
-    "conditions": (AnswerPane, ListScreen),
-}
+def list_kinds(base: type[Pane]) -> Iterator[tuple[str, type[Pane]]]:
+    for kind in base.__subclasses__():
+        yield getattr(kind, "name_in_table", ""), kind
+        yield from list_kinds(kind)
+
+
+def find_screen(pane: str) -> type:
+    if pane in ("events", "effect", "evidence"):
+        return EventsScreen
+    lists = ("timeline", "waiting", "grid", "conditions")
+    return ListScreen if pane in lists else JobsScreen
 
 
 def test_every_command_can_be_carried_out_where_it_is() -> None:
+    panes = dict(list_kinds(Pane))
     for command in TABLE:
         destination, name, parameters = parse(command.action)
         for where in command.where:
-            pane, screen = PANES[where]
-            target = {"app": CockpitApp, "pane": pane}.get(destination, screen)
+            own = {"app": CockpitApp, "pane": panes[where]}
+            target = own.get(destination, find_screen(where))
             assert hasattr(target, f"action_{name}"), (command.id, where)
         assert name != "act" or hasattr(Actions, str(parameters[0]))
 

@@ -166,13 +166,15 @@ class LogFile:
         base, data = next(blocks, (0, b""))
         return base + data.rfind(b"\n") + 1
 
-    def last(self, count: int) -> list[LogLine]:
+    def read_last(self, count: int) -> list[LogLine]:
         return _decode_rows(list(islice(self._list_up(self.size), count))[::-1])
 
-    def move(self, offset: int, lines: int, count: int) -> list[LogLine]:
+    def read_around(self, offset: int, lines: int, count: int) -> list[LogLine]:
         """`count` lines, `lines` after the one at `offset`; no fewer if there are."""
         found = _decode_rows(self._load(offset, lines, count))
-        return found if len(found) >= count else max(found, self.last(count), key=len)
+        return (
+            found if len(found) >= count else max(found, self.read_last(count), key=len)
+        )
 
     def _load(self, offset: int, lines: int, count: int) -> Sequence[_Row]:
         begin = self._find_line(offset)
@@ -187,11 +189,11 @@ class LogFile:
         top = max(0, here + lines)
         return rows[top : top + count]
 
-    def after(self, offset: int) -> int:
+    def find_end(self, offset: int) -> int:
         """Where the line after the one that holds `offset` begins, or the end."""
         return next((row for row, _ in self._load(offset, 1, 1)), self.size)
 
-    def find(
+    def find_match(
         self,
         pattern: Pattern,
         offset: int,
@@ -343,7 +345,7 @@ def _find_spot(
     session: SessionView, name: str, number: int, offset: int | None, words: str = ""
 ) -> LogSpot | None:
     """A place in the log of attempt `number`, 0 for the newest; None without one."""
-    job = session.job(name)
+    job = session.find_job(name)
     attempts = job.record.attempts if job is not None else ()
     found = [one for one in attempts if number in (0, one.number)]
     if job is None or not found or found[-1].began_at is None:

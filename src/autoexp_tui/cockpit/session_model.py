@@ -125,7 +125,7 @@ class SessionModel:
     def find_jobs(self, row: Row) -> tuple[JobView, ...]:
         return tuple(self.session.jobs[place] for place in row.jobs)
 
-    def row(self, key: str) -> Row | None:
+    def find_row(self, key: str) -> Row | None:
         """The row of that key, None when it is not shown."""
         return next((row for row in self.rows if row.key == key), None)
 

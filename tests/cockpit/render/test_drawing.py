@@ -86,32 +86,6 @@ def test_a_sparkline_has_the_shape_of_its_values(
 
 
 FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
-LOW = Curve((0, 400), (0.5, 0.4))
-
-
-def draw(*curves: Curve, cells: int = 60, rows: int = 14) -> str:
-    plotted = [Plotted(f"c{n}", curve) for n, curve in enumerate(curves)]
-    return "\n".join(plain(row) for row in render_plot(plotted, cells, rows))
-
-
-def test_a_plot_has_one_scale_letters_its_last_step_and_the_newest_value() -> None:
-    drawn = draw(FALLING, LOW)
-    assert all(part in drawn for part in ("a", "b", "400 steps", "4.144", "0.256"))
-    assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))
-    assert "nothing to draw yet" in draw(Curve())
-    assert "too small" in draw(FALLING, cells=12, rows=4)
-
-
-@pytest.mark.parametrize(
-    ("values", "log", "ends"),
-    [((1.0, math.nan, math.inf), False, (0, 0)), ((-1.0, 10.0), True, (1, 1))],
-)
-def test_what_cannot_be_drawn_is_left_out(
-    values: tuple[float, ...], *, log: bool, ends: tuple[int, int]
-) -> None:
-    curve = Curve(tuple(range(len(values))), values)
-    last = plain(render_plot([Plotted("a", curve)], 60, 14, log=log)[-1])
-    assert last.split() == [str(ends[0]), str(ends[1]), "steps"]
 
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)

@@ -106,7 +106,7 @@ def test_segments_join_and_a_stage_is_as_high_as_many_ran() -> None:
 @pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
 def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     window = Window(T0, seconds, cells)
-    places = [window.cell(t) for t in list_ticks(window)]
+    places = [window.find_cell(t) for t in list_ticks(window)]
     assert all(after - before >= 8 for before, after in pairwise(places))
     upper, lower = render_axis(window, T0 + seconds / 2, [], 10)
     assert width(upper) <= cells + 10

@@ -66,15 +66,6 @@ def test_everything_that_changed_since_is_counted() -> None:
     assert "!" not in elsewhere.split("\n")[0]
 
 
-def test_a_wait_counts_as_doomed_from_when_it_became_so() -> None:
-    doomed = looking(Look.DOOMED)[0]
-    told = doomed.record.start[0]
-    assert told is not None
-    later = (replace(told, since=T0 - 60),)  # its state is older: it waited before
-    snapshot = with_job(BASE, doomed.name, since=T0 - 8 * HOUR, start=later)
-    assert "1 can never start" in headline(snapshot, ago=300)
-
-
 RAN = looking(Look.DONE)[0].record
 SECOND = replace(RAN.attempts[0], number=2, ordered_at=T0 - 60)
 KEPT = {"job": RAN.name, "attempt": 1, "reason": "stall", "summary": "all"}

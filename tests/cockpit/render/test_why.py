@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit.render import why as why_text
 from autoexp_tui.cockpit.render.why import WhyText, explain_job
-from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.spans import width
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, Look, build_session
 from autoexp_tui.conditions.kinds import JobStateIs
@@ -135,14 +135,6 @@ def test_what_is_read_before_anything_runs(changes: dict[str, Any], words: str) 
     base = planned(10)
     session = build_session(replace(base, plan=replace(plan_of(base), **changes)))
     assert words in read(why_text.explain_plan(session, "come back so"))
-
-
-def test_several_alike_are_told_once() -> None:
-    told = why_text.explain_jobs("stable failed", MEMORY, SESSION, WORDS)
-    assert told.title == "stable failed   4 jobs, all bsz=1024"
-    assert all(job.name in read(told) for job in MEMORY)
-    some = why_text.explain_jobs("stage stable", SESSION.jobs[:9], SESSION, WORDS)
-    assert {"✓", "▸"} <= set(plain(some.lines[0]))
 
 
 @pytest.mark.parametrize(

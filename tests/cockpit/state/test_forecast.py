@@ -53,8 +53,8 @@ class Told:
 
 
 def attempt_of(told: Told) -> Attempt | None:
-    began = told.state in (JobState.RUNNING, JobState.COMPLETED, JobState.FAILED)
-    ended = began and told.state is not JobState.RUNNING
+    ended = told.state is JobState.COMPLETED
+    began = ended or told.state is JobState.RUNNING
     if not began and told.state is not JobState.QUEUED:
         return None
     at = T0 - told.ran
@@ -65,7 +65,7 @@ def attempt_of(told: Told) -> Attempt | None:
         submitted_at=at,
         began_at=at if began else None,
         ended_at=T0 if ended else None,
-        outcome=Outcome(told.state.value) if ended else None,
+        outcome=Outcome.COMPLETED if ended else None,
     )
 
 

@@ -94,7 +94,7 @@ def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> Non
 def test_a_verdict_s_reason_is_as_fresh_as_it_is_known() -> None:
     fresh = why("file_missing", path="/x", newest="iter_9000")
     live = Live(start=(Verdict(Result.WAIT, fresh),))
-    told = changed(looking(Look.WAITING)[0], live)[0].status(0)
+    told = changed(looking(Look.WAITING)[0], live)[0].find_status(0)
     assert told is not None
     assert told.why is fresh
 

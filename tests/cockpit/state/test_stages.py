@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -14,9 +13,8 @@ from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_e
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.conditions import kinds as k
-from autoexp_tui.model.states import Result
-from tests.cockpit.views import SESSION, status
-from tests.support.campaigns import T0, all_done, planned
+from tests.cockpit.views import SESSION
+from tests.support.campaigns import T0, all_done
 
 ENDS = estimate_ends(SESSION)
 STAGES = stages.build_stages(SESSION, ENDS)
@@ -35,16 +33,6 @@ def test_a_stage_says_what_it_waits_for_and_when_it_ends() -> None:
     ended = stages.build_stages(build_session(all_done(10)), ENDS)
     assert all(stage.ends_at is None for stage in ended)
     assert count_gpu_hours(SESSION) > 500
-
-
-def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
-    base = planned(10)
-    last = base.jobs[-1]
-    conditions = (k.FileExists(path="/a/done.txt"), k.Approval())
-    spec = replace(last.spec, start_conditions=conditions)
-    job = replace(last, spec=spec, start=(status(Result.PASS), None))
-    session = build_session(replace(base, jobs=(*base.jobs[:-1], job)))
-    assert stages.build_stages(session, Ends())[-1].waits == "your approval"
 
 
 def test_every_count_is_shown_before_the_end_of_the_stage() -> None:

@@ -442,7 +442,7 @@ def _list_skip_choices(
     what = "it" if one else f"all {len(jobs)}"
     yield Choice("skip", f"skip {what}", asks="reason", optional=True)
     for index, spec in enumerate(job.record.spec.start_conditions if one else ()):
-        status = job.status(index)
+        status = job.find_status(index)
         if status is None or not status.waived:
             subject = describe_condition(spec, session)
             state = f" ({explain_why(status.why, job, session)})" if status else ""

@@ -58,13 +58,15 @@ class Window:
         """The first moment that is not shown any more."""
         return self.begin + self.seconds
 
-    def cell(self, t: float) -> int:
+    def find_cell(self, t: float) -> int:
         """The cell of a moment; below 0 or beyond the last where it is not shown."""
         return int((t - self.begin) // (self.seconds / max(1, self.cells)))
 
     def list_cells(self, begin: float, end: float) -> range:
         """The cells of a stretch, as far as they are shown."""
-        return range(max(0, self.cell(begin)), min(self.cells, self.cell(end) + 1))
+        return range(
+            max(0, self.find_cell(begin)), min(self.cells, self.find_cell(end) + 1)
+        )
 
     def zoom(self, factor: float, around: float) -> Window:
         """`factor` times as long, `around` where it stood."""
@@ -140,7 +142,7 @@ def build_job_strip(
 
 def _add_now(cells: list[Span], now: float, window: Window) -> list[Span]:
     """The line of the present, where nothing else stands."""
-    place = window.cell(now)
+    place = window.find_cell(now)
     if 0 <= place < window.cells and cells[place] == _EMPTY:
         cells[place] = _NOW
     return cells
@@ -166,7 +168,7 @@ def build_stage_strip(
                 own[places.start] += 1
                 own[places.stop] -= 1
         if job.record.state in (JobState.FAILED, JobState.LOST):
-            bad.update([window.cell(t) for t, _ in list_marks(job.record)][-1:])
+            bad.update([window.find_cell(t) for t, _ in list_marks(job.record)][-1:])
     counts = zip(*(accumulate(one) for one in changes.values()), strict=True)
     heights = list(counts)[: window.cells]
     most = max((running for running, *_ in heights), default=0)
@@ -222,7 +224,7 @@ def render_axis(
     names = ""
     cells = [Span("─", "rule")] * window.cells
     for t in found:
-        place = window.cell(t)
+        place = window.find_cell(t)
         name = format_tick(wall_time(t, now), by_days=by_days)
         if place + len(name) <= window.cells:
             names = names.ljust(place) + name
@@ -230,7 +232,7 @@ def render_axis(
     for begin, end in gaps:
         for place in window.list_cells(begin, end):
             cells[place] = Span("░", "warning")
-    if 0 <= window.cell(now) < window.cells:
-        cells[window.cell(now)] = Span("▾", "accent")
+    if 0 <= window.find_cell(now) < window.cells:
+        cells[window.find_cell(now)] = Span("▾", "accent")
     head = Span(f"{f' {duration(window.seconds)}':<{indent}}", "muted")
     return (head, Span(names, "muted")), (Span(" " * indent), *join_cells(cells))

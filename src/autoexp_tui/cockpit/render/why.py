@@ -318,7 +318,7 @@ def _render_conditions(job: JobView, session: SessionView) -> Iterator[Line]:
         return
     waits = not record.started or job.look is Look.SKIPPED
     for index, one in enumerate(spec.start_conditions if waits else ()):
-        status, mark, since = job.status(index), _UNSEEN, ""
+        status, mark, since = job.find_status(index), _UNSEEN, ""
         if status is not None:
             mark = _MARKS[Result.PASS if status.waived else status.result]
         if status is not None and status.since:

@@ -275,27 +275,27 @@ class EventsScreen(LogScreen):
         self.effect.show(self.events_pane.find_entry())
 
     @property
-    def wanted(self) -> EventFilter:
+    def event_filter(self) -> EventFilter:
         return self.events_pane.history.wanted
 
     def filter_by(self, **changes: Any) -> None:
-        self.events_pane.filter_by(replace(self.wanted, **changes))
+        self.events_pane.filter_by(replace(self.event_filter, **changes))
         self.renew()
 
     def action_events_all(self) -> None:
         """Every event, or only what a person asked for, was done, or ended."""
-        self.filter_by(everything=not self.wanted.everything)
+        self.filter_by(everything=not self.event_filter.everything)
 
     def action_events_kind(self, step: int) -> None:
         """Events of the next kind alone, or of the one before."""
-        self.filter_by(kind=self.wanted.find_next_kind(step))
+        self.filter_by(kind=self.event_filter.find_next_kind(step))
 
     def action_events_same_job(self) -> None:
         """Events of this job alone, or of all."""
         entry = self.events_pane.find_entry()
         names = entry.jobs if entry is not None else ()
-        if self.wanted.job or names:
-            self.filter_by(job="" if self.wanted.job else names[0])
+        if self.event_filter.job or names:
+            self.filter_by(job="" if self.event_filter.job else names[0])
         else:
             self.notify("this event is about no job")
 
@@ -306,7 +306,7 @@ class EventsScreen(LogScreen):
             return ""
 
         hint = "words that an event has"
-        text = self.wanted.text
+        text = self.event_filter.text
         self.ask_line(Request(label="filter", hint=hint, text=text, answer=answer))
 
     async def action_events_job(self) -> None:
@@ -348,7 +348,7 @@ class EventsScreen(LogScreen):
         if self.enlarged is not None or self.focused is self.effect:
             self.enlarge(None)
             self.focus_pane()
-        elif self.wanted.narrows:
+        elif self.event_filter.narrows:
             self.filter_by(kind="", job="", text="")
         else:
             await self.run_action("app.show_pane('jobs')")

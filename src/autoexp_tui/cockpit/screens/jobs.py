@@ -256,7 +256,7 @@ class JobsScreen(LogScreen, JobListScreen):
                 self.focus_pane(self.jobs)  # at once: it is told of
                 self.renew()
             return
-        row = self.model.row(self.jobs.key)
+        row = self.model.find_row(self.jobs.key)
         if row is not None and row.folded:
             unfolded = self.model.arrangement.unfolded | {row.key}
             self.model.update_arrangement(unfolded=unfolded)

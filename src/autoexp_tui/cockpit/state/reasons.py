@@ -93,7 +93,7 @@ def _find_words(job: JobView, session: SessionView) -> str:
             missing = unmet(record)
             if missing is None:
                 return format_why(record.why, job, session) or "ready"
-            if (status := job.status(missing[0])) is not None:
+            if (status := job.find_status(missing[0])) is not None:
                 return format_why(status.why, job, session)
             return outside(missing[1].description) or "not looked yet"
         case Look.ASKS:
@@ -173,7 +173,7 @@ def _name_jobs(
     spec = job.record.spec
 
     def call(name: str) -> str:
-        other = session.job(name)
+        other = session.find_job(name)
         if other is None or not other.stage:
             return name
         same = bool(spec.family) and other.record.spec.family == spec.family
@@ -436,7 +436,7 @@ def _group_warnings(session: SessionView) -> Iterator[CauseGroup]:
         entry
         for entry in session.snapshot.warnings
         if entry.severity != "info"
-        and not ((job := session.job(entry.job)) and job.explains_itself)
+        and not ((job := session.find_job(entry.job)) and job.explains_itself)
     ]
     for code, entries in _group(well, lambda entry: entry.why.code):
         yield CauseGroup(

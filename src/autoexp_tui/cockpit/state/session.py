@@ -165,7 +165,7 @@ class JobView:
             return bool(find_missing_file(self.record.why))
         return self.look in NEEDS
 
-    def status(self, index: int) -> ConditionStatus | None:
+    def find_status(self, index: int) -> ConditionStatus | None:
         """A start condition's recorded verdict, its reason as fresh as it is known."""
         recorded = next(iter(self.record.start[index : index + 1]), None)
         verdict = next(iter(self.live.start[index : index + 1]), None)
@@ -310,14 +310,14 @@ class SessionView:
         """How many jobs look like one of `looks`."""
         return sum(self.counts.get(look, 0) for look in looks)
 
-    def job(self, name: str) -> JobView | None:
+    def find_job(self, name: str) -> JobView | None:
         """The job of that name, None when the session has none."""
         place = self.index.get(name)
         return None if place is None else self.jobs[place]
 
     def list_jobs(self, names: Iterable[str]) -> tuple[JobView, ...]:
         """The jobs of those names that exist, in the order given."""
-        return tuple(job for name in names if (job := self.job(name)) is not None)
+        return tuple(job for name in names if (job := self.find_job(name)) is not None)
 
     @property
     def active(self) -> bool:

@@ -114,7 +114,7 @@ def _describe_waits(jobs: Sequence[JobView], session: SessionView) -> str:
     job = next((job for job in jobs if job.look in _WAITING), jobs[0])
     words = []
     for index, spec in enumerate(job.record.spec.start_conditions):
-        status = job.status(index)
+        status = job.find_status(index)
         passed = status and (status.waived or status.result is Result.PASS)
         if spec.blocking and not passed:
             words.append(describe_condition(spec, session))

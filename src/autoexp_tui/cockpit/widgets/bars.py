@@ -265,12 +265,12 @@ def render_time_bar(playback: Playback, cells: int) -> Line:
 def _build_bar(playback: Playback, room: int) -> list[tuple[str, Role]]:
     seconds = max(playback.end - playback.begin, 1e-3)
     window = Window(playback.begin, seconds * (1 + 1e-9), room)
-    here = window.cell(playback.at)
+    here = window.find_cell(playback.at)
     cells: list[tuple[str, Role]] = [
         ("━", "accent") if place < here else ("─", "rule") for place in range(room)
     ]
     for tick in list_ticks(window):
-        place = window.cell(tick)
+        place = window.find_cell(tick)
         cells[place] = ("┼", cells[place][1])
     order = list(_MARKS)
     for mark in sorted(playback.landmarks, key=lambda one: order.index(one.kind)):

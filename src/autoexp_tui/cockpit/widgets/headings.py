@@ -386,7 +386,7 @@ class TimelinePane(HeadingsPane):
         name = fit(f"{mark} {stage.name}", self.label_width - 6)
         label = Span(f"{name}{stage.total:>5} ", "strong")
         window, now = self.find_window(), self.model.session.now
-        wish = (window, window.cell(now))
+        wish = (window, window.find_cell(now))
         drawn_for, jobs, strip = self._strips.get(stage.name, (None, (), []))
         is_same = len(jobs) == stage.total and all(map(operator.is_, jobs, stage.jobs))
         if drawn_for != wish or not is_same:

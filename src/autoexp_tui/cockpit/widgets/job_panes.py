@@ -252,7 +252,7 @@ class JobsPane(ListPane):
         return (render_titles(self.columns, wanted.column, glyph),)
 
     def is_marked(self, key: str) -> bool:
-        row = self.model.row(key) if key not in self.model.session.index else None
+        row = self.model.find_row(key) if key not in self.model.session.index else None
         if row is None:
             return key in self.model.marks
         return any(job.name in self.model.marks for job in self.model.find_jobs(row))

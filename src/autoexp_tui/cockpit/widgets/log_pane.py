@@ -152,8 +152,8 @@ class LogPane(Pane):
             if change is Change.MISSING:
                 return Page(change, 0, ())
             if follow or change is Change.REPLACED:
-                return Page(change, file.size, tuple(file.last(rows)))
-            return Page(change, file.size, tuple(file.move(top, 0, rows)))
+                return Page(change, file.size, tuple(file.read_last(rows)))
+            return Page(change, file.size, tuple(file.read_around(top, 0, rows)))
 
         self._show("look", work)
 
@@ -202,7 +202,9 @@ class LogPane(Pane):
             self.set_follow(on=True)
         elif how == "first":
             self.follow, self._goal = False, self._reached
-            self._show("page", lambda file: _build_page(file, file.move(0, 0, rows)))
+            self._show(
+                "page", lambda file: _build_page(file, file.read_around(0, 0, rows))
+            )
         else:
             self.scroll_lines(count_lines_moved(how, max(1, rows // 2), 0))
 
@@ -223,7 +225,7 @@ class LogPane(Pane):
                     self.set_follow(on=True)
 
         def work(file: LogFile) -> Page:
-            return _build_page(file, file.move(top, wanted, rows))
+            return _build_page(file, file.read_around(top, wanted, rows))
 
         self._show("page", work, then)
 
@@ -280,8 +282,8 @@ class LogPane(Pane):
             elif not lines:
                 start = 0 if forward else file.size
             else:  # backwards the last line counts as well
-                start = lines[0].offset if forward else file.after(lines[-1].offset)
-            place = file.find(
+                start = lines[0].offset if forward else file.find_end(lines[-1].offset)
+            place = file.find_match(
                 pattern,
                 start,
                 forward=forward,
@@ -289,7 +291,7 @@ class LogPane(Pane):
                 stopped=lambda: self._stop_search or file is not self._file,
             )
             at = lines[0].offset if lines and place is None else place or 0
-            page = file.move(at, 0 if place is None else -(rows // 2), rows)
+            page = file.read_around(at, 0 if place is None else -(rows // 2), rows)
             return Page(Change.NONE, file.size, tuple(page), place)
 
         def then(page: Page) -> None:
@@ -307,7 +309,7 @@ class LogPane(Pane):
         def work(file: LogFile) -> Page:
             if file.poll() is Change.MISSING:
                 return Page(Change.MISSING, 0, ())
-            lines = tuple(file.move(offset, -(rows // 2), rows))
+            lines = tuple(file.read_around(offset, -(rows // 2), rows))
             before = [one.offset for one in lines if one.offset <= offset]
             return Page(Change.NONE, file.size, lines, max(before, default=None))
 
