@@ -12,7 +12,6 @@ import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from textual.keys import KEY_NAME_REPLACEMENTS
@@ -42,45 +41,41 @@ _EVENTS: Final = frozenset({"events", "effect"})
 _LOGS: Final = frozenset({"log", "evidence"})
 _GRID: Final = frozenset({"grid", "conditions"})
 _VERBS: Final = _MAIN | _GRID | {"timeline", "waiting"}
-_SETS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
-    {
-        "ALL": _VERBS | _EVENTS | _LOGS,
-        "MAIN": _MAIN,
-        "EVENTS": _EVENTS,
-        "LOGS": _LOGS,
-        "GRID": _GRID,
-        "VERBS": _VERBS,
-        "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
-    }
-)
+_SETS: Final[Mapping[str, frozenset[str]]] = {
+    "ALL": _VERBS | _EVENTS | _LOGS,
+    "MAIN": _MAIN,
+    "EVENTS": _EVENTS,
+    "LOGS": _LOGS,
+    "GRID": _GRID,
+    "VERBS": _VERBS,
+    "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
+}
 """Panes by the names that the table has for them."""
 
-_ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "move": "move({!r})",
-        "move.last_stage": "move('last')",
-        "pane": "app.show_pane({!r})",
-        "mode": "app.show_mode({!r})",
-        "run": "app.act({!r})",
-        "replay": "app.replay({!r})",
-        "plan": "app.plan({!r})",
-        "log": "pane.log({!r})",
-        "log.search": "log_search",
-        "log.save": "pane.log_save",
-        "metrics": "pane.{}",
-        "events.kind": "events_kind(1)",
-        "events.kind_before": "events_kind(-1)",
-        "timeline": "pane.zoom({!r})",
-        "app": "app.{}",
-        "pane.next": "app.focus_next",
-        "pane.previous": "app.focus_previous",
-        "stages.grid": "app.show_mode('grid')",
-        "rows.need": "app.show_need",
-        "rows.next_job": "rows_move('down')",
-        "rows.previous_job": "rows_move('up')",
-        "rows.curves": "app.show_pane('metrics')",
-    }
-)
+_ACTIONS: Final[Mapping[str, str]] = {
+    "move": "move({!r})",
+    "move.last_stage": "move('last')",
+    "pane": "app.show_pane({!r})",
+    "mode": "app.show_mode({!r})",
+    "run": "app.act({!r})",
+    "replay": "app.replay({!r})",
+    "plan": "app.plan({!r})",
+    "log": "pane.log({!r})",
+    "log.search": "log_search",
+    "log.save": "pane.log_save",
+    "metrics": "pane.{}",
+    "events.kind": "events_kind(1)",
+    "events.kind_before": "events_kind(-1)",
+    "timeline": "pane.zoom({!r})",
+    "app": "app.{}",
+    "pane.next": "app.focus_next",
+    "pane.previous": "app.focus_previous",
+    "stages.grid": "app.show_mode('grid')",
+    "rows.need": "app.show_need",
+    "rows.next_job": "rows_move('down')",
+    "rows.previous_job": "rows_move('up')",
+    "rows.curves": "app.show_pane('metrics')",
+}
 """Textual's actions, by id or its first part; all others are the screen's own, `pane.`
 is the focused pane."""
 
@@ -218,13 +213,11 @@ app.leave  q,ctrl+q,ctrl+c  ALL  1  leave  leave; the engine goes on
 """
 """Id, keys, panes, place in the footer, label there, help; in the order of help."""
 
-_SIGNS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        KEY_NAME_REPLACEMENTS.get(name, name): sign
-        for sign in string.punctuation
-        if (name := re.sub("[- ]", "_", unicodedata.name(sign).lower()))
-    }
-)
+_SIGNS: Final[Mapping[str, str]] = {
+    KEY_NAME_REPLACEMENTS.get(name, name): sign
+    for sign in string.punctuation
+    if (name := re.sub("[- ]", "_", unicodedata.name(sign).lower()))
+}
 """Signs by Textual's names of their keys."""
 
 
@@ -264,9 +257,9 @@ def _read_rows(text: str) -> Iterator[Command]:
         )
 
 
-COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
-    {command.id: command for command in _read_rows(_ROWS)}
-)
+COMMANDS: Final[Mapping[str, Command]] = {
+    command.id: command for command in _read_rows(_ROWS)
+}
 """By id, in the order in which help lists them."""
 
 HELP_GROUPS: Final = tuple(dict.fromkeys(one.group for one in COMMANDS.values()))

@@ -272,11 +272,6 @@ def compile_search(text: str) -> Pattern:
     return compile_line_pattern(text, ignore_case=text == text.lower())
 
 
-NEVER_RAN: Final = "nothing was started"
-NO_JOB: Final = "no job is shown"
-NONE_BEGAN: Final = "none of these jobs has begun"
-
-
 class Source(NamedTuple):
     """A file that can be read: the log of an attempt, stdout and stderr in one."""
 
@@ -294,9 +289,10 @@ def find_logs(
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
-        return (), NO_JOB if not jobs else NONE_BEGAN if len(jobs) > 1 else "", ""
+        several = "none of these jobs has begun" if len(jobs) > 1 else ""
+        return (), several if jobs else "no job is shown", ""
     if attempt.began_at is None and attempt.ended_at is not None:
-        return (), NEVER_RAN, job.name
+        return (), "nothing was started", job.name
     newest = attempt.log_path or job.record.spec.log_path_current
     logs = [(one, one.log_path) for one in job.record.attempts[:-1] if one.log_path]
     sources = []

@@ -6,7 +6,6 @@ And the pane of a policy, over the whole screen: lines that it makes of the snap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, cast
 
 from textual.app import ComposeResult
@@ -106,7 +105,9 @@ class PolicyScreen(BoxScreen):
         await self.run_action("app.show_pane('jobs')")
 
 
-LISTS: Final[Mapping[str, type[HeadingsPane | GridPane]]] = MappingProxyType(
-    {"waiting": WaitingPane, "timeline": TimelinePane, "grid": GridPane}
-)
+LISTS: Final[Mapping[str, type[HeadingsPane | GridPane]]] = {
+    "waiting": WaitingPane,
+    "timeline": TimelinePane,
+    "grid": GridPane,
+}
 """By mode."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
@@ -31,7 +30,7 @@ MOST: Final = 20_000
 """Entries that are kept at a time."""
 Tokens: TypeAlias = Mapping[str, tuple[str, ...]]
 """Submission token -> its jobs."""
-_NO_TOKENS: Final[Tokens] = MappingProxyType({})
+_NO_TOKENS: Final[Tokens] = {}
 _OF_SUBMISSIONS: Final = (
     events.SubmissionAccepted,
     events.SubmissionUncertain,

@@ -285,7 +285,7 @@ def count_gpu_hours(session: SessionView) -> float:
 
 Rates: TypeAlias = Mapping[str, float]
 """Usual steps a second, by stage; one of which nothing is known is left out."""
-NO_RATES: Final[Rates] = MappingProxyType({})
+NO_RATES: Final[Rates] = {}
 
 
 def measure_rates(session: SessionView) -> Rates:
@@ -321,7 +321,7 @@ class Cut(NamedTuple):
 
 Cuts: TypeAlias = Mapping[str, Cut]
 """By job."""
-NO_CUTS: Final[Cuts] = MappingProxyType({})
+NO_CUTS: Final[Cuts] = {}
 
 
 def find_cut(job: JobView, now: float, known: Rates) -> Cut | None:

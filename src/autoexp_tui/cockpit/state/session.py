@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from math import inf
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Role, Span, outside
@@ -74,9 +73,9 @@ _OTHER_NAMES: Final = {
     JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
     JobState.COMPLETED: Look.DONE,
 }
-STATE_LOOKS: Final[Mapping[JobState, Look]] = MappingProxyType(
-    {state: _OTHER_NAMES.get(state) or Look[state.name] for state in JobState}
-)
+STATE_LOOKS: Final[Mapping[JobState, Look]] = {
+    state: _OTHER_NAMES.get(state) or Look[state.name] for state in JobState
+}
 
 
 def find_look(record: JobRecord, *, stalled: bool, leaving: bool = False) -> Look:
