@@ -91,6 +91,16 @@ def test_a_sweep_becomes_these_jobs_or_findings(row: dict[str, Any]) -> None:
         assert is_like(row.get("edges", tree["edges"]), tree["edges"])
 
 
+def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
+    configs = [{"stage": "a"}, {"stage": "b", "backend.load": "{nowhere}"}]
+    found = outcome({"groups": [{"params": {"++p.lr": [1, 2]}}, {"configs": configs}],
+                     "defaults": {"project.name": "j{index}"}})  # fmt: skip
+    told = [job for one in found.errors for job in (one.job, *one.others)]
+    assert [found.origins[job] for job in told] == [
+        [{"groups.0.params.++p.lr": at, "groups.1.configs": 1}] for at in (0, 1)
+    ]
+
+
 def test_notes_and_the_last_step_are_read() -> None:
     (noted,) = one({"_meta": {"stage": "a", "why": "first"}})
     assert (noted.stage, dict(noted.notes)) == ("a", {"why": "first"})
@@ -177,7 +187,12 @@ def test_waits_without_an_end_are_warned_about(entry: Any, *, warned: bool) -> N
 
 
 def test_a_plan_keeps_where_it_came_from() -> None:
-    plan = made_by(CountingComposer(LR), PlanSource(config_ref="experiments/dense"))
+    told: dict[str, Any] = {
+        "config_ref": "experiments/dense", "config_dir": "/c", "overrides": ("a=1",),
+        "created_at": 5.0, "environment": {"HOME": "d"},
+    }  # fmt: skip
+    plan = made_by(CountingComposer(LR), PlanSource(**told))
+    assert {key: getattr(plan, key) for key in told} == told
     assert (plan.name, plan.base_output_dir) == ("dense", "/out")
     ui = {"first_run": "hello"}
     for given, configured, wanted in (

@@ -112,9 +112,3 @@ def test_pattern_and_accessor_are_told(rest: str, pattern: str, accessor: str) -
     known = {"lr=2.5e-4", "index=0"}
     found = split_pattern(rest, Stages(["stable", "v1", "v1.5"]), known.__contains__)
     assert found == (pattern, accessor)
-
-
-@pytest.mark.parametrize("rest", ["stable", "", "[a=1]", ".name", "lr=1"])
-def test_a_reference_must_say_what_of_the_job(rest: str) -> None:
-    with pytest.raises(NotAReference, match="does not say what of the job"):
-        split_pattern(rest, ["stable"], lambda _: False)

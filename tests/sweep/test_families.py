@@ -149,14 +149,6 @@ def test_what_finds_no_one_sibling_says_why(
     assert said in str(refusal(families(sweep), pattern, current))
 
 
-def test_all_jobs_of_a_stage_come_in_index_order() -> None:
-    assert list(families(REPORT).all_of("cooldown")) == [1, 3]
-    assert families(CROSSED).all_of("index=3") == [3]
-    gone = families({**STAGES, "filter": "stage != 'stable'"})
-    with pytest.raises(SiblingNotFound, match="removed by the filter"):
-        gone.all_of("stable")
-
-
 @st.composite
 def nested_lists(draw: st.DrawFn) -> Any:
     """Lists inside lists of nodes, in which each stage stands once, and how many."""

@@ -19,7 +19,6 @@ from autoexp_tui.sweep.points import (
     SweepRefused,
     find_fault_of_name,
     format_in_name,
-    join_path,
 )
 
 Sweep = Mapping[str, Any]
@@ -219,4 +218,3 @@ def test_a_name_may_not_lead_elsewhere(name: str, fault: str) -> None:
     assert fault in find_fault_of_name(name)
     for fine in ("lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"):
         assert find_fault_of_name(fine) == ""
-    assert [join_path(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]

@@ -8,6 +8,7 @@ text: non-finite numbers, dates, characters that no encoding can write.
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -19,7 +20,6 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.masking import mask_override, mask_value, mask_values
 from autoexp_tui.model.specs import Hole, JobSpec, Plan, PlanFinding
-from autoexp_tui.sweep.points import join_path
 
 _CONFIG_FIELDS: Final[Mapping[tuple[type[Condition], str], str]] = {
     (JobStateIs, "jobs"): "job_name"
@@ -48,7 +48,9 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
 
 def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
     base = job.output_dir.removesuffix(job.name).rstrip("/")
-    scripts = plan.executor.settings.get("script_dir") or join_path(base, "scripts")
+    scripts = plan.executor.settings.get("script_dir") or posixpath.join(
+        base, "scripts"
+    )
     return {
         "index": job.index,
         "name": json_safe(job.name),
@@ -58,7 +60,7 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
         "overrides": [json_safe(mask_override(o, plan.mask)) for o in job.overrides],
         "output_dir": json_safe(job.output_dir),
         "log_path_current": json_safe(job.log_path_current),
-        "script_path": json_safe(join_path(str(scripts), f"{job.name}.sbatch")),
+        "script_path": json_safe(posixpath.join(str(scripts), f"{job.name}.sbatch")),
         "fingerprint": json_safe(job.fingerprint),
         "depends_on": json_safe(job.depends_on),
         "start_conditions": _list_conditions(job.start_conditions, plan),

@@ -9,6 +9,7 @@ has faults ends the making. Which job comes first is `build`.
 from __future__ import annotations
 
 import itertools
+import posixpath
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -66,7 +67,6 @@ from autoexp_tui.sweep.points import (
     SweepPoint,
     find_fault_of_name,
     format_in_name,
-    join_path,
     plain_key,
     shorten_text,
 )
@@ -284,10 +284,10 @@ class JobBuilder:
         draft.identity = replace(
             draft.identity,
             name=name,
-            output_dir=join_path(base, name),
-            log_dir=join_path(logs or join_path(base, "logs"), name),
-            script_path=join_path(
-                scripts or join_path(base, "scripts"), f"{name}.sbatch"
+            output_dir=posixpath.join(base, name),
+            log_dir=posixpath.join(logs or posixpath.join(base, "logs"), name),
+            script_path=posixpath.join(
+                scripts or posixpath.join(base, "scripts"), f"{name}.sbatch"
             ),
         )
 

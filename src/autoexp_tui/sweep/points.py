@@ -242,7 +242,3 @@ MOST_OF_A_FILTER: Final = 300
 def shorten_text(text: str, most: int = 60) -> str:
     """A text of the config as messages show it: at most so many characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def join_path(directory: str, name: str) -> str:
-    return f"{directory.rstrip('/')}/{name}" if directory else name
