@@ -10,9 +10,8 @@ from autoexp_tui.executors.slurm.commands import Ran
 
 CONFIG = """\
 ClusterName             = elwe
-MaxArraySize            = 1001
+MaxArraySize            = 10001
 MinJobAge               = 300 sec
-KillWait                = 30 sec
 SLURM_VERSION           = 23.11.4
 AccountingStorageType   = accounting_storage/slurmdbd
 """

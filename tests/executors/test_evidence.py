@@ -90,7 +90,6 @@ def hung(scene: Scene) -> Iterator[int]:
     process.wait()
 
 
-# ---------------------------------------------------------------------------- the files
 def test_the_end_of_the_log_is_kept_without_what_could_steer_a_terminal(
     scene: Scene,
 ) -> None:
@@ -112,7 +111,6 @@ def test_a_disk_that_refuses_is_told(scene: Scene) -> None:
     assert kept.summary.startswith("nothing could be kept: ")
 
 
-# ----------------------------------------------------------------------- the processes
 def test_the_processes_of_the_attempt_are_listed(scene: Scene, hung: int) -> None:
     """And the summary says which tools there are not."""
     scene.look()
@@ -172,7 +170,6 @@ def is_running(script: str) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------- Slurm
 BySlurm = Callable[..., tuple[Kept, ScriptedCommands]]
 
 

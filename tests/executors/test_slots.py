@@ -83,7 +83,6 @@ def test_a_lock_that_is_not_signed_is_held_all_the_same(
     assert explain_queued(tmp_path, 1, (), 0) == ONE
 
 
-# ----------------- one directory of slots a user a host, whoever sits on its usual name
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "tmp").mkdir()

@@ -59,7 +59,6 @@ def ended_well(report: TaskReport, run: int = 0) -> bool:
     return bool(exited and (exited.run, exited.exit_code) == (run, 0))
 
 
-# ---------------------------------------------------------------- cancelled by others
 def test_a_waiting_task_that_others_cancel_is_cancelled_and_not_forgotten(
     world: World,
 ) -> None:
@@ -92,9 +91,6 @@ def test_who_cancelled_is_told_by_accounting_and_not_waited_for_without_it(
         assert booked or waited < 15.0
     assert trust.format_person(0) == "root (uid 0)"
     assert trust.format_person(3_999_999_999) == "uid 3999999999"
-
-
-# ------------------------------------------------------------------------ it vanished
 
 
 @pytest.mark.parametrize(
@@ -184,7 +180,6 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
     assert not world.until(lambda: is_final(world, look(world, task)))
 
 
-# --------------------------------------------------------------------------- suspended
 def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     task = world.running(RunScript(seconds=20.0))
     world.cluster.suspend(world.job(task))
@@ -197,7 +192,6 @@ def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     assert ended_well(told(world, task))
 
 
-# ---------------------------------------------------------------- launched, or refused
 def fails_to_launch(world: World, task: Task) -> Job:
     job = world.job(task)
     job.run = None
@@ -253,6 +247,3 @@ def test_a_job_whose_second_launch_was_refused_is_requeued_and_runs_again(
     job, report = world.job(task), told(world, task)
     assert ("scontrol", "requeue", job.id) in world.slurm.lines
     assert (ended_well(report, run=1), report.cause) == (True, None)
-
-
-# --------------------------------------------------------------------- it is over

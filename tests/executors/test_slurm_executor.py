@@ -106,7 +106,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-# -------------------------------------------------------------------- answers that fail
 @pytest.mark.parametrize("fault", [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED])
 def test_what_was_taken_without_an_answer_is_found_and_runs_once(
     world: World, fault: SlurmFault
@@ -178,7 +177,6 @@ def test_a_single_wrong_answer_makes_nothing_lost(
     assert world.until(is_over)
 
 
-# ------------------------------------------------------------------------------- causes
 KILLED = RunScript(seconds=400, signal=9, cause=Cause.OUT_OF_MEMORY)
 TRAILS = {"min_job_age": 1, "account_lag": 40.0}
 SOON = {"min_job_age": 300}
@@ -213,7 +211,6 @@ def test_the_cause_of_an_end_is_told_soon_although_questions_are_seldom(
     assert (cause, waited <= most) == (script.cause, True)
 
 
-# ------------------------------------------------------------------- arrays and numbers
 def array(world: World, count: int) -> list[Task]:
     world.options = {**ONE_NODE, "time": 60}
     tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(count)]

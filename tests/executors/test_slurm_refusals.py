@@ -89,7 +89,6 @@ def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
     )
 
 
-# ------------------------------------------------------------- what a failure means
 @pytest.mark.parametrize(
     ("stderr", "fewer"),
     [

@@ -80,7 +80,6 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path / "50%j")
 
 
-# ---------------------------------------------------------------------- what it sends
 def test_a_single_job_s_log_lies_where_the_wrapper_looks_for_it(place: Place) -> None:
     """A percent in its path is no pattern; all that is kept is private."""
     place.send()
@@ -129,7 +128,6 @@ def test_a_task_file_tells_the_wrapper_all_it_needs_whenever_it_is_sent(
     assert [path.read_bytes() for path in files] == before
 
 
-# ------------------------------------------------------------------------ its answers
 def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
     stderr = "sbatch: error: lua: 16 GB per GPU are recommended\n"
     answer = says("51;cluster\n", stderr=stderr)
@@ -173,7 +171,6 @@ def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:
     assert answer.unreachable
 
 
-# ---------------------------------------------------------------- what cannot be sent
 @pytest.mark.parametrize("blocked", ["scripts", "log", "attempts", "own.sh"])
 def test_what_cannot_be_made_or_read_is_told_and_nothing_sent(
     place: Place, blocked: str
@@ -202,7 +199,6 @@ def test_a_template_of_the_user_s_is_filled_in(place: Place) -> None:
     assert text.endswith("/scripts/tok/${SLURM_ARRAY_TASK_ID:-0}.json\n")
 
 
-# ------------------------------------------------------------------- asked beforehand
 WOULD = says(
     stderr="sbatch: Job 11 to start at 2026-11-20T18:50:49 using 1 processors on nodes "
     "n1 in partition main\n"

@@ -30,7 +30,12 @@ from autoexp_tui.executors.slurm.text import (
     parse_state,
 )
 from autoexp_tui.model.states import Cause
-from tests.executors.slurm_scripted import ACCOUNT_HEADING, QUEUE_HEADING, queue_answer
+from tests.executors.slurm_scripted import (
+    ACCOUNT_HEADING,
+    CONFIG,
+    QUEUE_HEADING,
+    queue_answer,
+)
 
 SQUEUE = queue_answer("""\
 12|12|COMPLETED|None|n1|main|1795200200|1795200200|we|ird,name with blank-tok1
@@ -73,7 +78,6 @@ def test_every_raw_state_lands_somewhere() -> None:
             assert (state.standing, state.cause) == expected, word
 
 
-# ------------------------------------------------------------------------------ squeue
 def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> None:
     words = build_squeue("ann")
     assert words[:7] == ("squeue", "-a", "-r", "-t", "all", "-u", "ann")
@@ -131,7 +135,6 @@ def test_another_job_whose_name_has_several_lines_does_not_spoil_the_answer() ->
     ]
 
 
-# --------------------------------------------------------------------- whole or nothing
 def test_a_heading_alone_is_no_row_and_no_error_but_nothing_is_no_answer() -> None:
     assert (parse_squeue(QUEUE_HEADING), parse_sacct(ACCOUNT_HEADING)) == ((), ())
     for text in ("", "\n", "Maintenance on Friday.\n"):
@@ -169,7 +172,6 @@ def test_sacct_is_always_told_since_when() -> None:
     assert words[words.index("-S") + 1] == "uts1795200200"
 
 
-# --------------------------------------------------------------------- sbatch, scontrol
 def test_sbatch_says_an_id_and_maybe_its_cluster_or_nothing_that_is_one() -> None:
     for said in ("51\n", "51;cluster\n", "A site's greeting\n\n51;a.b-c\n"):
         assert parse_sbatch(said) == "51"
@@ -178,31 +180,18 @@ def test_sbatch_says_an_id_and_maybe_its_cluster_or_nothing_that_is_one() -> Non
             parse_sbatch(said)
 
 
-CONFIG = """\
-Configuration data as of 2026-11-20T18:45:03
-AccountingStorageBackupHost = (null)
-AccountingStorageType   = accounting_storage/slurmdbd
-ClusterName             = throwaway
-MaxArraySize            = 10001
-MinJobAge               = 5 sec
-SLURM_VERSION           = 22.05.8
-X11Parameters           = (null)
-
-Slurmctld(primary) at vm is UP
-"""
-KNOWN = ClusterFacts(
-    cluster="throwaway",
-    version="22.05.8",
-    min_job_age=5.0,
-    max_array_size=10001,
-    accounting=True,
-)
-
-
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        (CONFIG, KNOWN),
+        (
+            CONFIG,
+            ClusterFacts(
+                cluster="elwe",
+                version="23.11.4",
+                max_array_size=10001,
+            ),
+        ),
+        ("MinJobAge = 5 sec\n", ClusterFacts(min_job_age=5.0)),
         ("", ClusterFacts()),
         ("MinJobAge = (null)\nMaxArraySize = UNLIMITED", ClusterFacts()),
         *(
@@ -217,7 +206,6 @@ def test_the_configuration_tells_what_matters_and_the_rest_is_as_by_default(
     assert parse_config(text) == facts
 
 
-# ----------------------------------------------------------------------- ids and arrays
 def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
     assert make_task_ids("51", 1) == ("51",)
     assert make_task_ids("51", 3) == ("51_0", "51_1", "51_2")
@@ -263,7 +251,6 @@ def test_a_name_in_the_queue_is_plain_and_known_by_its_token_at_the_end(
     assert not has_token(f"{name}-other", token)
 
 
-# ----------------------------------------------------------------------------- reasons
 @pytest.mark.parametrize(
     ("reason", "words"),
     [

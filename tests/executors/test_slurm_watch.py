@@ -47,7 +47,6 @@ def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
     assert watch.user == str(os.getuid())
 
 
-# ------------------------------------------------------------------------------- when
 def asked_at(
     rhythm: Rhythm,
     seconds: int,
@@ -86,7 +85,6 @@ def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     assert not rhythm.is_due(14.0)
 
 
-# --------------------------------------------------------------------- what is believed
 @pytest.mark.parametrize(
     ("bad", "error"),
     [
@@ -148,7 +146,6 @@ def test_a_submission_is_found_by_its_name_in_queue_or_accounting(
     assert watched.watch.find_job(token) == job
 
 
-# --------------------------------------------------------- accounting, configuration
 @pytest.mark.parametrize("config", ["AccountingStorageType = (null)\n", CONFIG])
 def test_a_cluster_without_accounting_is_asked_for_it_once_at_most(config: str) -> None:
     disabled = fails("Slurm accounting storage is disabled")

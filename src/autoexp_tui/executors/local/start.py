@@ -103,20 +103,6 @@ class Starter:
         with ThreadPoolExecutor(_AT_A_TIME) as pool:
             return [*pool.map(start, range(len(submission.tasks)))]
 
-    def _wait_answer(
-        self, start: subprocess.Popen[bytes], task: Task, token: str
-    ) -> Outcome:
-        """What the start says, when its process has ended."""
-        seconds = self._settings.start_seconds
-        try:
-            line, _ = start.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            self._unreaped.append(start)
-            if start.stdout is not None:
-                start.stdout.close()
-            return Uncertain(message=f"no word of the start after {seconds:g} s")
-        return _resolve_answer(line, start.returncode, task, token)
-
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
@@ -149,7 +135,15 @@ class Starter:
                 cwd="/",
                 start_new_session=True,
             )
-        return self._wait_answer(process, task, submission.token)
+        try:
+            line, _ = process.communicate(timeout=own.start_seconds)
+        except subprocess.TimeoutExpired:
+            self._unreaped.append(process)
+            if process.stdout is not None:
+                process.stdout.close()
+            message = f"no word of the start after {own.start_seconds:g} s"
+            return Uncertain(message=message)
+        return _resolve_answer(line, process.returncode, task, submission.token)
 
     @cached_property
     def _script(self) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -487,8 +487,8 @@ class SlurmExecutor:
         """By token, the job id that a task of the submission was claimed under."""
         try:
             for sub in submissions:
-                found = (read_attempt(task.attempt_dir).claim for task in sub.tasks)
-                ours = (claim for claim in found if claim and claim.token == sub.token)
+                every = (read_attempt(task.attempt_dir).claim for task in sub.tasks)
+                ours = (claim for claim in every if claim and claim.token == sub.token)
                 if claim := next(ours, None):
                     claims[sub.token] = claim.executor_id.partition("_")[0]
         except OSError as error:
@@ -497,34 +497,28 @@ class SlurmExecutor:
         sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
         with self._one_at_a_time:  # one answer is for all in doubt
             heard = self._watch.ask_anew(since, max(sent, default=NEVER))
-        looks = [
-            (sub.token, self._find(sub, claims.get(sub.token, ""), heard=heard))
-            for sub in submissions
-        ]
-        return AdoptAnswer(
-            found=tuple(found for _, found in looks if isinstance(found, Found)),
-            absent=tuple(token for token, found in looks if found == "absent"),
-            error="" if heard else self._watch.error,
-        )
+        found: list[Found] = []
+        absent: list[str] = []
+        for sub in submissions:
+            if job_id := claims.get(sub.token) or self._watch.find_job(sub.token):
+                self._missed.pop(sub.token, None)
+                one = Found(
+                    token=sub.token,
+                    executor_ids=make_task_ids(job_id, len(sub.tasks)),
+                    submitted_at=sub.ordered_at or self._clock.utc(),
+                )
+                found.append(one)
+            elif heard and self._is_settled(sub.token):
+                absent.append(sub.token)
+        said = "" if heard else self._watch.error
+        return AdoptAnswer(found=tuple(found), absent=tuple(absent), error=said)
 
-    def _find(
-        self, submission: Submission, claimed: str, *, heard: bool
-    ) -> Found | Literal["absent", "unknown"]:
-        job_id = claimed or self._watch.find_job(submission.token)
+    def _is_settled(self, token: str) -> bool:
+        """Whether the queue has lacked a submission for longer than it forgets."""
         now = self._clock.monotonic()
-        if job_id:
-            self._missed.pop(submission.token, None)
-            return Found(
-                token=submission.token,
-                executor_ids=make_task_ids(job_id, len(submission.tasks)),
-                submitted_at=submission.ordered_at or self._clock.utc(),
-            )
-        if not heard:
-            return "unknown"
-        missed_for = now - self._missed.setdefault(submission.token, now)
+        missed_for = now - self._missed.setdefault(token, now)
         memory_lasts = self._watch.load_facts().min_job_age
-        settled = missed_for >= max(self._settings.settle_seconds, memory_lasts)
-        return "absent" if settled else "unknown"
+        return missed_for >= max(self._settings.settle_seconds, memory_lasts)
 
 
 def _join_names(memories: Sequence[TaskMemory]) -> list[Sequence[str]]:
