@@ -10,7 +10,7 @@ from autoexp_tui.executors.slurm.commands import Ran
 
 CONFIG = """\
 ClusterName             = elwe
-MaxArraySize            = 10001
+MaxArraySize            = 1001
 MinJobAge               = 300 sec
 SLURM_VERSION           = 23.11.4
 AccountingStorageType   = accounting_storage/slurmdbd

@@ -183,15 +183,11 @@ def test_sbatch_says_an_id_and_maybe_its_cluster_or_nothing_that_is_one() -> Non
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
+        (CONFIG, ClusterFacts(cluster="elwe", version="23.11.4")),
         (
-            CONFIG,
-            ClusterFacts(
-                cluster="elwe",
-                version="23.11.4",
-                max_array_size=10001,
-            ),
+            "MinJobAge = 5 sec\nMaxArraySize = 10001\n",
+            ClusterFacts(min_job_age=5.0, max_array_size=10001),
         ),
-        ("MinJobAge = 5 sec\n", ClusterFacts(min_job_age=5.0)),
         ("", ClusterFacts()),
         ("MinJobAge = (null)\nMaxArraySize = UNLIMITED", ClusterFacts()),
         *(

@@ -29,8 +29,9 @@ class Glance:
         return _ask_once(self._stats, path, os.stat)
 
     def list_names(self, directory: str) -> list[str]:
-        """What is in a directory; nothing when there is none."""
-        return _ask_once(self._names, directory or os.curdir, os.listdir) or []
+        """What is in a directory, sorted; nothing when there is none."""
+        found = _ask_once(self._names, directory or os.curdir, os.listdir)
+        return sorted(found or ())
 
 
 def _ask_once(

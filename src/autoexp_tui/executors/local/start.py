@@ -17,10 +17,9 @@ import secrets
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
@@ -34,6 +33,7 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.wrapper import open_private
 from autoexp_tui.model.states import Cause
+from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
     PASSING,
     PRIVATE,
@@ -78,6 +78,7 @@ Outcome: TypeAlias = Rejected | Busy | Uncertain | None
 """Of a start; None: the attempt is claimed by the submission."""
 _AT_A_TIME = 8
 """Supervisors that are starting at once: a start is a tenth of a second of CPU."""
+_FOR_EVER = 1e9
 
 
 def format_executor_id(token: str, index: int) -> str:
@@ -100,8 +101,11 @@ class Starter:
             except (OSError, ValueError) as error:
                 return _build_failure(error, submission.tasks[index])
 
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
-            return [*pool.map(start, range(len(submission.tasks)))]
+        calls = [partial(start, index) for index in range(len(submission.tasks))]
+        answers = ask_all(calls, _FOR_EVER, at_once=_AT_A_TIME)
+        if faults := [one for one in answers if isinstance(one, Exception)]:
+            raise faults[0]
+        return [one for one in answers if not isinstance(one, Exception)]
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
