@@ -265,8 +265,10 @@ def test_an_engine_that_is_stopped_is_told_of_as_soon_as_it_happens(
     finally:
         handle.close()
     elsewhere = replace(Identity.get_own(), host="another", machine="m")
-    watch = LeaseWatch(session, me=elsewhere)
-    assert watch.find_halted(watch.find_holder()) == 0
+    holder = LeaseWatch(session).find_holder()
+    assert holder is not None
+    assert holder.identity is not None
+    assert not holder.identity.is_halted(elsewhere)
     wakes = f"its engine is stopped: `fg` in its terminal, or `kill -CONT {engine.pid}`"
     assert wakes in place.told("list")
     assert place.json("list")[0]["halted_pid"] == engine.pid

@@ -196,7 +196,6 @@ def campaign(layout: Layout, machine: Path) -> None:
     ("what", "where", "owner", "mode"),
     [
         ("base", "hers", ALICE, 0o1777),
-        ("log_dir", "hers", ALICE, 0o1777),
         ("state_dir", "hers", ALICE, 0o1777),
         ("state_dir", "bob/open", BOB, 0o777),
     ],

@@ -359,14 +359,8 @@ def test_where_git_tells_nothing_a_note_says_why(
         patch.setenv("PATH", str(tmp_path))
         assert note().startswith("git did not answer")
     monkeypatch.setattr(provenance, "_SECONDS", 0.2)
-    with monkeypatch.context() as patch:  # a configuration that never ends
-        os.mkfifo(repository / "pipe")
-        git(repository, "config", "include.path", str(repository / "pipe"))
-        assert note().startswith("git did not answer")
-    git_that_hangs = tmp_path / "git"
-    git_that_hangs.write_text("#!/bin/sh\nexec sleep 600\n")
-    git_that_hangs.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    os.mkfifo(repository / "pipe")  # a configuration that never ends
+    git(repository, "config", "include.path", str(repository / "pipe"))
     assert note().startswith("git did not answer")
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -174,15 +175,25 @@ def test_logs_below_the_outputs_are_reached_through_them(tmp_path: Path) -> None
 
 
 # ------------------------------------------------------------------- disks that hang
-def test_a_look_that_hangs_is_given_up_and_holds_up_no_other() -> None:
-    hangs = threading.Event()
-    calls: list[Callable[[], object]] = [*[hangs.wait] * 6, lambda: 1]
-    try:
+def test_a_look_that_hangs_or_computes_for_ever_is_given_up_and_holds_up_no_other() -> (
+    None
+):
+    over = threading.Event()
+
+    def computes(until: float = 0.0) -> int:
         began = time.monotonic()
+        while not over.is_set() and (not until or time.monotonic() - began < until):
+            sum(range(1000))
+        return 1
+
+    calls: list[Callable[[], object]] = [*[over.wait] * 6, lambda: 1, computes]
+    try:
         answers = ask_all([*calls, failing(errno.EIO)], 0.2, at_once=3)
-        assert time.monotonic() - began < 5.0
+        longer = ask_all([partial(computes, 0.5)], 0.3)
     finally:
-        hangs.set()
+        over.set()
     assert [type(answer) for answer in answers[:6]] == [TimeoutError] * 6
     assert answers[6] == 1
-    assert isinstance(answers[7], OSError)
+    assert isinstance(answers[7], TimeoutError)
+    assert isinstance(answers[8], OSError)
+    assert longer == [1]  # what works is given longer

@@ -193,9 +193,7 @@ def test_what_re2_lacks_is_refused(pattern: str, problem: str, hint: str) -> Non
 
 HOSTILE: Final = [
     (r"(a+)+$", b"a" * 5000 + b"! a" + b"b"), (r"(a+)+b|ERROR", b"a" * 60_000),
-    (r"(?:\w+\s?)+: failed", b"word " * 12_000), (r"(x+x+)+y", b"x" * 60_000),
     (r"z.*z.*z.*q", b"z" * 60_000), (r"^(\w+\s*)*;$", "é".encode() + b"a" * 60_000),
-    (r"(?:a?){30}a{30}#", b"a" * 60_000),
     (r"[ab]*a[ab]{300}#", bytes(random.Random(1).choices(b"ab", k=60_000))),
 ]  # fmt: skip
 

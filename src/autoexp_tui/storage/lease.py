@@ -68,17 +68,16 @@ class Holder:
 
     def describe(self) -> str:
         """Who it is, and whether it was stopped and can answer nothing."""
-        pid = self.find_halted(Identity.get_own())
+        pid = self.find_halted()
         stopped = (
             f", stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it" if pid else ""
         )
         return f"{self}{stopped}"
 
-    def find_halted(self, me: Identity) -> int:
-        """Its pid when it was stopped, as far as `me` sees; else 0."""
-        if self.identity is None or self.released or not self.identity.is_halted(me):
-            return 0
-        return self.identity.pid
+    def find_halted(self) -> int:
+        """Its pid when it was stopped by Ctrl-Z or SIGSTOP on this host; else 0."""
+        one = None if self.released else self.identity
+        return one.pid if one and one.is_halted(Identity.get_own()) else 0
 
 
 class FileLease:
@@ -127,10 +126,6 @@ class LeaseWatch:
         with explaining(self._session.lease, "read the lease"):
             epoch = find_highest_epoch(self._session)
             return _read_holder(self._session, epoch) if epoch else None
-
-    def find_halted(self, holder: Holder | None) -> int:
-        """The pid of a holder that was stopped by Ctrl-Z or SIGSTOP; else 0."""
-        return holder.find_halted(self._me) if holder else 0
 
     def check_alive(self, holder: Holder | None, now: float) -> Alive:
         """Whether the holder's engine lives; UNKNOWN: it is elsewhere, and its

@@ -238,7 +238,7 @@ class FileSessionWatcher:
         holder = self._lease.find_holder()
         alive = self._lease.check_alive(holder, self._clock.monotonic())
         self._alive = alive is not Alive.NO
-        self._halted_pid = self._lease.find_halted(holder)
+        self._halted_pid = holder.find_halted() if holder else 0
         return self._alive
 
     def halted_pid(self) -> int:

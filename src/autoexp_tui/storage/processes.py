@@ -102,12 +102,8 @@ def read_start(pid: int) -> str | None:
 
 def read_stat(pid: int) -> str | None:
     """What the kernel tells of a process, from its state's letter on."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
-    except OSError:
-        return None
     # The command's name, in brackets, may hold anything, brackets and spaces too.
-    return stat.rpartition(")")[2].lstrip()
+    return _read(f"/proc/{pid}/stat").rpartition(")")[2].lstrip() or None
 
 
 def _read(path: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from autoexp_tui import __version__
 from autoexp_tui.engine.ephemeral_state import Timeline
@@ -62,7 +62,6 @@ _LOOK = "`autoexp-sessions show` tells its state; its log tells what it did."
 Severity: TypeAlias = Literal["error", "warning", "note"]
 """An *error* keeps the session from going on, or something accepted is lost; a
 *warning* may; a *note* is no flaw."""
-_ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +131,7 @@ def check_session(session: SessionDir) -> SessionReport:
         except OSError as error:
             found = explain(error, error.filename or session.path, "look at it")
             report.add("error", found.where, found.problem, found.hint)
-    report.flaws.sort(key=lambda flaw: _ORDER.index(flaw.severity))
+    report.flaws.sort(key=lambda flaw: get_args(Severity).index(flaw.severity))
     return report
 
 

@@ -208,7 +208,7 @@ def describe(session: SessionDir) -> SessionRow:
         directory=session.path,
         owner=watch.check_alive(holder, 0.0),
         host=holder.identity.host if holder and holder.identity else "",
-        halted_pid=watch.find_halted(holder),
+        halted_pid=holder.find_halted() if holder else 0,
         user=user,
         **{**summary, "counts": counts},
     )
