@@ -76,8 +76,6 @@ class Settings:
     node_prefix: str = "n"
     """Nodes are named by it and a number from 1. With memory limits the names are
     also those of cgroups, which all clusters of a machine share."""
-    cpus: int = 4
-    """Processors of a node. They are virtual: not bound to any of the machine."""
     gpus: int = 2
     """Fake devices of a node; jobs that ask for them get CUDA_VISIBLE_DEVICES."""
     accounting: bool = True
@@ -86,8 +84,6 @@ class Settings:
     """Whether a job above its memory ends OUT_OF_MEMORY."""
     min_job_age_s: int = 300
     """Seconds the controller remembers an ended job."""
-    kill_wait_s: int = 10
-    """Seconds from SIGTERM to SIGKILL, for a job that does not end."""
     failing_prolog: bool = False
     """Whether launches can be made to fail: `Cluster.failing_prolog`."""
 
@@ -153,7 +149,7 @@ def _slurm_conf(settings: Settings, home: Path, port: int) -> str:
     gres = f" Gres=gpu:fake:{settings.gpus}" if settings.gpus else ""
     nodes = "\n".join(
         f"NodeName={name} NodeHostname={host} NodeAddr={address} Port={port + 3 + i}"
-        f" CPUs={settings.cpus} RealMemory=4000 TmpDisk=1000{gres} State=UNKNOWN"
+        f" CPUs=4 RealMemory=4000 TmpDisk=1000{gres} State=UNKNOWN"
         for i, name in enumerate(settings.node_names)
     )
     accounting = f"""\
@@ -191,7 +187,7 @@ MessageTimeout=5
 TCPTimeout=2
 BatchStartTimeout=10
 UnkillableStepTimeout=20
-KillWait={settings.kill_wait_s}
+KillWait=10
 MinJobAge={settings.min_job_age_s}
 MaxArraySize=10001
 MaxJobCount=50000

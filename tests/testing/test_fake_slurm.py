@@ -11,9 +11,9 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_script import RunScript
 from tests.support.fake_slurm import FakeSlurm
 
-SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
+SQUEUE = ("squeue", "-r", "-t", "all", "-u", "ann", "-o")
 FIELDS = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
-SACCT = ("sacct", "-X", "-P", "-n", "-u", "ann", "-S", "uts1699999000", "-o")
+SACCT = ("sacct", "-X", "-P", "-u", "ann", "-S", "uts1699999000", "-o")
 ACCOUNT = "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName"
 NOW = 1_700_000_000
 
@@ -37,11 +37,11 @@ class Site:
 
     def after(self, seconds: float) -> str:
         self.clock.advance(seconds)
-        return self.run(*SQUEUE, FIELDS).stdout
+        return self.run(*SQUEUE, FIELDS).stdout.partition("\n")[2]
 
     def accounts(self) -> str:
         self.clock.advance(1)
-        return self.run(*SACCT, ACCOUNT).stdout
+        return self.run(*SACCT, ACCOUNT).stdout.partition("\n")[2]
 
     def states(self) -> dict[str, str]:
         rows = (line.split("|") for line in self.after(0).splitlines())
