@@ -19,10 +19,9 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import Clock, Journal, Parts
+from autoexp_tui.engine.ports import Clock, Parts
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from tests.support.memory_journal import MemoryJournal
 from tests.support.remembering import AroundExecutor
@@ -35,8 +34,8 @@ class Bug:
     def executor(self, inner: Executor) -> Executor:
         return inner
 
-    def journal(self, inner: MemoryJournal) -> Journal:
-        return inner
+    def journal(self, journal: MemoryJournal) -> None:
+        """Spoil what an engine writes to."""
 
     def engine(self, state: SessionState, parts: Parts) -> Engine:
         return Engine(state, parts)
@@ -45,30 +44,16 @@ class Bug:
         """Spoil what runs the jobs."""
 
 
-class _Journal:
-    """`ports.Journal` around another, which `append` is given to."""
-
-    def __init__(
-        self, inner: MemoryJournal, append: Callable[[Sequence[Recorded]], None]
-    ) -> None:
-        self._inner = inner
-        self._append = append
-
-    def append(self, records: Sequence[Recorded]) -> None:
-        self._append(records)
-
-    def add_plan(self, plan: Plan) -> str:
-        return self._inner.add_plan(plan)
-
-    def close(self) -> None:
-        self._inner.close()
-
-
 class DropIntent(Bug):
     """A submission is sent, and nothing on the disk says that it was meant to be."""
 
-    def journal(self, inner: MemoryJournal) -> Journal:
-        return _Journal(inner, lambda some: inner.append([*map(_drop_intent, some)]))
+    def journal(self, journal: MemoryJournal) -> None:
+        append = journal.append
+
+        def forget(records: Sequence[Recorded]) -> None:
+            append([*map(_drop_intent, records)])
+
+        journal.append = forget  # type: ignore[method-assign]
 
 
 def _drop_intent(record: Recorded) -> Recorded:
@@ -127,8 +112,8 @@ class _Hasty(Engine):
 class IgnoreEpoch(Bug):
     """Nobody asks whether the engine that writes still owns the session."""
 
-    def journal(self, inner: MemoryJournal) -> Journal:
-        return _Journal(inner, inner.append_unfenced)
+    def journal(self, journal: MemoryJournal) -> None:
+        journal.is_fenced = False
 
 
 class TimeByWall(Bug):

@@ -173,7 +173,7 @@ class Campaign:
         parts = self.world.parts(lease, pool)
         journal = parts.journal
         assert isinstance(journal, MemoryJournal)
-        parts = replace(parts, journal=self._bug.journal(journal))
+        self._bug.journal(journal)
         return Holder(self._bug.engine(state, parts), pool, lease), journal
 
     def _next_engine(self, *, dead: bool = True) -> Holder:
