@@ -1,4 +1,4 @@
-"""Where jobs are to write: room, inodes, quota, permission, other owners."""
+"""Where jobs are to write: room, inodes, quota, permission."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ import pytest
 from autoexp_tui.config import output_checks
 from autoexp_tui.config.output_checks import Finding, Quota, check_output_places
 from autoexp_tui.model.facts import CommandResult
-from autoexp_tui.storage import output_dir_lock as owner_file
-from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from tests.model.builders import job
-from tests.storage.whole_session import WholeSession
 
 LEFT: list[Quota] = [(4096, "bytes")]
 FEW: Quota = (50 * 1024, "bytes")
@@ -156,27 +153,3 @@ def test_a_look_that_hangs_is_told_and_not_waited_for(
     )
     message += "that write there would hang as well"
     assert said(found) == ([], [f"project.base_output_dir: {message}"])
-
-
-@pytest.mark.usefixtures("disk")
-def test_a_directory_of_a_living_session_is_told_and_one_that_ended_is_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state, lives = tmp_path / "state", "its engine is running, or may be"
-    WholeSession(state / "k7f2", 1.0)
-    mine, gone = (
-        job(name, output_dir=str(tmp_path / "out" / name), fingerprint="f")
-        for name in ("a", "gone")
-    )
-    for one, session in ((mine, "k7f2"), (gone, "gone")):
-        owner = Owner(session=session, state_dir=str(state), job=one.name)
-        take_ownership(Path(one.output_dir), owner, lambda _: "")
-    assert said(check_output_places(tmp_path, [gone])) == ([], [])
-    monkeypatch.setattr(owner_file, "Living", lambda: lambda _: lives)
-    assert said(check_output_places(tmp_path, [mine, job("b", 1)]))[1] == [
-        f"a project.name: its output directory is written by the session k7f2 in "
-        f"{state}: {lives}\n"
-        "    go on with that session (autoexp-monitor --session k7f2), or choose "
-        "another project.name or base_output_dir"
-    ]
-    assert said(check_output_places(tmp_path, [mine], owners=False)) == ([], [])

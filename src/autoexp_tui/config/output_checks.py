@@ -1,4 +1,4 @@
-"""Where a plan's jobs are to write: room, inodes, quota, permission, other owners.
+"""Where a plan's jobs are to write: room, inodes, quota, permission.
 
 Looked at while planning, so that a full disk is not found by a dead job in the night.
 A place that does not answer in time is told as that; nothing here waits for it longer.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from autoexp_tui.model.errors import AutoexpError, Problem
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import JobSpec, Share
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.pools import ask_all
-from autoexp_tui.storage.done_file import filter_existing, read_done
+from autoexp_tui.storage.done_file import filter_existing
 from autoexp_tui.storage.trust import (
     Untrusted,
     has_no_modes,
@@ -29,9 +28,6 @@ from autoexp_tui.storage.trust import (
 )
 from autoexp_tui.text.spelling import size
 
-if TYPE_CHECKING:
-    from autoexp_tui.storage.output_dir_lock import Owner
-
 WHERE: Final = "project.base_output_dir"
 LEAST_BYTES: Final = 200 << 20
 """Less than this lets no job write its first log and checkpoint."""
@@ -40,7 +36,6 @@ FILES_PER_JOB: Final = 20
 """What a job writes at least: logs, records, provenance."""
 ANSWER_SECONDS: Final = 15.0
 _QUOTA_SECONDS: Final = 5.0
-_AT_ONCE: Final = 8
 
 Quota: TypeAlias = tuple[int, str]
 """How much more a user may write, of `bytes` or `files`."""
@@ -52,23 +47,14 @@ def check_output_places(
     place: Path,
     jobs: Sequence[JobSpec] = (),
     *,
-    owners: bool = True,
     share: Share = "private",
     seconds: float = ANSWER_SECONDS,
 ) -> Sequence[Finding]:
     """What there is to say; a place that does not answer in `seconds` is a warning.
 
-    `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write below
-    it; `owners`: whether other sessions that write there are looked for.
+    `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write there.
     """
-
-    def look() -> list[Finding]:
-        # Outputs lie below the place: where that is not there, nobody wrote any.
-        there = jobs if os.path.isdir(place) else ()
-        living = find_living_owners(there, share) if owners and there else ()
-        return [*find_problems(place, jobs, share), *living]
-
-    (found,) = ask_all([look], seconds)
+    (found,) = ask_all([lambda: [*find_problems(place, jobs, share)]], seconds)
     if isinstance(found, TimeoutError):
         message = f"{place} did not answer within {seconds:g} s"
         hint = "look at it with `df`; jobs that write there would hang as well"
@@ -207,34 +193,3 @@ def _parse_quota(text: str) -> Sequence[Quota]:
         for (used, soft, hard), factor, unit in kinds
         if hard or soft
     ]
-
-
-def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[Finding]:
-    """Directories that a living session writes; submitting the plan is refused then."""
-    there = filter_existing(jobs)
-    if not there:
-        return
-    # What reads other sessions takes 0.1 s to import: not for a plan that is all new.
-    from autoexp_tui.storage.output_dir_lock import Living, read_owner
-
-    def look(job: JobSpec) -> Owner | None:
-        with suppress(AutoexpError):
-            return read_owner(Path(job.output_dir), share)
-        return None
-
-    living = Living()
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="owners") as pool:
-        owners = list(pool.map(look, there))
-    for job, owner in zip(there, owners, strict=True):
-        reason = living(owner) if owner else ""
-        work = read_done(Path(job.output_dir), share) if reason else None
-        if owner and reason and (work is None or work.fingerprint != job.fingerprint):
-            message = (
-                f"its output directory is written by the session {owner.session} in "
-                f"{owner.state_dir}: {reason}"
-            )
-            hint = (
-                f"go on with that session (autoexp-monitor --session {owner.session}), "
-                "or choose another project.name or base_output_dir"
-            )
-            yield Problem(message, "project.name", job.name, hint), False

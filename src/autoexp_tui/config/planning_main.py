@@ -253,10 +253,8 @@ def _collect_findings(
             checks = ActionChecks(plan, composer.roots, planning.cwd)
             checks.check_plan()
             wrong, odd = checks.errors, checks.warnings
-        # Who joins a session writes beside its jobs: its owner would be found.
-        owners = not planning.request.known
         base = planning.cwd / plan.base_output_dir
-        outputs = check_output_places(base, plan.jobs, owners=owners, share=plan.share)
+        outputs = check_output_places(base, plan.jobs, share=plan.share)
         odd += [problem for problem, stops in outputs if not stops]
         wrong += [problem for problem, stops in outputs if stops]
         warnings += fold_problems(odd)

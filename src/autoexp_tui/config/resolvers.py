@@ -46,9 +46,10 @@ _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
 _ESCAPABLE: Final = tuple("()[]{}:=, \t")
 """What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
-_SEPARATORS: Final = {"[": ",", "{": ",:"}
-"""What stands between the values of a list, and of a mapping."""
-_AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
+_PRIMITIVE: Final = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\$\{oc\.eval:""", re.DOTALL
+)
+"""A quoted string of an override, or where an expression begins."""
 
 
 class _Unbalanced(ValueError):
@@ -84,14 +85,31 @@ def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object
 
 @lru_cache(maxsize=1024)
 def rewrite_override(text: str) -> str:
-    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra."""
+    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra.
+
+    In a list or a mapping, text around a bare `${...}` is refused by Hydra.
+    """
     key, equals, value = text.partition("=")
     if OPEN not in value:
         return text
     try:
-        return key + equals + "".join(_split_override(value))
+        if value.lstrip()[0] not in "'\"[{":
+            return key + equals + quote(_replace_all(value.strip()))
+        return key + equals + _replace_primitives(value)
     except _Unbalanced:
         return text
+
+
+def _replace_primitives(value: str) -> str:
+    out, at = "", 0
+    while found := _PRIMITIVE.search(value, at):
+        start, end = found.span()
+        end = _find_end(value, start) if found[0] == OPEN else end
+        whole = value[start:end]
+        plain = whole if found[0] == OPEN else unquote(whole)
+        typed = quote(_replace_all(plain)) if OPEN in whole else whole
+        out, at = out + value[at:start] + typed, end
+    return out + value[at:]
 
 
 def unquote(token: str) -> str:
@@ -200,16 +218,12 @@ def _split_tokens(expression: str) -> list[str]:
     tokens: list[str] = []
     at = 0
     while at < len(expression):
-        end = _find_token_end(expression, at)
+        is_open = expression.startswith("${", at) and not _is_escaped(expression, at)
+        is_whole = is_open or expression[at] in _QUOTES
+        end = _find_end(expression, at) if is_whole else at + 1
         tokens.append(expression[at:end])
         at = end
     return tokens
-
-
-def _find_token_end(expression: str, at: int) -> int:
-    is_open = expression.startswith("${", at) and not _is_escaped(expression, at)
-    is_whole = is_open or expression[at] in _QUOTES
-    return _find_end(expression, at) if is_whole else at + 1
 
 
 def _read_operand(token: str) -> str | None:
@@ -226,48 +240,6 @@ def _read_operand(token: str) -> str | None:
     if inner.startswith("${") and _find_end(inner, 0) == len(inner):
         return _replace_all(inner)
     return _replace_all(token)
-
-
-def _split_override(value: str) -> list[str]:
-    """The value's text, each primitive that holds an expression rewritten, quoted."""
-    parts: list[str] = []
-    primitive = ""
-    depth = ""
-    at = 0
-    while at < len(value):
-        end = _find_primitive_end(value, at)
-        token, around = value[at:end], depth[-1:]
-        if token in "[]{}" or (token in ",:" and token in _SEPARATORS.get(around, "")):
-            parts += [_replace_in_primitive(primitive), token]
-            primitive = ""
-            depth = depth[:-1] if token in "]}" else depth + token.strip(",:")
-        else:
-            primitive += token
-        at = end
-    return [*parts, _replace_in_primitive(primitive)]
-
-
-def _find_primitive_end(value: str, at: int) -> int:
-    """`_find_token_end`, where a string ends as in Hydra: at a bare quote.
-
-    One that was quoted without a thought of the quotes in its `${...}` is read whole.
-    """
-    if value[at] not in _QUOTES:
-        return _find_token_end(value, at)
-    mark, end = value[at], value.find(value[at], at + 1)
-    while end >= 0 and _is_escaped(value, end):
-        end = value.find(mark, end + 1)
-    if end >= 0 and value[end + 1 : end + 2] in _AFTER_STRING:
-        return end + 1
-    return _find_end(value, at)
-
-
-def _replace_in_primitive(text: str) -> str:
-    if OPEN not in text:
-        return text
-    bare = text.strip()
-    whole = bare[0] in _QUOTES and _find_primitive_end(bare, 0) == len(bare)
-    return quote(_replace_all(unquote(bare) if whole else bare))
 
 
 PREFIX: Final = "ax."
