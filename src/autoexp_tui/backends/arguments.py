@@ -30,6 +30,7 @@ from autoexp_tui.backends.base import (
     Config,
     Places,
     Refused,
+    check_mapping,
     format_word,
     is_word_list,
     problem,
@@ -209,12 +210,12 @@ class Arguments:
         schema = self._find_schema(backend, key)
         if isinstance(schema, Refused):
             found.append(problem("schema", schema.message, schema.hint))
-        if args is not None and not isinstance(args, Mapping):
-            hint = f"{key}: {{lr: 0.001}}"
-            return [*found, problem(key, f"is {args!r}, not a mapping", hint)]
+        if wrong := check_mapping(args, key, f"{key}: {{lr: 0.001}}"):
+            return [*found, *wrong]
+        given = cast(Config, args or {})
         if isinstance(schema, SchemaRenderer):
-            return [*found, *schema.render(args or {}).problems]
-        for name, value in (args or {}).items():
+            return [*found, *schema.render(given).problems]
+        for name, value in given.items():
             if isinstance(value, list | dict) and not is_word_list(value):
                 message = "is a mapping or a nested list; flags take plain values"
                 found.append(problem(f"{key}.{name}", message))

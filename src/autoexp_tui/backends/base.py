@@ -136,16 +136,22 @@ def check_one_given(given: Config, *names: str, place: str = "") -> list[Problem
     return [Problem(what, where=f"{WHERE}.{place}".rstrip("."))]
 
 
+ANY_KEYS: Final[Mapping[str, Check]] = {}
+
+
 def check_mapping(
-    value: object, place: str, checks: Mapping[str, Check], example: str
+    value: object, place: str, example: str, checks: Mapping[str, Check] = ANY_KEYS
 ) -> list[Problem]:
-    """What is wrong with a closed mapping at a key of the section; null is nothing."""
+    """What is wrong with a mapping at a key of the section; null is nothing.
+
+    `checks`: of all the keys that it may have; none: it may have any.
+    """
     if value is None:
         return []
     if not isinstance(value, Mapping):
         return [problem(place, f"is {value!r}, not a mapping", example)]
     found: list[Problem] = []
-    for key, item in value.items():
+    for key, item in value.items() if checks else ():
         if key in checks:
             found += checks[key].find(f"{place}.{key}", item)
         else:

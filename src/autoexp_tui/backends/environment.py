@@ -143,7 +143,7 @@ def check_surroundings(backend: Config) -> list[Problem]:
         *check_texts(backend, "cwd"),
         *_check_container(_read_container(backend)),
         *_VENV.find("venv", venv),
-        *check_mapping(conda, "conda", _CONDA, _CONDA_EXAMPLE),
+        *check_mapping(conda, "conda", _CONDA_EXAMPLE, _CONDA),
     ]
     if isinstance(conda, Mapping):
         found += check_one_given(conda, "prefix", "env", place="conda")
@@ -153,15 +153,11 @@ def check_surroundings(backend: Config) -> list[Problem]:
 
 
 def _check_variables(
-    env: object, place: str, is_name: Callable[[str], bool], message: str
+    env: Any, place: str, is_name: Callable[[str], bool], message: str
 ) -> list[Problem]:
-    if env is None:
-        return []
-    if not isinstance(env, Mapping):
-        return [problem(place, f"is {env!r}, not a mapping", "env: {NAME: value}")]
-    return [
+    return check_mapping(env, place, "env: {NAME: value}") or [
         problem(f"{place}.{name}", f"is {value!r}; {message}")
-        for name, value in env.items()
+        for name, value in (env or {}).items()
         if not isinstance(value, str | int | float | None)
         or "\0" in str(value)
         or not is_name(str(name))
@@ -169,7 +165,7 @@ def _check_variables(
 
 
 def _check_container(given: Config | None) -> list[Problem]:
-    found = check_mapping(given, "container", _CONTAINER, _EXAMPLE)
+    found = check_mapping(given, "container", _EXAMPLE, _CONTAINER)
     if not isinstance(given, Mapping):
         return found
     if given.get("image") is None:

@@ -10,22 +10,18 @@ Options and their meaning: https://docs.pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoexp_tui.backends.arguments import join_flag
+from autoexp_tui.backends.argument_schema import Action, Schema
+from autoexp_tui.backends.arguments import SchemaRenderer
 from autoexp_tui.backends.base import (
-    SWITCH,
-    Check,
     Config,
     check_mapping,
-    choice_of,
     find_value,
-    format_word,
     problem,
     read_section,
 )
@@ -48,10 +44,9 @@ def _parse_number(value: object) -> Any:
     return int(value) if isinstance(value, str) and value.isdecimal() else value
 
 
-def _is_whole(value: object, least: int = 1) -> bool:
+def _is_whole(value: object) -> bool:
     number = _parse_number(value)
-    is_number = isinstance(number, int) and not isinstance(number, bool)
-    return is_number and number >= least
+    return isinstance(number, int) and not isinstance(number, bool) and number > 0
 
 
 def _is_nodes(value: object) -> bool:
@@ -61,46 +56,24 @@ def _is_nodes(value: object) -> bool:
     return low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high)
 
 
-_TEXT: Final = Check(
-    lambda value: isinstance(value, str | int | float) and not isinstance(value, bool),
-    "is {!r}, not text",
-)
-_COUNT: Final = Check(
-    lambda value: _is_whole(value, 0), "is {!r}, not a whole number from 0 on"
-)
-_OPTIONS: Final[Mapping[str, Check]] = {
-    "nnodes": Check(
-        _is_nodes, "is {!r}; it may be a number, or a range such as '1:4'"
-    ),
-    "nproc_per_node": Check(
-        lambda value: value in _PROCESSES or _is_whole(value),
-        f"is {{!r}}; it may be a number, or {', '.join(_PROCESSES)}"
-    ),
-    "monitor_interval": Check(
-        lambda value: (
-            isinstance(value, int | float)
-            and not isinstance(value, bool)
-            and 0 < value < math.inf
-        ),
-        "is {!r}, not a number of seconds above 0",
-    ),
-    "node_rank": _COUNT,
-    "max_restarts": _COUNT,
-    "master_port": Check(_is_whole, "is {!r}, not a whole number from 1 on"),
-    "rdzv_backend": choice_of(("c10d", "static", "etcd", "etcd-v2")),
-    "start_method": choice_of(("spawn", "fork", "forkserver")),
-    "numa_binding": choice_of(("node", "socket", "exclusive", "core-complex")),
-    **dict.fromkeys(("standalone", "no_python", "run_path", "srun"), SWITCH),
-    **dict.fromkeys(
-        (
-            "rdzv_endpoint", "rdzv_id", "rdzv_conf", "role", "log_dir", "redirects",
-            "tee", "local_ranks_filter", "local_addr", "master_addr", "logs_specs",
-            "event_log_handler", "signals_to_handle",
-        ),
-        _TEXT,
-    ),
-}  # fmt: skip
+_FORMS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
+    ("nnodes nproc_per_node rdzv_endpoint rdzv_id rdzv_conf role log_dir redirects tee "
+     "local_ranks_filter local_addr master_addr logs_specs event_log_handler "
+     "signals_to_handle", {}),
+    ("node_rank max_restarts master_port", {"type": "int"}),
+    ("monitor_interval", {"type": "float"}),
+    ("standalone no_python run_path srun", {"action": "true"}),
+    ("rdzv_backend", {"choices": ("c10d", "static", "etcd", "etcd-v2")}),
+    ("start_method", {"choices": ("spawn", "fork", "forkserver")}),
+    ("numa_binding", {"choices": ("node", "socket", "exclusive", "core-complex")}),
+)  # fmt: skip
 """torchrun's own options, and `srun`, which is ours."""
+_ACTIONS: Final = tuple(
+    Action(dest=name, options=(f"--{name}",), **form)
+    for names, form in _FORMS
+    for name in names.split()
+)
+_OPTIONS: Final = SchemaRenderer(Schema(actions=_ACTIONS, source=KEY), KEY)
 
 ON_A_NODE: Final = """\
 set -u
@@ -170,11 +143,11 @@ def asks_for_gpus(config: Config) -> bool:
 
 def check_options(backend: Config, config: Config) -> list[Problem]:
     """Everything wrong with `torchrun`, and with how it goes with Slurm."""
-    example = "torchrun: {nproc_per_node: 4}"
-    found = check_mapping(backend.get(KEY), KEY, _OPTIONS, example)
-    if found:
+    if found := check_mapping(backend.get(KEY), KEY, "torchrun: {nproc_per_node: 4}"):
         return found
     given, shape = read_section(backend, KEY), read_shape(backend, config)
+    if found := [*_OPTIONS.render(given).problems]:
+        return found
     return [*_check_shape(given, shape, config)]
 
 
@@ -187,13 +160,19 @@ def _check_shape(given: Config, shape: Shape, config: Config) -> Iterator[Proble
         message = "is not said, and follows from nothing that Slurm is asked for"
         hint = "a number, one a GPU; or ask for slurm.sbatch.gpus_per_node"
         yield problem(f"{KEY}.nproc_per_node", message, hint)
+    elif shape.processes not in _PROCESSES and not _is_whole(shape.processes):
+        message = (
+            f"is {shape.processes!r}; it may be a number, or {', '.join(_PROCESSES)}"
+        )
+        yield problem(f"{KEY}.nproc_per_node", message)
     if shape.on_slurm and tasks != 1:
         message = f"is {tasks}: torchrun would be started so often on each node"
         hint = "1; torchrun starts the processes itself (gpus_per_node, cpus_per_task)"
         yield Problem(message, where="slurm.sbatch.ntasks_per_node", hint=hint)
     if not _is_nodes(shape.nodes):
-        message = f"is not said, and slurm.sbatch.nodes is {shape.nodes!r}"
-        hint = "a number, or a range such as '2:4'"
+        message, hint = f"is {shape.nodes!r}", "a number, or a range such as '2:4'"
+        if given.get("nnodes") is None:
+            message = f"is not said, and slurm.sbatch.nodes {message}"
         yield problem(f"{KEY}.nnodes", message, hint)
         return
     counts = isinstance(shape.nodes, int) and isinstance(nodes, int)
@@ -264,9 +243,5 @@ def command(backend: Config, config: Config) -> tuple[str, ...]:
     elif given.keys().isdisjoint(_MEETING):
         chosen["standalone"] = True
     counts = {"nnodes": shape.nodes, "nproc_per_node": shape.processes}
-    for key, value in (counts | chosen | given | counts).items():
-        if _OPTIONS[key] is not SWITCH:
-            words += join_flag(f"--{key}", format_word(value))
-        elif value and key != "srun":
-            words.append(f"--{key}")
-    return tuple(words)
+    options = counts | chosen | given | counts | {"srun": None}
+    return (*words, *_OPTIONS.render(options).words)

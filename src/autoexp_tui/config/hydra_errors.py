@@ -83,18 +83,6 @@ _REFUSED: Final = (
         "add {key}=CHOICE; {options}",
     ),
     (
-        r"force-add of config groups .*?'\+*(?P<key>.+)'",
-        "`++` does not go with a group",
-        "override ++{key}",
-        "write `{key}` to change the choice, `+{key}` to add the group",
-    ),
-    (
-        r"hydra\.searchpath must be a list of strings",
-        "is no list of places",
-        "override hydra.searchpath",
-        "write hydra.searchpath=[file://DIR,pkg://PACKAGE.DIR]",
-    ),
-    (
         _NOT_CHOSEN.pattern + r"|Could not override '(?P<again>[^'/]+@[^']*)'",
         "is not in the defaults list",
         "override {key}",
