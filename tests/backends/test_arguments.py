@@ -112,34 +112,21 @@ DIES = "sys.stderr.write('no device\\n'); sys.stderr.flush(); os.abort()\n"
 GONE = "cannot be imported: No module named 'no_such_gpu_library'"
 
 
-@pytest.mark.parametrize(
-    ("text", "given", "kind", "message", "hint"),
-    [
-        ("def f():\n    return 3\n", {}, UsageError, "it gave back a int, not", ""),
-        ("def f(a, b): pass\n", {}, UsageError, "it takes 2 arguments; a parser", ""),
-        ("f = 3\n", {}, UsageError, "it is a int, neither function nor parser", ""),
-        ("def f(p): p.x\n", {}, UsageError, "it failed: AttributeError: ", ""),
-        ("raise SystemExit(3)\n", {}, UsageError, "it ended Python with 3", ""),
-        ("def f(:\n", {}, UsageError, "it failed: SyntaxError", ""),
-        ("def get_parser(): pass\n", {"function": "get_paser"}, UsageError, "", MEANT),
-        ("import no_such_gpu_library\n", {}, EnvironmentFailed, GONE, "--python PATH"),
-        (
-            "time.sleep(1000)",
-            {"limit_seconds": 1.5},
-            EnvironmentFailed,
-            "the import took longer than 1.5 s",
-            "--timeout SECONDS",
-        ),
-        (
-            DIES,
-            {},
-            EnvironmentFailed,
-            "the import ended without an answer; it said: no d",
-            "--",
-        ),
-        ("", {"python": "/none/python"}, EnvironmentFailed, "cannot be started", "--p"),
-    ],
-)
+@pytest.mark.parametrize(("text", "given", "kind", "message", "hint"), [
+    ("def f():\n    return 3\n", {}, UsageError, "it gave back a int, not", ""),
+    ("def f(a, b): pass\n", {}, UsageError, "it takes 2 arguments; a parser", ""),
+    ("f = 3\n", {}, UsageError, "it is a int, neither function nor parser", ""),
+    ("def f(p): p.x\n", {}, UsageError, "it failed: AttributeError: ", ""),
+    ("raise SystemExit(3)\n", {}, UsageError, "it ended Python with 3", ""),
+    ("def f(:\n", {}, UsageError, "it failed: SyntaxError", ""),
+    ("def get_parser(): pass\n", {"function": "get_paser"}, UsageError, "", MEANT),
+    ("import no_such_gpu_library\n", {}, EnvironmentFailed, GONE, "--python PATH"),
+    ("time.sleep(1000)", {"limit_seconds": 1.5}, EnvironmentFailed,
+     "the import took longer than 1.5 s", "--timeout SECONDS"),
+    (DIES, {}, EnvironmentFailed, "the import ended without an answer; it said: no d",
+     "--"),
+    ("", {"python": "/none/python"}, EnvironmentFailed, "cannot be started", "--p"),
+])  # fmt: skip
 def test_what_gives_no_parser_is_told_with_the_next_step(
     fetch: Fetch,
     text: str,

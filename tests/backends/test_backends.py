@@ -168,15 +168,12 @@ def test_a_bad_backend_says_where_what_and_the_next_step(
     assert told.hint.startswith(hint.replace("THIS_FILE", __file__))
 
 
-@pytest.mark.parametrize(
-    ("name", "answer", "wanted"),
-    [
-        ("problems", "x", "a list of Problem"),
-        ("command", (), "a list of words"),
-        ("outside", 3, "a list of words"),
-        ("environment", 3, "a mapping"),
-    ],
-)
+@pytest.mark.parametrize(("name", "answer", "wanted"), [
+    ("problems", "x", "a list of Problem"),
+    ("command", (), "a list of words"),
+    ("outside", 3, "a list of words"),
+    ("environment", 3, "a mapping"),
+])  # fmt: skip
 def test_an_answer_that_cannot_be_used_is_told(
     name: str, answer: object, wanted: str
 ) -> None:

@@ -92,28 +92,17 @@ def test_arguments_are_as_the_program_takes_them(
     assert " ".join(command[command.index("pretrain_gpt.py") + 1 :]) == words
 
 
-@pytest.mark.parametrize(
-    ("backend", "value"),
-    [
-        (BASE, "1"),
-        (megatron(FSDP, ckpt_format="fsdp_dtensor"), "8"),
-        (megatron(overlap_moe_expert_parallel_comm=True), "32"),
-        ({**BASE, "env": {CONNECTIONS: 4}}, "4"),
-        ({**BASE, "env": {CONNECTIONS: None}}, None),
-    ],
-)
+@pytest.mark.parametrize(("backend", "value"), [
+    (BASE, "1"),
+    (megatron(FSDP, ckpt_format="fsdp_dtensor"), "8"),
+    (megatron(overlap_moe_expert_parallel_comm=True), "32"),
+    ({**BASE, "env": {CONNECTIONS: 4}}, "4"),
+    ({**BASE, "env": {CONNECTIONS: None}}, None),
+])  # fmt: skip
 def test_connections_are_what_the_kind_of_parallelism_needs(
     backend: Config, value: str | None
 ) -> None:
     assert launched(backend).env.get(CONNECTIONS) == value
-
-
-def test_what_is_wrong_elsewhere_hides_nothing_of_the_arguments(places: Places) -> None:
-    wrong = {**megatron(lr="fast", micro_batch=1), "schema": "gpt", "fsdp": ["torch"]}
-    wrong |= {"class_name": "MegatronFsdp", "script": None}
-    told = [one.where for one in refused(wrong, places)]
-    arguments = ["backend.megatron.lr", "backend.megatron.micro_batch"]
-    assert told == ["backend.fsdp", "backend", *arguments]
 
 
 @pytest.mark.parametrize(
@@ -129,15 +118,12 @@ def test_a_wrong_megatron_says_where_what_and_the_next_step(
     assert hint in problem.hint
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("{", "Expecting property name"),
-        ("[]", "it has no `autoexp_schema`"),
-        ('{"autoexp_schema": 9}', "its version is 9, not 1"),
-        ('{"autoexp_schema": 1}', "KeyError('arguments')"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("{", "Expecting property name"),
+    ("[]", "it has no `autoexp_schema`"),
+    ('{"autoexp_schema": 9}', "its version is 9, not 1"),
+    ('{"autoexp_schema": 1}', "KeyError('arguments')"),
+])  # fmt: skip
 def test_a_broken_schema_is_told_with_its_path_and_how_to_make_one(
     text: str, reason: str, tmp_path: Path
 ) -> None:

@@ -51,19 +51,12 @@ NO_NAME = RunAutoexp(config_ref="experiments/evaluate", overrides=("load={stepp}
 BAD_OVERRIDES = ("lr={best_lr}", "a=[1,", "b={x} c")
 
 
-@pytest.mark.parametrize(
-    ("action", "where", "message", "hint"),
-    [
-        (
-            NO_CONFIG,
-            ".config_ref",
-            "there is no config `experiments/evaluat`",
-            "experiments/evaluate",
-        ),
-        (RunAutoexp(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
-        (Restart(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
-    ],
-)
+@pytest.mark.parametrize(("action", "where", "message", "hint"), [
+    (NO_CONFIG, ".config_ref", "there is no config `experiments/evaluat`",
+     "experiments/evaluate"),
+    (RunAutoexp(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
+    (Restart(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
+])  # fmt: skip
 def test_a_config_that_is_not_there_or_an_override_that_does_not_parse_is_an_error(
     check: Check, action: Action, where: str, message: str, hint: str
 ) -> None:
@@ -108,16 +101,13 @@ def test_what_is_not_there_yet_or_told_by_nothing_is_a_warning(
         assert action is not NO_NAME or "step" in one.hint
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
-        RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
-        RunCommand(command=("ssh", "node", "echo {line}")),
-        RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
-        NewJob(command=("python3", "{loss}/x.py")),
-        Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
-    ],
-)
+@pytest.mark.parametrize("action", [
+    RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
+    RunCommand(command=("ssh", "node", "echo {line}")),
+    RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
+    NewJob(command=("python3", "{loss}/x.py")),
+    Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
+])  # fmt: skip
 def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
     check: Check, action: Action
 ) -> None:

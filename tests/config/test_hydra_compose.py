@@ -9,7 +9,6 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
@@ -45,11 +44,6 @@ def composer(
     environ: Mapping[str, str] | None = None,
 ) -> HydraComposer:
     return HydraComposer(ref, root, overrides, environ=environ or {})
-
-
-def composed(root: Path, *overrides: str, **mounts: object) -> Mapping[str, object]:
-    mounts.setdefault("stage", "s")
-    return composer(root).compose(overrides, mounts).to_dict()
 
 
 def problems(
@@ -107,19 +101,6 @@ def test_places_to_search_are_read_by_our_source(
     assert composer(tree, *given, "+optim=adam").base().select("optim.beta") == 0.9
 
 
-@pytest.mark.parametrize(("value", "at", "found"), [
-    ("${project.base_output_dir}/${stage}", "", "out/s"),
-    ({"min_size": "${oc.eval:${.tokens} // 10}"}, "", {"min_size": 10}),
-    ([r"\d+ {x}", "${backend.name}"], "", [r"\d+ {x}", "small"]),
-    ("${.lr}", "backend.new", 1), (r"\${x}", "", "${x}"),
-])  # fmt: skip
-def test_a_value_from_elsewhere_is_resolved_in_the_jobs_config(
-    value: object, at: str, found: object, tree: Path
-) -> None:
-    view = composer(tree).compose([], {"stage": "s"})
-    assert view.interpolate(value, at) == found
-
-
 @pytest.mark.parametrize("overrides", [
     [], ["backend=large"], ["backend.lr=7", "++backend.new={a: [1, {b: '${..lr}'}]}"],
     ["~backend.name", "+extra=[1,2]", "project.name='x y'"],
@@ -141,19 +122,6 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     assert ours == expected
 
 
-def test_a_config_file_is_read_once_for_any_number_of_jobs(
-    tree: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    elsewhere = write_tree(tmp_path_factory.mktemp("other"), exp="a: 1")
-    composed(elsewhere)  # Hydra's own files are read by the first of a process
-    before = AutoexpSource.files.parsed
-    made = composer(tree)
-    for rate in range(5):
-        made.compose([f"backend.lr={rate}"], {})
-    assert AutoexpSource.files.parsed - before == 2
-    assert made.composed == 1  # the base, which all jobs share
-
-
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     environ = {"WHO": "a", "SECRET": "s"}
     write_tree(tree, env="who: ${oc.env:WHO}\nother: ${oc.env:NOT_SET,fallback}")
@@ -167,8 +135,10 @@ def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     assert digests["WHO"] not in ("", "a")
 
 
-def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None:
-    view = composer(tree, "+gone=${nowhere}", "+nothing=null").base()
+def test_a_view_tells_absent_null_and_unresolvable_apart_and_lists_leaves_in_order(
+    tree: Path,
+) -> None:
+    view = composer(tree, "+gone=${nowhere}", "+nothing=null", "+xs=[1,2]").base()
     assert view.select("nothing") is None
     assert view.has("gone")
     assert view.raw("gone") == "${nowhere}"
@@ -179,16 +149,15 @@ def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None
         view.raw("backend.lr.deeper")
     with pytest.raises(CannotCompose):
         view.select("gone")
-
-
-def test_leaves_come_in_order_a_list_is_one_and_a_group_has_options(tree: Path) -> None:
-    made = composer(tree, "+xs=[1,2]", "+empty={}")
-    assert list(made.base().leaf_paths()) == [
+    assert list(view.leaf_paths()) == [
         "backend.class_name", "backend.lr", "backend.iters", "backend.name",
-        "project.name", "project.base_output_dir", "aux.tokens", "doubled", "xs",
-        "empty",
+        "project.name", "project.base_output_dir", "aux.tokens", "doubled", "gone",
+        "nothing", "xs",
     ]  # fmt: skip
-    write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2")
+
+
+def test_a_group_has_options(tree: Path) -> None:
+    made = composer(write_tree(tree, optim__adam="lr: 1", optim__sgd="lr: 2"))
     assert made.group_options("optim") == ("adam", "sgd")
     assert made.group_options("backend.lr") is None
     assert made.group_options("") is None
@@ -249,7 +218,6 @@ def test_a_bad_override_says_where_what_and_the_next_step(
 
 
 @pytest.mark.parametrize(("command_line", "where", "message", "hint"), [
-    ("slurm.max_paralel=2", "override slurm.max_paralel", "there is no such", ""),
     ("hydra.searchpath=[/nowhere/at/all]", "hydra.searchpath",
      "/nowhere/at/all is not there", "correct the path, or take the entry out"),
     ("backend.name=${oc.env:NOT_SET}", "backend.name", "export NOT_SET=", ""),

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 from hydra.core.config_store import ConfigStore
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.job_template import (
     JobKeys,
     Template,
-    parse_value,
     split_overrides,
 )
-from autoexp_tui.planning.overrides import CannotSpell, format_value
 from autoexp_tui.planning.ports import CannotCompose
 from tests.config import compose_sets
 from tests.planning.large_tree import write_tree
@@ -57,19 +53,6 @@ def test_a_value_is_put_in_where_hydra_would_do_no_more(
     tree = {"lr": 1, "inner": {"a": 1}, "items": [1], "read": "${inner}"}
     takes = Template(tree).takes(split(text).settings, {"slurm.max_parallel"})
     assert takes is is_taken
-
-
-@given(
-    st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False),
-              st.booleans(), st.text(max_size=8)),
-)  # fmt: skip
-def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
-    try:
-        found = parse_value(format_value(value))
-    except CannotSpell:
-        return
-    unsure = type(found) is object
-    assert unsure or (type(found), found) == (type(value), value)
 
 
 @pytest.mark.parametrize("seed", [11, 12])

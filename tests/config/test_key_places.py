@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent, indent
-from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -14,7 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
-from autoexp_tui.config.yaml_files import KeyPlaces, walk
+from autoexp_tui.config.yaml_files import KeyPlaces
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint
@@ -120,16 +119,6 @@ SWEEPS = {
             - 31
             - 32
         """,
-    "pairs": """
-        type: zip
-        params:
-          lr:
-            - 11
-            - 12
-          bs:
-            - 21
-            - 22
-        """,
     "defaults below entries that cover them": """
         defaults: {lr: 91, bs: 92}
         groups:
@@ -223,9 +212,6 @@ def test_a_job_leads_to_its_own_condition_in_its_own_file_and_the_key_s_line(
     text = written(DERIVED)
     point = expand_sweep(yaml.safe_load(text)["sweep"])[2]
     assert told(places_in(tmp_path, text), "start_conditions.0", point) == 9
-    # a value that the command line set
-    places = places_in(tmp_path, "sweep:\n params:\n  lr:\n  - 1\n  - 2\n")
-    assert told(places, "lr", expand_sweep({"params": {"lr": [1, 2, 3]}})[2]) == 3
     # a sweep that is a file of its own
     text = "configs:\n  - lr: 11\n  - lr: 21\n"
     exp = "defaults: [_self_, sweep: sizes]\nlr: 1\n"
@@ -240,12 +226,8 @@ TEN = ", ".join(f"exp.yaml:{n}" for n in range(3, 9))
 
 
 @pytest.mark.parametrize(("sweep", "key", "name", "jobs", "at", "hint"), [
-    pytest.param("configs: [\n {a: 1},\n {a: 2},\n {a: 3}]", "a", "", (0, 1, 2), 2,
-                 "write it; the same at exp.yaml:3, exp.yaml:4", id="several entries"),
     pytest.param("configs: [" + "\n {a: 1}," * 10 + "]", "a", "", range(10), 2,
                  f"write it; the same at {TEN} and 3 places more", id="many entries"),
-    pytest.param("params: {\n a: [\n 1,\n 2]}", "a", "", (0, 1), 3,
-                 "write it; the same at exp.yaml:4", id="values"),
     pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", "", (2, 3), 4,
                  "write it", id="several jobs of one value"),
     pytest.param("configs: [\n {project.name: x},\n {project.name: x}]",
@@ -343,16 +325,3 @@ def test_the_command_line_is_looked_at_too(
     told = [one.where for one in found if "hydra" in one.where]
     key = override.partition("=")[0].lstrip("+")
     assert any(key in one for one in told) if is_error is not None else not told
-
-
-def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "sweep:\n configs:\n" + "".join(f" - k{n}: 1\n" for n in range(1000))
-    points = expand_sweep(yaml.safe_load(text)["sweep"])
-    places = places_in(tmp_path, text)
-    walked = Mock(wraps=walk)
-    monkeypatch.setattr("autoexp_tui.config.yaml_files.walk", walked)
-    lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
-    assert lines == list(range(3, 1003))
-    assert walked.call_count <= 2 * len(points)

@@ -106,19 +106,16 @@ def test_a_quota_that_leaves_little_is_told(
     ]
 
 
-@pytest.mark.parametrize(
-    ("kind", "printed", "expected"),
-    [
-        ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
-        ("lustre", {"lfs": "/x 250* 200 300 6d 10 0 20 -"}, [FEW, (10, "files")]),
-        ("lustre", {"lfs": "/x 250 0 0 0 10 0 0 0"}, []),
-        ("lustre", {"lfs": "Cannot resolve"}, []),
-        ("lustre", {"lfs": ""}, []),
-        ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
-        ("ext4", {}, []),
-        ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
-    ],
-)
+@pytest.mark.parametrize(("kind", "printed", "expected"), [
+    ("lustre", {"lfs": "/x 5 9 0 0 1 0 0 0"}, LEFT),
+    ("lustre", {"lfs": "/x 250* 200 300 6d 10 0 20 -"}, [FEW, (10, "files")]),
+    ("lustre", {"lfs": "/x 250 0 0 0 10 0 0 0"}, []),
+    ("lustre", {"lfs": "Cannot resolve"}, []),
+    ("lustre", {"lfs": ""}, []),
+    ("ext4", {"quota": "Disk quotas\n/dev/b 1 2\n/dev/a 5 9 0 0 1 0 0 0"}, LEFT),
+    ("ext4", {}, []),
+    ("", {"quota": "/dev/a 5 9 0 0 1 0 0 0"}, []),
+])  # fmt: skip
 def test_the_quota_is_asked_of_the_file_system_s_own_tool_and_read_as_it_writes_it(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,

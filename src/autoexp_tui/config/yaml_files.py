@@ -137,8 +137,6 @@ class YamlFiles:
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[tuple[int, int], ConfigText]] = {}
-        self.parsed = 0
-        """Files parsed so far; a file that did not change is parsed once."""
         self._written: dict[str, str] = {}
 
     def load(self, path: str) -> ConfigText:
@@ -150,7 +148,6 @@ class YamlFiles:
         known = self._read.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
-        self.parsed += 1
         text = read_text(path)
         root, value = parse_nodes(text, path)
         tree = rewrite_tree(value, self._written) if OPEN in text else value
