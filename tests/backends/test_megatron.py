@@ -64,27 +64,17 @@ PYTHON = {"class_name": "Python", "script": "pretrain_gpt.py", "schema": "gpt"}
 TORCH: Config = {"gradient_accumulation_fusion": False, "untie_embeddings": True}
 
 
-@pytest.mark.parametrize(
-    ("backend", "words"),
-    [
-        (megatron(**MANY), SPELLED),
-        (
-            megatron(FSDP, ckpt_format="fsdp_dtensor"),
-            "--ckpt-format fsdp_dtensor --use-megatron-fsdp",
-        ),
-        ({**FSDP, "fsdp": "custom"}, "--use-custom-fsdp"),
-        (
-            megatron({**FSDP, "fsdp": "torch"}, **TORCH),
-            "--no-gradient-accumulation-fusion --untie-embeddings --use-torch-fsdp2",
-        ),
-        (AS_THE_PROGRAM, "--use-nccl-ub --no-rope-fusion"),
-        (
-            {**PYTHON, "args": {"global_batch_size": 8}, "positional": ["x"],
-             "underscores": "keep"},
-            "--global-batch-size 8 x",
-        ),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("backend", "words"), [
+    (megatron(**MANY), SPELLED),
+    (megatron(FSDP, ckpt_format="fsdp_dtensor"),
+     "--ckpt-format fsdp_dtensor --use-megatron-fsdp"),
+    ({**FSDP, "fsdp": "custom"}, "--use-custom-fsdp"),
+    (megatron({**FSDP, "fsdp": "torch"}, **TORCH),
+     "--no-gradient-accumulation-fusion --untie-embeddings --use-torch-fsdp2"),
+    (AS_THE_PROGRAM, "--use-nccl-ub --no-rope-fusion"),
+    ({**PYTHON, "args": {"global_batch_size": 8}, "positional": ["x"],
+      "underscores": "keep"}, "--global-batch-size 8 x"),
+])  # fmt: skip
 def test_arguments_are_as_the_program_takes_them(
     backend: Config, words: str, places: Places
 ) -> None:
@@ -157,43 +147,23 @@ SPELLED_OUT = (
 BY_HAND = {"nnodes": 2, "nproc_per_node": 1, "node_rank": 1, "master_addr": "a"}
 
 
-@pytest.mark.parametrize(
-    ("backend", "asked", "start", "words"),
-    [
-        (torchrun(nproc_per_node=4), {}, ["torchrun"], ALONE),
-        (TORCHRUN, slurm(gpus_per_node="a100:4"), ["torchrun"], ALONE),
-        (TORCHRUN, TWO, [*SRUN, "torchrun"], ON_TWO),
-        *(
-            (TORCHRUN, {**TWO, **own}, [*SRUN[-4:], "torchrun"], ON_TWO)
-            for own in (
-                {"launcher_cmd": "srun"},
-                {"srun_opts": "--mpi=none"},
-                {"launcher_cmd": ["srun"]},
-            )
-        ),
-        (torchrun(srun=False), TWO, [*SRUN[-4:], "torchrun"], ON_TWO),
-        (torchrun(**EVERY_OPTION), {}, ["torchrun"], SPELLED_OUT),
-        (
-            {**torchrun(nproc_per_node=4), "python": "/env/bin/python"},
-            {},
-            ["/env/bin/python", "-m", "torch.distributed.run"],
-            ALONE,
-        ),
-        (
-            {**BASE, "script": None, "module": "my.pretrain", "megatron": {"lr": 1}},
-            {},
-            ["torchrun"],
-            "--nnodes 1 --nproc_per_node 8 --standalone -m my.pretrain --lr 1",
-        ),
-        (
-            torchrun(**BY_HAND),
-            {},
-            ["torchrun"],
-            "--nnodes 2 --nproc_per_node 1 --rdzv_backend static --node_rank 1 "
-            "--master_addr a pretrain_gpt.py",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("backend", "asked", "start", "words"), [
+    (torchrun(nproc_per_node=4), {}, ["torchrun"], ALONE),
+    (TORCHRUN, slurm(gpus_per_node="a100:4"), ["torchrun"], ALONE),
+    (TORCHRUN, TWO, [*SRUN, "torchrun"], ON_TWO),
+    *((TORCHRUN, {**TWO, **own}, [*SRUN[-4:], "torchrun"], ON_TWO) for own in (
+        {"launcher_cmd": "srun"}, {"srun_opts": "--mpi=none"},
+        {"launcher_cmd": ["srun"]})),
+    (torchrun(srun=False), TWO, [*SRUN[-4:], "torchrun"], ON_TWO),
+    (torchrun(**EVERY_OPTION), {}, ["torchrun"], SPELLED_OUT),
+    ({**torchrun(nproc_per_node=4), "python": "/env/bin/python"}, {},
+     ["/env/bin/python", "-m", "torch.distributed.run"], ALONE),
+    ({**BASE, "script": None, "module": "my.pretrain", "megatron": {"lr": 1}}, {},
+     ["torchrun"], "--nnodes 1 --nproc_per_node 8 --standalone -m my.pretrain --lr 1"),
+    (torchrun(**BY_HAND), {}, ["torchrun"],
+     "--nnodes 2 --nproc_per_node 1 --rdzv_backend static --node_rank 1 "
+     "--master_addr a pretrain_gpt.py"),
+])  # fmt: skip
 def test_the_words_that_start_it(
     backend: Config, asked: Config, start: list[str], words: str
 ) -> None:
