@@ -267,7 +267,7 @@ def test_a_job_made_again_is_the_job_that_was_but_for_further_overrides(
     assert error.message == "the config has changed since the plan was made"
 
 
-def test_the_planner_makes_a_job_again_where_the_plan_was_made(
+def test_the_planner_makes_a_job_again_where_the_plan_was_made_and_keeps_its_config(
     place: Path,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -275,10 +275,20 @@ def test_the_planner_makes_a_job_again_where_the_plan_was_made(
     (place / "elsewhere").mkdir()
     plan = planned(place, "++backend.cwd=elsewhere")
     monkeypatch.chdir(tmp_path_factory.mktemp("far"))
-    planner = ChildPlanner()
-    made = planner.compose(plan, "2_then", ["lr=5"])
+    planner = ChildPlanner(state_dir=str(place / "state"))
+    assert planner.compose(plan, "2_then", []).config_record == ""
+    made = planner.compose(plan, "2_then", [*plan.jobs[3].overrides, "lr=5"])
     assert (plan.cwd, made.command[1]) == (str(place), "5")
     assert made.cwd == plan.jobs[3].cwd == str(place / "elsewhere")
+    assert made.overrides == (*plan.jobs[3].overrides, "lr=5")
+    assert made.own_values["lr"] == 5
+    assert Path(made.config_record).is_relative_to(place / "state")
+    record = provenance.load_record(Path(made.config_record))
+    configs = record.get_configs("2_then") if record else None
+    assert configs is not None
+    assert "lr: 5\n" in configs.resolved
+    with pytest.raises(e.UsageError, match="2_then cannot be made anew"):
+        planner.compose(plan, "2_then", ["lrr=5"])
     gone = replace(plan, cwd=str(place / "gone"))
     with pytest.raises(e.UsageError, match="the plan was made is not there") as raised:
         planner.compose(gone, "2_then", ["lr=5"])
@@ -286,24 +296,6 @@ def test_the_planner_makes_a_job_again_where_the_plan_was_made(
     # a manifest of old composes where its jobs run
     old = replace(planned(place), cwd="")
     assert planner.compose(old, "2_then", ["lr=5"]).cwd == str(place)
-
-
-def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) -> None:
-    plan = planned(place)
-    planner = ChildPlanner(state_dir=str(place / "state"))
-    assert planner.compose(plan, "2_then", []).config_record == ""
-    assert not (place / "state").exists()
-    made = planner.compose(plan, "2_then", [*plan.jobs[3].overrides, "lr=5"])
-    assert made.overrides == (*plan.jobs[3].overrides, "lr=5")
-    assert made.own_values["lr"] == 5
-    kept = Path(made.config_record)
-    assert kept.is_relative_to(place / "state")
-    record = provenance.load_record(kept)
-    configs = record.get_configs("2_then") if record else None
-    assert configs is not None
-    assert "lr: 5\n" in configs.resolved
-    with pytest.raises(e.UsageError, match="2_then cannot be made anew"):
-        planner.compose(plan, "2_then", ["lrr=5"])
 
 
 RULED = (

@@ -67,7 +67,8 @@ def test_monitoring_becomes_core_values() -> None:
             "anomalies": {"nan": "warn", "divergence": False},
             "warnings": {"flat": {"share": 0.2}},
             "result": {"metric": "acc", "mode": "max"},
-            "notify": {"command": ["mail", "me"]}, "lock_stale_seconds": 120},
+            "notify": {"command": ["mail", "me"]}, "lock_stale_seconds": 120,
+            "storm": {"failures": 0, "per": ["node"]}},
     }  # fmt: skip
     assert HouseParser("/w").monitoring(config) == rule_kinds.Monitoring(
         poll_seconds=2.0, log_events=(rule_kinds.LogEvent(name="a", pattern="x"),),
@@ -77,6 +78,7 @@ def test_monitoring_becomes_core_values() -> None:
         anomalies=rule_kinds.Anomalies(nan="warn", divergence="off", flat_share=0.2),
         result=rule_kinds.ResultSpec(metric="acc", mode="max"),
         notify_command=("mail", "me"), lock_stale_seconds=120.0,
+        storm=rule_kinds.Storm(failures=0, per=("node",)),
     )  # fmt: skip
 
 
@@ -124,14 +126,6 @@ def test_an_option_that_hides_a_job_is_refused_and_any_other_is_the_person_s(
     assert options(**{name: False}) == {name: False}
     for own in ("requeue", "no-requeue", "dependency", "signal", "container-image"):
         assert options(**{own: "x"}) == {own: "x"}
-
-
-def test_a_storm_has_defaults_and_counts_somewhere() -> None:
-    told = {"monitoring": {"storm": {"failures": 0, "per": ["node"]}}}
-    storm = rule_kinds.Storm(failures=0, per=("node",))
-    assert HouseParser("/w").monitoring(told).storm == storm
-    (problem,) = checked(monitoring={"storm": {"per": []}})
-    assert problem.where == "monitoring.storm.per"
 
 
 @pytest.mark.parametrize(("action", "known"), [

@@ -23,7 +23,6 @@ from autoexp_tui.config.specs import (
     parse_condition,
     parse_metric_file,
 )
-from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Action
@@ -145,8 +144,6 @@ def test_a_mapping_becomes_its_condition(
             options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
             time_limit_seconds=1800.0, gpus=2,
             start_conditions=(kinds.JobStateIs(jobs=("{name}",), state="FAILED"),))),
-    ({"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}},
-     NewJob(command=("x",), options={"qos": "low"})),
 ])  # fmt: skip
 def test_a_mapping_becomes_its_action(value: Mapping[str, Any], spec: Action) -> None:
     assert parse_action(value, "w") == spec
@@ -172,22 +169,12 @@ def test_every_finding_is_told(
         assert found[problem.where] in problem.message
 
 
-def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
-    made = RULES["log_events"]({
-        "name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
-        "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
-        "stages": "stable",
-    }, "w")  # fmt: skip
-    assert made == rule_kinds.LogEvent(
-        name="saved", pattern=r"iteration\s+(?P<n>\d+) to (\S+)", pattern_type="regex",
-        extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
-        stages=("stable",),
-    )  # fmt: skip
-
-
 STILL = {"name": "still", "pattern_type": "inactivity"}
 ACC = {"name": "acc", "pattern": r"(train|eval) acc (?P<value>\d+)"}
 TRAIN = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
+SAVED = {"name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
+         "extract_groups": {"iteration": "n", "path": 2},
+         "stages": "stable"}  # fmt: skip
 
 
 @pytest.mark.parametrize(("parse", "value", "field", "found"), [
@@ -196,6 +183,9 @@ TRAIN = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
     (RULES["log_events"], {**STILL, "after_seconds": 60}, "after_seconds", 60.0),
     (RULES["log_events"], {**STILL, "inactivity_timeout_s": 90},
      *("after_seconds", 90.0)),
+    (RULES["log_events"], SAVED, "pattern_type", "regex"),
+    (RULES["log_events"], SAVED, "extract_groups", {"iteration": "n", "path": "2"}),
+    (RULES["log_events"], SAVED, "stages", ("stable",)),
     (RULES["state_events"], {"name": "a", "state": "crash"}, "state", "crash"),
     (RULES["state_events"], {"name": "b", "transition": [None, "failed"]},
      *("transition", (None, "FAILED"))),

@@ -71,11 +71,9 @@ class Source:
 
 
 def fetch_schema(source: Source) -> dict[str, Any]:
-    """The schema of a program's arguments, as its file holds it.
-
-    Raises UsageError: the target is none, stands for no parser, or for an empty one;
-    EnvironmentFailed: its module cannot be imported here, or took too long.
-    """
+    """The schema of a program's arguments, as its file holds it. Raises UsageError: the
+    target is none, stands for no parser, or for an empty one; EnvironmentFailed: its
+    module cannot be imported here, or took too long."""
     module, colon, attribute = source.target.rpartition(":")
     if not (colon and module and attribute):
         message = f"{source.target!r} names no function"

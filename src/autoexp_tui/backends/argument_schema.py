@@ -114,10 +114,8 @@ class Schema:
 
 
 def load_schema(name: str, places: Places) -> Schema:
-    """The schema that a config names: a name (of `args/` of a root), or a path.
-
-    Raises Refused: it is not there, or cannot be read.
-    """
+    """The schema that a config names: a name (of `args/` of a root), or a path. Raises
+    Refused: it is not there, or cannot be read."""
     folders = [os.path.join(root, FOLDER) for root in places.config_dirs]
     if "/" in name or name.endswith(".json"):
         roots = (*places.config_dirs, places.cwd)

@@ -64,10 +64,7 @@ def render_value(
     value: object, actions: Sequence[Action], schema: Schema, *, is_flag: bool = False
 ) -> Words:
     """The words that give a destination its value; raises Refused: no words do.
-
-    An option that has the value needs none. `is_flag`: the key was a flag's own name,
-    so that true gives it.
-    """
+    `is_flag`: the key was a flag's own name, so that true gives it."""
     first = actions[0]
     default = _NOTHING if is_flag else schema.defaults.get(first.dest, _NOTHING)
     # By position a default stays: an argument behind it would take its place.
@@ -232,10 +229,8 @@ class Arguments:
         spellings: Mapping[str, str] = _NO_OTHERS,
     ) -> Sequence[str]:
         """The words of all arguments, in their order; asked when nothing is wrong.
-
         Without a schema, `dashes`: for the underscores of keys; `off`: what to say for
-        false; `spellings`: flags that are not spelled like their keys.
-        """
+        false; `spellings`: flags that are not spelled like their keys."""
         schema = self._find_schema(backend, key)
         if isinstance(schema, SchemaRenderer):
             return schema.render(cast(Config, args or {})).words

@@ -142,10 +142,8 @@ ANY_KEYS: Final[Mapping[str, Check]] = {}
 def check_mapping(
     value: object, place: str, example: str, checks: Mapping[str, Check] = ANY_KEYS
 ) -> list[Problem]:
-    """What is wrong with a mapping at a key of the section; null is nothing.
-
-    `checks`: of all the keys that it may have; none: it may have any.
-    """
+    """What is wrong with a mapping at a key of the section; null is nothing. `checks`:
+    of all the keys that it may have; none: it may have any."""
     if value is None:
         return []
     if not isinstance(value, Mapping):

@@ -55,11 +55,9 @@ class CommandBackend(Backend):
 
 
 class BashBackend(Backend):
-    """A shell script that the user wrote, run by `bash -c`.
-
-    Nothing of ours is pasted into it but what its own `${...}` name. Bash's own
-    variables are written `$NAME`, since `${NAME}` belongs to the config.
-    """
+    """A shell script that the user wrote, run by `bash -c`. Nothing of ours is pasted
+    into it but what its own `${...}` name. Bash's own variables are written `$NAME`,
+    since `${NAME}` belongs to the config."""
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         return _SCRIPT.require("script", backend.get("script"))

@@ -231,11 +231,9 @@ class Environment:
         return [*words, image if "://" in image else self._find_path(image)]
 
     def _find_run_directories(self, given: Config) -> Sequence[str]:
-        """Directories that a job reads and writes; none within another.
-
-        The whole of `base_output_dir`, since jobs read what others wrote. `/` would
-        hide the image.
-        """
+        """Directories that a job reads and writes; none within another. The whole of
+        `base_output_dir`, since jobs read what others wrote. `/` would hide the
+        image."""
         if given.get("bind_run") is False:
             return ()
         config, places = self.config, self.places
@@ -270,10 +268,7 @@ class Environment:
         return found
 
     def variables(self, below: Mapping[str, str]) -> dict[str, str]:
-        """`backend.env` over what the backend sets, and those for the inside.
-
-        Null leaves a variable out.
-        """
+        """`backend.env` over what the backend sets, and those for the inside."""
         own: Any = self.backend.get("env") or {}
         given: Any = _read_container(self.backend)
         found = _format_variables({**below, **own})

@@ -90,10 +90,7 @@ class MegatronTorchrun(Backend):
         return torchrun.outside(backend, config)
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
-        """Kernels begin in the order they are launched.
-
-        Overlapped all-to-alls of experts need the opposite, many connections.
-        """
+        """Kernels begin in their order; overlapped all-to-alls need the opposite."""
         overlaps = read_section(backend, _KEY).get("overlap_moe_expert_parallel_comm")
         return {_CONNECTIONS: "32" if overlaps else "1"}
 
@@ -106,21 +103,17 @@ class MegatronTorchrun(Backend):
 
 
 class MegatronFsdp(MegatronTorchrun):
-    """The same with parameters sharded over the data-parallel processes.
-
-    `fsdp`: `megatron` (the default), `torch` (FSDP2), or `custom`, as releases before
-    0.13 call Megatron's own.
-    """
+    """The same with parameters sharded over the data-parallel processes. `fsdp`:
+    `megatron` (the default), `torch` (FSDP2), or `custom`, as releases before 0.13 call
+    Megatron's own."""
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         wrong = _KIND.find("fsdp", backend.get("fsdp"))
         return [*wrong, *super().problems(backend, config)]
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
-        """What FSDP needs: streams that do not wait for each other.
-
-        8 is CUDA's own default; it is set because 1 may come from a login shell.
-        """
+        """What FSDP needs: streams that do not wait for each other. 8 is CUDA's own
+        default; it is set because 1 may come from a login shell."""
         return {_CONNECTIONS: "8"}
 
     def _collect(self, backend: Config) -> object:

@@ -209,11 +209,8 @@ def _read_launcher(config: Config) -> list[str]:
 
 
 def outside(backend: Config, config: Config) -> tuple[str, ...]:
-    """What stands in front of everything, a container too; empty on one node.
-
-    Without a launcher in the config it is srun that starts one task a node, bound to
-    no processor: the processes of a node share what the job has there.
-    """
+    """What stands in front of everything, a container too; empty on one node. Without a
+    launcher, srun starts a task a node, whose processes share what is there."""
     shape = read_shape(backend, config)
     if shape.nodes == 1 or not shape.on_slurm:
         return ()
@@ -228,10 +225,7 @@ def outside(backend: Config, config: Config) -> tuple[str, ...]:
 
 
 def command(backend: Config, config: Config) -> tuple[str, ...]:
-    """torchrun with its options; the program follows.
-
-    Underscores in its options: releases before 2.0 know no others.
-    """
+    """torchrun with its options: releases before 2.0 know none but with underscores."""
     given = {k: v for k, v in read_section(backend, KEY).items() if v is not None}
     shape = read_shape(backend, config)
     python = backend.get("python")

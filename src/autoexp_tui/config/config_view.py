@@ -189,9 +189,7 @@ class ConfigTree:
 
     def _list_problems(self, prefix: str = "") -> tuple[Problem, ...]:
         """What hinders each leaf whose path starts with `prefix`, told once a cause.
-
-        Keys that read a broken key fail in its words.
-        """
+        Keys that read a broken key fail in its words."""
         found: dict[tuple[str, str], dict[str, None]] = {}
         for path in self.leaf_paths():
             if (
@@ -251,11 +249,9 @@ def _make_text_keys(found: object) -> Mapping[str, object]:
 def settle_relatives(
     view: ConfigTree, value: object, at: str, around: tuple[object, ...] = ()
 ) -> object:
-    """`value`, set on the key `at`, with its `${.x}` spelled from the root.
-
-    Where the key beside it does not exist, `${.x}` is the job's `aux.x`. `around`:
-    the containers that hold the value within what is set, innermost first.
-    """
+    """`value`, set on the key `at`, with its `${.x}` spelled from the root. Where the
+    key beside it does not exist, `${.x}` is the job's `aux.x`. `around`: the containers
+    that hold the value within what is set, innermost first."""
     if isinstance(value, str):
         return _RELATIVE.sub(lambda found: _settle(view, found, at, around), value)
     inner = (value, *around)

@@ -109,13 +109,10 @@ class HydraComposer:
         now: float | None = None,
         search_dirs: Sequence[str] = (),
     ) -> None:
-        """Take over Hydra's globals; nothing is read before the first question.
-
-        `environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
+        """`environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
         relative directories start; empty: they stay as written. `now`: what
-        `${now:...}` shows, seconds since the epoch; the present when None.
-        `search_dirs`: where groups are looked for after `config_dir`.
-        """
+        `${now:...}` shows; the present when None. `search_dirs`: where groups are
+        looked for after `config_dir`."""
         self.config_ref = config_ref.removesuffix(".yaml")
         self.config_dir = Path(config_dir)
         self.roots = config_roots(self.config_dir)
@@ -268,11 +265,8 @@ class HydraComposer:
             raise self._explain_refusal(error, known=False) from None
 
     def list_files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
-        """The files that the config is made of, and the keys that each one's go below.
-
-        A file stands before those that it covers.
-        Where the defaults lists do not resolve, the primary config alone.
-        """
+        """The files of the config, each before those that it covers, and the keys that
+        each one's go below. Where defaults do not resolve, the primary config alone."""
         self._take_over()
         loader = GlobalHydra.instance().config_loader()
         AutoexpSource.opened.clear()
@@ -355,11 +349,8 @@ class HydraComposer:
                 return config
 
     def _merge_overrides(self, texts: tuple[str, ...]) -> tuple[str, ...]:
-        """The command line's overrides, then the job's.
-
-        An added group (`+g=a`) that is chosen again keeps its `+` and takes the later
-        choice; Hydra would take both.
-        """
+        """The command line's overrides, then the job's. An added group (`+g=a`) that is
+        chosen again keeps its `+` and takes the later choice; Hydra would take both."""
         merged: list[str] = []
         added: dict[str, int] = {}
         for text in (*self._overrides, *texts):

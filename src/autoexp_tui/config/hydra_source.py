@@ -69,10 +69,7 @@ class AutoexpSource(FileConfigSource):
 
 
 class SearchPath(ConfigSearchPathImpl):
-    """Where Hydra looks, the first that has a config first; what is shipped last.
-
-    Hydra appends the entries of `hydra.searchpath` when it has read the primary config.
-    """
+    """Where Hydra looks, the first that has a config first; what is shipped last."""
 
     def append(
         self, provider: str, path: str, anchor: SearchPathQuery | None = None
@@ -86,9 +83,7 @@ class SearchPath(ConfigSearchPathImpl):
 
 class ConfigLoader(ConfigLoaderImpl):
     """Keeps overrides in `hydra.overrides.task` as texts that stand for no value.
-
-    OmegaConf would read the interpolations in them, by a grammar of other quotes.
-    """
+    OmegaConf would read the interpolations in them, by a grammar of other quotes."""
 
     def _parse_overrides_and_create_caching_repo(
         self, config_name: str | None, overrides: list[str]

@@ -307,10 +307,7 @@ def parse_setting(text: str) -> Setting | None:
 
 
 def parse_value(written: str) -> object:
-    """A plain value as Hydra's grammar reads it; `_UNSURE` for anything else.
-
-    Hydra's parser takes long, and most values need none.
-    """
+    """A plain value as Hydra's grammar reads it, which takes long; else `_UNSURE`."""
     if BARE.fullmatch(written) and written.lower() not in _WORDS:
         return written
     if _WHOLE.fullmatch(written):
@@ -357,10 +354,8 @@ class Template:
             self.resolved = unpatched(with_values(tree, found))
 
     def takes(self, settings: Iterable[Setting], closed: Collection[str]) -> bool:
-        """Whether Hydra, too, would merely put these values in.
-
-        `closed`: keys that have a meaning where a config lacks them.
-        """
+        """Whether Hydra, too, would merely put these values in. `closed`: keys that
+        have a meaning where a config lacks them."""
         for one in settings:
             above = [at(self.tree, one.path[:size]) for size in range(1, len(one.path))]
             if one.path[0] in _APART or any(
@@ -379,10 +374,8 @@ class Template:
         return True
 
     def find_affected(self, changed: tuple[Path, ...]) -> tuple[Path, ...]:
-        """Where resolved values may differ from the template's when these keys do.
-
-        New keys are in the order of `changed`; no path lies below another.
-        """
+        """Where resolved values may differ from the template's when these keys do. New
+        keys are in the order of `changed`; no path lies below another."""
         if changed not in self._affected:
             readers = (
                 path

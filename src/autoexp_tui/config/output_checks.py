@@ -50,10 +50,7 @@ def check_output_places(
     share: Share = "private",
     seconds: float = ANSWER_SECONDS,
 ) -> Sequence[Finding]:
-    """What there is to say; a place that does not answer in `seconds` is a warning.
-
-    `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write there.
-    """
+    """What there is to say; a place that does not answer in `seconds` is a warning."""
     (found,) = ask_all([lambda: [*find_problems(place, jobs, share)]], seconds)
     if isinstance(found, TimeoutError):
         message = f"{place} did not answer within {seconds:g} s"
@@ -155,10 +152,7 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[Finding]:
 
 
 def read_quotas(there: Path) -> Sequence[Quota]:
-    """The user's limits where `there` lies, as the file system's own tool tells.
-
-    Nothing where there is no tool, no limit, or no answer in five seconds.
-    """
+    """The user's limits where `there` lies, as the file system's own tool tells."""
     user = str(os.getuid())
     if not any(map(shutil.which, ("lfs", "quota"))):
         return ()
@@ -178,11 +172,9 @@ def _run_tool(*command: str) -> str:
 
 
 def _parse_quota(text: str) -> Sequence[Quota]:
-    """The limits in a line `PLACE USED SOFT HARD GRACE FILES SOFT HARD GRACE`.
-
-    As `lfs quota -q` and `quota -w -p` write it: kilobytes, `*` at what is too much,
-    `-` or 0 for none.
-    """
+    """The limits in a line `PLACE USED SOFT HARD GRACE FILES SOFT HARD GRACE`. As `lfs
+    quota -q` and `quota -w -p` write it: kilobytes, `*` at what is too much, `-` or 0
+    for none."""
     words = text.replace("*", "").split()[1:]
     if len(words) < 7:
         return ()

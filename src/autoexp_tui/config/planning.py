@@ -122,8 +122,6 @@ class PlanningAnswer:
     """The manifest's file, when one was asked for and there were no errors."""
     changes: Mapping[str, Any] | None = None
     """With the manifest: what is new since the last plan of the same config."""
-    composed: int = 0
-    """How often Hydra composed."""
 
     def raise_errors(self) -> None:
         """Raise the errors as the exception whose exit code they have: UsageError where
@@ -231,11 +229,9 @@ class PlanningChild:
         """Of the process, and of its group."""
 
     def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningAnswer:
-        """Ask, wait for the answer, and close.
-
-        Raises EnvironmentFailed where it took longer or was killed, AutoexpError (which
-        names the file with its traceback) where it crashed.
-        """
+        """Ask, wait for the answer, and close. Raises EnvironmentFailed where it took
+        longer or was killed, AutoexpError (which names the file with its traceback)
+        where it crashed."""
         question = encode_request(self._request)
         try:
             data, _ = self._process.communicate(question, timeout=limit_seconds)
@@ -294,10 +290,7 @@ class PlanningChild:
 def run_planning(
     request: PlanningRequest, limit_seconds: float = LIMIT_SECONDS
 ) -> PlanningAnswer:
-    """Answer one request in a process of its own; findings are in the answer.
-
-    Raises as `PlanningChild.wait`.
-    """
+    """Answer one request in a process of its own; raises as `PlanningChild.wait`."""
     return PlanningChild(request).wait(limit_seconds)
 
 
@@ -312,11 +305,9 @@ class ChildPlanner:
         self._state_dir = state_dir
 
     def plan(self, asked: FurtherPlan) -> Plan:
-        """The plan of another config, for the session that has `asked.known`.
-
-        Raises ValidationFailed where it has errors, UsageError where its config does
-        not compose, and as `run_planning`.
-        """
+        """The plan of another config, for the session that has `asked.known`. Raises
+        ValidationFailed where it has errors, UsageError where its config does not
+        compose, and as `run_planning`."""
         base = asked.base
         ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
         if asked.config_path:
@@ -342,11 +333,9 @@ class ChildPlanner:
         )
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        """The job with further overrides; its name, directories and waits stay.
-
-        Raises UsageError where there is no such job, or an override does not compose,
-        and as `run_planning`.
-        """
+        """The job with further overrides; its name, directories and waits stay. Raises
+        UsageError where there is no such job, or an override does not compose, and as
+        `run_planning`."""
         if not plan.config_ref:
             raise UsageError(
                 "it has no config that overrides could change",

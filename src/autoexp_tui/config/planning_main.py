@@ -87,10 +87,8 @@ def main() -> None:
 
 
 def _end_unheard(answer_to: int) -> None:
-    """End this process, and what it started, once nobody waits for the answer.
-
-    Who asked may be killed, or its terminal closed: planning would go on for nobody.
-    """
+    """End this process, and what it started, once nobody waits for the answer. Who
+    asked may be killed, or its terminal closed: planning would go on for nobody."""
     heard = select.poll()
     heard.register(answer_to, 0)  # a pipe that nobody reads is an error of its own
     if any(state & select.POLLERR for _, state in heard.poll()):
@@ -231,18 +229,15 @@ def _answer_plan(planning: _Planning) -> PlanningAnswer:
         warnings=warnings,
         manifest=manifest,
         changes=changes,
-        composed=composer.composed,
     )
 
 
 def _collect_findings(
     planning: _Planning, outcome: PlanOutcome
 ) -> tuple[tuple[Problem, ...], tuple[PlanFinding, ...]]:
-    """Errors and warnings of a plan, with their places.
-
-    Hydra's sweepers and launchers are replaced by `sweep` and `slurm`: a config that
-    sets them would run one job where many were meant.
-    """
+    """Errors and warnings of a plan, with their places. Hydra's sweepers and launchers
+    are replaced by `sweep` and `slurm`: a config that sets them would run one job where
+    many were meant."""
     composer = planning.composer
     errors, warnings = [*outcome.errors], [*outcome.warnings]
     if plan := outcome.plan:

@@ -67,10 +67,8 @@ def rewrite(text: str) -> str:
 
 
 def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object:
-    """`rewrite` for every string in nested mappings and lists; keys stay.
-
-    `written` is told what each text that changed looked like: typed form -> as written.
-    """
+    """`rewrite` for every string in nested mappings and lists; keys stay. `written` is
+    told what each text that changed looked like: typed form -> as written."""
     if isinstance(value, str):
         typed = rewrite(value) if OPEN in value else value
         if written is not None and typed != value:
@@ -85,10 +83,8 @@ def rewrite_tree(value: object, written: dict[str, str] | None = None) -> object
 
 @lru_cache(maxsize=1024)
 def rewrite_override(text: str) -> str:
-    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra.
-
-    In a list or a mapping, text around a bare `${...}` is refused by Hydra.
-    """
+    """`rewrite` for a Hydra override `key=value`: the result is quoted for Hydra. In a
+    list or a mapping, text around a bare `${...}` is refused by Hydra."""
     key, equals, value = text.partition("=")
     if OPEN not in value:
         return text
@@ -227,11 +223,9 @@ def _split_tokens(expression: str) -> list[str]:
 
 
 def _read_operand(token: str) -> str | None:
-    """What a token is as an argument; None: it is part of the expression.
-
-    A quoted operand alone gives the operand; text around it makes OmegaConf
-    concatenate, and the string as a whole is the argument.
-    """
+    """What a token is as an argument; None: it is part of the expression. A quoted
+    operand alone gives the operand; text around it makes OmegaConf concatenate, and the
+    string as a whole is the argument."""
     if token.startswith("${"):
         return _replace_all(token)
     if token[0] not in _QUOTES or "${" not in token:
@@ -393,10 +387,7 @@ class Environment:
 
 
 def register_resolvers(environment: Environment, now: float) -> None:
-    """Make `oc.env`, `oc.eval`, `now` and `ax.*` ours for this process.
-
-    `now`: UTC, seconds since the epoch; `${now:...}` shows it in local time.
-    """
+    """Make `oc.env`, `oc.eval`, `now`, `ax.*` ours; `now`: seconds since the epoch."""
     moment = datetime.fromtimestamp(now).astimezone()
     resolvers: dict[str, Callable[..., object]] = {
         "oc.env": environment.read,

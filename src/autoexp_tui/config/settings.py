@@ -281,11 +281,7 @@ class HouseParser:
     def __init__(
         self, cwd: str, *, state_dir: str = "", config_dirs: Sequence[str] = ()
     ) -> None:
-        """`cwd`: where commands run unless their backend says otherwise; absolute.
-
-        `state_dir`: of the session, where it is known; `config_dirs`: roots of configs,
-        in which schemas are looked for.
-        """
+        """As the `Places` of backends."""
         places = Places(cwd, state_dir, tuple(config_dirs))
         self.launch: Callable[[Mapping[str, object]], Launch] = Backends(places).launch
         """The command of one job, from `backend`."""

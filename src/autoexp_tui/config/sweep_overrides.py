@@ -28,10 +28,7 @@ _OPEN: Final = frozenset({"params", "configs", "grids", "defaults", "base_values
 def apply_sweep_overrides(
     sweep: Mapping[str, object], overrides: Sequence[Override]
 ) -> dict[str, object]:
-    """`sweep` with the overrides; itself is left as it was.
-
-    Raises CannotCompose with every override that reaches nothing.
-    """
+    """A changed `sweep`; raises CannotCompose with all overrides that reach nothing."""
     changed: dict[str, object] = copy.deepcopy(dict(sweep))
     problems: list[Problem] = []
     for override in overrides:

@@ -41,10 +41,8 @@ def check_size(
     node: yaml.Node, path: str, known: dict[int, tuple[int, int]], depth: int = 1
 ) -> tuple[int, int]:
     """The values that a node stands for, and its levels; each node is counted once.
-
-    `path`: as people write it; `known`: of the nodes counted so far. Raises
-    CannotCompose: too deep (as what holds itself is), or too many values.
-    """
+    `known`: of the nodes counted so far. Raises CannotCompose: too deep (as what holds
+    itself is), or too many values."""
     if depth > MAX_DEPTH:
         raise CannotCompose((explain_too_deep(locate(node, path)),))
     if id(node) not in known:
@@ -189,11 +187,9 @@ def read_text(path: str) -> str:
 
 
 def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
-    """The document in `text`: its tree with its lines, and as plain Python.
-
-    None when it is empty. Raises CannotCompose for broken YAML, or a reference that
-    was not quoted.
-    """
+    """The document in `text`: its tree with its lines, and as plain Python. None when
+    it is empty. Raises CannotCompose for broken YAML, or a reference that was not
+    quoted."""
     where = show_path(path)
     try:
         loader = _Loader(text)
@@ -334,9 +330,7 @@ class KeyPlaces:
 
     def find(self, problem: Problem, entries: Entries | None = None) -> Place | None:
         """Where a finding belongs; None when no file has anything of its key.
-
-        `entries`: what its job chose in the sweep, where that is known.
-        """
+        `entries`: what its job chose in the sweep, where that is known."""
         parts = split_path(problem.where.removeprefix(_OVERRIDE).partition("=")[0])
         if not parts:
             return None
@@ -412,10 +406,8 @@ def find_child(node: yaml.Node | None, key: str) -> yaml.Node | None:
 def walk(
     node: yaml.Node | None, parts: Sequence[str], chosen: Entries = _NO_CHOICE
 ) -> Found:
-    """As far as a path leads; a literal dotted key is taken whole.
-
-    `chosen`: keys with several values -> which of them is meant.
-    """
+    """As far as a path leads; a literal dotted key is taken whole. `chosen`: keys with
+    several values -> which of them is meant."""
     best = NOTHING
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
         own = split_path(str(name.value))
@@ -437,10 +429,7 @@ def walk(
 def find_in_sweep(
     root: yaml.Node, parts: Sequence[str], entries: Entries | None
 ) -> Found:
-    """Where a sweep sets a key for a job that chose `entries`.
-
-    Without them, the first place where it is set at all.
-    """
+    """Where a sweep sets a key, for a job that chose `entries`, or first of all."""
     if entries is None:
         found = [walk(node, parts) for node in list_nodes(root)]
     else:  # what comes later covers what was before
@@ -451,10 +440,7 @@ def find_in_sweep(
 def _search_sweep(
     node: yaml.Node, parts: Sequence[str], entries: Entries, address: str = ""
 ) -> Iterator[Found]:
-    """What one job chose, in the order in which it counts.
-
-    `address`: of the node; empty, or with a dot at its end.
-    """
+    """What one job chose, in the order in which it counts. `address`: of the node."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     if not any(name.value in BODIES for name, _ in pairs):
         choices = {  # keys of the node -> which of their values was chosen
