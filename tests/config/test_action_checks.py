@@ -10,7 +10,7 @@ import pytest
 
 from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp, RunCommand
 from autoexp_tui.conditions.kinds import CommandPasses
-from autoexp_tui.config.action_checks import ActionChecks
+from autoexp_tui.config.plan_checks import ActionChecks
 from autoexp_tui.model.rules import Action, LogEvent, Monitoring
 from autoexp_tui.model.specs import Plan
 from tests.model.builders import job, plan

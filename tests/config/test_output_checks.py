@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.config import output_checks
-from autoexp_tui.config.output_checks import Finding, Quota, check_output_places
+from autoexp_tui.config import plan_checks
+from autoexp_tui.config.plan_checks import Finding, Quota, check_output_places
 from autoexp_tui.model.facts import CommandResult
 from tests.model.builders import job
 
@@ -29,7 +29,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "f_favail": 9_000, "f_flag": 0,
     }  # fmt: skip
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(**told))
-    monkeypatch.setattr(output_checks, "read_quotas", lambda _: ())
+    monkeypatch.setattr(plan_checks, "read_quotas", lambda _: ())
     return told
 
 
@@ -99,7 +99,7 @@ def test_a_quota_that_leaves_little_is_told(
     *,
     stops: bool,
 ) -> None:
-    monkeypatch.setattr(output_checks, "read_quotas", lambda _: (quota,))
+    monkeypatch.setattr(plan_checks, "read_quotas", lambda _: (quota,))
     errors, warnings = said(check_output_places(tmp_path, JOBS))
     assert (errors if stops else warnings) == [
         f"project.base_output_dir: your quota at {tmp_path} leaves {told}\n    {ROOM}"
@@ -129,8 +129,8 @@ def test_the_quota_is_asked_of_the_file_system_s_own_tool_and_read_as_it_writes_
         return CommandResult(None if text is None else 0, text or "")
 
     monkeypatch.setattr("shutil.which", printed.get)
-    monkeypatch.setattr(output_checks, "run_bounded", run)
-    assert list(output_checks.read_quotas(Path("/x"))) == expected
+    monkeypatch.setattr(plan_checks, "run_bounded", run)
+    assert list(plan_checks.read_quotas(Path("/x"))) == expected
 
 
 def test_a_look_that_hangs_is_told_and_not_waited_for(
@@ -142,7 +142,7 @@ def test_a_look_that_hangs_is_told_and_not_waited_for(
         over.wait(60)
         return ()
 
-    monkeypatch.setattr(output_checks, "find_problems", hang)
+    monkeypatch.setattr(plan_checks, "find_problems", hang)
     found = check_output_places(tmp_path, JOBS, seconds=0.05)
     over.set()
     message = (

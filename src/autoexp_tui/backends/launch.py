@@ -29,18 +29,19 @@ from autoexp_tui.backends.base import (
     is_word_list,
     problem,
 )
-from autoexp_tui.backends.command import (
-    BashBackend,
-    CommandBackend,
-    NullBackend,
-    PythonBackend,
-)
 from autoexp_tui.backends.environment import (
     SURROUNDINGS,
     Environment,
     check_surroundings,
 )
-from autoexp_tui.backends.megatron import MegatronFsdp, MegatronTorchrun
+from autoexp_tui.backends.kinds import (
+    BashBackend,
+    CommandBackend,
+    MegatronFsdp,
+    MegatronTorchrun,
+    NullBackend,
+    PythonBackend,
+)
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused

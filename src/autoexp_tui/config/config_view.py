@@ -161,11 +161,6 @@ class ConfigTree:
         """Everything as written, interpolations unresolved."""
         return _make_text_keys(self.tree)
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether it was made of a template, and OmegaConf was asked for nothing."""
-        return self._template is not None and self._config is None
-
     def _locate(self, path: str) -> Path:
         """Where a dotted path leads."""
         if path and "" in path.split("."):

@@ -253,11 +253,8 @@ class PlanningChild:
         """End it if it still runs, and let go of its files."""
         if self._process.poll() is None:
             self.kill()
-            self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+            self._process.communicate()
+        self._stderr.close()
 
     def _read_answer(self, data: bytes) -> PlanningAnswer:
         code = self._process.returncode

@@ -19,9 +19,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.output_checks import check_output_places
+from autoexp_tui.config.plan_checks import ActionChecks, check_output_places
 from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
