@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -39,15 +38,6 @@ Road: TypeAlias = Literal["fast", "composed", "error"]
 Value: TypeAlias = Callable[[], Any]
 Set: TypeAlias = tuple[tuple[str, ...], Mapping[str, object]]
 """Overrides, and what is mounted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What came of one set."""
-
-    road: Road
-    difference: str = ""
-    """Empty: both sides gave the same."""
 
 
 class Sets:
@@ -138,8 +128,8 @@ class Sets:
         ])  # fmt: skip
 
 
-def compared(composer: HydraComposer, one: Set) -> Compared:
-    """Compose a set both ways."""
+def compared(composer: HydraComposer, one: Set) -> tuple[Road, str]:
+    """Compose a set both ways: the road, and the difference; empty: none."""
     texts, mounts = one
     view: Any = None
     try:
@@ -154,9 +144,9 @@ def compared(composer: HydraComposer, one: Set) -> Compared:
     same = repr(ours) == repr(hydras)
     difference = "" if same else f"{texts}\n  ours  {ours}\n  hydra {hydras}"
     if isinstance(hydras, str):
-        return Compared("error", difference)
+        return "error", difference
     fast = view._template is not None and view._config is None
-    return Compared("fast" if fast else "composed", difference)
+    return "fast" if fast else "composed", difference
 
 
 def run(seed: int, count: int, root: Path) -> tuple[Counter[Road], list[str]]:
@@ -168,9 +158,9 @@ def run(seed: int, count: int, root: Path) -> tuple[Counter[Road], list[str]]:
     roads: Counter[Road] = Counter()
     differences: list[str] = []
     for _, one in zip(range(count), Sets(seed, paths), strict=False):
-        found = compared(composer, one)
-        roads[found.road] += 1
-        differences += [found.difference] if found.difference else []
+        road, difference = compared(composer, one)
+        roads[road] += 1
+        differences += [difference] if difference else []
     return roads, differences
 
 

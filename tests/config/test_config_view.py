@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.hydra_compose import HydraComposer
@@ -67,20 +65,6 @@ def test_what_is_not_certain_is_left_to_omegaconf_and_not_called_absent(
     with pytest.raises(Absent):
         Values(TREE).get_value(("no", "where"))
     assert Values(TREE).evaluate("${alias}") == Place(("model",))  # not copied
-
-
-WORDS = st.text(alphabet="ab ${}.:'\\\"5-", max_size=6)
-KEYS = st.sampled_from(["n", "x", "size", "flag", "none", "model.width", "words.1"])
-TEXTS = st.lists(st.one_of(WORDS, KEYS.map("${{{}}}".format)), max_size=5).map("".join)
-
-
-@given(TEXTS)
-def test_what_is_certain_is_what_omegaconf_says(text: str) -> None:
-    try:
-        found = Values(TREE).evaluate(text)
-    except Doubtful:
-        return
-    assert found == by_omegaconf(text)
 
 
 EXP = """

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationResolutionError
@@ -13,9 +13,8 @@ from autoexp_tui.config.resolvers import (
     register_resolvers,
     rewrite,
     rewrite_override,
-    unquote,
 )
-from autoexp_tui.planning.overrides import format_override, quote
+from autoexp_tui.planning.overrides import format_override
 
 PLAIN = st.text(
     alphabet=st.sampled_from("ab01\\'\" (){}[],:=+%*.<>"), min_size=1, max_size=12
@@ -84,17 +83,6 @@ def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
 def test_rewriting_twice_changes_nothing_more(expression: str) -> None:
     once = rewrite("${oc.eval:" + expression + "*${a}}")
     assert rewrite(once) == once
-
-
-@settings(max_examples=60, deadline=None)
-@given(PLAIN)
-def test_quoting_round_trips_through_both_grammars(text: str) -> None:
-    seen: list[object] = []
-    OmegaConf.register_new_resolver("test_quote", seen.append, replace=True)
-    OmegaConf.select(OmegaConf.create({"x": f"${{test_quote:{quote(text)}}}"}), "x")
-    assert seen == [text]
-    assert OverridesParser.create().parse_override(f"k={quote(text)}").value() == text
-    assert unquote(quote(text)) == text
 
 
 @pytest.mark.parametrize(("override", "value"), [

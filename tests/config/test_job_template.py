@@ -85,24 +85,6 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     assert made.composed == 3
 
 
-SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
-
-
-@pytest.mark.parametrize(("command_line", "job"), [
-    ("++a=1", "size=2"), ("~sweep", "++b=1"), ("sweep={params:{size:[4]}}", "++b=1"),
-    ("++a=1", "sweep.params.size=[4]"), ("++a=1", "~sweep"),
-])  # fmt: skip
-def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
-    command_line: str, job: str, tmp_path: Path
-) -> None:
-    (tmp_path / "exp.yaml").write_text(SWEPT)
-    made = HydraComposer("exp", tmp_path, [command_line])
-    wanted = ["size", "last", *(["a"] if "a=" in command_line else [])]
-    wanted += ["b"] if "b=" in job else []
-    for _ in range(2):
-        assert list(made.compose([job], {}).to_dict()) == wanted
-
-
 @dataclass
 class Optimizer:
     """What a user may have registered."""
@@ -120,7 +102,7 @@ def test_a_schema_of_one_s_own_converts_and_refuses_as_hydra_does(
     (tmp_path / "exp.yaml").write_text("defaults: [_self_, {optim: adam}]\n")
     made = HydraComposer("exp", tmp_path)
     for text in ("optim.lr=1", "optim.lr=2", "optim.steps=2.5", "optim.steps=x"):
-        assert compose_sets.compared(made, ((text,), {})).difference == ""
+        assert compose_sets.compared(made, ((text,), {}))[1] == ""
     typed = made.compose(["optim.lr=2"], {}).to_dict()["optim"]
     assert typed == {"lr": 2.0, "steps": 3}
 

@@ -24,7 +24,6 @@ from autoexp_tui.backends.argument_schema import (
     TAKES_VALUES,
     VERSION,
     decode_schema,
-    format_choices,
 )
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
@@ -172,7 +171,7 @@ def format_group(data: Mapping[str, Any], name: str) -> str:
             for action in dests[dest]:
                 usage = ", ".join(action.options) or dest
                 if action.choices:
-                    usage += f" {{{format_choices(action.choices, 24)}}}"
+                    usage += f" {{{', '.join(map(str, action.choices))}}}"
                 elif action.action in TAKES_VALUES:
                     usage += f" {action.type.upper()}"
                 lines += [*_wrap_comment(action.help), *_wrap_comment(usage)]

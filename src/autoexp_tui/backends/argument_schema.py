@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -150,9 +150,3 @@ def decode_schema(data: Any) -> Schema:
     actions = tuple(Action(**item) for item in fields.pop("arguments"))
     groups = tuple(ExclusiveGroup(**item) for item in fields.pop("exclusive", ()))
     return Schema(actions=actions, exclusive=groups, **fields)
-
-
-def format_choices(choices: Iterable[object], most: int = 8) -> str:
-    names = [str(choice) for choice in choices]
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

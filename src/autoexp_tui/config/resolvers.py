@@ -22,7 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from inspect import signature
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -251,13 +250,6 @@ class Helper:
 
     def __call__(self, *values: object) -> object:
         """The value."""
-        taken = signature(self.run)
-        try:
-            taken.bind(*values)
-        except TypeError:
-            wanted = ", ".join(taken.parameters)
-            message = f"{self.name} takes ({wanted}), not {len(values)} values"
-            raise ValueError(message) from None
         plain = [*map(_to_plain, values)]  # what a value refers to has words of its own
         try:
             found = check_bounds_of(self.run(*plain))

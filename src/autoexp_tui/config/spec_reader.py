@@ -209,12 +209,11 @@ def move_alias(fields: Fields, findings: Findings, alias: str, name: str) -> Non
 
 def require_one(
     fields: Fields, findings: Findings, names: tuple[str, str], hint: str = ""
-) -> str:
-    """Which of two fields is given; a finding where it is not exactly one."""
+) -> None:
+    """A finding where not exactly one of two fields is given."""
     given = [name for name in names if fields.get(name) not in (None, "")]
     if len(given) != 1:
         findings.add(f"needs exactly one of {' and '.join(names)}", hint=hint)
-    return given[-1] if given else ""
 
 
 def parse_list(
