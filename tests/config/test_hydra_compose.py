@@ -195,16 +195,10 @@ def test_a_bad_override_says_where_what_and_the_next_step(
         assert problems(tree, command_line=[override]) == problems(tree, override)
 
 
-@pytest.mark.parametrize(("command_line", "where", "message", "hint"), [
-    *((f"sweep.groups.0.{key}=1", f"override sweep.groups.0.{key}=1",
-       "names nothing in the sweep", f"did you mean `groups.0.{meant}`?; + adds")
-      for key, meant in (("parms", "params"), ("params.optim.l", "params.optim.lr"))),
-    ("hydra.searchpath=[/nowhere/at/all]", "hydra.searchpath",
-     "/nowhere/at/all is not there", "correct the path, or take the entry out"),
-    ("backend.name=${oc.env:NOT_SET}", "backend.name", "export NOT_SET=", ""),
-    ("++backend.iters=${oc.eval:int('1 + ${backend.name}')}",
-     *("backend.iters", "invalid literal", "")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command_line", "where", "message", "hint"),
+    read_refusals(__file__, "what_the_command_line_has_wrong_is_told"),
+)
 def test_what_the_command_line_has_wrong_is_told(
     command_line: str, where: str, message: str, hint: str, tree: Path
 ) -> None:

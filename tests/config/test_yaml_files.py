@@ -26,7 +26,6 @@ LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
 REFERENCE = "{sibling.stable.output_dir}"
-MAPPING = f"{REFERENCE} is a YAML mapping, not a reference"
 TOO_MANY = (
     "stands for more than 500,000 values, aliases followed",
     "a sweep of params makes many jobs of few lines; aliases repeat values",
@@ -61,23 +60,10 @@ def test_a_file_is_parsed_once_until_it_changes(tmp_path: Path) -> None:
         assert files.load(str(path)) is loaded
 
 
-@pytest.mark.parametrize(("text", "line", "words", "hint"), [
-    ("a: 1\n\tb: 2\n", 2, "'\\t'", "spaces"),
-    ("a: 1\na: 2\n", 2, "duplicate key a", "check"),
-    ("a: [1, 2\nb: 3\n", 2, "that begins in line 1", "check"),
-    ("a: {b: 1\nc: 3\n", 2, "that begins in line 1", "check"),
-    ("a: [1\nb: ${c}\n", 2, "is not YAML", "quote the value"),
-    ("a: b\n c: d\n", 2, "is not YAML", "check indentation"),
-    ("a: x: y\n", 1, "mapping values are not allowed", "quote text"),
-    ("a: [${b}]\n", 1, "is not YAML", "quote the value"),
-    ("time: 1:30:00\n", 1, "base 60", 'quote it: "1:30:00"'),
-    (f"a: 1\nload: {REFERENCE}\n", 2, MAPPING, f'quote it: "{REFERENCE}"'),
-    (f"load: {REFERENCE}/x\n", 1, "", "quote it"),
-    ("load: {sibling[_stage=stable].output_dir}\n", 1, "", "quote it"),
-    ("? {all.evaluate.name}, b\n", 1, "", "quote it"),
-    ('a: 1\nb: "x\\0y"\n', 2, "holds a null character", "take it out"),
-    ('a: 1\n"b\\0": 1\n', 2, "holds a null character", "take it out"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "line", "words", "hint"),
+    read_refusals(__file__, "broken_yaml_names_line_reason_and_next_step"),
+)
 def test_broken_yaml_names_line_reason_and_next_step(
     text: str, line: int, words: str, hint: str
 ) -> None:
