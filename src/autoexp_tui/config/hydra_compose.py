@@ -53,6 +53,7 @@ from autoexp_tui.config.resolvers import (
 from autoexp_tui.config.settings import list_closed_keys
 from autoexp_tui.config.sweep_overrides import INTO_SWEEP, apply_sweep_overrides
 from autoexp_tui.config.yaml_files import (
+    FILES,
     explain_too_deep,
     make_refusal,
     show_path,
@@ -295,7 +296,7 @@ class HydraComposer:
             if problems := tuple(dict.fromkeys(filter(None, absent))):
                 raise CannotCompose(problems)
             tree: Any = OmegaConf.to_container(config, resolve=False)
-            node = AutoexpSource.files.as_written(tree.pop(_SWEEP, None))
+            node = FILES.as_written(tree.pop(_SWEEP, None))
             if node is not None and not isinstance(node, Mapping):
                 hint = "write it as a mapping: type, and params, configs or groups"
                 raise make_refusal(f"is {node!r}, not a mapping", "sweep", hint)

@@ -27,7 +27,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.launch import search_working_directory
-from autoexp_tui.config.yaml_files import FILES, SCHEME, YamlFiles
+from autoexp_tui.config.yaml_files import FILES, SCHEME
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
@@ -36,7 +36,6 @@ _LAST: Final = {"shipped": 1, "schema": 2}
 class AutoexpSource(FileConfigSource):
     """A directory of YAML files; made by Hydra, many times, so the cache is shared."""
 
-    files: ClassVar[YamlFiles] = FILES
     opened: ClassVar[dict[str, str]] = {}
     """Configs that were read, Hydra's own apart, and where each of them stands."""
 
@@ -52,7 +51,7 @@ class AutoexpSource(FileConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         """The config at `config_path`, with or without `.yaml`; or CannotCompose."""
         name = self._normalize_file_name(config_path)
-        loaded = self.files.load(os.path.realpath(os.path.join(self.path, name)))
+        loaded = FILES.load(os.path.realpath(os.path.join(self.path, name)))
         if self.provider != "hydra":
             self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
         return ConfigResult(

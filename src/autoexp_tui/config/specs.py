@@ -118,12 +118,8 @@ def _find_kind(
     for found in (name, short):
         if found in theirs:
             return Kind(theirs[found], lists=_GATED if base is Action else {})
-    known = [*kinds, *theirs]
     message = f"there is no {noun} `{name}`"
-    hint = did_you_mean(short, known, f"{noun}s")
-    if ":" in name:
-        message = f"{noun}s of one's own are not available in this version: `{name}`"
-        hint = f"listed: {', '.join(known)}"
+    hint = did_you_mean(short, [*kinds, *theirs], f"{noun}s")
     raise SpecRefused((Problem(message, f"{where}.class_name", hint=hint),))
 
 
