@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import OverrideParseException
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -77,6 +78,15 @@ def test_an_escaped_interpolation_is_left_alone() -> None:
 def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
     assert rewrite(broken) == broken
     assert end_of_interpolation(broken, 0) == -1
+    assert rewrite_override(f"k={broken}") == f"k={broken}"
+
+
+@pytest.mark.parametrize("value", ["${oc.eval:1}}", "${oc.eval:1}',", "[${oc.eval:1}"])
+def test_an_override_with_a_stray_quote_or_brace_is_refused_by_hydra(
+    value: str,
+) -> None:
+    with pytest.raises(OverrideParseException):
+        OverridesParser.create().parse_override(rewrite_override(f"k={value}"))
 
 
 @given(PLAIN)

@@ -45,6 +45,7 @@ _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
 _ESCAPABLE: Final = tuple("()[]{}:=, \t")
 """What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
+_OF_VALUES: Final = "'\"[]{}"
 _PRIMITIVE: Final = re.compile(
     r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\$\{oc\.eval:""", re.DOTALL
 )
@@ -88,9 +89,10 @@ def rewrite_override(text: str) -> str:
     if OPEN not in value:
         return text
     try:
-        if value.lstrip()[0] not in "'\"[{":
-            return key + equals + quote(_replace_all(value.strip()))
-        return key + equals + _replace_primitives(value)
+        is_open = value.lstrip()[0] in _OF_VALUES
+        if is_open or any(token[0] in _OF_VALUES for token in _split_tokens(value)):
+            return key + equals + _replace_primitives(value)
+        return key + equals + quote(_replace_all(value.strip()))
     except _Unbalanced:
         return text
 
