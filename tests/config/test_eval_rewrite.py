@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import OverrideParseException
+from hydra.errors import HydraException
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -85,7 +85,7 @@ def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
 def test_an_override_with_a_stray_quote_or_brace_is_refused_by_hydra(
     value: str,
 ) -> None:
-    with pytest.raises(OverrideParseException):
+    with pytest.raises(HydraException):
         OverridesParser.create().parse_override(rewrite_override(f"k={value}"))
 
 
