@@ -95,76 +95,7 @@ def test_a_config_that_does_not_read_has_no_places(
     assert line(places_in(tmp_path, text), where, "job 0") is None
 
 
-# Every value stands once in its sweep, so that a line tells whose it is.
-SWEEPS = {
-    "entries without a stage": """
-        type: list
-        configs:
-          - {lr: 11, model.size: 12}
-          - lr: 31
-            model.size: 32
-        """,
-    "values one below the other": """
-        params:
-          lr:
-            - 11
-            - 12
-          optim.wd: [21, 22]
-          ++extra.steps:
-            - 31
-            - 32
-        """,
-    "defaults below entries that cover them": """
-        defaults: {lr: 91, bs: 92}
-        groups:
-          - configs:
-              - {lr: 11}
-              - {wd: 12}
-          - defaults:
-              bs: 81
-            configs:
-              - {beta: 21}
-              - {bs: 22}
-        """,
-    "nodes inside configs, and groups one after another": """
-        type: list
-        groups:
-          - configs:
-              - {lr: 11}
-              - params:
-                  lr:
-                    - 21
-                    - 22
-              - defaults: {wd: 31}
-                groups:
-                  - configs:
-                      - lr: 32
-                      - lr: 33
-                  - params: {bs: [41, 42]}
-          - params:
-              lr: [51, 52]
-              wd: 53
-        """,
-    "grids": """
-        base_values: {wd: 91}
-        grids:
-          - {lr: [11, 12], bs: 13}
-          - lr: [21, 22]
-            bs:
-              - 23
-              - 24
-        """,
-    "derived jobs": """
-        params: {lr: [11, 12], wd: 13}
-        derived_jobs:
-          - name: cooldown
-            parameter_overrides: {wd: 21}
-          - name: report
-            for_each_base_job: false
-            parameter_overrides:
-              bs: 31
-        """,
-}
+SWEEPS = yaml.safe_load(Path(__file__).with_name("sweeps.yaml").read_text())
 OURS = {"stage", "project.name"}
 
 
