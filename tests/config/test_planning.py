@@ -16,7 +16,6 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.actions.kinds import Log
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.config import planning as p
 from autoexp_tui.config.planning import ChildPlanner, PlanningChild
@@ -296,31 +295,6 @@ def test_the_planner_makes_a_job_again_where_the_plan_was_made_and_keeps_its_con
     # a manifest of old composes where its jobs run
     old = replace(planned(place), cwd="")
     assert planner.compose(old, "2_then", ["lr=5"]).cwd == str(place)
-
-
-RULED = (
-    EXPERIMENT.replace(
-        "- stage: then",
-        """- stage: then
-          monitoring.log_events:
-            - {name: saved, pattern: 'it{2} \\"(?P<it>\\d{1,9})\\" \\{x\\}',
-               extract_groups: {at: it},
-               actions: [{class_name: Log, message: "{at} of {name}, ${lr}"}]}
-          monitoring.anomalies.nan: warn""",
-    )
-    + "monitoring: {stall_after_seconds: 60}\n"
-)
-
-
-def test_rules_in_a_sweep_reach_their_job_as_written(place: Path) -> None:
-    write_tree(place / "config", exp=RULED)
-    plan = planned(place)
-    rules = plan.rules_of(plan.jobs[3])
-    assert plan.warnings == ()
-    assert plan.jobs[2].rules == ""
-    assert (rules.anomalies.nan, rules.stall_after_seconds) == ("warn", 60)
-    assert rules.log_events[0].pattern == r"it{2} \"(?P<it>\d{1,9})\" \{x\}"
-    assert rules.log_events[0].actions == (Log(message="{at} of {name}, 2"),)
 
 
 TRAIN = """
