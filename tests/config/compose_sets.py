@@ -145,7 +145,7 @@ def compared(composer: HydraComposer, one: Set) -> tuple[Road, str]:
     difference = "" if same else f"{texts}\n  ours  {ours}\n  hydra {hydras}"
     if isinstance(hydras, str):
         return "error", difference
-    fast = view._template is not None and view._config is None
+    fast = view and view._template is not None and view._config is None
     return "fast" if fast else "composed", difference
 
 
