@@ -40,16 +40,6 @@ class Mine(Half):
         return ("run", str(backend["image"]), str(config["lr"]))
 
 
-class Around(Mine):
-    """One with all that a backend may have."""
-
-    def outside(self, backend: Any, config: Any) -> Sequence[str]:
-        return ("srun",)
-
-    def environment(self, backend: Any, config: Any) -> Mapping[str, str]:
-        return {"A": "1", "B": "2"}
-
-
 class Failing(Mine):
     def problems(self, backend: Any, config: Any) -> Sequence[Problem]:
         raise KeyError("lr")
@@ -128,13 +118,14 @@ def test_variables_are_text_null_leaves_one_out_and_cwd_starts_where_planning_di
 
 
 def test_a_class_of_ones_own_finds_problems_makes_words_and_variables() -> None:
-    own = {"class_name": f"{__name__}:Around", "env": {"B": 3}}
-    assert refused(own)[0].where == "backend.image"
-    plain = {"class_name": f"{__name__}:Mine", "image": "sif"}
-    assert launched(plain, lr=3) == Launch(command=("run", "sif", "3"), cwd="/w")
-    made = launched({**own, "image": "sif", "venv": "/v"}, lr=3)
+    plain = {"class_name": f"{__name__}:Mine"}
+    assert refused(plain)[0].where == "backend.image"
+    made = launched({**plain, "image": "sif"}, lr=3)
+    assert made == Launch(command=("run", "sif", "3"), cwd="/w")
+    own = {"outside": ["srun"], "environment": {"A": "1", "B": "2"}, "env": {"B": 3}}
+    made = launched({"class_name": f"{__name__}:Odd", **own, "venv": "/v"})
     assert made.command[:2] == ("srun", "/v/bin/python")
-    assert made.command[-3:] == ("run", "sif", "3")
+    assert made.command[-1] == "run"
     assert made.env == {"A": "1", "B": "3"}
 
 
