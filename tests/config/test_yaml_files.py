@@ -25,7 +25,6 @@ DEEP = (
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)
 )
-REFERENCE = "{sibling.stable.output_dir}"
 TOO_MANY = (
     "stands for more than 500,000 values, aliases followed",
     "a sweep of params makes many jobs of few lines; aliases repeat values",
