@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
+from autoexp_tui.config import yaml_files
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import format_override
@@ -112,6 +114,19 @@ def test_a_job_is_what_hydra_compose_makes_of_its_overrides(
     assert isinstance(expected, dict)
     del expected["sweep"]
     assert ours == expected
+
+
+def test_a_config_file_is_read_once_for_any_number_of_jobs(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    composer(write_tree(tree / "other", exp="a: 1")).base()  # Hydra's own files
+    read = Mock(wraps=yaml_files.read_text)
+    monkeypatch.setattr(yaml_files, "read_text", read)
+    made = composer(tree)
+    for rate in range(5):
+        made.compose([f"backend.lr={rate}"], {})
+    assert read.call_count == 2
+    assert made.composed == 1  # the base, which all jobs share
 
 
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
