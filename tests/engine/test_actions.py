@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.actions.kinds import AppendToFile, Finish, Log, Notify, RunCommand
-from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
+from autoexp_tui.conditions.kinds import Cooldown, FileExists
 from autoexp_tui.effects.effects import AppendText, RunActionCommand
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
@@ -162,20 +162,6 @@ def test_an_action_on_the_run_is_dropped_with_the_job(action: Finish) -> None:
     bench.reach(a="COMPLETED")
     assert (bench.dropped(), bench.tries("a")) == (["job_is_over"], 1)
     assert not bench.job("a").deferred
-
-
-def test_an_action_is_dropped_when_its_condition_fails_or_its_lived_time_is_over() -> (
-    None
-):
-    waits = (replace(READY, timeout_seconds=40.0),)
-    spent = Log(message="y", conditions=(MaxAttempts(max_attempts=1),))
-    bench = acting(Log(message="x", conditions=waits), spent)
-    bench.run(20)
-    bench.die(gone_for=100.0)
-    bench.run(10)
-    assert bench.dropped() == ["attempts_spent"]
-    bench.run(20)
-    assert bench.dropped() == ["attempts_spent", "start_timeout"]
 
 
 SAVED = FileExists(path="{output_dir}/saved")

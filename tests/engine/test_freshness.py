@@ -246,19 +246,6 @@ def test_what_lies_there_at_a_session_s_first_attempt_counts() -> None:
     assert not one.job("a").attempts
 
 
-def test_what_other_work_left_there_does_not_count_and_is_an_earlier_session_s() -> (
-    None
-):
-    one = found(saves(30), foreign=("a",))
-    one.run(20)
-    assert one.states() == {"a": "RUNNING", "b": "WAITING"}
-    one.reach(b="COMPLETED")
-    one = found(ENDS, foreign=("a",))
-    one.reach(a="COMPLETED")
-    one.run(10)
-    assert "is of an earlier session" in one.words(one.wait("b").why)
-
-
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_killed_at_any_step_the_follower_never_starts_on_the_old_file(cut: int) -> None:
     one = bring_back(killed(saves(40)), **OTHER)

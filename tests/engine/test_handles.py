@@ -286,14 +286,6 @@ def test_a_session_at_rest_has_no_successor_until_it_is_given_an_order(
     assert watch.first.closed
 
 
-def test_an_order_that_the_last_engine_carried_out_needs_no_other(watch: Watch) -> None:
-    sent = watch.handle.send(Pause())
-    (record,) = TOLD_TO_STOP.events
-    told = (replace(record, command_id=sent),)
-    watch.first.push(replace(AT_REST, events=told))
-    watch.stays_a_watcher()
-
-
 def test_of_several_the_slower_watch_whoever_was_faster(watch: Watch) -> None:
     watch.refusals = [SessionOwned("another was faster")]
     watch.first.push(DIED)

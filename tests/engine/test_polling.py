@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from autoexp_tui.conditions.kinds import CommandPasses
-from autoexp_tui.engine import poller, telemetry
+from autoexp_tui.engine import poller
 from autoexp_tui.engine.looks import Schedule
 from autoexp_tui.engine.poller import (
     MOST_COMMANDS,
@@ -182,13 +182,3 @@ def test_one_look_reads_so_much_and_no_log_is_left_out_for_ever(
         lambda: all(live and live.step == 10 for live in bench.snapshots[-1].live), 10
     )
     assert max(reads.values()) - min(reads.values()) <= 3
-
-
-def test_a_backlog_is_worked_off_without_waiting_for_polls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(telemetry, "LOG_CHUNK", 10 * len(LINE))
-    lines = (f"iteration {n:2}/100 | lm loss: 2.5" for n in range(100))
-    bench = logging(RunScript(seconds=1e6, writes=(says(1.0, *lines),)))
-    bench.run(4)
-    assert bench.live().step == 99

@@ -1,12 +1,19 @@
-"""The session in memory keeps the journal's contract."""
+"""The session in memory keeps the journal's contract; what the simulator finds wrong
+with files of old attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
+from autoexp_tui.conditions.kinds import FileContent, FileExists
+from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.storage.journal import decode_record, encode_record
+from tests.model.builders import ended, happen, job, plan, run, started
 from tests.support.journal_contract import JournalContract, Store
 from tests.support.memory_journal import (
     Fault,
@@ -14,6 +21,7 @@ from tests.support.memory_journal import (
     MemoryLease,
     MemorySession,
 )
+from tests.support.sim_checks import unsure_files
 
 
 def round_trip(record: Recorded) -> None:
@@ -44,3 +52,29 @@ class MemoryStore:
 class TestMemoryJournal(JournalContract):
     def new_store(self) -> Store:
         return MemoryStore()
+
+
+FILE = FileExists(path="/out/a/done", writer="a")
+TEXT = FileContent(path="/out/a/done", pattern="done", writer="a")
+
+
+def unsure(state: SessionState) -> dict[str, list[str]]:
+    return {name: list(unsure_files(state, job)) for name, job in state.jobs.items()}
+
+
+@pytest.mark.parametrize("file", [FILE, TEXT])
+def test_writer_and_follower_wait_until_old_files_are_known(
+    file: FileExists | FileContent,
+) -> None:
+    state = started(plan(job("a"), job("b", 1, start_conditions=(file,))))
+    happen(state, events.JobsReleased(jobs=("b",)))
+    run(state, "a")
+    over = events.JobEnded(job="a", state=JobState.FAILED, cause=Cause.EXIT_CODE)
+    again = events.JobRevived(job="a", from_checkpoint=False, why=why("resubmitted"))
+    happen(state, ended("a"), over, again)
+    assert unsure(state) == {
+        "a": ["a begins anew, and nobody has looked at what lies there"],
+        "b": ["b begins from /out/a/done, and a begins anew"],
+    }
+    happen(state, events.FilesSetAside(job="a", attempt=2))
+    assert unsure(state) == {"a": [], "b": []}

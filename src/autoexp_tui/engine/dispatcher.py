@@ -195,8 +195,17 @@ class Dispatcher:
             case effects.CaptureEvidence():
                 return "evidence", self._make_capture(state, pending, effect)
             case effects.PlanJobs():
-                request = build_planning_request(state, effect, at)
-                return "planner", lambda: self._store(outside.planner.plan(request))
+                base, trigger = state.plan_of(effect.job), state.jobs[effect.job].spec
+                assert base is not None, "a session without a plan has no jobs"
+                asked = ports.FurtherPlan(
+                    base=base,
+                    known=tuple(_list_known_jobs(state)),
+                    **pick(effect, "config_ref", "config_path", "overrides"),
+                    **pick(trigger, "stage", "family"),
+                    families=len({job.spec.family for job in state.jobs.values()}),
+                    now=at,
+                )
+                return "planner", lambda: self._store(outside.planner.plan(asked))
             case effects.AddJob():
                 plan = build_job_plan(state, pending.effect_id, effect, at)
                 return "planner", partial(self._store, plan)
@@ -340,22 +349,6 @@ class StoredPlan(NamedTuple):
 
     plan: Plan
     sha: str
-
-
-def build_planning_request(
-    state: SessionState, effect: effects.PlanJobs, ordered_at: float
-) -> ports.FurtherPlan:
-    base = state.plan_of(effect.job)
-    assert base is not None, "a session without a plan has no jobs"
-    trigger = state.jobs[effect.job].spec
-    return ports.FurtherPlan(
-        base=base,
-        known=tuple(_list_known_jobs(state)),
-        **pick(effect, "config_ref", "config_path", "overrides"),
-        **pick(trigger, "stage", "family"),
-        families=len({job.spec.family for job in state.jobs.values()}),
-        now=ordered_at,
-    )
 
 
 def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:

@@ -75,7 +75,7 @@ class Engine:
             self._telemetry,
             self._health,
             self._outside_facts,
-            lambda: parts.executor.lost_after_seconds,
+            parts.executor,
         )
         self._poller = Poller(
             state,

@@ -38,7 +38,6 @@ from autoexp_tui.engine.submission_answers import SubmissionAnswer, leave_in_dou
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import list_names, pick
 from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.outputs import FoundCheckpoint
@@ -194,10 +193,11 @@ class ObservationHandlers:
         for pending in list(context.state.pending.values()):
             effect = pending.effect
             warning_id = "c" + ids.digest(pending.effect_id)
-            if (
-                isinstance(effect, effects.CancelTasks)
-                and warning_id in context.state.warnings
-                and all(_was_seen_to_end(context, task) for task in effect.tasks)
+            if not isinstance(effect, effects.CancelTasks):
+                continue
+            found = (find_attempt(context.job(job), n) for job, n in effect.tasks)
+            if warning_id in context.state.warnings and all(
+                one is None or one.outcome not in (None, Outcome.LOST) for one in found
             ):
                 one = Settlement(self.dispatcher, context, pending)
                 one.end("ok", "what it was for has ended")
@@ -325,11 +325,6 @@ class EffectAnswer(Settlement):
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)
         self.end("ok", f"joined: {list_names(names)}")
-
-
-def _was_seen_to_end(context: DecisionContext, task: TaskId) -> bool:
-    attempt = find_attempt(context.job(task[0]), task[1])
-    return attempt is None or attempt.outcome not in (None, Outcome.LOST)
 
 
 def _hold(context: DecisionContext, name: str, reason: Why) -> None:

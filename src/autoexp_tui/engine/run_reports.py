@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -11,7 +11,7 @@ from autoexp_tui.actions.orders import clear_warning, raise_warning
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import report_reducer
 from autoexp_tui.engine.ephemeral_state import Health
-from autoexp_tui.engine.executor_port import PollAnswer, TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import Executor, PollAnswer, TaskPhase, TaskReport
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, Stream
 from autoexp_tui.engine.submission_answers import order_again
@@ -56,8 +56,7 @@ class RunReports:
     telemetry: Telemetry
     health: Health
     outside: dict[OutsideKey, Fact]
-    find_lost_seconds: Callable[[], float]
-    """How long a task is gone before it counts as lost."""
+    executor: Executor
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
     drained: dict[TaskId, dict[str, LogRead]] = field(default_factory=dict)
     """Of those, the sources that were read to their end."""
@@ -104,7 +103,7 @@ class RunReports:
             raise_warning(context, warning_id, reason, report.job, "error")
         else:
             clear_warning(context, warning_id)
-        job, lost_seconds = context.job(report.job), self.find_lost_seconds()
+        job, lost_seconds = context.job(report.job), self.executor.lost_after_seconds
         if report_reducer.is_forgotten(job, report, lost_seconds):
             reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
             order_again(context, ((job.name, report.attempt),), reason)

@@ -122,15 +122,21 @@ class MetricSource:
         if chunk.reset:
             self.rewind()
         self.offset = chunk.offset + len(chunk.data)
-        data, offset = chunk.data, chunk.offset
-        if chunk.midline:  # the far end of a line that was begun before
-            start = data.find(b"\n") + 1 or len(data)
-            data, offset = data[start:], offset + start
-        points = self.reader.read(data, offset)
+        chunk = drop_partial_line(chunk) if chunk.midline else chunk
+        points = self.reader.read(chunk.data, chunk.offset)
         steps = [point.step for point in points if point.offset >= self.before]
         if steps:
             self.top = max(steps if self.top is None else [self.top, *steps])
         return [point for point in points if point.offset >= self.foreign]
+
+
+def drop_partial_line(chunk: LogChunk) -> LogChunk:
+    """Without the far end of a line that was begun before it."""
+    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
+    start = min(ends, default=len(chunk.data) - 1) + 1
+    return replace(
+        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
+    )
 
 
 @dataclass(slots=True)

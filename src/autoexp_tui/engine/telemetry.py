@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.actions.orders import raise_warning
@@ -19,6 +18,7 @@ from autoexp_tui.engine.run_telemetry import (
     check_loss,
     check_quiet,
     clear_alerts,
+    drop_partial_line,
     record_gathered,
     scan_chunk,
 )
@@ -382,15 +382,6 @@ def _note(
             judged={name: max(s.offset, s.judged) for name, s in sources.items()},
             result=None if run.best is None else _to_json(run.best),
         )
-    )
-
-
-def drop_partial_line(chunk: LogChunk) -> LogChunk:
-    """Without the far end of a line that was begun before it."""
-    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
-    start = min(ends, default=len(chunk.data) - 1) + 1
-    return replace(
-        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
     )
 
 

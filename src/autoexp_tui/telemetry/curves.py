@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias
 
 from autoexp_tui.model.snapshot import Curve, GpuLoad
 from autoexp_tui.telemetry.metric_files import parse_json_object
@@ -175,11 +175,7 @@ class Trend(Sequence[float]):
     def _numbers(self) -> tuple[float, ...]:
         return compute_trend(self._curve.curve.values, self._most)
 
-    @overload
-    def __getitem__(self, place: int) -> float: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[float]: ...
-    def __getitem__(self, place: int | slice) -> float | Sequence[float]:
+    def __getitem__(self, place: Any) -> Any:
         return self._numbers[place]
 
     def __len__(self) -> int:

@@ -119,11 +119,7 @@ def compile_rule_pattern(rule: LogEvent) -> Pattern:
 def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pattern:
     """A pattern for lines, or a literal text; raises ValueError."""
     try:
-        return (
-            compile_literal_pattern(source)
-            if is_literal
-            else compile_line_pattern(source)
-        )
+        return (compile_literal_pattern if is_literal else compile_line_pattern)(source)
     except PatternRefused as error:
         problem = f"{source!r} {error.problem}: {error.hint}"
         raise ValueError(f"{where}: {problem}") from error

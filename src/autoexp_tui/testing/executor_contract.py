@@ -91,18 +91,7 @@ class ExecutorWorld(Protocol):
 class ExecutorContract:
     """The promises. Subclasses provide the fixture `world`, with two slots."""
 
-    def test_a_task_that_ends_well_reports_its_begin_and_exit_code_0(
-        self, world: ExecutorWorld
-    ) -> None:
-        report = run(world, world.task("plain", Does()))
-        assert find_end(report) == (0, None)
-        assert report.began is not None
-        assert report.exited is not None
-        assert (report.began.run, report.exited.run) == (0, 0)
-        assert report.began.began_at <= report.exited.ended_at
-        assert report.cause is None
-
-    def test_a_task_is_queued_or_running_until_it_has_ended(
+    def test_a_task_is_queued_or_running_until_it_has_ended_with_exit_code_0(
         self, world: ExecutorWorld
     ) -> None:
         task = world.task("living", Does(seconds=0.3))
@@ -117,6 +106,13 @@ class ExecutorContract:
         order = [*TaskPhase][: [*TaskPhase].index(TaskPhase.UNKNOWN)]
         assert set(seen) <= set(order)
         assert seen == sorted(seen, key=order.index)
+        report = look(world, task)
+        assert find_end(report) == (0, None)
+        assert report.began is not None
+        assert report.exited is not None
+        assert (report.began.run, report.exited.run) == (0, 0)
+        assert report.began.began_at <= report.exited.ended_at
+        assert report.cause is None
 
     def test_a_running_task_names_its_run_executor_id_and_log_to_the_next_engine_too(
         self, world: ExecutorWorld
@@ -193,9 +189,14 @@ class ExecutorContract:
         assert find_end(wait_for_end(world, task)) == (None, 15)
         assert world.living(task) == 0
 
-    def test_a_queued_task_that_is_cancelled_never_begins(
+    def test_a_task_that_is_cancelled_before_it_is_sent_or_while_it_waits_never_begins(
         self, world: ExecutorWorld
     ) -> None:
+        fenced = world.task("fenced", Does())
+        assert world.executor.cancel([fenced]).ok
+        submit(world, fenced)
+        assert wait_for_end(world, fenced).began is None
+        assert world.begun(fenced) == 0
         busy = [world.task(f"busy{n}", Does(seconds=LONG)) for n in range(2)]
         submit(world, *busy)
         for task in busy:
@@ -209,15 +210,6 @@ class ExecutorContract:
         for task in busy:
             wait_for_end(world, task)
         assert world.begun(waiting) == 0
-
-    def test_a_task_cancelled_before_it_was_submitted_never_begins(
-        self, world: ExecutorWorld
-    ) -> None:
-        task = world.task("fenced", Does())
-        assert world.executor.cancel([task]).ok
-        submit(world, task)
-        assert wait_for_end(world, task).began is None
-        assert world.begun(task) == 0
 
     def test_every_task_of_a_submission_has_its_own_id_and_runs(
         self, world: ExecutorWorld
