@@ -27,7 +27,7 @@ from autoexp_tui.model.rules import (
     arm,
     is_for_stage,
 )
-from autoexp_tui.model.state import Deferred, JobRecord, Move
+from autoexp_tui.model.state import Deferred, JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Verdict, Why, why
 
 MOST_JOINS: Final = 100
@@ -330,16 +330,14 @@ def log_matched(
 def handle_moves(context: DecisionContext) -> None:
     """Carry out rules over the moves of jobs that nobody has looked at yet."""
     while context.state.moves:
-        _handle_move(context, context.state.moves.pop(0))
-
-
-def _handle_move(context: DecisionContext, move: Move) -> None:
-    trigger = f"{move.old.value} to {move.new.value} ({move.seq})"
-    for rule in context.rules_of(move.job).state_events:
-        old, new = rule.transition or ("", "")
-        job = context.job(move.job)
-        if new != move.new.value or old not in (None, move.old.value):
-            continue
-        for armed in arm(rule, trigger) if is_for_stage(rule, job.spec.stage) else ():
-            if not (context.job(move.job).ended and armed.action.is_of_run):
-                _run_action(context, armed, move.job)
+        move = context.state.moves.pop(0)
+        trigger = f"{move.old.value} to {move.new.value} ({move.seq})"
+        for rule in context.rules_of(move.job).state_events:
+            old, new = rule.transition or ("", "")
+            if new != move.new.value or old not in (None, move.old.value):
+                continue
+            if not is_for_stage(rule, context.job(move.job).spec.stage):
+                continue
+            for armed in arm(rule, trigger):
+                if not (context.job(move.job).ended and armed.action.is_of_run):
+                    _run_action(context, armed, move.job)

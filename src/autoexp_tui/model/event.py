@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from autoexp_tui.model.facts import FactKey, JobKey
 from autoexp_tui.model.kinds import KindTable, Marked
 from autoexp_tui.model.state import Move, changed
-from autoexp_tui.model.states import JobState, Topic, is_legal_step
+from autoexp_tui.model.states import TRANSITIONS, JobState, Topic
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.spelling import join_some
 
@@ -167,7 +167,8 @@ def move(
     """Change a job's state, and parts of its record; `again`: it completed without a
     run of this session. Raises IllegalTransition."""
     old = state.jobs[job]
-    if not (again or is_legal_step(old.state, new)):
+    is_legal = old.state is new or new in TRANSITIONS[old.state]
+    if not (again or is_legal):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     if old.state is not new:
         changes |= {"since": record.t, "since_lived": state.lived}

@@ -105,10 +105,6 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 }
 
 
-def is_legal_step(old: JobState, new: JobState) -> bool:
-    return old is new or new in TRANSITIONS[old]
-
-
 Topic: TypeAlias = Literal[
     "submit",
     "cancel",
