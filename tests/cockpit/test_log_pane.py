@@ -17,7 +17,6 @@ from autoexp_tui.cockpit import logfile
 from autoexp_tui.cockpit.logfile import (
     Change,
     LogFile,
-    compile_errors,
     compile_search,
     decode_line,
 )
@@ -402,18 +401,6 @@ def test_a_search_finds_what_is_shown(
 ) -> None:
     file = opened(path, data)
     assert file.find_match(compile_search(pattern), file.size, forward=False) == place
-
-
-@pytest.mark.parametrize(
-    ("line", "is_error"),
-    [
-        ("slurmstepd: error: Detected 1 oom_kill event", True),
-        ("loss: nan", True),
-        ("iteration 80/100 | lm loss: 2.9 | nanobatch 3", False),
-    ],
-)
-def test_what_looks_like_an_error_is_found(line: str, is_error: bool) -> None:
-    assert bool(compile_errors().search(line.encode())) is is_error
 
 
 def test_a_hostile_log_is_searched_in_time_that_grows_with_it(path: Path) -> None:

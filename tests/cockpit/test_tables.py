@@ -26,7 +26,6 @@ from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import Span, line
 from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.cockpit.themes import (
-    ROLES,
     Skin,
     find_themes_directory,
     is_ascii,
@@ -126,18 +125,6 @@ def test_a_file_that_is_no_keymap_is_refused(tmp_path: Path, text: str | None) -
 
 def skin(name: str = "dark", **options: bool) -> Skin:
     return load_skin(name, **{"no_color": False, "ascii_only": False, **options})
-
-
-@pytest.mark.parametrize("name", ["dark", "light", "ansi"])
-def test_every_shipped_theme_has_every_role(name: str) -> None:
-    made = skin(name)
-    assert set(made.roles) == set(ROLES)
-    assert made.theme.ansi is (name == "ansi")
-    colors = [
-        color for one in made.roles.values() for color in (one.color, one.bgcolor)
-    ]
-    if made.theme.ansi:  # the terminal's own
-        assert all(not one or one.is_system_defined or one.is_default for one in colors)
 
 
 DARK = (find_themes_directory() / "dark.toml").read_text()

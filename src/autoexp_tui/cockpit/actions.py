@@ -309,8 +309,7 @@ class Actions:
         ask = job.record.ask
         files = await self._read_shown(job)
         while ask is not None:
-            session = self._model.session
-            reply = await self._ask(ask_approval(job, ask, files, many, session))
+            reply = await self._ask(ask_approval(job, ask, files, many))
             if reply is None:
                 return False
             approved = reply.key == "y"

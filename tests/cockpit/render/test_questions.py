@@ -376,13 +376,11 @@ def test_a_file_that_its_writer_never_wrote_needs_a_person_unless_it_failed(
 
 
 def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:
-    job, first = looking(Look.ASKS)[0], SESSION.jobs[0]
+    job = looking(Look.ASKS)[0]
     assert job.record.ask is not None
-    rows = f"{first.record.spec.output_dir}/rows/a.md"
-    files = [("/plan.md", "line one\nline two"), (rows, "x")]
-    asked = questions.ask_approval(job, job.record.ask, files, "1 of 2", SESSION)
-    named = f"-- {first.name}  rows/a.md"
-    told = ("the comparison of all runs?", "line two", "-- /plan.md", named)
+    files = [("/plan.md", "line one\nline two"), ("/out/rows/a.md", "x")]
+    asked = questions.ask_approval(job, job.record.ask, files, "1 of 2")
+    told = ("the comparison of all", "line two", "-- /plan.md", "-- /out/rows/a.md")
     assert all(words in body(asked) for words in (*told, f"y starts {job.name}."))
     assert asked.title.endswith("(1 of 2)?")
 

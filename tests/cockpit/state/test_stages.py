@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from autoexp_tui.cockpit.render import lists
-from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state import stages
-from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_ends
+from autoexp_tui.cockpit.state.forecast import count_gpu_hours, estimate_ends
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.conditions import kinds as k
 from tests.cockpit.views import SESSION
-from tests.support.campaigns import T0, all_done
+from tests.support.campaigns import all_done
 
 ENDS = estimate_ends(SESSION)
 STAGES = stages.build_stages(SESSION, ENDS)
@@ -33,15 +31,6 @@ def test_a_stage_says_what_it_waits_for_and_when_it_ends() -> None:
     ended = stages.build_stages(build_session(all_done(10)), ENDS)
     assert all(stage.ends_at is None for stage in ended)
     assert count_gpu_hours(SESSION) > 500
-
-
-def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
-    ends = Ends(stages={"cooldown": T0 + 3600})
-    cooldown = stages.build_stages(SESSION, ends)[1]
-    narrow, wide = (plain(lists.render_counts(cooldown, n, T0)) for n in (27, 50))
-    assert "✗3" in narrow
-    assert "~" not in narrow
-    assert "~" in wide
 
 
 EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval()))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.plan_findings import format_warning
@@ -118,11 +117,7 @@ class Question:
 
 
 def ask_approval(
-    job: JobView,
-    ask: Ask,
-    files: Sequence[tuple[str, str]],
-    place: str,
-    session: SessionView,
+    job: JobView, ask: Ask, files: Sequence[tuple[str, str]], place: str
 ) -> Question:
     """What A shows: the prompt, then path and text of each of the files that belong to
     it; `place` is `2 of 3` when several ask."""
@@ -132,7 +127,7 @@ def ask_approval(
         (),
     ]
     for path, text in files:
-        lines.append((Span(f"-- {_name_file(path, session)}", "accent"),))
+        lines.append((Span(f"-- {outside(path, 4096)}", "accent"),))
         lines += [(Span(outside(row, 2000)),) for row in text.rstrip("\n").split("\n")]
         lines.append(())
     which = f" ({place})" if place else ""
@@ -143,15 +138,6 @@ def ask_approval(
         confirm="approve",
         others=(("x", "refuse"),),
     )
-
-
-def _name_file(path: str, session: SessionView) -> str:
-    """A file by the job in whose directory it is, else by its path."""
-    for parent in PurePath(path).parents:
-        for job in session.jobs:
-            if PurePath(job.record.spec.output_dir) == parent:
-                return outside(f"{job.name}  {PurePath(path).relative_to(parent)}")
-    return outside(path)
 
 
 def select_asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
