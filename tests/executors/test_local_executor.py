@@ -607,18 +607,6 @@ def is_found(executor: LocalExecutor, task: Task) -> bool:
     return bool(answer.found)
 
 
-def stopped_start(machine: Machine, task: Task) -> int:
-    """An engine killed between fork and exec leaves a child that bears its name."""
-    engine = subprocess.run(
-        [sys.executable, "-c", _ENGINE],
-        input=pickle.dumps((machine.settings, one(task))),
-        start_new_session=True,
-        check=False,
-    )
-    assert engine.returncode == -signal.SIGKILL
-    return int((machine.root / "stopped").read_text())
-
-
 @pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
 def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, locks: bool, clock: ManualClock
@@ -629,7 +617,14 @@ def test_a_start_that_is_not_yet_the_wrapper_is_never_absent(
     if not locks:
         monkeypatch.setattr(fcntl, "flock", refuse)
     task = machine.script("echo ran >> ran")
-    start = stopped_start(machine, task)
+    engine = subprocess.run(
+        [sys.executable, "-c", _ENGINE],
+        input=pickle.dumps((machine.settings, one(task))),
+        start_new_session=True,
+        check=False,
+    )
+    assert engine.returncode == -signal.SIGKILL
+    start = int((machine.root / "stopped").read_text())
     assert until(lambda: fields_of(start)[0] == "T")
     executor = machine.made(clock, settle_seconds=0.0)
     for _ in range(3):

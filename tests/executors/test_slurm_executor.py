@@ -81,11 +81,6 @@ class World(FakeSlurmWorld):
             self.clock.advance(2.0)
         return sum(self.slurm.calls.values()) - before
 
-    def polls_until_over(self, tasks: list[Task]) -> None:
-        """Until all commands have begun and ended; nobody has looked at that yet."""
-        while not self.has_begun(len(tasks)) or self.cluster.living():
-            self.polls(2, *tasks)
-
     def adopted(self, made: Submission) -> AdoptAnswer:
         answers: list[AdoptAnswer] = []
 
@@ -182,14 +177,6 @@ TRAILS = {"min_job_age": 1, "account_lag": 40.0}
 SOON = {"min_job_age": 300}
 
 
-def seconds_to_end(world: World, task: Task) -> tuple[Cause | None, float]:
-    """Its cause, and after how long that is told to one who polls every 2 s."""
-    began = world.clock.monotonic()
-    while (report := world.report(task)).exited is None:
-        world.clock.advance(2.0)
-    return report.cause, world.clock.monotonic() - began
-
-
 @pytest.mark.parametrize(
     ("script", "cluster", "stale", "most"),
     [
@@ -205,21 +192,19 @@ def test_the_cause_of_an_end_is_told_soon_although_questions_are_seldom(
 ) -> None:
     world = World(tmp_path, calm=True, **cluster)
     task = world.sent(script)
-    world.polls_until_over([task])
+    while not world.has_begun(1) or world.cluster.living():
+        world.polls(2, task)  # nobody has looked at its end yet
     world.faults.add("squeue", *[SlurmFault.STALE] * stale)
-    cause, waited = seconds_to_end(world, task)
-    assert (cause, waited <= most) == (script.cause, True)
-
-
-def array(world: World, count: int) -> list[Task]:
-    world.options = {**ONE_NODE, "time": 60}
-    tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(count)]
-    submit(world, *tasks)
-    return tasks
+    began = world.clock.monotonic()
+    while (report := world.report(task)).exited is None:
+        world.clock.advance(2.0)
+    assert report.cause == script.cause
+    assert world.clock.monotonic() - began <= most
 
 
 def test_each_task_of_an_array_has_its_own_entry_log_and_end(world: World) -> None:
-    tasks = array(world, 12)
+    tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(12)]
+    submit(world, *tasks)
     for task in (tasks[8], tasks[10]):
         assert world.executor.cancel([task]).ok
         report = wait_for_end(world, task)

@@ -613,10 +613,6 @@ class Away:
         self.kept = attempt.dir.rename(attempt.root / "away")
         self.place.write_text("")
 
-    def comes_back(self) -> None:
-        self.place.unlink()
-        self.kept.rename(self.place)
-
 
 def copies(attempt: Attempt) -> list[Path]:
     return list((attempt.root / "out" / ".autoexp").glob("exit.*.json"))
@@ -637,7 +633,8 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     assert (fields["exit_code"], fields["nonce"]) == (3, nonce)
     assert copy.name == f"exit.{nonce}.json"
     assert process.poll() is None
-    disk.comes_back()
+    disk.place.unlink()
+    disk.kept.rename(disk.place)
     attempt.wait(process)
     assert (attempt.ended["exit_code"], copies(attempt)) == (3, [])
 

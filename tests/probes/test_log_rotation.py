@@ -43,15 +43,6 @@ class Log:
         chunk = self.read(limit, final=final)
         return None if chunk is None else chunk.data
 
-    def everything(self, *, final: bool = True) -> bytes:
-        read = b""
-        for _ in range(100):
-            data = self.text(final=final)
-            if data is None:
-                return read
-            read += data
-        raise AssertionError("the log does not end")
-
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Log:
@@ -133,7 +124,7 @@ def test_only_new_bytes_are_read_and_the_next_engine_goes_on(log: Log) -> None:
     log.append(b"two\n")
     assert log.read() == LogChunk(offset=4, size=8, data=b"two\n")
     log.append(b"\0\0one\n\xff\xfe\ntwo\0\n")  # which costs no line
-    assert log.everything() == b"\0\0one\n\xff\xfe\ntwo\0\n"
+    assert log.text() == b"\0\0one\n\xff\xfe\ntwo\0\n"
 
 
 def test_half_a_line_is_held_back_until_it_is_whole_or_its_run_has_ended(
