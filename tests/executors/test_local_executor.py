@@ -320,12 +320,20 @@ def test_a_time_limit_is_the_cause(machine: Machine) -> None:
     assert (report.cause, report.exited is None) == (Cause.TIMEOUT, False)
 
 
-def test_a_stopped_supervisor_can_be_cancelled(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [(signal.SIGSTOP, Cause.USER), (signal.SIGTERM, None)],
+    ids=["stopped, and cancelled", "ended by hand"],
+)
+def test_a_supervisor_hears_a_cancel_though_stopped_and_a_signal_alone_is_none(
+    number: int, cause: Cause | None, machine: Machine
+) -> None:
     executor, task = machine.begun_run("exec sleep 60")
-    os.kill(supervisor_of(task), signal.SIGSTOP)
-    executor.cancel([task])
+    os.kill(supervisor_of(task), number)
+    if cause:
+        executor.cancel([task])
     report = ended(executor, task)
-    assert (report.cause, report.exited is not None) == (Cause.USER, True)
+    assert (report.cause, report.exited is not None) == (cause, True)
 
 
 def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:

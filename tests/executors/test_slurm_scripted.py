@@ -297,13 +297,23 @@ def test_who_gave_no_answer_is_not_asked_for_each_doubt_and_nothing_is_absent(
         assert bench.commands.calls[program] == asked + 1
 
 
+def test_one_answer_is_for_all_that_is_in_doubt(bench: Bench) -> None:
+    for number in range(10):
+        answer = bench.executor.adopt([doubt(bench, f"t{number}")])
+        assert answer.error == ""
+    assert (bench.commands.calls["squeue"], bench.commands.calls["sacct"]) == (1, 1)
+    bench.adopt(doubt(bench, "t"), after=4.0)
+    assert bench.commands.calls["squeue"] == 2  # a later question is put anew
+
+
 def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
     bench: Bench,
 ) -> None:
     """sbatch gave up waiting: the controller may take it at any moment."""
     bench.commands.answers["sbatch"] = SILENT
     lost = doubt(bench, "t0")
-    assert [bench.adopt(lost), bench.adopt(lost, after=301.0)] == [(), ("t0",)]
+    looks = [bench.adopt(lost, after) for after in (0.0, 299.0, 2.0)]
+    assert looks == [(), (), ("t0",)]  # the controller's memory lasts 300 s
     assert isinstance(bench.executor.submit(lost), Uncertain)
     assert bench.adopt(lost, after=4.0) == ()
     assert bench.adopt(lost, after=301.0) == ("t0",)
@@ -327,6 +337,7 @@ def test_a_record_that_came_while_slurm_hung_is_seen_before_the_end_is_judged(
     bench.looks(task, 60.0)
     if word:
         bench.hears(task, word)
+        assert bench.looks(task).phase is LEAVING
     bench.squeue(hang)
     report = bench.until_asked(task)
     assert (report.phase, report.exited is None) == (phase, phase is LEAVING)
