@@ -198,13 +198,12 @@ def process(*argv: str | Path, **env: str) -> Iterator[int]:
         child.communicate()
 
 
-def claim(state_dir: Path, field: str = "slurm_job", *, ended: bool = False) -> None:
+def claim(state_dir: Path, field: str = "slurm_job") -> None:
     """An attempt whose Slurm job has the number 53."""
     attempt = state_dir / "k7f2" / "attempts" / "train" / "2"
     attempt.mkdir(parents=True)
     (attempt / "claim").write_text(json.dumps({field: "53"}))
-    for name in ("begin", "exit") if ended else ("begin",):
-        (attempt / f"{name}.0.json").write_text("{}")
+    (attempt / "begin.0.json").write_text("{}")
 
 
 @pytest.mark.usefixtures("person")
@@ -220,26 +219,19 @@ def test_the_wrapper_s_variable_or_a_supervisor_tells_the_attempt(
 
 
 @pytest.mark.usefixtures("person")
-@pytest.mark.parametrize(
-    ("field", "elsewhere", "ended", "job"),
-    [
-        ("slurm_job", False, False, TRAIN),
-        ("executor_id", False, False, TRAIN),
-        ("slurm_job", True, False, TRAIN),
-        ("slurm_job", False, True, ""),
-    ],
-    ids=["by its number", "by its task", "elsewhere", "the number is free again"],
-)
-def test_a_slurm_job_of_ours_is_known_by_its_claim(
-    tmp_path: Path, field: str, *, elsewhere: bool, ended: bool, job: str
-) -> None:
-    home = tmp_path / "other" if elsewhere else tmp_path
-    claim(home, field, ended=ended)
-    note_place(home)
-    with process(SLURM_JOB_ID="53") as pid:
-        assert job_of(pid, tmp_path) == job
-    with process(SLURM_JOB_ID="54") as pid:  # an allocation of one's own
-        assert job_of(pid, tmp_path) == ""
+@pytest.mark.parametrize("field", ["slurm_job", "executor_id"])
+def test_a_slurm_job_of_ours_is_known_by_its_claim(tmp_path: Path, field: str) -> None:
+    for place in ("here", "elsewhere"):
+        claim(tmp_path / place, field)
+        note_place(tmp_path / place)
+        with process(SLURM_JOB_ID="53") as pid:
+            assert job_of(pid, tmp_path / "here") == TRAIN
+        with process(SLURM_JOB_ID="54") as pid:  # an allocation of one's own
+            assert job_of(pid, tmp_path / "here") == ""
+        attempt = tmp_path / place / "k7f2/attempts/train/2"
+        (attempt / "exit.0.json").write_text("{}")
+        with process(SLURM_JOB_ID="53") as pid:
+            assert job_of(pid, tmp_path / "here") == ""  # the number is free again
 
 
 @pytest.mark.usefixtures("person")

@@ -180,19 +180,15 @@ YES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("event", "t", "said"),
-    [
+def test_an_event_that_has_no_form_is_refused() -> None:
+    text: Any = object()
+    for event, t, said in (
         (RunBegan(job="a", attempt=1, run=0, began_at=math.inf), 1.0, "began_at"),
         (MessageLogged(text="x"), math.nan, "number"),
-        (MessageLogged(text=object()), 1.0, "no JSON form"),  # type: ignore[arg-type]
-    ],
-)
-def test_an_event_that_has_no_form_is_refused(
-    event: Event, t: float, said: str
-) -> None:
-    with pytest.raises(Unencodable, match=said):
-        encode_record(recorded(event, t=t))
+        (MessageLogged(text=text), 1.0, "no JSON form"),
+    ):
+        with pytest.raises(Unencodable, match=said):
+            encode_record(recorded(event, t=t))
 
 
 def test_a_plan_or_an_order_of_another_form_is_refused_by_its_field() -> None:

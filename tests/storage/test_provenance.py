@@ -86,21 +86,14 @@ def test_each_jobs_configs_survive_the_record_wherever_it_lies(tmp_path: Path) -
     assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        gzip.compress(b'{"version": 3, "git": {"x": 1}}'),
-        b'{"version": 9}',
-        b"{}",
-        b"",
-        b"\x1f",
-    ],
-    ids=["other fields", "a newer version", "a foreign one", "empty", "cut off"],
-)
-def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
+def test_a_record_that_does_not_read_is_none(tmp_path: Path) -> None:
     assert record_of(plan_in(tmp_path), tmp_path) is None
-    save_record(tmp_path, "p1", make_record()).write_bytes(data)
-    assert record_of(plan_in(tmp_path), tmp_path) is None
+    path = save_record(tmp_path, "p1", make_record())
+    assert record_of(plan_in(tmp_path), tmp_path) is not None
+    for tree in (b'{"version": 3, "git": {"x": 1}}', b'{"version": 9}', b"{}"):
+        for data in (gzip.compress(tree), tree, b"", b"\x1f"):
+            path.write_bytes(data)
+            assert record_of(plan_in(tmp_path), tmp_path) is None
 
 
 def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
