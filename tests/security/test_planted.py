@@ -264,25 +264,14 @@ def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
 
 
 # ---------------------------------------------------------- in place of something
-PARTS: dict[str, Callable[[SessionDir], Path]] = {
-    "a part of the journal": lambda session: session.get_part(1),
-    "the plan": lambda session: session.plan,
-    "a lease": lambda session: session.lease / "9.json",
-}
-HARMLESS: dict[str, Callable[[SessionDir], Path]] = {
-    "the row for the list": lambda session: session.snapshot,
-    "live detail": lambda session: session.live,
-}
-
-
 @pytest.mark.parametrize("put", PUT)
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["journal.1.jsonl", "plan.json", "lease/9.json"])
 def test_what_lies_in_place_of_a_part_is_a_line_of_the_list(
     lab: Lab, part: str, put: Callable[[Path], None]
 ) -> None:
     session = lab.own()
     lab.own("a2aa")
-    path = PARTS[part](session)
+    path = session.path / part
     path.unlink(missing_ok=True)
     put(path)
     with soon():
@@ -294,12 +283,12 @@ def test_what_lies_in_place_of_a_part_is_a_line_of_the_list(
 
 
 @pytest.mark.parametrize("put", PUT)
-@pytest.mark.parametrize("part", HARMLESS)
+@pytest.mark.parametrize("part", ["snapshot.json", "live.json"])
 def test_what_lies_in_place_of_something_disposable_is_done_without(
     lab: Lab, part: str, put: Callable[[Path], None]
 ) -> None:
     session = lab.own()
-    put(HARMLESS[part](session))
+    put(session.path / part)
     assert lab.problem() == ""
     assert lab.say("show", "k7f2")[0] == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from autoexp_tui.model.snapshot import EngineView, Live, LiveDetail, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import live_sink
-from autoexp_tui.storage.atomic import write_atomic
 from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.live_sink import (
@@ -102,22 +102,13 @@ def test_who_watches_gets_the_volatile_side_at_once_and_at_most_twice_a_second(
     assert written == 2
 
 
-@pytest.mark.usefixtures("viewer")
 def test_the_thread_writes_what_is_published_until_it_is_closed(
-    session: SessionDir, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    session: SessionDir, viewer: FileSessionWatcher
 ) -> None:
-    written = threading.Event()
-
-    def write(path: Path, data: bytes, mode: int, *, durable: bool) -> None:
-        write_atomic(path, data, mode, durable=durable)
-        written.set()
-
-    monkeypatch.setattr(live_sink, "write_atomic", write)
-    sink = FileLiveSink(session, SystemClock())
+    sink, until = FileLiveSink(session, SystemClock()), time.monotonic() + 10
     sink.publish(snapshot(seq=9))
-    assert written.wait(10)
-    detail = FileSessionWatcher(session, clock).live()
-    assert detail is not None
+    while (detail := viewer.live()) is None:
+        assert time.monotonic() < until
     assert detail.seq == 9
     sink.close()
     assert not session.live.exists()
