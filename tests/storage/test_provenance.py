@@ -8,13 +8,12 @@ import os
 import re
 import subprocess
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
@@ -134,14 +133,7 @@ ORIGIN: dict[str, Any] = {
     "words": ["x", {"y": 1}],
 }
 WRITTEN: dict[str, Any] = {"lr": "${model.width}", "model": {"width": 8}}
-VALUES = (
-    st.integers()
-    | st.floats(allow_nan=False)
-    | st.text()
-    | st.none()
-    | st.lists(st.booleans(), max_size=2)
-    | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
-)
+VALUES = [7, 1.5, "é", None, [True], {"k": 1}, {}]
 PLACES: list[TreePath] = [
     ("lr",), ("new",), ("model", "width"), ("model", "part", "b"),
     ("model", "part", "new"), ("other", "new"), ("words", 1, "y"),
@@ -154,13 +146,13 @@ def read_back(resolved: Any, unresolved: Any) -> tuple[Any, Any]:
     return yaml.safe_load(found.resolved), yaml.safe_load(found.unresolved)
 
 
-@given(st.dictionaries(st.sampled_from(PLACES), VALUES, min_size=1))
-def test_a_config_that_differs_in_a_few_keys_comes_back(
-    changes: dict[TreePath, object],
-) -> None:
-    tree = with_values(ORIGIN, changes)
+def test_a_config_that_differs_in_a_few_keys_comes_back() -> None:
     written = with_values(WRITTEN, {("lr",): "${x}"})
-    assert repr(read_back(tree, written)) == repr((unpatched(tree), unpatched(written)))
+    for first, second in zip(VALUES, VALUES[::-1], strict=True):
+        for here, there in combinations(PLACES, 2):
+            tree = with_values(ORIGIN, {here: first, there: second})
+            found = read_back(tree, written)
+            assert repr(found) == repr((unpatched(tree), unpatched(written)))
 
 
 @pytest.mark.parametrize(
