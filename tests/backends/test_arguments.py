@@ -20,8 +20,13 @@ from autoexp_tui.backends.argument_import import (
     format_schema,
 )
 from autoexp_tui.backends.argument_probe import extract_schema
-from autoexp_tui.backends.argument_schema import Action, Schema, decode_schema
-from autoexp_tui.backends.arguments import Rendered, SchemaRenderer
+from autoexp_tui.backends.arguments import (
+    Action,
+    Rendered,
+    Schema,
+    SchemaRenderer,
+    decode_schema,
+)
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from tests.backends.parser_like_megatron import get_parser
 from tests.support.refusals import read_refusals

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.backends import argument_probe
-from autoexp_tui.backends.argument_schema import (
+from autoexp_tui.backends.arguments import (
     TAKES_VALUES,
     VERSION,
     decode_schema,

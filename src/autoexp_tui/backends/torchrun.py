@@ -16,8 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoexp_tui.backends.argument_schema import Action, Schema
-from autoexp_tui.backends.arguments import SchemaRenderer
+from autoexp_tui.backends.arguments import Action, Schema, SchemaRenderer
 from autoexp_tui.backends.base import (
     Config,
     check_mapping,

@@ -21,7 +21,7 @@ from autoexp_tui.backends.argument_import import (
     format_group,
     format_schema,
 )
-from autoexp_tui.backends.argument_schema import SUFFIX
+from autoexp_tui.backends.arguments import SUFFIX
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry
 from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
