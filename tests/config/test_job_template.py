@@ -85,6 +85,24 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     assert made.composed == 3
 
 
+SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
+
+
+@pytest.mark.parametrize(("command_line", "job"), [
+    ("++a=1", "size=2"), ("~sweep", "++b=1"), ("sweep={params:{size:[4]}}", "++b=1"),
+    ("++a=1", "sweep.params.size=[4]"), ("++a=1", "~sweep"),
+])  # fmt: skip
+def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
+    command_line: str, job: str, tmp_path: Path
+) -> None:
+    (tmp_path / "exp.yaml").write_text(SWEPT)
+    made = HydraComposer("exp", tmp_path, [command_line])
+    wanted = ["size", "last", *(["a"] if "a=" in command_line else [])]
+    wanted += ["b"] if "b=" in job else []
+    for _ in range(2):
+        assert list(made.compose([job], {}).to_dict()) == wanted
+
+
 @dataclass
 class Optimizer:
     """What a user may have registered."""
