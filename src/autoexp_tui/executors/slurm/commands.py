@@ -32,8 +32,6 @@ _STRIPPED: Final = ("SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """What came of one command."""
-
     arguments: tuple[str, ...]
     status: int | None
     """Exit status; None: it did not start, or ran past its time limit."""

@@ -160,9 +160,7 @@ def _build_report(seen: TaskMemory, phase: TaskPhase) -> TaskReport:
 
 
 _WHY: Final = "Slurm's word on why"
-_WHO: Final = "Slurm's word on who cancelled it"
 _WHETHER_AGAIN: Final = "Slurm to start it again"
-_RECORD: Final = "its exit record"
 
 
 def _find_wait(seen: TaskMemory, *, exited: bool) -> tuple[str, float] | None:
@@ -192,7 +190,7 @@ def _find_wait_after_word(
     seen: TaskMemory, word: RawState, *, exited: bool
 ) -> tuple[str, float] | None:
     """An exit record, a further run, or who cancelled it: accounting trails."""
-    awaited, patience = _RECORD, seen.terms.patience
+    awaited, patience = "its exit record", seen.terms.patience
     never_had_a_node = word.word == "CANCELLED" and not _node(seen)
     if word.word in RETURNING:
         awaited = _WHETHER_AGAIN
@@ -204,7 +202,7 @@ def _find_wait_after_word(
         return awaited, patience
     by_unknown = word.word == "CANCELLED" and not seen.by and seen.terms.by_may_come
     if by_unknown and not seen.records.cancel_ordered and seen.said_for < QUICK_SECONDS:
-        return _WHO, QUICK_SECONDS
+        return "Slurm's word on who cancelled it", QUICK_SECONDS
     return None
 
 

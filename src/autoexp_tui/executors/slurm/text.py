@@ -100,8 +100,6 @@ def build_squeue(user: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
-    """A line of squeue."""
-
     id: str
     """`51`, or `51_3` for an array's task."""
     state: RawState
@@ -222,8 +220,6 @@ def build_sacct(user: str, since: float) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRow:
-    """A line of sacct."""
-
     id: str
     state: RawState
     exit_code: int
