@@ -252,7 +252,6 @@ class Actions:
         self._app.notify(f"ordered to end: {words}")
 
     async def undo(self, _: Scope) -> None:
-        """Stop a countdown: nothing was sent."""
         if self.countdown is None:
             self._app.notify("no countdown runs")
             return
@@ -283,12 +282,10 @@ class Actions:
         await self._ask_for(scope, ask_resubmit, explain)
 
     async def skip(self, scope: Scope) -> None:
-        """Ask whether to skip jobs, or to waive a condition of one."""
         explain = partial(_explain_nothing, "waits")
         await self._ask_for(scope, ask_skip, explain)
 
     def dismiss_warnings(self, group: CauseGroup) -> None:
-        """Say that the warnings of a cause were seen."""
         warnings = tuple(one.warning_id for one in group.warnings)
         self.send(Acknowledge(warnings=warnings, limits=group.limits))
         self._app.notify(f"{plural(group.acknowledgeable, 'warning')} acknowledged")

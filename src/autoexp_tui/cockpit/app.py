@@ -118,7 +118,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             await asyncio.sleep(0)  # a dialog opens before the next key
 
     def on_mount(self) -> None:
-        """Show the first snapshot, then listen."""
         for mode in ("jobs", "events", "waiting", "timeline", "grid"):
             self.add_mode(mode, partial(self._make_screen, mode))
         self.context.handle.subscribe(self._publish)
@@ -340,7 +339,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.run_worker(run(self.full_screen))
 
     def action_show_details(self, jobs: Sequence[JobView]) -> None:
-        """Show how a job is made, or what differs between two."""
         from autoexp_tui.cockpit.dialogs.reader import show_job_details
 
         self.run_worker(show_job_details(self.context, self, jobs))
@@ -456,7 +454,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.push_screen(QuestionScreen(self.context, question), done)
 
     async def action_quit(self) -> None:
-        """Textual's own way out: ours asks first."""
         self.action_leave()
 
     def leave(self, way: LeaveWay) -> None:

@@ -364,7 +364,6 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
 
 
 def has_clash(first: Command, second: Command) -> bool:
-    """Whether two commands may not share a key."""
     alike = first.replay == second.replay  # a replay's keys go before all others
     return first.id != second.id and alike and bool(first.where & second.where)
 

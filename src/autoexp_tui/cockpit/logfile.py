@@ -263,7 +263,6 @@ def decode_line(raw: bytes) -> str:
 
 
 def compile_errors() -> Pattern:
-    """What a line that looks like an error has in it."""
     return compile_line_pattern(_ERRORS, ignore_case=True)
 
 

@@ -126,11 +126,9 @@ class SessionModel:
         return tuple(self.session.jobs[place] for place in row.jobs)
 
     def find_row(self, key: str) -> Row | None:
-        """The row of that key, None when it is not shown."""
         return next((row for row in self.rows if row.key == key), None)
 
     def list_shown(self) -> set[str]:
-        """Names of the jobs that have a row, folded ones included."""
         return {
             self.session.jobs[place].name for row in self.rows for place in row.jobs
         }

@@ -73,7 +73,6 @@ def plain(content: Line) -> str:
 
 
 def width(content: Line) -> int:
-    """Cells that the line takes."""
     return sum(cell_len(span.text) for span in content)
 
 

@@ -333,7 +333,6 @@ class QuestionScreen(Overlay[Answer | None]):
             self._stay()
 
     def _stay(self) -> None:
-        """Close, and change nothing."""
         if self.field is not None:
             self.deaf_seconds = DEAF_SECONDS
         self.finish(None)

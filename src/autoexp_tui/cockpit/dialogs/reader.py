@@ -416,7 +416,6 @@ class FaultsScreen(Overlay[bool]):
         """What is open of the findings' files, by place of the finding."""
 
     def take(self, faults: Sequence[Problem]) -> None:
-        """Show what another planning found."""
         kept = self.faults[self._at].where if self.faults else ""
         self.faults = faults
         self._excerpts.clear()

@@ -259,7 +259,6 @@ def _describe_engine(session: SessionBrief) -> tuple[str, Role]:
 
 
 def render_session_counts(session: SessionBrief) -> Line:
-    """All counts in words."""
     pairs = session.counts.items()
     counts = (f"{number} {STATES[state]}" for state, number in pairs if number)
     total = plural(sum(session.counts.values()), "job")

@@ -180,7 +180,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.show_keys()
 
     def renew_panes(self) -> None:
-        """Show it in the panes."""
         raise NotImplementedError
 
     def compose_frame(self) -> Iterator[Widget]:

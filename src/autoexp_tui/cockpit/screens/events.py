@@ -287,11 +287,9 @@ class EventsScreen(LogScreen):
         self.filter_by(everything=not self.event_filter.everything)
 
     def action_events_kind(self, step: int) -> None:
-        """Events of the next kind alone, or of the one before."""
         self.filter_by(kind=self.event_filter.find_next_kind(step))
 
     def action_events_same_job(self) -> None:
-        """Events of this job alone, or of all."""
         entry = self.events_pane.find_entry()
         names = entry.jobs if entry is not None else ()
         if self.event_filter.job or names:

@@ -127,7 +127,6 @@ class JobsScreen(LogScreen, JobListScreen):
                 return
 
     def show_job(self, job: JobView) -> None:
-        """Put the cursor on a job's row, whatever hides it."""
         if job.name not in self.model.list_shown():
             self.model.update_arrangement(filter=None, only=None)
             self.notify("the filter hid it: cleared")
@@ -212,7 +211,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
 
     def action_rows_range(self) -> None:
-        """Begin a range, or mark from its beginning to here."""
         model, keys = self.model, self.jobs.keys
         first, last = model.range_from, self.jobs.key
         model.range_from = "" if first else last

@@ -228,7 +228,6 @@ def find_last_words(job: JobView) -> str:
 
 
 def describe_end(job: JobView) -> str:
-    """What ended it, with its last words."""
     words, last = describe_cause(job), find_last_words(job)
     return f"{words}, {outside(last)}" if last else words
 
@@ -467,7 +466,6 @@ def _group_cuts(
 
 
 def count_needs(groups: Sequence[CauseGroup]) -> int:
-    """How many things need a person."""
     return sum(group.size for group in groups)
 
 

@@ -139,12 +139,10 @@ class JobView:
 
     @property
     def name(self) -> str:
-        """The job's name as the engine knows it; not cleaned."""
         return self.record.spec.name
 
     @property
     def stage(self) -> str:
-        """The job's stage, empty when the plan has none."""
         return self.record.spec.stage
 
     @property
@@ -189,7 +187,6 @@ class JobView:
 
     @property
     def rate(self) -> float | None:
-        """Steps a second just now; None where none is known."""
         return self.live.rate if (self.live.rate or 0.0) > 0 else None
 
     @property
@@ -310,12 +307,10 @@ class SessionView:
         return sum(self.counts.get(look, 0) for look in looks)
 
     def find_job(self, name: str) -> JobView | None:
-        """The job of that name, None when the session has none."""
         place = self.index.get(name)
         return None if place is None else self.jobs[place]
 
     def list_jobs(self, names: Iterable[str]) -> tuple[JobView, ...]:
-        """The jobs of those names that exist, in the order given."""
         return tuple(job for name in names if (job := self.find_job(name)) is not None)
 
     @property

@@ -57,7 +57,6 @@ class StageView:
 
     @property
     def total(self) -> int:
-        """How many jobs it has."""
         return len(self.jobs)
 
     @property

@@ -217,7 +217,6 @@ class GridPane(ListPane):
         self.set_keys(map(str, grid.rows))
 
     def find_cell(self) -> tuple[Row, str] | None:
-        """Row and stage under the cursor; None without rows."""
         if not self.grid.rows or not self.grid.stages:
             return None
         return self.grid.rows[self.cursor], self.grid.stages[self.column]

@@ -84,7 +84,6 @@ class HeadingsPane(ListPane):
             yield Item(f"job:{job.name}", heading, partial(self.draw_job, job), job)
 
     def draw_job(self, job: JobView, cells: int) -> Line:
-        """A job below its heading."""
         raise NotImplementedError
 
     def renew(self) -> None:
@@ -98,7 +97,6 @@ class HeadingsPane(ListPane):
         return self.items[self.cursor] if self.items else None
 
     def find_job(self) -> JobView | None:
-        """The job under the cursor; None on a heading."""
         item = self.find_item()
         return item.job if item is not None else None
 

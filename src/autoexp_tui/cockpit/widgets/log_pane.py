@@ -129,7 +129,6 @@ class LogPane(Pane):
 
     @property
     def path(self) -> str:
-        """The file that is read, empty without one."""
         return self.sources[self.source].path if self.sources else ""
 
     def on_mount(self) -> None:

@@ -204,7 +204,6 @@ def _count_equal(old: Sequence[Span], new: Sequence[Span]) -> int:
 
 
 def set_place(widget: Widget, box: Box) -> None:
-    """Put a widget where a box of its screen is."""
     widget.styles.offset = (box.x, box.y)
     widget.styles.width = box.width
     widget.styles.height = box.height
@@ -325,7 +324,6 @@ class TextPane(Pane):
         self.update_lines()
 
     def find_lines(self) -> Sequence[Line]:
-        """The lines for the present width."""
         if self._lines_width != self.cells:
             self._lines_width = self.cells
             self._lines = self.build_lines(self.cells)
