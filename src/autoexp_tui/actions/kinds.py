@@ -140,8 +140,6 @@ def _find_place_beside(directory: str, name: str, new: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart(Action, kind="restart", restarts=True, is_of_run=True, follows_run=True):
-    """Run the job again, as a further attempt."""
-
     reason: str = ""
     overrides: tuple[str, ...] = ()
     exclude_node: bool = False
@@ -310,8 +308,6 @@ _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand(Action, kind="command", needs_values=True):
-    """Run a command, without a shell, once."""
-
     command: tuple[str, ...]
     timeout: float = 60.0
     """Seconds until it is killed, with whatever it started."""

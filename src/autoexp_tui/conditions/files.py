@@ -217,8 +217,6 @@ class FileExists(_OfFile, kind="file_exists"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent(_OfFile, kind="file_content"):
-    """A file's text contains, or matches, `pattern`."""
-
     pattern: str
     mode: Literal["contains", "regex"] = "contains"
 

@@ -110,8 +110,6 @@ def _judge_job(name: str, wanted: str, facts: Facts) -> Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxAttempts(Condition, kind="max_attempts"):
-    """The job has had fewer attempts than this."""
-
     max_attempts: int
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
@@ -197,8 +195,6 @@ class Cooldown(Condition, kind="cooldown"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPasses(Condition, kind="command"):
-    """A command, run without a shell, exits 0."""
-
     command: tuple[str, ...]
     timeout: float = 30.0
     """Seconds for one run."""

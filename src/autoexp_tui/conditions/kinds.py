@@ -35,8 +35,6 @@ _NAMED: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composite(Condition, kind="composite"):
-    """All, or any, of several conditions."""
-
     mode: Literal["all", "any"] = "all"
     conditions: tuple[Condition, ...]
 

@@ -50,8 +50,6 @@ class SubmitTasks(_OfTasks, kind="submit", recovery="probe", topic="submit"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CancelTasks(_OfTasks, kind="cancel", topic="cancel"):
-    """End the tasks' processes."""
-
     tasks: tuple[TaskId, ...]
 
 
@@ -169,8 +167,6 @@ class PlanJobs(Effect, kind="plan"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddJob(Effect, kind="add"):
-    """Let one job join the session, as it is."""
-
     job: str
     action: str
     spec: JobSpec
@@ -321,8 +317,6 @@ class _Errand(OutsideEffect, recovery="once", pool="errand"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendText(_Errand, kind="append"):
-    """Add a line of text to a file, as a rule of a job says."""
-
     job: str
     path: str
     text: str

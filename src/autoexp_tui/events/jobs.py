@@ -86,8 +86,6 @@ class WaitExplained(Event, topic="condition", verb="waits"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReplanned(OfJob, verb="planned anew"):
-    """The job will run differently from now on."""
-
     spec: JobSpec
     why: Why
 
@@ -271,8 +269,6 @@ class ConditionLatched(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionWaived(Event, topic="condition", rejudges=True):
-    """A person let a start condition count as passed."""
-
     job: str
     index: int
     reason: str

@@ -126,8 +126,6 @@ class WarningCleared(Event, topic="warning"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitAcknowledged(Event, topic="warning"):
-    """A person knows that the time limit of a run will cut it."""
-
     job: str
     attempt: int
     by: str = ""
@@ -164,8 +162,6 @@ class EvidenceCaptured(Event, topic="reaction", matters=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFired(Event, topic="reaction", verb="action fired", about=("action",)):
-    """A rule's action was carried out for a job."""
-
     job: str
     action: str
     trigger: str
@@ -190,8 +186,6 @@ class ActionDeferred(
     about=("action", "why"),
     rejudges=True,
 ):
-    """A rule's action waits for one of its conditions."""
-
     job: str
     action: str
     trigger: str

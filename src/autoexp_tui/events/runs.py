@@ -227,8 +227,6 @@ class _RunMoved(OfJob):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequeued(_RunMoved, verb="requeued"):
-    """The executor put a begun run back into its queue."""
-
     to: ClassVar[JobState] = JobState.QUEUED
     why: Why
 
@@ -357,8 +355,6 @@ class CheckpointSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointQuarantined(Event, matters=True):
-    """A job's checkpoint was moved aside."""
-
     job: str
     checkpoint: Checkpoint
     moved_to: str

@@ -39,8 +39,6 @@ class Submit(Command, kind="submit"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill(Command, kind="kill"):
-    """End jobs that wait, queue or run."""
-
     jobs: tuple[str, ...]
     reason: str = ""
 

@@ -111,8 +111,6 @@ class NotConfirmed(AutoexpError):
 
 @dataclass(eq=False)
 class SessionOwned(AutoexpError):
-    """Another living engine owns what this one asked for."""
-
     exit_code: ClassVar[int] = 4
 
 

@@ -113,7 +113,6 @@ class Recorded:
 
 
 def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
-    """Apply every record in order to `state`, and return it."""
     with unseen(state):
         for record in records:
             apply(state, record)

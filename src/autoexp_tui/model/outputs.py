@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One that a job's program may go on from."""
-
     path: str
     step: int | None = None
     """None: its name holds no number."""

@@ -48,8 +48,6 @@ class Action(Kind):
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """A rule's action and what triggered it."""
-
     key: str
     action: Action
     trigger: str
@@ -90,8 +88,6 @@ StateClass: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEvent:
-    """A rule over how attempts end, or over a transition of states."""
-
     name: str
     state: StateClass | None = None
     transition: tuple[str | None, str] | None = None

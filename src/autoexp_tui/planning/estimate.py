@@ -28,8 +28,6 @@ _MOST_STAGES: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What an attempt of each of some jobs may use."""
-
     jobs: int = 0
     gpu_hours: float = 0.0
     """The most of the jobs that have a time limit; so are the hours below."""

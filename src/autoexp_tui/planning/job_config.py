@@ -26,7 +26,11 @@ from autoexp_tui.model.errors import Findings, Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Resources
-from autoexp_tui.planning.overrides import escape_dollars, format_override
+from autoexp_tui.planning.overrides import (
+    escape_dollars,
+    format_override,
+    is_number,
+)
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,
@@ -36,6 +40,7 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.references import Identity, NotAReference, Runtime, UnknownKey
 from autoexp_tui.sweep.families import SiblingNotFound
 from autoexp_tui.sweep.points import SweepPoint, plain_key
+from autoexp_tui.text.plain_tree import ABSENT, at
 
 _WATCHING: Final = (
     *("monitoring", "ui", "tree", "research"),
@@ -179,13 +184,9 @@ def build_mounts(
 
 def list_own_paths(config: Mapping[str, object]) -> Sequence[str]:
     """The directories of a resolved config that do not count for the fingerprint."""
-    found: list[str] = []
-    for path in (*DIRECTORIES, "monitoring.state_dir"):
-        section, _, key = path.partition(".")
-        inner = config.get(section)
-        value = inner.get(key) if isinstance(inner, Mapping) else None
-        found += [] if value is None else [str(value)]
-    return found
+    paths = (*DIRECTORIES, "monitoring.state_dir")
+    found = (at(config, tuple(path.split("."))) for path in paths)
+    return [str(one) for one in found if one is not None and one is not ABSENT]
 
 
 def find_parameter(parameters: Mapping[str, object], name: str) -> object:
@@ -232,10 +233,7 @@ def list_ineffective(keys: Iterable[str]) -> Iterator[Problem]:
 def read_last_step(view: ConfigView, path: str) -> int | None:
     """The whole number at a config path; None when there is none."""
     value = view.select(path) if path and view.has(path) else None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return int(str(value)) if whole else None
+    return int(value) if is_number(value) and value % 1 == 0 else None
 
 
 _Settled: TypeAlias = tuple[Mapping[str, object], str, Resources]

@@ -257,15 +257,11 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """The values of all jobs of a stage, in index order."""
-
     values: tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A key of the job itself, before its config is composed."""
-
     accessor: str
 
 
