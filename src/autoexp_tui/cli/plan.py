@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, print_json, say
 from autoexp_tui.cli.open import build_request, find_session, refuse_overrides
 from autoexp_tui.cli.options import Options, option, parse_options
-from autoexp_tui.model.errors import MOST_TOLD, UsageError
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, join_some, plural
 
@@ -120,12 +120,9 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         else:
             print_json(_to_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
-    shown = result.warnings[:MOST_TOLD] if result.errors else ()
-    for finding in shown:
+    for finding in result.warnings if result.errors else ():
         below = f"\n    {finding.below}" if finding.below else ""
         say(f"warning: {format_warning(finding)}{below}")
-    if shown and len(result.warnings) > MOST_TOLD:
-        say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()
     if result.plan is not None:
         _print_plan(result.plan, options)

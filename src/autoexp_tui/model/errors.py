@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from textwrap import indent
 from typing import ClassVar, Final
 
-from autoexp_tui.text.spelling import plural
-
 
 @dataclass(eq=False)
 class AutoexpError(Exception):
@@ -82,10 +80,6 @@ def find_written_place(text: str) -> tuple[str, int] | None:
     return (found[1], int(found[2])) if found else None
 
 
-MOST_TOLD: Final = 200
-"""Findings that are written out; more would only push the first ones away."""
-
-
 @dataclass(eq=False)
 class ValidationFailed(AutoexpError):
     """Every error of a plan at once; nothing was submitted."""
@@ -95,13 +89,8 @@ class ValidationFailed(AutoexpError):
     exit_code: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        shown = self.problems[:MOST_TOLD]
-        lines = [super().__str__(), *(f"  - {problem}" for problem in shown)]
-        more = len(self.problems) - len(shown)
-        if more:
-            all_of_them = "`autoexp-plan --json` has them all"
-            lines.append(f"  ... and {plural(more, 'error')} more; {all_of_them}")
-        return "\n".join(lines)
+        told = (f"  - {problem}" for problem in self.problems)
+        return "\n".join((super().__str__(), *told))
 
 
 @dataclass(eq=False)

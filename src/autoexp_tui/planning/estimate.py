@@ -23,7 +23,6 @@ CONFIRM_GPU_HOURS: Final = "confirm_gpu_hours"
 CONFIRM_JOBS: Final = "confirm_jobs"
 """Keys among the executor's settings; None: no bound."""
 _MOST_NAMES: Final = 3
-_MOST_STAGES: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +147,7 @@ def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
         spent = f", {format_hours(of.gpu_hours)} GPU h" if of.gpu_hours else ""
         stages.append(f"{clean(name) or 'no stage'} {plural(of.jobs, 'job')}{spent}")
     if len(stages) > 1:
-        rest = len(stages) - _MOST_STAGES
-        more = [f"{plural(rest, 'more stage')}"] if rest > 0 else []
-        lines.append("; ".join([*stages[:_MOST_STAGES], *more]))
+        lines.append("; ".join(stages))
     return tuple(lines)
 
 
