@@ -18,7 +18,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.config import planning as p
-from autoexp_tui.config.planning import ChildPlanner, PlanningChild
+from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model import errors as e
@@ -208,18 +208,25 @@ def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> Non
 
 
 def test_planning_that_takes_too_long_or_is_killed_ends_with_its_group(
-    place: Path,
+    place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child = PlanningChild(of_mine(place, "import time", "time.sleep(60)"))
-    assert os.getpgid(child.pid) == child.pid
+    began: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def begin(*args: Any, **words: Any) -> subprocess.Popen[bytes]:
+        began.append(real(*args, **words))
+        assert os.getpgid(began[-1].pid) == began[-1].pid
+        if len(began) == 2:
+            threading.Timer(0.2, began[-1].kill).start()
+        return began[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", begin)
     with pytest.raises(e.EnvironmentFailed, match="longer than 2 s"):
-        child.wait(limit_seconds=2)
+        p.run_planning(of_mine(place, "import time", "time.sleep(60)"), 2)
     with pytest.raises(ProcessLookupError):
-        os.killpg(child.pid, 0)
-    child = PlanningChild(p.PlanningRequest(cwd=str(place)))
-    threading.Timer(0.2, child.kill).start()
+        os.killpg(began[0].pid, 0)
     with pytest.raises(e.EnvironmentFailed, match="planning was killed"):
-        child.wait()
+        p.run_planning(p.PlanningRequest(cwd=str(place)))
 
 
 def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) -> None:

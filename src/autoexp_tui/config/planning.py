@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from autoexp_tui.model.errors import (
     AutoexpError,
@@ -211,84 +211,63 @@ def estimate_of(plan: Plan, done: DoneReport) -> Estimate:
     return estimate(job for job in plan.jobs if job.name not in done.done)
 
 
-class PlanningChild:
-    """One running planning process."""
-
-    def __init__(self, request: PlanningRequest) -> None:
-        self._request = replace(request, cwd=request.cwd or os.getcwd())
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the child
-        self._process = subprocess.Popen(
+def run_planning(
+    request: PlanningRequest, limit_seconds: float = LIMIT_SECONDS
+) -> PlanningAnswer:
+    """Answer one request in a process of its own. Raises EnvironmentFailed where it
+    took longer or was killed, AutoexpError (which names the file with its traceback)
+    where it crashed."""
+    request = replace(request, cwd=request.cwd or os.getcwd())
+    pipe = subprocess.PIPE
+    with (
+        tempfile.TemporaryFile() as said,
+        subprocess.Popen(
             COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            cwd=self._request.cwd,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=said,
+            cwd=request.cwd,
             start_new_session=True,
-        )
-        self.pid = self._process.pid
-        """Of the process, and of its group."""
-
-    def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningAnswer:
-        """Ask, wait for the answer, and close. Raises EnvironmentFailed where it took
-        longer or was killed, AutoexpError (which names the file with its traceback)
-        where it crashed."""
-        question = encode_request(self._request)
+        ) as child,
+    ):
         try:
-            data, _ = self._process.communicate(question, timeout=limit_seconds)
-            return self._read_answer(data)
+            data, _ = child.communicate(encode_request(request), limit_seconds)
         except subprocess.TimeoutExpired:
             raise EnvironmentFailed(
                 f"planning took longer than {limit_seconds:.0f} s and was stopped",
                 hint="narrow the sweep, or look with `autoexp-plan --points`",
             ) from None
         finally:
-            self.close()
-
-    def kill(self) -> None:
-        """End it at once, with whatever it started; from any thread."""
-        with suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-
-    def close(self) -> None:
-        """End it if it still runs, and let go of its files."""
-        if self._process.poll() is None:
-            self.kill()
-            self._process.communicate()
-        self._stderr.close()
-
-    def _read_answer(self, data: bytes) -> PlanningAnswer:
-        code = self._process.returncode
-        if code == -signal.SIGKILL:
+            if child.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+        if child.returncode == -signal.SIGKILL:
             raise EnvironmentFailed(
                 "planning was killed",
                 hint="if you did not stop it, the machine may be out of memory",
             )
-        if code != 0:
-            raise self._explain_crash(f"exit status {code}")
+        reason = f"exit status {child.returncode}"
         try:
-            return decode_answer(data)
+            if child.returncode == 0:
+                return decode_answer(data)
         except (ValueError, TypeError, KeyError) as error:
-            raise self._explain_crash(str(error)) from error
-
-    def _explain_crash(self, reason: str) -> AutoexpError:
-        """Its output is kept in a file: below the state dir, else a temporary one."""
-        request = self._request
-        size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _TAIL))
-        output = self._stderr.read().decode("utf-8", "replace")
-        wanted = Path(request.cwd, request.state_dir or DEFAULT_STATE_DIR, "crashes")
-        name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self.pid}.log"
-        log = write_crash_log(mask_text(f"{request}\n\n{output}"), name, wanted)
-        last = output.strip().splitlines()[-1:] or [reason]
-        hint = f"This is a bug. The traceback is in {log}"
-        return AutoexpError(f"planning crashed: {last[0]}", hint=hint)
+            reason = str(error)
+        raise _explain_crash(request, child.pid, said, reason)
 
 
-def run_planning(
-    request: PlanningRequest, limit_seconds: float = LIMIT_SECONDS
-) -> PlanningAnswer:
-    """Answer one request in a process of its own; raises as `PlanningChild.wait`."""
-    return PlanningChild(request).wait(limit_seconds)
+def _explain_crash(
+    request: PlanningRequest, pid: int, said: IO[bytes], reason: str
+) -> AutoexpError:
+    """Its output is kept in a file: below the state dir, else a temporary one."""
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - _TAIL))
+    output = said.read().decode("utf-8", "replace")
+    wanted = Path(request.cwd, request.state_dir or DEFAULT_STATE_DIR, "crashes")
+    name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{pid}.log"
+    log = write_crash_log(mask_text(f"{request}\n\n{output}"), name, wanted)
+    last = output.strip().splitlines()[-1:] or [reason]
+    hint = f"This is a bug. The traceback is in {log}"
+    return AutoexpError(f"planning crashed: {last[0]}", hint=hint)
 
 
 class ChildPlanner:
