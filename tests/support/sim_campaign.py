@@ -84,12 +84,10 @@ class Campaign:
         bug: Bug | None = None,
         families: int = 0,
         without: Container[str] = (),
-        led: bool = False,
         verbose: bool = False,
     ) -> None:
         """`families`: of the plan, 0 as the seed says; `without`: happenings, by name,
-        that do not come to pass; `led`: nothing comes by itself, everything is asked
-        for with `do`.
+        that do not come to pass.
         """
         self.seed = seed
         self.tally = Tally(campaigns=1)
@@ -119,7 +117,6 @@ class Campaign:
         """The engine has nothing to do until time passes."""
         self._faulty_steps = STEPS_A_JOB * (len(self.plan.jobs) + 10)
         self._begun_at = self._true_clock.monotonic()
-        self.danger.over = led
         self.holder = self._first_engine()
 
     def _make_plan(self, families: int, series: str, first: int) -> Plan:
@@ -221,13 +218,10 @@ class Campaign:
         """One step of anybody, and a look at the invariants; raises Violation."""
         if not self._calm and self.tally.steps >= self._faulty_steps:
             self.calm_down()
-        self.do(Campaign._happen_or_work)
-
-    def do(self, act: Callable[[Campaign], object]) -> None:
-        """Take a certain step, and look at the invariants; raises Violation."""
         self.tally.steps += 1
         try:
-            act(self)
+            if self._calm or not self._happens():
+                self.work()
         except Killed as killed:
             self._say(f"killed {killed}")
             self.holder = self._next_engine()
@@ -243,10 +237,6 @@ class Campaign:
             self._say("the engine has stopped")
             self.holder.lease.release()
             self.holder = self._next_engine(dead=False)
-
-    def _happen_or_work(self) -> None:
-        if self._calm or not self._happens():
-            self.work()
 
     def work(self) -> None:
         draw = self._rng.random()
@@ -367,7 +357,7 @@ class Campaign:
         """Mend everything: the campaign must come to its end now."""
         self._say("all is mended")
         self._calm = True
-        self.danger.end()
+        self.danger.over = True
         self.session.faults.clear()
         self.cluster.heal()
         self._mend_errands()

@@ -251,8 +251,8 @@ class SlurmCluster:
 
     # ------------------------------------------------------------ what its commands do
     def _fault(self, program: str) -> SlurmFault | None:
-        fault = self._danger.ordered(program)
-        if fault is None and not self._danger.over:
+        fault = None
+        if not self._danger.over:
             rates = (
                 (f, RATES[program] / (10 if f in RARE else 1)) for f in CALLS[program]
             )

@@ -71,29 +71,13 @@ NAMES: Final = (
 
 
 class Danger:
-    """What goes wrong around an engine: by a seed until it is `over`, or as ordered."""
+    """What goes wrong around an engine: by a seed until it is `over`."""
 
     def __init__(self, rng: random.Random, counts: Counter[str]) -> None:
         self.over = False
         self.counts = counts
         """Faults by name, of everything around the engine."""
         self._rng = rng
-        self._ordered: list[tuple[str, SlurmFault]] = []
-
-    def order(self, program: str, fault: SlurmFault) -> None:
-        self._ordered.append((program, fault))
-
-    def ordered(self, program: str) -> SlurmFault | None:
-        """What was ordered for a command that is given now."""
-        for one in self._ordered:
-            if one[0] == program:
-                self._ordered.remove(one)
-                return one[1]
-        return None
-
-    def end(self) -> None:
-        self.over = True
-        self._ordered.clear()
 
     def point(self, name: str, rate: float) -> None:
         """A place where the engine may die; raises Killed."""
