@@ -46,9 +46,7 @@ class Memory:
     """What an executor can still be asked when a run has ended."""
 
     forgets: bool
-    """It may have lost its own word on the end."""
-    mute: bool
-    """It may never have been able to tell it, for as long as it is waited for."""
+    """It may have lost its own word on the end, or not be able to tell it."""
     lost_after_seconds: float
     """After so long in silence a run is given up."""
 
@@ -127,8 +125,7 @@ def _by_others(newest: Strokes) -> bool:
 
 def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
     if event.exit_code is None:  # the queue's word alone, which has no code
-        vanished = any(one.stroke is Stroke.VANISHED for one in newest)
-        return memory.forgets and vanished
+        return any(one.stroke is Stroke.VANISHED for one in newest)
     return any(
         one.stroke is Stroke.ENDED
         and one.exit_code == event.exit_code
@@ -139,7 +136,8 @@ def _by_code(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> boo
 
 def _node_failed(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> bool:
     """It may also have been forgotten by a controller that was started again."""
-    wanted = NEEDS[Cause.NODE_FAIL] | (FORGETTABLE if memory.forgets else frozenset())
+    forgotten = FORGETTABLE if memory.forgets else {Stroke.FORGOTTEN}
+    wanted = NEEDS[Cause.NODE_FAIL] | forgotten
     return any(one.stroke in wanted for one in newest)
 
 
@@ -155,7 +153,7 @@ def _by_signal(event: events.AttemptEnded, newest: Strokes, memory: Memory) -> b
     if not any(one.signal == event.signal for one in ended):
         return any(one.stroke is Stroke.VANISHED for one in newest)
     if any(one.stroke in _EXPLAINED for one in newest):
-        return memory.mute
+        return memory.forgets
     return memory.forgets or len(newest) == len(ended)
 
 

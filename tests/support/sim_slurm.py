@@ -242,8 +242,8 @@ class SlurmCluster:
         lost = self._times.lost
         silent = self._clock.monotonic() - self._silent_at
         without = not self.slurm.cluster.settings.accounting
-        mute = without or self._gave_ids_again or silent < 2 * lost
-        return Memory(forgets=True, mute=mute, lost_after_seconds=lost)
+        forgets = without or self._gave_ids_again or silent < 2 * lost
+        return Memory(forgets=forgets, lost_after_seconds=lost)
 
     def _note_silence(self) -> None:
         if self.slurm.away or self.slurm.database_away:
