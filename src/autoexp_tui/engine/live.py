@@ -49,7 +49,6 @@ class LiveHandle(EngineHandle):
     ) -> None:
         super().__init__(earlier, identify)
         self.engine: Engine | None = None
-        """None until there is one."""
         self.problem: AutoexpError | None = None
         """Why the session could not be made; None while all is well."""
         self._start = start
@@ -105,7 +104,6 @@ class LiveHandle(EngineHandle):
         return order.command_id
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Stop the engine at a commit boundary and wait for it."""
         if self._starter is not None:
             self._starter.join()
         if self.engine is None or self.wait(0.0):

@@ -137,8 +137,6 @@ class Schedule(Generic[K]):
 
 @dataclass(slots=True)
 class _Mount(Generic[K, T]):
-    """One mount point, and what is to be looked at there."""
-
     path: str
     waiting: dict[K, T] = field(default_factory=dict)
     is_answering: bool | None = None

@@ -111,10 +111,6 @@ class Engine:
         self._rebuild()
         parts.watch_files(self.nudge_files)
 
-    @property
-    def snapshot(self) -> Snapshot | None:
-        return self._publisher.snapshot
-
     def order(self, order: Order) -> None:
         """A command; never dropped."""
         self._mailbox.add_order(order)

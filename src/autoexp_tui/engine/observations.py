@@ -21,16 +21,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectAnswered:
-    """What came of an effect, as its kind has it."""
-
     effect_id: str
     answer: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsSeen:
-    """A batch of looks outside."""
-
     facts: tuple[tuple[OutsideKey, Fact], ...]
 
 
@@ -39,14 +35,11 @@ class PlaceHeard:
     """A file system answered, or has been silent for a while."""
 
     place: str
-    """Its mount point."""
     silence: Silence | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRead:
-    """One look at one run's log."""
-
     at: LogCursor
     chunk: LogChunk | None
     tail: str = ""
@@ -58,15 +51,11 @@ class LogRead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogsRead:
-    """A batch of looks at logs."""
-
     reads: tuple[LogRead, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrdersTaken:
-    """Commands that other processes left."""
-
     orders: tuple[Order, ...]
 
 

@@ -86,7 +86,6 @@ class Poller:
     _outside: dict[OutsideKey, Fact] = field(init=False)
     _due: dict[str, float] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
-    """Looks under way."""
 
     def __post_init__(self, telemetry: Telemetry, runs: RunReports) -> None:
         parts, ephemeral = self.parts, self.ephemeral
@@ -304,7 +303,6 @@ class LogPoller:
     moved: set[str] = field(default_factory=set)
     """Jobs of which other files may have to be watched than are."""
     _shortest: float = 1.0
-    """Seconds between two looks at a file that grows."""
     _woken: deque[ports.Stream] = field(default_factory=deque)
     _to_reread: dict[ports.Stream, None] = field(default_factory=dict)
     _watched: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)

@@ -29,8 +29,6 @@ from autoexp_tui.model.state import SessionState
 
 
 class Clock(Protocol):
-    """Time, as an argument of everything."""
-
     def utc(self) -> float:
         """Seconds since the epoch."""
 
@@ -158,7 +156,6 @@ class LogChunk:
     """Where `data` starts in the file."""
     data: bytes
     size: int
-    """The file's size when it was read."""
     reset: bool = False
     """The file was replaced or truncated: what came before is void."""
     midline: bool = False
@@ -216,7 +213,6 @@ class LogCursor:
     offset: int
     final: bool = False
     limit: int = LOG_CHUNK
-    """Bytes that are read at a look."""
     cost: int = 1
     """Instructions of patterns that each byte is searched with."""
     source: str = LOG

@@ -54,7 +54,6 @@ class Fold:
 
     state: SessionState
     lives: dict[str, Live] = field(default_factory=dict)
-    """Job -> its volatile side."""
     position: int = 0
 
     def take(self, records: Sequence[Recorded]) -> None:
@@ -93,7 +92,6 @@ class ReplayBuffer:
         self.problem = ""
         """Why reading ended before the journal did; empty when all is well."""
         self.reading = True
-        """Whether more is to be read."""
         self.expected = (0, 0.0)
         """Of the journal that is read: how many records, and when the last was."""
         self.landmarks: list[Landmark] = []

@@ -32,7 +32,6 @@ _NOTE_LIMIT = 500
 
 
 def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
-    """The event for a run that was not known yet."""
     attempt = find_attempt(job, report.attempt)
     began = report.began
     if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:

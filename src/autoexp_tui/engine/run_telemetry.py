@@ -57,8 +57,6 @@ PACE_SECONDS: Final = 30.0
 
 @dataclass(slots=True)
 class Pace:
-    """Steps a second, over about the last half minute."""
-
     rate: float | None = None
     _marks: deque[tuple[float, int]] = field(default_factory=deque)
     """(moment, step); without one the next step is the first whose moment is known."""
@@ -86,11 +84,9 @@ class MetricSource:
     runs."""
 
     reader: FileReader | None = None
-    """Of a file."""
     rank: tuple[int, ...] = (0,)
     """Of two sources with a metric of one name, the higher has it."""
     offset: int = 0
-    """Bytes that were read."""
     judged: int = 0
     """Bytes whose anomalies are in the journal: read again, they show nothing new."""
     step: int | None = None
@@ -160,7 +156,6 @@ class RunTelemetry:
     """Rules that match once, and have."""
     log: MetricSource = field(default_factory=MetricSource)
     files: dict[str, MetricSource] = field(default_factory=dict)
-    """By path."""
     patterns: tuple[str, ...] = ()
     """Where its files of metrics lie, or may lie."""
     searched: bool = False
@@ -359,8 +354,6 @@ C = TypeVar("C")
 
 
 class CompiledRules(NamedTuple):
-    """A stage's rules, ready to use."""
-
     rules: Monitoring
     lines: Scanner
     quiet: tuple[QuietRule, ...]

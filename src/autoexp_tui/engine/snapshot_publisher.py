@@ -38,7 +38,6 @@ class SnapshotBuilder:
     _live: tuple[Live | None, ...] = ()
 
     def note(self, records: Sequence[Recorded]) -> None:
-        """Events became true."""
         self.tail.extend(records)
         if records:
             self._shared = {}
@@ -85,16 +84,12 @@ _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
 
 @dataclass(slots=True)
 class SnapshotPublisher:
-    """Makes snapshots and hands them out."""
-
     state: SessionState
     ephemeral: EphemeralState
     telemetry: Telemetry
     health: Health
     live_sink: LiveSink
     on_snapshot: Callable[[Snapshot], None]
-    snapshot: Snapshot | None = None
-    """The newest one."""
     dirty: bool = True
     """Something changed since."""
     due_at: float = float("-inf")
@@ -104,7 +99,6 @@ class SnapshotPublisher:
     _live: dict[str, Live] = field(default_factory=dict)
 
     def restart(self) -> None:
-        """What is volatile is made anew."""
         self._live = {}
 
     def note_moves(self, now: float) -> None:
@@ -118,7 +112,6 @@ class SnapshotPublisher:
         self.dirty = self.dirty or news or (stale and running)
 
     def publish(self, view: EngineView, now: float) -> None:
-        """Make a snapshot and hand it out."""
         self.dirty = False
         self.due_at = now + PUBLISH_SECONDS
         self._shown_error = self.health.error
@@ -129,6 +122,6 @@ class SnapshotPublisher:
             verdicts = (self.ephemeral.verdicts.get((name, "start", i)) for i in start)
             queue = self.health.queue.get(name)
             self._live[name] = self.telemetry.build_live(name, tuple(verdicts), queue)
-        self.snapshot = self.builder.build_snapshot(self.state, view, self._live)
-        self.live_sink.publish(self.snapshot)
-        self.on_snapshot(self.snapshot)
+        snapshot = self.builder.build_snapshot(self.state, view, self._live)
+        self.live_sink.publish(snapshot)
+        self.on_snapshot(snapshot)

@@ -37,7 +37,7 @@ class SubmissionAnswer(Settlement):
         """It was taken, refused, is known, or nobody knows."""
         away = isinstance(answer, port.Busy) and answer.unreachable
         if not away and not isinstance(answer, port.Unexplained):
-            self.dispatcher.refused.pop(self._effect_id, None)
+            self.dispatcher.refused.pop(self.pending.effect_id, None)
         match answer:
             case port.Accepted():
                 detail = port.format_exchange(answer.sent, answer.said)
@@ -54,10 +54,6 @@ class SubmissionAnswer(Settlement):
                 self.note_doubt(answer)
             case port.AdoptAnswer():
                 self._note_probed(answer)
-
-    @property
-    def _effect_id(self) -> str:
-        return self.pending.effect_id
 
     @property
     def _token(self) -> str:
@@ -102,8 +98,9 @@ class SubmissionAnswer(Settlement):
         code = "disk_refuses" if answer.disk else "busy"
         if answer.unreachable:
             first, most = AWAY_SECONDS
-            seconds = min(first * 2 ** dispatcher.refused[self._effect_id], most)
-            dispatcher.refused[self._effect_id] += 1
+            times = dispatcher.refused[self.pending.effect_id]
+            dispatcher.refused[self.pending.effect_id] += 1
+            seconds = min(first * 2**times, most)
             code, args["seconds"] = "unreachable", seconds
         until, reason = self.rest(seconds), why(code, **args)
         self._explain(reason)
@@ -117,8 +114,8 @@ class SubmissionAnswer(Settlement):
         """Send it again twice; then it is held for a person: nobody understands it, and
         nothing of it was started."""
         refused, most = self.dispatcher.refused, len(UNEXPLAINED_SECONDS) + 1
-        refused[self._effect_id] += 1
-        tries, said = refused[self._effect_id], answer.message
+        refused[self.pending.effect_id] += 1
+        tries, said = refused[self.pending.effect_id], answer.message
         if tries < most:
             seconds = UNEXPLAINED_SECONDS[tries - 1]
             self.rest(seconds)
@@ -127,7 +124,7 @@ class SubmissionAnswer(Settlement):
                 why("refused_unexplained", message=said, **args, sent=answer.sent)
             )
             return
-        del refused[self._effect_id]
+        del refused[self.pending.effect_id]
         self._fail(answer)
         seconds = sum(UNEXPLAINED_SECONDS)
         reason = why("held_by_refusal", tries=tries, seconds=seconds, message=said)
@@ -168,7 +165,7 @@ class SubmissionAnswer(Settlement):
 
     def note_doubt(self, answer: port.Uncertain) -> None:
         """It may have been taken: it is asked for before it is sent again."""
-        self.dispatcher.in_doubt.add(self._effect_id)
+        self.dispatcher.in_doubt.add(self.pending.effect_id)
         self.rest(PROBE_SECONDS)
         place, at = self.context.policy.place, self.context.now.t
         said = {"message": answer.message, "sent": answer.sent}
@@ -179,7 +176,7 @@ class SubmissionAnswer(Settlement):
 
     def _note_probed(self, answer: port.AdoptAnswer) -> None:
         """A submission in doubt was looked for."""
-        context, dispatcher = self.context, self.dispatcher
+        context = self.context
         for found in answer.found:
             if found.token == self._token:
                 ids, at = found.executor_ids, found.submitted_at
@@ -191,12 +188,11 @@ class SubmissionAnswer(Settlement):
         attempts = [find_attempt(context.job(job), n) for job, n in self._tasks]
         context.draft.emit(events.SubmissionAbsent(token=self._token))
         if all(a is None or a.outcome or a.is_told_to_end for a in attempts):
-            detail = "never taken, no longer wanted"
-            self.end("ok", detail)
+            self.end("ok", "never taken, no longer wanted")
             self._end_unwanted()
         else:
-            dispatcher.in_doubt.discard(self._effect_id)
-            dispatcher.note_answer(self._effect_id)
+            self.dispatcher.in_doubt.discard(self.pending.effect_id)
+            self.dispatcher.note_answer(self.pending.effect_id)
 
     def _explain(self, reason: Why) -> None:
         for name, _ in self._tasks:

@@ -386,5 +386,4 @@ def _note(
 
 
 def _to_json(value: float) -> float | str:
-    """A number as JSON can hold it."""
     return value if math.isfinite(value) else str(value)

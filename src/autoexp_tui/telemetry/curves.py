@@ -101,7 +101,6 @@ class ThinnedCurve:
         self._values = array("d", [value for pair in buckets for _, value in pair])
 
     def _cut(self, step: int) -> None:
-        """Forget everything from `step` on."""
         kept = [*self._load(), self._open] if self._open else self._load()
         self._open, self._room = None, self._size
         while kept and min(kept[-1])[0] >= step:
@@ -205,8 +204,6 @@ _CURVE_POINTS: Final = 128
 
 @dataclass(slots=True)
 class GpuTrack:
-    """The GPUs of one run."""
-
     loads: tuple[GpuLoad, ...] = ()
     """At the newest sample."""
     newest: dict[str, float] = field(default_factory=dict)

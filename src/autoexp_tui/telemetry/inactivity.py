@@ -27,8 +27,6 @@ _NO_LINES: Final = LineSearch([])
 
 @dataclass(frozen=True, slots=True)
 class QuietRule:
-    """A rule over what does not happen, ready to use."""
-
     rule: LogEvent
     after: float
     """Seconds."""
@@ -174,8 +172,6 @@ Numbers: TypeAlias = Mapping[str, int | float]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An anomaly that began, or passed."""
-
     code: Code
     """Also the code of the reason that tells of it."""
     args: tuple[tuple[str, str | int | float], ...]

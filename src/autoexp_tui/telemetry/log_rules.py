@@ -31,8 +31,6 @@ GATHER_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule ready to scan."""
-
     rule: LogEvent
     pattern: Pattern
     groups: Sequence[tuple[str, int]]
@@ -63,8 +61,6 @@ def compile_rule(rule: LogEvent) -> CompiledRule:
 
 
 class Scanner:
-    """Looks for all rules of a job in new lines."""
-
     def __init__(self, rules: Sequence[CompiledRule]) -> None:
         self.rules = {item.rule.name: item.rule for item in rules}
         self._rules = rules
@@ -127,8 +123,6 @@ def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pat
 
 @dataclass(slots=True)
 class GatheredMatches:
-    """Matches that are told as one."""
-
     first: int
     """Offset of the first one's line, bytes."""
     since_lived: float

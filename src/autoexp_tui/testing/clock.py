@@ -11,11 +11,9 @@ class ManualClock:
         self._monotonic = monotonic
 
     def utc(self) -> float:
-        """Seconds since the epoch."""
         return self._utc
 
     def monotonic(self) -> float:
-        """Seconds since nothing in particular."""
         return self._monotonic
 
     def boottime(self) -> float:

@@ -319,7 +319,6 @@ def submit(world: ExecutorWorld, *tasks: Task) -> tuple[str, ...]:
 
 
 def run(world: ExecutorWorld, task: Task) -> TaskReport:
-    """Submit a task, and wait until it has ended."""
     submit(world, task)
     return wait_for_end(world, task)
 
@@ -339,17 +338,14 @@ def poll(world: ExecutorWorld, tasks: Sequence[Task]) -> Sequence[TaskReport]:
 
 
 def look(world: ExecutorWorld, task: Task) -> TaskReport:
-    """One look at one task."""
     return poll(world, [task])[0]
 
 
 def wait_until_running(world: ExecutorWorld, task: Task) -> TaskReport:
-    """Wait until the task runs."""
     return _wait_for(world, task, TaskPhase.RUNNING)
 
 
 def wait_for_end(world: ExecutorWorld, task: Task) -> TaskReport:
-    """Wait until the task has ended."""
     return _wait_for(world, task, TaskPhase.ENDED)
 
 
