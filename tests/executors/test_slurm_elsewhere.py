@@ -80,7 +80,7 @@ def test_a_waiting_task_that_others_cancel_is_cancelled_and_not_forgotten(
 def test_who_cancelled_is_told_by_accounting_and_not_waited_for_without_it(
     tmp_path: Path,
 ) -> None:
-    for booked, by in ((True, trust.format_person(0)), (False, "")):
+    for booked, by in ((True, trust.format_user(0)), (False, "")):
         world = World(tmp_path / f"{booked}", min_job_age=60, accounting=booked)
         world.fill()
         task = world.sent()
@@ -89,8 +89,8 @@ def test_who_cancelled_is_told_by_accounting_and_not_waited_for_without_it(
         report, waited = told_after(world, task)
         assert (report.cause, report.by) == (Cause.USER, by)
         assert booked or waited < 15.0
-    assert trust.format_person(0) == "root (uid 0)"
-    assert trust.format_person(3_999_999_999) == "uid 3999999999"
+    assert trust.format_user(0) == "root"
+    assert trust.format_user(3_999_999_999) == "user 3999999999"
 
 
 @pytest.mark.parametrize(

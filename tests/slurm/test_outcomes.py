@@ -27,7 +27,7 @@ TRAPS = "trap 'kill %1; exit 0' TERM; sleep 300 & wait; exit 0"
 WELL = ("COMPLETED", None)
 BY_USER = ("CANCELLED", "user")
 # Whose word it was is in the accounts, which may come later.
-OUTSIDE = r"cancelled outside this session( by .+ \(uid \d+\))?\. R resubmits\."
+OUTSIDE = r"cancelled outside this session( by .+)?\. R resubmits\."
 NO_LOGS = r"could not be sent: .*logs/no_log_dir.*"
 N1 = {"nodelist": "n1"}
 N2 = {"nodelist": "n2"}

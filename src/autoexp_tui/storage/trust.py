@@ -332,14 +332,6 @@ def format_user(uid: int) -> str:
         return f"user {uid}"
 
 
-def format_person(uid: int) -> str:
-    """`ann (uid 1000)`; the number alone for one that the machine does not know."""
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except (KeyError, OSError):
-        return f"uid {uid}"
-
-
 def _is_mine(uid: int, near: Path | str) -> bool:
     """Whether an owner is us, by the name that the file system near by gives us."""
     return uid == os.geteuid() or uid == _file_system(near).owner

@@ -25,7 +25,7 @@ from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Row, 
 from autoexp_tui.executors.supervisors import HeldTimes, check_supervisor
 from autoexp_tui.storage.attempt_records import AttemptRecords
 from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.trust import format_person
+from autoexp_tui.storage.trust import format_user
 
 GRACE_SECONDS: Final = 90.0
 """For an exit record after COMPLETED, for a requeue after PREEMPTED, and for a last
@@ -205,7 +205,7 @@ class TaskMemory:
             "said", holds=has_ended and self.in_sight, now=now
         )
         by = self.account.state.by if self.account is not None else None
-        self.by = "" if by is None else format_person(by)
+        self.by = "" if by is None else format_user(by)
 
     def measure_silence(self, watch: QueueWatch) -> float:
         """For how long accounting has had no end of it, by its answers alone.
