@@ -7,10 +7,11 @@ import json
 import shutil
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.campaign import run_command
 
 SECRET = "abc-s3cr3t-def"
 CONFIG = """
@@ -43,14 +44,7 @@ class Place:
 
     def say(self, command: str, *words: str, umask: int = 0o022) -> str:
         given = () if "--manifest" in words else ("-C", "config", "--config-ref", "x")
-        done = subprocess.run(
-            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *given, *words],
-            cwd=self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-            umask=umask,
-        )
+        done = run_command(self.root, command, *given, *words, umask=umask)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 

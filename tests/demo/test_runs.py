@@ -108,6 +108,7 @@ def test_a_run_logs_and_saves_at_each_interval_and_is_not_done_again(
         outcome.lines("iteration       40/")[0],
     ), "the form of Megatron"
     assert len(outcome.losses) == 4  # a training loss is told from a held-out one
+    assert float(outcome.losses[-1]) < float(outcome.losses[0])  # it learns
     held_out = r"validation loss at iteration (\d+) \| lm loss value: \d"
     assert re.findall(held_out, outcome.out) == ["20", "40"]
     saved = outcome.lines("successfully saved checkpoint")
@@ -206,28 +207,13 @@ def test_the_record_says_what_was_measured_beside_the_baseline_at_equal_tokens(
     found = demo.evaluate("--load", run, "--name", "one")[1]
     assert (found["name"], found["lr"], found["baseline"]) == ("one", 0.01, None)
     assert (found["iteration"], found["tokens"]) == (40, 320)
-    found = demo.evaluate("--load", early, "--baseline", run)[1]
-    assert found["baseline"]["iteration"] == 30
-    assert found["baseline"]["heldout_loss"] == found["heldout_loss"]
-
-
-def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
-    demo: Demo, tmp_path: Path
-) -> None:
-    model = ("--hidden", 64, "--context", 8, "--batch-size", 32, "--lr", 0.005)
-    run = ("train", *model, "--train-iters", 2000, "--eval-interval", 0)
-    stable = demo(*run, "--save-interval", 1600, "--save", tmp_path / "stable")
-    assert float(stable.losses[-1]) < float(stable.losses[0]) - 0.5
-    start = ("--load", tmp_path / "stable" / "iter_00001600", "--decay-iters", 400)
-    demo(*run, *start, "--save", tmp_path / "cool")
-    baseline = ("--baseline", tmp_path / "stable")
     summary = tmp_path / "summary"
-    words = ("--load", tmp_path / "cool", "--summary", summary)
-    said, found = demo.evaluate(*words, *baseline)
+    beside = ("--baseline", run, "--summary", summary)
+    said, found = demo.evaluate("--load", early, *beside)
     assert len(said.lines("held-out loss: ")) == len(said.lines("baseline loss: ")) == 1
-    assert "   gain +0." in summary.read_text()
-    assert found["tokens"] == found["baseline"]["tokens"] == 64000
-    assert found["heldout_loss"] < found["baseline"]["heldout_loss"] - 0.02
+    assert found["tokens"] == found["baseline"]["tokens"] == 240
+    assert found["baseline"]["heldout_loss"] == found["heldout_loss"]
+    assert summary.read_text().endswith("   gain +0.0000\n")
 
 
 def result(

@@ -47,7 +47,7 @@ Jobs = dict[str, dict[str, Any]]
 
 
 def run_command(
-    root: Path, command: str, *words: str, **env: str
+    root: Path, command: str, *words: str, umask: int = -1, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """A command of ours in a directory, to its end."""
     return subprocess.run(
@@ -58,6 +58,7 @@ def run_command(
         text=True,
         timeout=LIMIT_SECONDS,
         check=False,
+        umask=umask,
     )
 
 

@@ -24,7 +24,7 @@ from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.condition import Condition, walk
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import find_shipped
-from tests.e2e.campaign import result_of, run_command, states_of
+from tests.e2e.campaign import result_of, run_command
 
 SHIPPED = find_shipped("config")
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -166,31 +166,6 @@ def test_a_cooldown_and_each_scale_start_at_their_own_checkpoint() -> None:
     decays = planned("experiments/progressive").jobs[1:]
     loads = [Path(word_after(job, "--load")).name for job in decays]
     assert loads == ["iter_00000480", "iter_00000800", "iter_00001280"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("example", "overrides"),
-    [
-        ("ensemble", ["train_iters=20"]),
-        (
-            "push_and_pull",
-            [
-                *("train_iters=50", "cooldown_from=40"),
-                "cooldown_checkpoint=iter_00000040",
-                "sweep.groups.0.configs.0.backend.args.crash_at=25",
-            ],
-        ),
-    ],
-)
-def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
-    place = ("-C", str(SHIPPED), "--config-ref", f"experiments/{example}")
-    short = ("warmup_iters=5", "save_interval=10", *overrides)
-    run = run_command(tmp_path, "run", "--json", *place, *short)
-    assert run.returncode == 0, run.stderr
-    jobs = result_of(run.stdout)
-    assert states_of(jobs) == {"COMPLETED"}
-    assert len(jobs) == len(planned(f"experiments/{example}").jobs)
 
 
 # ---------------------------------------------------------------- clusters and backends
