@@ -26,12 +26,12 @@ from autoexp_tui.model.errors import (
     UsageError,
     ValidationFailed,
 )
-from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.manifests import write_manifest
 from tests.model.builders import job, plan
 from tests.support.campaigns import planned
+from tests.support.scripted_handle import ScriptedHandle
 
 Say = Callable[..., tuple[int, str, str]]
 Patch = pytest.MonkeyPatch
@@ -239,21 +239,6 @@ def test_what_is_confirmed_done_or_within_the_bounds_is_not_asked(
     assert choose_jobs(FAMILIES, Options(), first_family=True) == ("j2", "j3")
 
 
-class Held:
-    """A session of which all but the first job is held."""
-
-    closed = False
-
-    def snapshot(self) -> Snapshot:
-        states = [JobState.COMPLETED, *[JobState.HELD] * 3]
-        pairs = zip(planned(10).jobs[:4], FAMILIES.jobs, states, strict=True)
-        jobs = [replace(view, spec=spec, state=state) for view, spec, state in pairs]
-        return replace(planned(10), plan=FAMILIES, jobs=tuple(jobs))
-
-    def close(self) -> None:
-        self.closed = True
-
-
 def test_of_a_family_or_the_rest_its_own_cost_alone_is_confirmed(
     say: Say, monkeypatch: Patch
 ) -> None:
@@ -263,7 +248,11 @@ def test_of_a_family_or_the_rest_its_own_cost_alone_is_confirmed(
     with pytest.raises(NotConfirmed, match="240 GPU h"):
         choose_jobs(FAMILIES, Options(), first_family=False)
     assert choose_jobs(FAMILIES, Options(), first_family=True)
-    rest, found = Held(), SimpleNamespace(path="")
+    states = [JobState.COMPLETED, *[JobState.HELD] * 3]
+    pairs = zip(planned(10).jobs[:4], FAMILIES.jobs, states, strict=True)
+    jobs = tuple(replace(view, spec=spec, state=state) for view, spec, state in pairs)
+    rest = ScriptedHandle(replace(planned(10), plan=FAMILIES, jobs=jobs))
+    found = SimpleNamespace(path="")
     monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda _: found)
     monkeypatch.setattr("autoexp_tui.cli.open.SessionOpener.own", lambda *_: rest)
     code, _, err = say(run.main, "--session", "k7f2", "--rest")

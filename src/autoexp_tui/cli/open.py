@@ -56,21 +56,16 @@ def build_request(options: Options) -> PlanningRequest:
     )
 
 
-def make_plan(
-    options: Options, *, run: bool = True
-) -> tuple[Plan, Mapping[str, Any] | None]:
-    """The plan of a manifest, or of the config, made in the planning process, with what
-    changed since the last one.
-
-    `run`: it is to run, so nobody else may have written the manifest. Raises
-    AutoexpError where it cannot be read, composed or validated.
-    """
+def make_plan(options: Options) -> tuple[Plan, Mapping[str, Any] | None]:
+    """The plan of a manifest that nobody else has written, or of the config, made in
+    the planning process, with what changed since the last one; raises AutoexpError
+    where it cannot be read, composed or validated."""
     from autoexp_tui.config.planning import run_planning
     from autoexp_tui.storage.manifests import read_manifest
 
     if options.manifest:
         refuse_overrides(options, "--manifest")
-        plan, changes = read_manifest(Path(options.manifest), run=run), None
+        plan, changes = read_manifest(Path(options.manifest), run=True), None
     else:
         result = run_planning(replace(build_request(options), keep=True))
         result.raise_errors()

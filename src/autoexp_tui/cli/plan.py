@@ -109,9 +109,6 @@ def plan(
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:
-    from autoexp_tui.cli.plan_diff import format_since
-    from autoexp_tui.cockpit.render.plan_findings import PlanChanges, format_warning
-
     if result.failed in ("config", "environment"):
         result.raise_errors()
     if options.json:
@@ -120,6 +117,9 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         else:
             print_json(_to_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
+    from autoexp_tui.cli.plan_diff import format_since
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges, format_warning
+
     for finding in result.warnings if result.errors else ():
         below = f"\n    {finding.below}" if finding.below else ""
         say(f"warning: {format_warning(finding)}{below}")

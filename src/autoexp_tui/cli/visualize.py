@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry
@@ -36,20 +35,18 @@ _FLAGS: Final = (
 def main(argv: Sequence[str]) -> int:
     """Draw a config's plan, a manifest's, or a session's."""
     options, args = parse_options("autoexp-visualize", __doc__, argv, _FLAGS)
-    from autoexp_tui.cli.open import find_session, make_plan
-    from autoexp_tui.storage.manifests import read_manifest
+    from autoexp_tui.cli.plan import plan
 
-    if options.session:
-        plan = read_manifest(Path(find_session(options).plan))
-    else:
-        plan, _ = make_plan(options, run=False)
+    result = plan(options)
+    result.raise_errors()
+    assert result.plan is not None
     if args.format == "mermaid":
         from autoexp_tui.planning.chart import render_mermaid
 
-        print(render_mermaid(plan, whole=args.all))
+        print(render_mermaid(result.plan, whole=args.all))
     else:
         form = {"width": args.width, "ascii_only": args.ascii, "whole": args.all}
-        print(draw_plan(plan, options, **form))
+        print(draw_plan(result.plan, options, **form))
     return ExitCode.OK
 
 
