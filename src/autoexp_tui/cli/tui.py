@@ -159,11 +159,7 @@ class Cockpit:
         if self._failure is None:
             return self._finish(app, handle, way)
         handle.close()
-        if isinstance(self._failure, AutoexpError):
-            say(f"error: {self._failure}")
-            return self._failure.exit_code
-        say("".join(traceback.format_exception(self._failure)))
-        return ExitCode.INTERNAL
+        raise self._failure
 
     def _make_handle(self) -> SessionHandle:
         from autoexp_tui.engine.session_handle import SessionHandle
