@@ -47,7 +47,7 @@ Jobs = dict[str, dict[str, Any]]
 
 
 def run_command(
-    root: Path, command: str, *words: str, umask: int = -1, **env: Any
+    root: Path, command: str, *words: str, umask: int = -1, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """A command of ours in a directory, to its end."""
     return subprocess.run(

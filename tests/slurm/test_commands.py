@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ Ours = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture
 def ours(cluster: Cluster, tmp_path: Path) -> Ours:
     """A command of ours beside the cluster, run to its end."""
-    env = {**cluster.env, "AUTOEXP_STATE_DIR": str(tmp_path / "state")}
+    env: Any = {**cluster.env, "AUTOEXP_STATE_DIR": str(tmp_path / "state")}
     return partial(run_command, tmp_path, **env)
 
 
