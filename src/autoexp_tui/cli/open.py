@@ -27,7 +27,7 @@ from autoexp_tui.model.errors import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.config.planning import PlanningRequest
+    from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
     from autoexp_tui.engine.live import LiveHandle, ViewerHandle
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.session_handle import SessionHandle
@@ -54,6 +54,41 @@ def build_request(options: Options) -> PlanningRequest:
         state_dir=options.state_dir,
         now=time.time(),
     )
+
+
+def ask_plan(
+    options: Options, *, points: bool = False, sweep: str = "", report: bool = False
+) -> PlanningAnswer:
+    """Ask the planning process, or read what is planned; findings are in the result.
+
+    With `report`, a process that plans gives the plan as `autoexp-plan` writes it.
+    """
+    from autoexp_tui.config.planning import PlanningAnswer, run_planning
+
+    if options.manifest or options.session:  # validated once more
+        from autoexp_tui.planning.validate import validate_execution_plan
+        from autoexp_tui.storage.manifests import read_manifest
+
+        given = "--manifest" if options.manifest else "--session"
+        refuse_overrides(options, given)
+        if points:
+            raise UsageError(
+                f"--points and --sweep expand a config; {given} is a finished plan",
+                hint=f"Leave {given} away, or the other.",
+            )
+        path = options.manifest or str(find_session(options).plan)
+        plan = read_manifest(Path(path))
+        errors = validate_execution_plan(plan).errors
+        read = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
+        return replace(read, manifest=path, failed="plan" if errors else "")
+    request = replace(
+        build_request(options),
+        want="points" if points else "plan",
+        sweep_file=sweep,
+        keep=not points,
+        report=report,
+    )
+    return run_planning(request)
 
 
 def make_plan(options: Options) -> tuple[Plan, Mapping[str, Any] | None]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, print_json, say
-from autoexp_tui.cli.open import build_request, find_session, refuse_overrides
+from autoexp_tui.cli.open import ask_plan
 from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.text.sanitize import clean
@@ -58,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
             hint="Ask one at a time.",
         )
     whole = options.json and not (args.diff or args.check_cluster)
-    result = plan(options, points=points, sweep=args.sweep, report=whole)
+    result = ask_plan(options, points=points, sweep=args.sweep, report=whole)
     if not (points or args.diff or args.check_cluster):
         return _show_plan(result, options)
     result.raise_errors()
@@ -71,41 +70,6 @@ def main(argv: Sequence[str]) -> int:
     elif result.plan is not None:
         return show_check(result, result.plan, options)
     return ExitCode.OK
-
-
-def plan(
-    options: Options, *, points: bool = False, sweep: str = "", report: bool = False
-) -> PlanningAnswer:
-    """Ask the planning process, or read what is planned; findings are in the result.
-
-    With `report`, a process that plans gives the plan as this command writes it.
-    """
-    from autoexp_tui.config.planning import PlanningAnswer, run_planning
-
-    if options.manifest or options.session:  # validated once more
-        from autoexp_tui.planning.validate import validate_execution_plan
-        from autoexp_tui.storage.manifests import read_manifest
-
-        given = "--manifest" if options.manifest else "--session"
-        refuse_overrides(options, given)
-        if points:
-            raise UsageError(
-                f"--points and --sweep expand a config; {given} is a finished plan",
-                hint=f"Leave {given} away, or the other.",
-            )
-        path = options.manifest or str(find_session(options).plan)
-        plan = read_manifest(Path(path))
-        errors = validate_execution_plan(plan).errors
-        read = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
-        return replace(read, manifest=path, failed="plan" if errors else "")
-    request = replace(
-        build_request(options),
-        want="points" if points else "plan",
-        sweep_file=sweep,
-        keep=not points,
-        report=report,
-    )
-    return run_planning(request)
 
 
 def _show_plan(result: PlanningAnswer, options: Options) -> int:

@@ -35,9 +35,9 @@ _FLAGS: Final = (
 def main(argv: Sequence[str]) -> int:
     """Draw a config's plan, a manifest's, or a session's."""
     options, args = parse_options("autoexp-visualize", __doc__, argv, _FLAGS)
-    from autoexp_tui.cli.plan import plan
+    from autoexp_tui.cli.open import ask_plan
 
-    result = plan(options)
+    result = ask_plan(options)
     result.raise_errors()
     assert result.plan is not None
     if args.format == "mermaid":
