@@ -112,16 +112,18 @@ class Optimizer:
 
 
 def test_a_schema_of_one_s_own_converts_and_refuses_as_hydra_does(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ConfigStore.instance().store(group="optim", name="typed", node=Optimizer)
-    (tmp_path / "optim").mkdir()
-    (tmp_path / "optim/adam.yaml").write_text("defaults: [typed]\nlr: 1.5\n")
-    (tmp_path / "exp.yaml").write_text("defaults: [_self_, {optim: adam}]\n")
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", {**store.repo})
+    store.store(group="solver", name="typed", node=Optimizer)
+    (tmp_path / "solver").mkdir()
+    (tmp_path / "solver/adam.yaml").write_text("defaults: [typed]\nlr: 1.5\n")
+    (tmp_path / "exp.yaml").write_text("defaults: [_self_, {solver: adam}]\n")
     made = HydraComposer("exp", tmp_path)
-    for text in ("optim.lr=1", "optim.lr=2", "optim.steps=2.5", "optim.steps=x"):
+    for text in ("solver.lr=1", "solver.lr=2", "solver.steps=2.5", "solver.steps=x"):
         assert compose_sets.compared(made, ((text,), {}))[1] == ""
-    typed = made.compose(["optim.lr=2"], {}).to_dict()["optim"]
+    typed = made.compose(["solver.lr=2"], {}).to_dict()["solver"]
     assert typed == {"lr": 2.0, "steps": 3}
 
 

@@ -99,14 +99,6 @@ def asked() -> Bench:
     return bench
 
 
-def test_an_approval_that_is_refused_ends_the_wait() -> None:
-    bench = asked()
-    digest = bench.ask("b").digest
-    bench.order(commands.Answer(job="b", digest=digest, approved=False))
-    bench.reach(b="SKIPPED")
-    assert bench.cause("b") == "approval_refused"
-
-
 def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
     digests = set()
     for gpus in (1, 8):
