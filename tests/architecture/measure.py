@@ -1,4 +1,4 @@
-"""Measures a code base: size, names, imports.
+"""Measures a code base: size, names, imports, and how far each kind is spread.
 
     python -m tests.architecture.measure [SRC ...] [--json | --names]
 
@@ -14,9 +14,11 @@ import ast
 import json
 import re
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
+from statistics import median
 
 from tests.architecture.source import Source, text_of
 
@@ -130,6 +132,22 @@ class Package:
         ]
         return sum(word in known for word in firsts), len(firsts)
 
+    def spread(self, modules: Iterable[str]) -> dict[str, int]:
+        """In how many files each public class of some modules is named."""
+        wanted = {
+            node.name
+            for source in self.sources
+            if source.module.removeprefix(f"{self.root.name}.") in modules
+            for node in source.tree.body
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        }
+        found = dict.fromkeys(sorted(wanted), 0)
+        for source in self.sources:
+            words = set(re.findall(r"\w+", source.text))
+            for name in wanted & words:
+                found[name] += 1
+        return found
+
 
 def first_word(name: str) -> str:
     """The first word of a name, in lower case."""
@@ -178,6 +196,15 @@ def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 # --------------------------------------------------------------------------- figures
+KINDS = {
+    "condition": "condition",
+    "action": "rules",
+    "effect": "effect",
+    "event": "event",
+}
+"""The module of `model` that has the table of each kind."""
+
+
 @dataclass(frozen=True)
 class Figures:
     """What the table of a package shows."""
@@ -196,6 +223,7 @@ class Figures:
     nodes: int
     characters_a_line: float
     docstring_share: float
+    files_naming: dict[str, str] = field(default_factory=dict)
 
 
 def measure(package: Package) -> Figures:
@@ -224,7 +252,18 @@ def measure(package: Package) -> Figures:
         docstring_share=round(
             100 * sum(len(s.docstring_lines) for s in sources) / max(1, lines), 1
         ),
+        files_naming={
+            kind: _spread_in_words(package.spread(package.named_in(f"model.{table}")))
+            for kind, table in KINDS.items()
+        },
     )
+
+
+def _spread_in_words(found: dict[str, int]) -> str:
+    if not found:
+        return "-"
+    counts = sorted(found.values())
+    return f"{counts[0]}-{counts[-1]}, median {median(counts):g}"
 
 
 def main(arguments: list[str] | None = None) -> None:

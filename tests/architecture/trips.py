@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import pkgutil
 import sys
 import tempfile
@@ -111,6 +112,7 @@ def read_a_log_line() -> Entered:
 
 def kill_a_job() -> Entered:
     """A command to kill until the executor is called."""
+    order = json.loads((HERE / "kill.json").read_text())
     called: list[object] = []
     cancel = FakeExecutor.cancel
 
@@ -124,7 +126,7 @@ def kill_a_job() -> Entered:
     ):
         bench = running_job(Path(root))
         with watched() as entered:
-            bench.order(Kill(jobs=("a",)))
+            bench.order(Kill(jobs=tuple(order["jobs"])))
             bench.until(lambda: bool(called))
     return entered
 
