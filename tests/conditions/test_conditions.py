@@ -28,12 +28,9 @@ Case: TypeAlias = (
 Mode: TypeAlias = Literal["any", "all"]
 
 
-def facts_of(values: Values) -> Known:
-    return values if isinstance(values, Known) else known(values)
-
-
 def judged(spec: Condition, values: Values, ctx: EvalContext = CTX) -> Verdict:
-    return evaluate(spec, facts_of(values), at(NOW), ctx)
+    facts = values if isinstance(values, Known) else known(values)
+    return evaluate(spec, facts, at(NOW), ctx)
 
 
 def says(spec: Condition, values: Values, ctx: EvalContext = CTX) -> str:

@@ -116,18 +116,12 @@ def bring_back(state: SessionState, spec: JobSpec, *, continues: bool = True) ->
     )
 
 
-def replanned(spec: JobSpec = OTHER) -> SessionState:
-    """A first attempt failed; a person changed values."""
+def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
     state = started(plan(PLANNED, FOLLOWER))
     run(state, "a")
     note(state, 1, 3.0)
     end(state, "a")
-    bring_back(state, spec)
-    return state
-
-
-def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
-    state = replanned()
+    bring_back(state, OTHER)
     run(state, "a", 2)
     note(state, 2, 2.0)
     record = state.jobs["a"]
@@ -144,29 +138,18 @@ def test_each_attempt_has_the_values_it_ran_with_and_its_own_metrics() -> None:
     assert record.list_changed_keys == ("lr", "iters")
 
 
-def upstream_then_follower() -> SessionState:
-    """A job failed, and its follower runs from the checkpoint that it left."""
-    state = started(plan(PLANNED, FOLLOWER))
-    run(state, "a", t=200)
-    end(state, "a")
-    run(state, "b", t=250)
-    return state
-
-
-def complete_with_other_values(state: SessionState) -> DoneWork:
-    bring_back(state, OTHER)
-    run(state, "a", 2, t=310)
-    end(state, "a", 2, code=0)
-    return work_of(state, state.jobs["a"])
-
-
 @pytest.mark.parametrize(("continues", "built_on"), [(True, "f1"), (False, "f2")])
 def test_an_attempt_that_continues_builds_on_what_the_first_read(
     *, continues: bool, built_on: str
 ) -> None:
-    state = upstream_then_follower()
+    state = started(plan(PLANNED, FOLLOWER))
+    run(state, "a", t=200)
+    end(state, "a")
+    run(state, "b", t=250)
     end(state, "b")
-    complete_with_other_values(state)
+    bring_back(state, OTHER)
+    run(state, "a", 2, t=310)
+    end(state, "a", 2, code=0)
     bring_back(state, FOLLOWER, continues=continues)
     run(state, "b", 2, t=320)
     end(state, "b", 2, code=0)

@@ -13,7 +13,6 @@ from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.model.resubmission import (
     dependants,
     is_acting,
-    is_going_along,
     is_open,
     list_ended_because_of,
     stuck,
@@ -29,7 +28,6 @@ from autoexp_tui.model.states import Cause, JobState, Result, why
 from tests.model.builders import job
 
 S = JobState
-BY_OTHERS: Final = {Cause.UPSTREAM, Cause.CANCEL_CONDITION}
 
 
 def record(
@@ -43,21 +41,6 @@ def record(
     return JobRecord(spec=spec, state=state, cause=cause, **more)
 
 
-def coming_back(names: Sequence[str], jobs: Sequence[JobRecord]) -> list[str]:
-    by_name = {one.name: one for one in jobs}
-    return list(list_ended_because_of(names, by_name, dependants(jobs)))
-
-
-# ------------------------------------------------------------------- who comes back
-@pytest.mark.parametrize("state", sorted(S))
-@pytest.mark.parametrize("cause", [*Cause, None])
-def test_a_job_ended_by_others_was_skipped_or_cancelled_on_their_account(
-    state: JobState, cause: Cause | None
-) -> None:
-    expected = state in (S.SKIPPED, S.CANCELLED) and cause in BY_OTHERS
-    assert is_going_along(record("a", state, cause)) == expected
-
-
 BESIDE = record("c", behind=["a"])
 A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
 
@@ -68,6 +51,8 @@ A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
         ("a", [record("a", S.FAILED), B, record("c")], "b"),
         ("a", [A, B, C], "bc"),
         ("a", [A, replace(B, cause=Cause.USER), C], ""),  # skipped by a person
+        ("a", [A, replace(B, state=S.FAILED), C], ""),
+        ("a", [A, replace(B, state=S.CANCELLED, cause=Cause.CANCEL_CONDITION)], "b"),
         ("a", [A, B, BESIDE, record("d", behind=["b", "c"])], "bcd"),
         ("ab", [A, B, C], "c"),  # b comes back anyway
         ("a", [record("a", behind=["b"]), B], "b"),  # a ring
@@ -76,7 +61,9 @@ A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
 def test_who_ended_because_of_a_job_comes_back_with_it(
     names: str, jobs: list[JobRecord], back: str
 ) -> None:
-    assert coming_back(list(names), jobs) == list(back)
+    by_name = {one.name: one for one in jobs}
+    found = list_ended_because_of(list(names), by_name, dependants(jobs))
+    assert list(found) == list(back)
 
 
 # --------------------------------------------------------------------- who is stuck
@@ -122,12 +109,6 @@ PLANNING: Final = PendingEffect(
 )
 
 
-def putting_off(until: float | None) -> JobRecord:
-    reason = why("cooldown")
-    put_off = Deferred(trigger="m1", since_lived=1.0, why=reason, until_lived=until)
-    return replace(ENDED, deferred={"rule/0": put_off})
-
-
 def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
     assert (is_acting([ENDED], []), is_open([ENDED], [])) == (False, False)
     for state in (S.WAITING, S.HELD, S.RETRYING):
@@ -135,8 +116,10 @@ def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
         assert (is_acting(left, []), is_open(left, [])) == (False, True)
     assert is_acting([ENDED], [PLANNING])
     assert is_open([ENDED], [PLANNING])
+    reason = why("cooldown")
     for until, is_left in ((9.0, True), (None, False)):  # nobody knows when
-        put_off = [putting_off(until)]
+        rule = Deferred(trigger="m1", since_lived=1.0, why=reason, until_lived=until)
+        put_off = [replace(ENDED, deferred={"rule/0": rule})]
         assert (is_acting(put_off, []), is_open(put_off, [])) == (is_left, is_left)
     assert (is_acting([], []), is_open([], [])) == (
         False,

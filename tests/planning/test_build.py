@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -91,16 +92,6 @@ def test_a_sweep_becomes_these_jobs_or_findings(row: dict[str, Any]) -> None:
         assert is_like(row.get("edges", tree["edges"]), tree["edges"])
 
 
-def test_errors_come_with_what_their_jobs_chose_in_the_sweep() -> None:
-    configs = [{"stage": "a"}, {"stage": "b", "backend.load": "{nowhere}"}]
-    found = outcome({"groups": [{"params": {"++p.lr": [1, 2]}}, {"configs": configs}],
-                     "defaults": {"project.name": "j{index}"}})  # fmt: skip
-    told = [job for one in found.errors for job in (one.job, *one.others)]
-    assert [found.origins[job] for job in told] == [
-        [{"groups.0.params.++p.lr": at, "groups.1.configs": 1}] for at in (0, 1)
-    ]
-
-
 def test_notes_and_the_last_step_are_read() -> None:
     (noted,) = one({"_meta": {"stage": "a", "why": "first"}})
     assert (noted.stage, dict(noted.notes)) == ("a", {"why": "first"})
@@ -136,18 +127,23 @@ def test_what_one_slip_leads_to_is_told_once() -> None:
     assert (error.where, error.message) == ("backend.lrr", said)
 
 
-def test_the_same_ring_of_references_in_many_families_is_told_once() -> None:
-    def ring(stages: str, others: str) -> Sweep:
+def test_the_same_ring_in_many_families_is_told_once() -> None:
+    def ring(stages: str, others: str, make: Callable[[str], Any]) -> Sweep:
         pairs = zip(stages, others, strict=True)
-        return {"configs": [{"stage": one, "backend.load": f"{{sibling.{other}.name}}"}
+        return {"configs": [{"stage": one, **make(f"{{sibling.{other}.name}}")}
                             for one, other in pairs]}  # fmt: skip
 
-    (error,) = outcome({"groups": [RATES, ring("ab", "ba")]}).errors
-    assert error.message == (
-        "references go in a ring: a -> b -> a (and for 2 more jobs)"
-    )
-    of_others = outcome(ring("abcd", "badc")).errors
+    def reading(name: str) -> Sweep:
+        return {"backend.load": name}
+
+    (error,) = outcome({"groups": [RATES, ring("ab", "ba", reading)]}).errors
+    said = "references go in a ring: a -> b -> a (and for 2 more jobs)"
+    assert error.message == said
+    of_others = outcome(ring("abcd", "badc", reading)).errors
     assert ["in a ring" in error.message for error in of_others] == [True, True]
+    waits = ring("ab", "ba", lambda name: {"start_conditions": [wait_for(name)]})
+    (error,) = outcome({"groups": [RATES, waits]}).errors
+    assert error.message.endswith("in a ring: lr1e-3_a -> lr1e-3_b -> lr1e-3_a")
 
 
 @pytest.mark.parametrize(("parameters", "key"), [
@@ -159,15 +155,6 @@ def test_a_ring_is_told_at_the_key_that_closes_it(parameters: Sweep, key: str) -
     two = {"stage": "b", "backend.load": "{sibling.a.name}"}
     found = outcome({"configs": [{"stage": "a", **parameters}, two, {"stage": "c"}]})
     assert [e.where for e in found.errors if "in a ring" in e.message] == [key]
-
-
-def test_the_same_ring_in_many_families_is_told_once() -> None:
-    waits = [
-        {"stage": stage, "start_conditions": [wait_for(f"{{sibling.{other}.name}}")]}
-        for stage, other in (("a", "b"), ("b", "a"))
-    ]
-    (error,) = outcome({"groups": [RATES, {"configs": waits}]}).errors
-    assert error.message.endswith("in a ring: lr1e-3_a -> lr1e-3_b -> lr1e-3_a")
 
 
 FILE: Final = {"class_name": "FileExists", "path": "x"}
@@ -251,12 +238,6 @@ def test_each_job_is_composed_once(sweep: Sweep, composed: int) -> None:
         assert "backend.load=/out/lr0_stable/x" in plan.jobs[70].overrides
 
 
-def extracted(plan: Plan) -> list[list[str]]:
-    """What the rules of each job extract."""
-    rules = map(plan.rules_of, plan.jobs)
-    return [[*one.log_events[0].extract_groups] for one in rules]
-
-
 def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
     usual, own = {"stage": "a"}, {"monitoring.log_events": extracting("x")}
     strict = {"stage": "c", "monitoring": "strict"}
@@ -264,7 +245,9 @@ def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
     assert found.warnings == ()
     plan = found.plan
     assert plan is not None
-    assert extracted(plan) == [["checkpoint_iteration"], ["x"], ["loss"], ["x"]]
+    rules = map(plan.rules_of, plan.jobs)
+    extracted = [[*one.log_events[0].extract_groups] for one in rules]
+    assert extracted == [["checkpoint_iteration"], ["x"], ["loss"], ["x"]]
     assert len(plan.rule_sets) == 2  # equal ones are kept once
     assert plan.jobs[0].rules == ""
     assert plan.jobs[1].rules == plan.jobs[3].rules
@@ -303,27 +286,17 @@ def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
     assert said == WHOLE or found.plan.jobs[0].overrides == ()
 
 
-class Bench:
-    """A plan and what made it."""
-
-    def __init__(self) -> None:
-        own = {"stage": "a", "monitoring.log_events": extracting("path")}
-        composer = CountingComposer(stages(own, {"stage": "b"}))
-        self._made_by: Any = {"composer": composer, "parser": PARSER}
-        self.plan: Plan = build_execution_plan(**self._made_by)
-
-    def again(self, job: JobSpec, *further: str) -> JobSpec:
-        return build_job_again(job, further, plan=self.plan, **self._made_by)
-
-
-def test_a_job_takes_further_overrides() -> None:
-    bench = Bench()
-    first, job = bench.plan.jobs[:2]
-    assert bench.again(first) == first
-    same = bench.again(job, f"backend.lr={job.parameters['backend.lr']}")
+def test_a_job_takes_further_overrides_that_fit() -> None:
+    own = {"stage": "a", "monitoring.log_events": extracting("path")}
+    composer = CountingComposer(stages(own, {"stage": "b"}))
+    plan = made_by(composer)
+    again = partial(build_job_again, plan=plan, composer=composer, parser=PARSER)
+    first, job = plan.jobs[:2]
+    assert again(first, ()) == first
+    same = again(job, [f"backend.lr={job.parameters['backend.lr']}"])
     assert (same.planned, same.parameters) == (None, job.parameters)
     assert same.fingerprint == job.fingerprint
-    made = bench.again(first, "backend.iters=300")
+    made = again(first, ["backend.iters=300"])
     assert (first.progress_total, made.progress_total) == (100, 300)
     assert made.own_values == {"backend.iters": 300}
     assert made.planned is not None
@@ -331,19 +304,14 @@ def test_a_job_takes_further_overrides() -> None:
     assert made.rules == first.rules != ""
     assert made.own_rules is None
     event = "{name:e,pattern:'(x)',extract_groups:{gone:'1'}}"
-    made = bench.again(first, f"monitoring.log_events=[{event}]")
-    both = (bench.plan.rules_of(one).log_events[0] for one in (first, made))
+    made = again(first, [f"monitoring.log_events=[{event}]"])
+    both = (plan.rules_of(one).log_events[0] for one in (first, made))
     assert [one.extract_groups for one in both] == [{"path": "1"}, {"gone": "1"}]
-
-
-def test_overrides_may_not_fit() -> None:
-    bench = Bench()
-    job = bench.plan.jobs[0]
     with pytest.raises(CannotCompose):
-        bench.again(job, "backend.nothing=1")
-    for further in ("backend.command=go", "++slurm.bad=1"):
+        again(first, ["backend.nothing=1"])
+    for unfit in ("backend.command=go", "++slurm.bad=1"):
         with pytest.raises(SpecRefused):
-            bench.again(job, further)
+            again(first, [unfit])
 
 
 @pytest.mark.parametrize(("own", "named"), [("f0", ["f3", "f3"]), ("f1", ["f7", "f8"])])

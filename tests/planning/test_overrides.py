@@ -135,21 +135,6 @@ def test_what_is_meant_is_written_with_no_finding(parameters: Any, texts: str) -
     assert (made.errors, made.warnings) == ([], [])
 
 
-@pytest.mark.parametrize(("key", "value", "meant"), [
-    ("backend.lrr", 1, "backend.lr"), ("backend.batchsiz", 1, "backend.batch_size"),
-    ("bakend.lr", 1, "backend.lr"), ("backend.args.sav", 1, "backend.args.save"),
-    ("stge", "x", "stage"), ("_stagee", "x", "_stage"),
-    ("start_condition", "x", "start_conditions"),
-    ("start_conditon_cmd", "x", "start_condition_cmd"), ("auxx", "x", "aux"),
-])  # fmt: skip
-def test_a_slip_names_what_was_meant(key: str, value: object, meant: str) -> None:
-    made = write({key: value, "slurm.log_dirr": 2})
-    error = made.errors[0]
-    assert error.where == key
-    assert error.hint == f"did you mean `{meant}`? write `++{key}` to add it"
-    assert len(made.errors) == 2
-
-
 @pytest.mark.parametrize(("key", "value", "said"), [
     ("backend.lr", object(), "write it as text"),
     ("hydra.sweeper.params.lr", "1,2", "is not used"), ("hydra.launcher", 1, "is not"),

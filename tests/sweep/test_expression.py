@@ -8,24 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.resolvers import evaluate
-from autoexp_tui.planning.overrides import format_override
-from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.expression import (
     ExpressionError,
     NoneOperand,
     compile_expression,
 )
 from autoexp_tui.sweep.filters import PointFilter, check_filter
-from tests.config.config_trees import write_tree
 
 CPU_SECONDS = 0.010
 
@@ -135,23 +129,6 @@ def test_it_is_refused_in_milliseconds_with_a_sentence(
         spent.append(time.thread_time() - begun)
         assert said in str(caught.value) != ""
     assert min(spent) < CPU_SECONDS
-
-
-@pytest.mark.parametrize(("text", "said"), HOSTILE[:4], ids=lambda text: text[:16])
-def test_the_command_line_refuses_it(text: str, said: str, tmp_path: Path) -> None:
-    tree = write_tree(tmp_path, exp="{x: 1, project: {name: a}}")
-    override = format_override("x", f"${{oc.eval:{text}}}")
-    with (
-        closing(HydraComposer("exp", tree, (override,))) as composer,
-        pytest.raises(CannotCompose) as caught,
-    ):
-        composer.base().select("x")
-    (problem,) = caught.value.problems
-    assert problem.where == "x"
-    assert problem.message.startswith("oc.eval `")
-    assert problem.message.endswith(f"`: {said}")
-    with pytest.raises(ValueError, match=r"oc\.eval `9\*\*_0` with _0 = 9000"):
-        evaluate("9**_0", 9000)
 
 
 @pytest.mark.parametrize(("text", "message"), [
