@@ -33,17 +33,14 @@ class Known:
 
 
 def known(values: Mapping[Any, FactValue], at: float = NOW) -> Known:
-    """Values that were all seen at `at`."""
     return Known({key: Fact(value, at) for key, value in values.items()})
 
 
 def failed_look(key: FactKey) -> Known:
-    """One key whose look failed."""
     return Known({key: Fact(None, NOW, "Stale file handle")})
 
 
 def job(state: JobState, **fields: Any) -> JobFact:
-    """What is known of a job."""
     return JobFact(**{"state": state, "attempts": 1, **fields})
 
 

@@ -11,8 +11,6 @@ from autoexp_tui.model.states import Result, Verdict, why
 
 
 class Later:
-    """Passes at a moment."""
-
     def __init__(self, at: float) -> None:
         self.at = at
 

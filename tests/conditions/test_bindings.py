@@ -56,7 +56,6 @@ def lookup(job: str, key: str) -> str | None:
 
 
 def say(value: str | None) -> Lookup:
-    """Every log has said this."""
     return lambda job, key: value
 
 
@@ -66,7 +65,6 @@ EIGHT: Final = "{runtime.up.checkpoint_iteration}"
 
 
 def bound(spec: S, find: Lookup = lookup, own: Mapping[str, str] | None = None) -> Any:
-    """The spec with its values, or what lacks."""
     made, lacking = bind(spec, find, JOBS, own)
     assert (made is None) == bool(lacking)
     return lacking if made is None else made

@@ -86,7 +86,6 @@ def test_records_that_were_shown_stay_as_they_were_when_more_is_folded(
     assert states == (JobState.SUBMITTING, JobState.COMPLETED)
 
 
-# ----------------------------------------------------------------- a plan that joins
 FIRST = plan(job("a"), job("b", 1, depends_on=("a",)))
 OTHER = Monitoring(loss="perplexity")
 

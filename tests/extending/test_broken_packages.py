@@ -40,15 +40,12 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Odd(Condition):
-    """A condition with a field that cannot be stored."""
-
     kind: Literal["odd"] = "odd"
     value: Opaque
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages that cannot be used are installed beside the sound one."""
     monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *BROKEN))
 
 
@@ -58,7 +55,6 @@ ORDERED = EffectOrdered(effect_id="e", effect=WriteTag(job="a", tag="t"))
 RECORDED = Recorded(seq=1, epoch=1, t=1.0, event_id="e", event=ORDERED)
 
 
-# --------------------------------------------------------------- what is not usable
 @pytest.mark.usefixtures("broken")
 def test_broken_packages_leave_plans_journals_and_configs_readable() -> None:
     assert decode_plan(encode_plan(PLAN)) == PLAN
@@ -87,7 +83,6 @@ def test_a_broken_kind_that_is_asked_for_is_named(name: str, problem: str) -> No
     assert "uninstall the package" in said
 
 
-# ----------------------------------------------------------------- what is not there
 def test_what_a_missing_package_wrote_is_not_called_damaged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,7 +96,6 @@ def test_what_a_missing_package_wrote_is_not_called_damaged(
         assert "a package that is not installed here" in refused.value.hint
 
 
-# ------------------------------------------------------------------------ same names
 def test_two_packages_with_one_name_are_both_named_when_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

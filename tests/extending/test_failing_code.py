@@ -38,14 +38,11 @@ PROBLEM = "ZeroDivisionError: their bug"
 
 
 def fail() -> NoReturn:
-    """Raise what nobody expects."""
     raise ZeroDivisionError("their bug")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingCondition(Condition):
-    """Raises whatever it is asked."""
-
     kind: Literal["failing"] = "failing"
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
@@ -68,8 +65,6 @@ class FailingCondition(Condition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingEffect(OutsideEffect):
-    """Cannot be sent."""
-
     kind: Literal["failing"] = "failing"
     job: str
 
@@ -95,8 +90,6 @@ class FailingAction(Action):
 
 
 class FailingPolicy(Policy):
-    """Cannot decide."""
-
     def decide(self, context: DecisionContext) -> float | None:
         fail()
 
@@ -110,12 +103,10 @@ FAILING = tuple(
 
 @pytest.fixture(autouse=True)
 def failing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What raises is installed too."""
     monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *FAILING))
 
 
 def list_warnings(one: Bench) -> list[tuple[str, object]]:
-    """Code and problem of each warning that was raised."""
     raised = one.happened(WarningRaised)
     reasons = [event.why for event in raised if isinstance(event, WarningRaised)]
     return [(reason.code, reason.arg("problem")) for reason in reasons]

@@ -28,16 +28,9 @@ def at(t: float) -> Moment:
 
 
 def job(name: str, index: int = 0, **fields: Any) -> JobSpec:
-    """A job that would run `true`."""
-    given: dict[str, Any] = {
-        "name": name,
-        "index": index,
-        "command": ("true",),
-        "output_dir": f"/out/{name}",
-        "log_dir": f"/logs/{name}",
-        **fields,
-    }
-    return JobSpec(**given)
+    places = {"output_dir": f"/out/{name}", "log_dir": f"/logs/{name}"}
+    given: dict[str, Any] = {"command": ("true",), **places, **fields}
+    return JobSpec(name=name, index=index, **given)
 
 
 def plan(*jobs: JobSpec, **fields: Any) -> Plan:
@@ -47,15 +40,9 @@ def plan(*jobs: JobSpec, **fields: Any) -> Plan:
         for spec in jobs
         for before in spec.depends_on
     )
-    given: dict[str, Any] = {
-        "plan_id": "p1",
-        "name": "test",
-        "state_dir": "/state",
-        "jobs": jobs,
-        "edges": edges,
-        **fields,
-    }
-    return Plan(**given)
+    usual = {"plan_id": "p1", "name": "test", "state_dir": "/state"}
+    given: dict[str, Any] = {**usual, "edges": edges, **fields}
+    return Plan(jobs=jobs, **given)
 
 
 def started(the_plan: Plan) -> SessionState:
@@ -76,7 +63,6 @@ def started(the_plan: Plan) -> SessionState:
 
 
 def happen(state: SessionState, *happened: Event, t: float = 200.0) -> list[Recorded]:
-    """Let events be true of `state`."""
     draft = Draft(state, at(t), epoch=1)
     for event in happened:
         draft.emit(event)
@@ -85,7 +71,6 @@ def happen(state: SessionState, *happened: Event, t: float = 200.0) -> list[Reco
 
 
 def submit_event(name: str, number: int = 1) -> EffectOrdered:
-    """The intent to start an attempt."""
     token = f"token-{name}-{number}"
     return EffectOrdered(
         effect_id=f"e-{name}-{number}",
@@ -109,7 +94,6 @@ def run(state: SessionState, name: str, number: int = 1, t: float = 200.0) -> No
 
 
 def ended(name: str, number: int = 1, code: int = 1) -> AttemptEnded:
-    """The end of an attempt by its exit code."""
     return AttemptEnded(
         job=name,
         attempt=number,

@@ -81,7 +81,6 @@ def test_a_word_outlives_a_late_submission_of_its_own_attempt() -> None:
     assert not is_of_attempt(word, "another", attempt=1)
 
 
-# ------------------------------------------------------- what each attempt ran with
 PLANNED = job("a", fingerprint="f1", parameters={"lr": 1e-4})
 OTHER = replace(
     PLANNED,
@@ -106,7 +105,6 @@ def end(state: SessionState, name: str, number: int = 1, code: int = 1) -> None:
 
 
 def bring_back(state: SessionState, spec: JobSpec, *, continues: bool = True) -> None:
-    """A person changed values, or none."""
     reason = why("revived_by", by="person")
     happen(
         state,

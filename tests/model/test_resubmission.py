@@ -66,13 +66,11 @@ def test_who_ended_because_of_a_job_comes_back_with_it(
     assert list(found) == list(back)
 
 
-# --------------------------------------------------------------------- who is stuck
 ASK: Final = Ask(digest="d", prompt="Go?", asked_at=0.0, asked_lived=0.0)
 HELD: Final = record("a", S.HELD, None)
 
 
 def waiting(name: str, result: Result, on: str = "x", **more: Any) -> JobRecord:
-    """A job that waits for another one to complete."""
     waits = (JobStateIs(jobs=(on,), state="COMPLETED"),)
     spec = job(name, depends_on=(on,), start_conditions=waits)
     status = ConditionStatus(result=result, why=why("job_not_so"), since=0.0)
@@ -99,7 +97,6 @@ def test_what_no_engine_will_start_is_stuck_and_so_is_what_waits_for_it(
     assert stuck(jobs, with_asks=no_answer) == set(found)
 
 
-# -------------------------------------------------------------------- what is left
 ENDED: Final = record("a", S.COMPLETED, None)
 PLANNING: Final = PendingEffect(
     effect_id="e1",

@@ -53,7 +53,6 @@ def utc() -> Iterator[None]:
     time.tzset()
 
 
-# ---------------------------------------------------------------------- sentences
 @pytest.mark.parametrize(("reason", "expected"), [
     (why("file_missing", path="/o/stable/iter_8000/done.txt", writer="stable lr=1e-3",
          newest="iter_7200", age=40.0, expected=NOW + 600),
@@ -162,7 +161,6 @@ def test_every_code_that_is_recorded_anywhere_has_words() -> None:
     assert {entry for entry in recorded if entry[0] not in CODES} == set()
 
 
-# ---------------------------------------------------------------------- spelling
 SPELLED: Final[dict[Callable[..., str], dict[Any, str]]] = {
     duration: {
         0: "0 s", 40.9: "40 s", 99: "99 s", 100: "1 min", 3120: "52 min",
@@ -214,7 +212,6 @@ def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
     assert (plural(1, "job"), plural(0, "job")) == ("1 job", "0 jobs")
 
 
-# ------------------------------------------------------------------ what ended a job
 def test_what_a_cancel_condition_found_is_told_as_one() -> None:
     line = why("log_matched", line="FATAL ERROR")
     rule = why("cancelled_by_rule", rule="diverged")

@@ -22,7 +22,6 @@ EVENT = {"name": "e", "pattern": "x"}
 
 
 def extracting(*keys: str) -> list[Any]:
-    """Log events that extract these keys."""
     return [{**EVENT, "pattern": "(x)", "extract_groups": dict.fromkeys(keys, "1")}]
 
 

@@ -14,7 +14,6 @@ HOUR = 3600.0
 
 
 def job(name: str, index: int = 0, **fields: Any) -> JobSpec:
-    """A job with directories of its own."""
     places = {"output_dir": f"outputs/exp/{name}", "log_dir": f"outputs/logs/{name}"}
     return builders.job(name, index, **{**places, **fields})
 

@@ -23,7 +23,6 @@ from tests.support.campaigns import plan_of, planned
 
 
 def staged(name: str, index: int, *after: str) -> JobSpec:
-    """A job alone in the stage that is called as it is."""
     return job(name, index, stage=name, depends_on=after)
 
 
@@ -32,7 +31,6 @@ def reads(before: str, after: str) -> Edge:
 
 
 def many(count: int) -> Plan:
-    """Jobs of one stage that differ in one key."""
     return plan([
         job(f"run{at}", at, stage="train", family=f"f{at}", parameters={"seed": at})
         for at in range(count)

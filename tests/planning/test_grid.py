@@ -16,7 +16,6 @@ Jobs = Sequence[JobSpec]
 
 
 def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
-    """A job for each point, each a family of its own."""
     return [
         job(f"{stage}{at}", at, stage=stage, family=f"f{at}", parameters=own)
         for at, own in enumerate(parameters)
@@ -28,7 +27,6 @@ def hole(stage: str = "", **parameters: float) -> Hole:
 
 
 def of(*parameters: Mapping[str, object], **fields: Any) -> Grid:
-    """The grid of jobs of one stage with these parameters."""
     return build_grid(plan(points(*parameters, stage="s"), **fields))
 
 

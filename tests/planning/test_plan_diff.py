@@ -44,7 +44,6 @@ def families(count: int, lr: float = 1e-3, **fields: Any) -> list[JobSpec]:
 
 
 def changed(jobs: Sequence[JobSpec], of: Callable[[Any], Any], **more: Any) -> Any:
-    """The jobs, each with its conditions changed so."""
     return [
         replace(one, start_conditions=tuple(map(of, one.start_conditions)), **more)
         for one in jobs

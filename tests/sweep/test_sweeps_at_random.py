@@ -131,7 +131,6 @@ OF_NODES = {
 
 
 def nodes(of: Strategy) -> Strategy:
-    """Nodes around others, and things that are none."""
     configs = few(one_of(STAGED, ENTRIES, of), 4)
     return has(OF_NODES, groups=few(of)) | has(OF_NODES, configs=configs)
 
