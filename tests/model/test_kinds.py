@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -80,15 +79,3 @@ def test_a_condition_says_what_it_waits_for(kind: Any, data: st.DataObject) -> N
     assert isinstance(condition.name_object(), str)
     assert isinstance(condition.name_subject(", ".join), str)
     assert all(isinstance(one, str) for one in condition.list_sources())
-
-
-def test_planning_reads_actions_without_what_they_order() -> None:
-    """Kinds of actions import effects where they fire, and nowhere else."""
-    for kind in Action.kinds.values():
-        module = inspect.getmodule(kind)
-        assert module is not None
-        tree = ast.parse(inspect.getsource(module))
-        imports = [
-            node.module for node in tree.body if isinstance(node, ast.ImportFrom)
-        ]
-        assert not [one for one in imports if one and one.startswith("autoexp_tui.ef")]

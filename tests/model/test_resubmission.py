@@ -118,7 +118,5 @@ def test_a_session_is_over_when_nothing_is_left_to_do() -> None:
         rule = Deferred(trigger="m1", since_lived=1.0, why=reason, until_lived=until)
         put_off = [replace(ENDED, deferred={"rule/0": rule})]
         assert (is_acting(put_off, []), is_open(put_off, [])) == (is_left, is_left)
-    assert (is_acting([], []), is_open([], [])) == (
-        False,
-        True,
-    )  # the first are to come
+    # the first are to come
+    assert (is_acting([], []), is_open([], [])) == (False, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from json import dumps, loads
 from pathlib import Path
@@ -73,13 +73,11 @@ class CountingComposer(HydraComposer):
         return super().compose(overrides, mounts)
 
 
-def outcome(
-    sweep: Sweep | None, record: Callable[..., None] | None = None, **changes: Any
-) -> PlanOutcome:
+def outcome(sweep: Sweep | None, **changes: Any) -> PlanOutcome:
     """What planning makes of a sweep below `CONFIG`, of which these keys differ."""
     composer = CountingComposer(sweep, **changes)
     parser = HouseParser("/cwd")
-    return build_plan_outcome(composer=composer, parser=parser, record=record)
+    return build_plan_outcome(composer=composer, parser=parser)
 
 
 def planned(sweep: Sweep | None, **changes: Any) -> Plan:

@@ -245,8 +245,8 @@ def test_a_point_sets_rules_of_its_own_or_chooses_them_by_their_group() -> None:
     assert found.warnings == ()
     plan = found.plan
     assert plan is not None
-    rules = map(plan.rules_of, plan.jobs)
-    extracted = [[*one.log_events[0].extract_groups] for one in rules]
+    each = map(plan.rules_of, plan.jobs)
+    extracted = [[*one.log_events[0].extract_groups] for one in each]
     assert extracted == [["checkpoint_iteration"], ["x"], ["loss"], ["x"]]
     assert len(plan.rule_sets) == 2  # equal ones are kept once
     assert plan.jobs[0].rules == ""

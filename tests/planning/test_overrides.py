@@ -166,10 +166,8 @@ TRIED = (
     ("slurm.log_dir", {"a": 1}, "is set to a mapping, and was `logs`", "values to"),
     ("slurm.held", {"a": 1}, "is set to a mapping, and was `true`", "values to try"),
     ("backend.lr", [1, 2], "is set to a list, and was `1e-3`", TRIED),
-    ("backend.lr", "0o17", f"is the text `0o17`, {AS_IT_WAS}",
-     MEANT),
-    ("backend.lr", "1e-4", f"is the text `1e-4`, {AS_IT_WAS}",
-     MEANT),
+    ("backend.lr", "0o17", f"is the text `0o17`, {AS_IT_WAS}", MEANT),
+    ("backend.lr", "1e-4", f"is the text `1e-4`, {AS_IT_WAS}", MEANT),
     ("backend.lr", "2024-01-01", f"is the text `2024-01-01`, {AS_IT_WAS}", MEANT),
     ("backend.lr", True, f"is `true`, {AS_IT_WAS}", MEANT),
 ])  # fmt: skip

@@ -104,9 +104,8 @@ def test_conditions_and_waits_that_differ_are_told_once() -> None:
     new = replace(old, edges=(*old.edges, reads))
     assert lines(old, new)[1:] == ["~ s0_cooldown: reads s0_stable"]
     last = changed(old.jobs, lambda c: replace(c, path=c.path.replace("ckpt", "last")))
-    assert (
-        len(diff_plans(old, plan(*last))["alike"]) == 1
-    )  # though each has its own path
+    # though each has its own path
+    assert len(diff_plans(old, plan(*last))["alike"]) == 1
 
 
 def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:

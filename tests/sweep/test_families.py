@@ -184,15 +184,30 @@ def test_lone_stages_find_each_other_in_any_nesting(
     assert crossed.family(0) != crossed.family(count)
 
 
-DERIVED = {"params": {"lr": [1, 2]}, "derived_jobs": [{"name": "c"}, {"name": "e"}]}
+DERIVED: Sweep = {
+    "grids": [{"lr": [1, 2], "aux": {"k": 1}, "start_conditions": ["mine"]}],
+    "derived_jobs": [
+        {"name": "c", "aux": {"n": 0.2}, "start_conditions": ["theirs"],
+         "parameter_overrides": {"load": "{base.output_dir}"}},
+        {"name": "e"}, {"name": "report", "for_each_base_job": False},
+    ],
+}  # fmt: skip
 
 
-def test_derived_jobs_are_siblings_and_know_their_base() -> None:
+def test_derived_jobs_follow_their_base_as_siblings_and_know_it() -> None:
     found = families(DERIVED)
+    assert [point.stage for point in found.points] == ["", *"ce", "", *"ce", "report"]
+    assert [point.base for point in found.points] == [None, 0, 0, None, 3, 3, None]
+    assert found.points[4].parameters == {
+        "lr": 2, "project.name": "{base.name}_c", "stage": "c",
+        "load": "{base.output_dir}", "aux": {"k": 1, "n": 0.2},
+        "start_conditions": ["theirs"],
+    }  # fmt: skip
     assert [found.base(at) for at in (1, 2, 4, 5)] == [0, 0, 3, 3]
     assert found.find("c", 5) == 4
     assert [found.family(at) for at in range(6)] == ["f0"] * 3 + ["f1"] * 3
     made = families({**DERIVED, "filter": "not (stage is None and lr == 1)"})
+    assert [point.base for point in made.points] == [None, None, None, 2, 2, None]
     with pytest.raises(SiblingNotFound, match="a filter removed it"):
         made.base(0)
     parent = {"_meta": {"stage": "c", "parent_stage": "a"}}

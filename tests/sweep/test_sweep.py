@@ -107,31 +107,6 @@ def test_all_findings_come_at_once() -> None:
     assert "sweep: is nested too deeply, or holds itself" in refusal(ring)
 
 
-DERIVED: Sweep = {
-    "grids": [{"lr": [1, 2], "aux": {"k": 1}, "start_conditions": ["mine"]}],
-    "derived_jobs": [{"name": "cooldown", "aux": {"fraction": 0.2},
-                      "start_conditions": ["theirs"],
-                      "parameter_overrides": {"load": "{base.output_dir}"}},
-                     {"name": "report", "for_each_base_job": False}],
-}  # fmt: skip
-
-
-def test_each_base_job_is_followed_by_those_derived_from_it() -> None:
-    points = expand_sweep(DERIVED)
-    assert [(point.stage, point.base) for point in points] == [
-        ("", None), ("cooldown", 0), ("", None), ("cooldown", 2), ("report", None),
-    ]  # fmt: skip
-    assert points[3].parameters == {
-        "lr": 2, "project.name": "{base.name}_cooldown", "stage": "cooldown",
-        "load": "{base.output_dir}", "aux": {"k": 1, "fraction": 0.2},
-        "start_conditions": ["theirs"],
-    }  # fmt: skip
-    points = expand_sweep({**DERIVED, "filter": "not (stage is None and lr == 1)"})
-    assert [(point.stage, point.base) for point in points] == [
-        ("cooldown", None), ("", None), ("cooldown", 1), ("report", None),
-    ]  # fmt: skip
-
-
 KEYS = st.sampled_from(["a", "b", "c", "d"])
 PARAMS = st.dictionaries(KEYS, st.lists(st.integers(0, 9), max_size=3), max_size=3)
 ENTRIES = st.lists(st.dictionaries(KEYS, st.integers(0, 9), max_size=2), max_size=3)
