@@ -402,35 +402,23 @@ def shown(seat: Seat) -> Playback:
 
 
 BEGIN, END = replayed_week().records[0].t, replayed_week().records[-1].t
-Steps = list[tuple[str, Callable[[Playback], bool]]]
-REPLAY_ROADS: dict[str, Steps] = {
-    "end and home": [
-        ("end", lambda at: at.at == END),
-        ("home", lambda at: at.at == BEGIN),
-    ],
-    "space plays": [
-        ("space", lambda at: at.playing),
-        ("space", lambda at: not at.playing),
-    ],
-    "the speed is doubled and halved": [
-        ("greater_than_sign", lambda at: at.speed == 120.0),
-        ("less_than_sign less_than_sign", lambda at: at.speed == 30.0),
-    ],
-    "arrows go on and back by a commit": [
-        ("right right", lambda at: at.position > 2),
-        ("left left left", lambda at: at.position < 3),
-    ],
-    "t goes to a time": [
-        ("t '50% enter", lambda at: abs(at.at - (BEGIN + END) / 2) < 1)
-    ],
-}
+STEPS: list[tuple[str, Callable[[Playback], bool]]] = [
+    ("space", lambda at: at.playing),
+    ("space", lambda at: not at.playing),
+    ("greater_than_sign", lambda at: at.speed == 120.0),
+    ("less_than_sign less_than_sign", lambda at: at.speed == 30.0),
+    ("right right", lambda at: at.position > 2),  # by a commit
+    ("left left left", lambda at: at.position < 3),
+    ("t '50% enter", lambda at: abs(at.at - (BEGIN + END) / 2) < 1),
+    ("end", lambda at: at.at == END),
+    ("home", lambda at: at.at == BEGIN),
+]
 
 
-@pytest.mark.parametrize("road", REPLAY_ROADS)
-async def test_keys_lead_through_the_time(road: str) -> None:
+async def test_keys_lead_through_the_time() -> None:
     async with replaying() as seat:
         assert seat.app.context.find_utc() == shown(seat).at == BEGIN
-        for script, holds in REPLAY_ROADS[road]:
+        for script, holds in STEPS:
             await seat.play(script)
             await seat.until(lambda: holds(shown(seat)))  # noqa: B023
 
@@ -446,15 +434,12 @@ async def test_header_bar_footer_and_help_are_those_of_a_replay() -> None:
         assert "replay: " in seat.dialog.partition("Act (")[0]
 
 
-@pytest.mark.parametrize("key", ["S", "K", "R", "A", "X", "P", "U"])
-async def test_acting_keys_are_refused_with_a_word(key: str) -> None:
+async def test_a_replay_takes_no_commands_rings_never_and_is_left_unasked() -> None:
     async with replaying() as seat:
-        await seat.see(key, footer="what has happened takes no commands")
-        assert seat.dialog == ""
-
-
-async def test_nothing_rings_and_leaving_asks_nothing() -> None:
-    async with replaying() as seat:
+        for key in "SKRAXPU":
+            await seat.see("j", footer="!takes no commands")
+            await seat.see(key, footer="what has happened takes no commands")
+            assert seat.dialog == ""
         assert seat.app.notifier._quiet
         await seat.press("q")
         assert not seat.app.is_running

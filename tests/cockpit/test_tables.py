@@ -248,7 +248,6 @@ ANSWERED = with_job(BASE, BASE.jobs[-1].name, ask=None)
         (BASE, replace(BASE, open=False), "dense300m: all ended"),
         (ANSWERED, BASE, "dense300m: 1 thing needs you"),
     ],
-    ids=["what was there", "a failure", "the end of everything", "a new question"],
 )
 def test_what_is_new_rings_once(
     before: Snapshot, after: Snapshot, said: str, written: list[str]

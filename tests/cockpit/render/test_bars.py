@@ -94,22 +94,6 @@ def test_how_old_the_data_is_and_what_is_not_as_usual_is_said(
 ALL = {"run.kill", "run.resubmit", "run.submit", "run.skip", "run.answer"}
 
 
-def footer(pane: Pane = "jobs", useful: set[str] = ALL, **told: bool) -> str:
-    return plain(bars.render_footer(Keymap(), pane, useful, 120, **told))
-
-
-def test_the_footer_tells_what_can_be_done_here_looks_before_acts() -> None:
-    looks, acts = footer().split("│")
-    assert "/ filter" in looks
-    assert "K kill" in acts
-    assert "K kill" not in footer(useful=set())
-    assert all(word in footer("log") for word in ("f follow", "/ search"))
-    assert "/ filter" not in footer("log")
-    resuming = footer(useful={"run.pause"}, paused=True)
-    assert "P resume" in resuming
-    assert "P pause" not in resuming
-
-
 WEEK = 7 * 24 * HOUR
 SHOWN = Playback(
     begin=T0,

@@ -65,20 +65,13 @@ def test_the_column_of_results_is_named_by_what_they_are(
     assert titles == [title]
 
 
-@pytest.mark.parametrize(
-    ("screen", "gone"),
-    [(130, []), (129, ["id"]), (109, ["id", "trend"]), (99, ["id", "trend", "time"])],
-)
-def test_columns_leave_in_order_as_the_screen_narrows(
-    screen: int, gone: list[str]
-) -> None:
-    found = {column.kind for column in choose(screen)}
-    assert [kind for kind in ("id", "trend", "time") if kind not in found] == gone
-
-
 def test_narrow_tables_keep_what_tells_most() -> None:
     session = build_session(campaign(400))
     assert len(PlanWords(session.snapshot.plan).parameters) == 3
+    order = ["id", "trend", "time"]  # in which columns leave as the screen narrows
+    for screen, gone in ((130, 0), (129, 1), (109, 2), (99, 3)):
+        found = {column.kind for column in choose(screen)}
+        assert [kind for kind in order if kind not in found] == order[:gone]
     kinds = [column.kind for column in choose(89, session=session)]
     assert kinds.count("parameter") == 2
     assert "DONE" in [column.title for column in choose(75)]
@@ -135,7 +128,7 @@ def job(model: SessionModel) -> JobView:
     return model.session.jobs[0]
 
 
-def test_the_table_and_the_filter_have_the_job_s_own_value_marked(
+def test_a_value_of_its_own_is_marked_and_found_wherever_it_stands(
     model: SessionModel, job: JobView
 ) -> None:
     values = model.words.parameters
@@ -148,9 +141,6 @@ def test_the_table_and_the_filter_have_the_job_s_own_value_marked(
     assert "iters" not in [one.label for one in SessionModel(BASE).words.parameters]
     model.update_arrangement(filter=compile_filter("lr=7e-9"))
     assert [row.jobs for row in model.rows] == [(0,)]
-
-
-def test_the_family_and_the_cell_of_the_job_are_marked(model: SessionModel) -> None:
     stage = next(one for one in model.stages if one.name == OTHER.stage)
     own = build_families(stage, model.session, model.words.of_families)[0]
     assert "lr=7e-9*" in own.label
@@ -161,18 +151,13 @@ def test_the_family_and_the_cell_of_the_job_are_marked(model: SessionModel) -> N
         for row in grid.rows
     ]
     assert sum(row.count("*") for row in rows) == 1
-
-
-def test_why_tells_the_values_of_the_job_and_of_each_attempt(
-    model: SessionModel, job: JobView
-) -> None:
     told = explain_job(job, model.session, model.words)
-    rows = [plain(line).strip() for line in told.lines]
-    (values,) = [row for row in rows if row.startswith("values")]
-    (planned,) = [row for row in rows if row.startswith("planned")]
+    facts = [plain(line).strip() for line in told.lines]
+    (values,) = [row for row in facts if row.startswith("values")]
+    (planned,) = [row for row in facts if row.startswith("planned")]
     assert "lr=7e-9*" in values
     assert "train.iters=800" in planned
-    assert any("ran with" in row and f"{KEY}=7e-9" in row for row in rows)
+    assert any("ran with" in row and f"{KEY}=7e-9" in row for row in facts)
 
 
 def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:

@@ -37,7 +37,7 @@ from autoexp_tui.model.specs import Edge, ExecutorSpec, Resources
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.text.spelling import duration
-from tests.cockpit.views import SESSION, failed_by, looking, text
+from tests.cockpit.views import SESSION, looking, text
 from tests.support.campaigns import all_done, campaign, plan_of, planned
 from tests.support.scripted_handle import with_job
 
@@ -76,13 +76,7 @@ def test_a_kill_tells_of_each_job_and_of_all_what_is_lost() -> None:
     lost = [estimate_loss(job, SESSION.now).steps or 0 for job in many.jobs]
     first = body(ask_kill(many, SESSION)).split("\n")[0]
     assert f"checkpoints: {sum(lost)} steps, " in first
-
-
-def test_what_has_not_begun_loses_nothing_and_may_have_nothing_to_end() -> None:
     assert "ost" not in body(ask_kill(scope(Look.QUEUED, 2), SESSION))
-    session = build_session(planned(10))
-    assert ask_kill(Scope(jobs=session.jobs), session) is None
-    assert questions.ask_submit(NOBODY, SESSION) is None
 
 
 def test_a_kill_names_what_waits_behind_it_however_far_and_counts_the_rest() -> None:
@@ -190,23 +184,14 @@ def test_submitting_says_where_and_how_many_run_at_a_time(
     assert words in body(questions.ask_submit(NOBODY, session))
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
-        ((7200.0, 10800.0), "partition cpu and gpu, 16 at a time, time limit 2 h to"),
-        ((7200.0, None), "time limit 2 h to none."),
-    ],
-)
-def test_submitting_to_a_cluster_says_its_partitions_and_limits(
-    limits: tuple[float | None, ...], words: str
-) -> None:
-    base = planned(2)
-    jobs = []
+def test_submitting_to_a_cluster_says_its_partitions_and_limits() -> None:
+    base, jobs = planned(2), []
     for place, job in enumerate(base.jobs):
-        own: Any = {"options": {"partition": ("gpu", "cpu")[place % 2]}}
-        wanted = Resources(time_limit_seconds=limits[place % 2], **own)
-        jobs.append(replace(job, spec=replace(job.spec, resources=wanted)))
+        partition, limit = (("gpu", 7200), ("cpu", 10800))[place % 2]
+        own = Resources(time_limit_seconds=limit, options={"partition": partition})
+        jobs.append(replace(job, spec=replace(job.spec, resources=own)))
     session = build_session(replace(base, jobs=tuple(jobs)))
+    words = "partition cpu and gpu, 16 at a time, time limit 2 h to 3 h."
     assert words in body(questions.ask_submit(NOBODY, session))
 
 
@@ -248,14 +233,6 @@ def test_what_is_done_already_is_not_billed_and_runs_anew_when_asked() -> None:
     assert not first.from_checkpoint
 
 
-def test_a_resubmission_knows_its_checkpoint_and_its_node() -> None:
-    memory = failed_by(Cause.OUT_OF_MEMORY)[0]
-    found = choices(ask_resubmit(Scope(jobs=(memory,)), SESSION))
-    assert list(found) == ["checkpoint", "planned", "overrides", "nodes", "limit"]
-    assert "step 30000" in found["checkpoint"].label
-    assert found["nodes"].given == memory.record.attempts[0].node
-
-
 @pytest.mark.parametrize("typed", ["", "soon", "12", "-3h", "0m", "lr", "=3", "a='x"])
 def test_what_is_no_limit_or_no_override_is_refused(typed: str) -> None:
     for parse in (parse_time_limit, parse_overrides):
@@ -265,23 +242,16 @@ def test_what_is_no_limit_or_no_override_is_refused(typed: str) -> None:
     assert [*map(parse_time_limit, limits)] == [5400, 5400, 5400, 5400, 86400]
 
 
-@pytest.mark.parametrize(
-    ("choice", "typed", "changes"),
-    [
+def test_each_way_is_its_command_and_what_says_too_little_is_refused() -> None:
+    ways: list[tuple[str, str, dict[str, Any]]] = [
         ("planned", "", {"from_checkpoint": False}),
         ("overrides", "a=1 'b=x y' ~c.d", {"overrides": ("a=1", "b=x y", "~c.d")}),
         ("nodes", "n1, n2", {"exclude_nodes": ("n1", "n2")}),
         ("limit", "2h", {"time_limit_seconds": 7200}),
-    ],
-)
-def test_each_way_to_resubmit_is_its_command(
-    choice: str, typed: str, changes: dict[str, Any]
-) -> None:
-    sent = build_resubmit(["a"], questions.Choice(choice, ""), typed)
-    assert sent == Resubmit(jobs=("a",), **changes)
-
-
-def test_a_reason_is_kept_and_what_says_too_little_is_refused() -> None:
+    ]
+    for choice, typed, changes in ways:
+        sent = build_resubmit(["a"], questions.Choice(choice, ""), typed)
+        assert sent == Resubmit(jobs=("a",), **changes)
     skip = build_skip(["a", "b"], questions.Choice("skip", ""), " too slow ")
     assert skip == Skip(jobs=("a", "b"), reason="too slow")
     waive = build_skip(["a", "b"], questions.Choice("waive:2", ""), "seen")
@@ -348,6 +318,7 @@ def test_a_checkpoint_with_the_nan_in_it_is_not_what_any_way_goes_on_from(
     ill: Any = {"state": JobState.FAILED, "cause": Cause.NAN, "why": told}
     step = {"checkpoint_step": str(saved)}
     asked = resubmitting(with_job(base, base.jobs[0].name, metadata=step, **ill))
+    assert choices(asked)["nodes"].given == base.jobs[0].attempts[0].node
     first = asked.choices[0]
     assert first.id == ("planned" if is_ill else "checkpoint")
     reason = f"checkpoint {saved} was saved when the loss was nan"

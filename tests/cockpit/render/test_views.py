@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.dialogs.reader import build_pages
-from autoexp_tui.cockpit.logfile import LogSpot, Source, find_evidence
+from autoexp_tui.cockpit.logfile import find_evidence
 from autoexp_tui.cockpit.render.lists import (
     render_session,
     render_session_counts,
@@ -177,28 +177,19 @@ OVER = events.JobEnded(job=RAN.name, state=JobState.COMPLETED)
 
 
 @pytest.mark.parametrize(
-    ("event", "offset", "words"),
-    [(match(RAN.name), 812, ""), (ENDED, None, "KeyError"), (OVER, None, "")],
-)
-def test_an_event_leads_to_its_byte_to_its_words_or_to_the_end_of_the_log(
-    event: Event, offset: int | None, words: str
-) -> None:
-    found = find_evidence(event, SESSION)
-    assert isinstance(found, LogSpot)
-    assert found.source.path == RAN.attempts[0].log_path
-    assert (found.offset, found.words) == (offset, words)
-
-
-@pytest.mark.parametrize(
     ("event", "proof"),
     [
-        (EVIDENCE, LogSpot(RAN.name, Source("evidence", "/s/evidence/summary.txt"))),
+        (match(RAN.name), (RAN.attempts[0].log_path, 812, "")),
+        (ENDED, (RAN.attempts[0].log_path, None, "KeyError")),
+        (OVER, (RAN.attempts[0].log_path, None, "")),
+        (EVIDENCE, ("/s/evidence/summary.txt", None, "")),
         (match(looking(Look.WAITING)[0].name), None),
         (match(RAN.name, attempt=7), None),
         (events.SubmissionPaused(why=why("paused")), None),
     ],
 )
-def test_kept_evidence_leads_to_its_directory_and_what_has_none_nowhere(
-    event: Event, proof: LogSpot | None
+def test_an_event_leads_to_its_byte_its_words_the_end_of_a_log_or_nowhere(
+    event: Event, proof: tuple[str, int | None, str] | None
 ) -> None:
-    assert find_evidence(event, SESSION) == proof
+    found = find_evidence(event, SESSION)
+    assert (found and (found.source.path, found.offset, found.words)) == proof

@@ -54,20 +54,12 @@ def test_hostile_text_is_harmless_and_no_line_wider_than_the_pane() -> None:
             assert all(width(line) <= cells for line in told.wrap(cells))
 
 
-def test_a_failure_says_how_and_where_what_is_lost_and_who_failed_alike() -> None:
+def test_a_failure_says_what_is_lost_who_failed_alike_and_why_it_ran_again() -> None:
     (attempt,) = MEMORY[0].record.attempts
-    found = explain_job(MEMORY[0], SESSION, WORDS)
-    assert found.title == f"{MEMORY[0].name}   {attempt.executor_id}   attempt 1"
-    for words in (
-        "out of memory",
-        "exit 137",
-        attempt.node,
-        "oom_kill event",
-        "3 others failed alike, all bsz=1024.",
-        "checkpoint at step 30000; lost: 1200 steps",
-        "1 can never start",
-    ):
-        assert words in read(found)
+    found = explain(MEMORY[0])
+    assert "3 others failed alike, all bsz=1024." in found
+    assert "checkpoint at step 30000; lost: 1200 steps" in found
+    assert "1 can never start" in found
     again = why("retry", reason="crashed", attempt=2)
     second = replace(attempt, number=2, ordered_why=again)
     told = explain(MEMORY[0], attempts=(attempt, second))
@@ -137,17 +129,13 @@ def test_what_is_read_before_anything_runs(changes: dict[str, Any], words: str) 
     assert words in read(why_text.explain_plan(session, "come back so"))
 
 
-@pytest.mark.parametrize(
-    ("result", "words"),
-    [(Result.FAIL, "FAILED  can no longer happen"), (Result.WAIT, "FAILED  no")],
-)
-def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> None:
+def test_what_ends_a_job_is_not_told_as_a_wait() -> None:
     job, other = looking(Look.RUNNING)[0], SESSION.jobs[0].name
     ends = (JobStateIs(jobs=(other,), state="FAILED"),)
-    reason = status(result, why("upstream", job=other, state="COMPLETED"))
+    reason = status(Result.FAIL, why("upstream", job=other, state="COMPLETED"))
     spec = replace(job.record.spec, cancel_conditions=ends)
     told = explain(job, spec=spec, cancel=(reason,))
-    assert f"ends it when: stable {words}" in told
+    assert "ends it when: stable FAILED  can no longer happen" in told
     assert "can never start:" not in told
 
 

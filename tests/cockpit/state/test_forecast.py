@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.cockpit.render.lists import render_evidence
 from autoexp_tui.cockpit.render.questions import describe_cuts
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
@@ -22,7 +21,6 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.reasons import group_causes
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.model.commands import Acknowledge
 from autoexp_tui.model.outputs import DoneWork
@@ -165,16 +163,6 @@ def cuts(shown: Snapshot, before: Cuts | None = None) -> Cuts:
     return find_sure_cuts(build_session(shown), before or {})
 
 
-def test_jobs_too_slow_for_their_limit_are_one_cause_of_their_stage() -> None:
-    session = build_session(running())
-    words = PlanWords(session.snapshot.plan)
-    (group,) = group_causes(session, words, find_sure_cuts(session))
-    assert (group.title, group.size) == ("limit too short", 2)
-    (evidence,) = render_evidence(group)
-    told = "will be cut by its time limit at step ~7200 of 10k"
-    assert plain(evidence).startswith(told)
-
-
 def restarted() -> Snapshot:
     """A rule starts again what its time limit cuts."""
     shown = running()
@@ -227,15 +215,6 @@ def finished(attempts: int = 1) -> dict[str, Any]:
     return {"state": JobState.COMPLETED, "attempts": (one,) * attempts, "done": done}
 
 
-@pytest.mark.parametrize(
-    ("changes", "known"),
-    [({}, 3.0), ({}, None), (finished(), 0.1)],
-)
-def test_who_is_not_cut(changes: dict[str, Any], known: float | None) -> None:
-    rates = {"train": known} if known else {}
-    assert find_cut(second(**changes).jobs[1], T0, rates) is None
-
-
 def test_runs_that_go_on_and_whole_ones_tell_the_rate_of_their_stage() -> None:
     assert measure_rates(second(**finished())) == {"train": 2.0}
     assert measure_rates(second(**finished(attempts=2))) == {}
@@ -249,6 +228,8 @@ def test_why_and_submission_say_so_of_jobs_that_have_not_begun() -> None:
     told = explain_job(session.jobs[0], session, PlanWords(None), usual=usual)
     assert "will be cut by its time limit at step ~7200 of 10k" in text(*told.lines)
     assert "(60 min; 2 steps a second)" in text(*told.lines)
+    job = session.jobs[1]
+    assert find_cut(job, T0, {"train": 3.0}) is find_cut(job, T0, {}) is None
     (line,) = describe_cuts(session.jobs, session, usual)
     assert plain(line) == (
         "! 2 jobs of train will be cut by its time limit at step ~7200 of 10k, "

@@ -68,7 +68,6 @@ def test_every_condition_is_named_in_a_few_words(spec: k.Condition, text: str) -
         ),
         ({"a": "b", "b": "a"}, ["a", "└b"]),
     ],
-    ids=["apart", "chain", "branches", "unstaged", "merge", "passed", "a ring"],
 )
 def test_lines_lead_to_a_stage_from_those_that_it_follows(
     parents: Mapping[str, Sequence[str]], lines: list[str]
