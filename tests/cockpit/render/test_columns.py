@@ -14,7 +14,7 @@ from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords
 from autoexp_tui.cockpit.state.rows import Column, compile_filter
-from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, build_session
+from autoexp_tui.cockpit.state.session import Look, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.cockpit.widgets import grid_pane
 from autoexp_tui.cockpit.widgets.job_panes import (
@@ -123,27 +123,23 @@ def model() -> SessionModel:
     return made
 
 
-@pytest.fixture
-def job(model: SessionModel) -> JobView:
-    return model.session.jobs[0]
-
-
 def test_a_value_of_its_own_is_marked_and_found_wherever_it_stands(
-    model: SessionModel, job: JobView
+    model: SessionModel,
 ) -> None:
+    job, *others = model.session.jobs
     values = model.words.parameters
     chosen = choose_columns(model.session, values, 200, 200)
     row = plain(render_row([job], chosen, model.session))
     assert all(value in row for value in (" 7e-9* ", " 500* "))
-    for other in model.session.jobs[1:]:
+    for other in others:
         assert "*" not in plain(render_row([other], chosen, model.session))
     assert [one.label for one in values][-1] == "iters"
     assert "iters" not in [one.label for one in SessionModel(BASE).words.parameters]
     model.update_arrangement(filter=compile_filter("lr=7e-9"))
     assert [row.jobs for row in model.rows] == [(0,)]
     stage = next(one for one in model.stages if one.name == OTHER.stage)
-    own = build_families(stage, model.session, model.words.of_families)[0]
-    assert "lr=7e-9*" in own.label
+    family = build_families(stage, model.session, model.words.of_families)[0]
+    assert "lr=7e-9*" in family.label
     grid = build_grid(plan_of(BASE))
     shown = grid_pane.choose_columns(grid, 400, 0)
     rows = [
@@ -153,9 +149,9 @@ def test_a_value_of_its_own_is_marked_and_found_wherever_it_stands(
     assert sum(row.count("*") for row in rows) == 1
     told = explain_job(job, model.session, model.words)
     facts = [plain(line).strip() for line in told.lines]
-    (values,) = [row for row in facts if row.startswith("values")]
+    (own,) = [row for row in facts if row.startswith("values")]
     (planned,) = [row for row in facts if row.startswith("planned")]
-    assert "lr=7e-9*" in values
+    assert "lr=7e-9*" in own
     assert "train.iters=800" in planned
     assert any("ran with" in row and f"{KEY}=7e-9" in row for row in facts)
 
@@ -170,8 +166,9 @@ def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
 
 
 def test_r_tells_the_value_that_a_job_has_by_now_and_where_it_writes(
-    model: SessionModel, job: JobView
+    model: SessionModel,
 ) -> None:
+    job = model.session.jobs[0]
     typed = [f"{KEY}=5e-4", "train.iters=9", "x"]
     *told, odd = map(plain, render_overrides([job], typed))
     assert told == [f"  {KEY}: 7e-9 -> 5e-4", "  train.iters: 500 -> 9"]

@@ -170,7 +170,7 @@ def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
 def test_each_outcome_has_its_mark_and_a_doubt_what_was_sent() -> None:
     assert shown(events.EffectOrdered(effect_id="e1", effect=SUBMIT))[0][0] == "⧗"
     for outcome, mark in (("ok", "✓"), ("failed", "✗"), ("uncertain", "≈")):
-        settled = events.EffectSettled(effect_id="e0", outcome=outcome)
+        settled = events.EffectSettled(effect_id="e0", outcome=outcome)  # type: ignore[arg-type]
         assert shown(settled)[0][0] == mark
     doubt = why("in_doubt", message="no answer", sent="sbatch --parsable job.sh")
     _, detail = shown(events.SubmissionUncertain(token="t", why=doubt))
