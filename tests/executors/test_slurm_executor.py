@@ -202,6 +202,26 @@ def test_the_cause_of_an_end_is_told_soon_although_questions_are_seldom(
     assert world.clock.monotonic() - began <= most
 
 
+def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
+    world = World(tmp_path, calm=True, nodes=25, **TRAILS)
+    tasks = [world.sent(KILLED, job=f"a{n:02}") for n in range(20)]
+    while not world.has_begun(20) or world.cluster.living():
+        world.polls(2, *tasks)
+    assert world.polls(60, *tasks) <= 20
+
+
+def test_an_array_of_200_is_a_handful_of_calls(tmp_path: Path) -> None:
+    world = World(tmp_path, calm=True, nodes=25)
+    world.options = {**ONE_NODE, "time": 60}
+    tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(200)]
+    submit(world, *tasks)
+    while not world.has_begun(200):
+        world.polls(2, *tasks)
+    assert world.slurm.calls["sbatch"] == 1
+    assert world.slurm.calls["squeue"] <= 12
+    assert world.cluster.problems() == ()
+
+
 def test_each_task_of_an_array_has_its_own_entry_log_and_end(world: World) -> None:
     tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(12)]
     submit(world, *tasks)
