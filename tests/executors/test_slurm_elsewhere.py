@@ -27,11 +27,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-@pytest.fixture
-def unbooked(tmp_path: Path) -> World:
-    return World(tmp_path, min_job_age=60, accounting=False)
-
-
 def is_final(world: World, report: TaskReport) -> bool:
     """Whether the attempt has ended, or is gone for long enough."""
     long = report.gone_for >= world.executor.lost_after_seconds
@@ -97,9 +92,9 @@ def test_who_cancelled_is_told_by_accounting_and_not_waited_for_without_it(
     ("restarted", "cause"), [(False, Cause.USER), (True, None)], ids=["living", "new"]
 )
 def test_a_vanished_job_was_cancelled_or_a_new_controller_may_have_forgotten_it(
-    unbooked: World, restarted: bool, cause: Cause | None
+    tmp_path: Path, restarted: bool, cause: Cause | None
 ) -> None:
-    world = unbooked
+    world = World(tmp_path, min_job_age=60, accounting=False)
     world.fill()
     world.clock.advance(30.0)
     task = world.sent()

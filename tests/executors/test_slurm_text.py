@@ -22,7 +22,6 @@ from autoexp_tui.executors.slurm.text import (
     has_nothing_to_cancel,
     has_token,
     join_scancel_ids,
-    make_task_ids,
     parse_config,
     parse_sacct,
     parse_sbatch,
@@ -150,20 +149,17 @@ def test_lines_of_others_around_the_rows_are_skipped() -> None:
         assert parse_sacct(f"*** {line} ***\n{SACCT}") == parse_sacct(SACCT)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_that_is_not_whole_is_not_believed() -> None:
+    for text in (
         "slurm_load_jobs error: Unable to contact slurm controller",
         "JOBID PARTITION NAME",
         SQUEUE[:-9],
         f"{SQUEUE}autoexp|16_3|16|PEND",
         SQUEUE.replace("|1795200257|", "|"),
         QUEUE_HEADING[:-9],
-    ],
-)
-def test_an_answer_that_is_not_whole_is_not_believed(text: str) -> None:
-    with pytest.raises(ValueError, match="squeue said"):
-        parse_squeue(text)
+    ):
+        with pytest.raises(ValueError, match="squeue said"):
+            parse_squeue(text)
 
 
 def test_sacct_is_always_told_since_when() -> None:
@@ -180,45 +176,26 @@ def test_sbatch_says_an_id_and_maybe_its_cluster_or_nothing_that_is_one() -> Non
             parse_sbatch(said)
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        (CONFIG, ClusterFacts(cluster="elwe", version="23.11.4")),
-        (
-            "MinJobAge = 5 sec\nMaxArraySize = 10001\n",
-            ClusterFacts(min_job_age=5.0, max_array_size=10001),
-        ),
-        ("", ClusterFacts()),
-        ("MinJobAge = (null)\nMaxArraySize = UNLIMITED", ClusterFacts()),
-        *(
-            (f"AccountingStorageType = {none}\n", ClusterFacts(accounting=False))
-            for none in ("accounting_storage/none", "(null)")
-        ),
-    ],
-)
-def test_the_configuration_tells_what_matters_and_the_rest_is_as_by_default(
-    text: str, facts: ClusterFacts
-) -> None:
-    assert parse_config(text) == facts
+def test_the_configuration_tells_what_matters_and_the_rest_is_as_by_default() -> None:
+    assert parse_config(CONFIG) == ClusterFacts(cluster="elwe", version="23.11.4")
+    small = parse_config("MinJobAge = 5 sec\nMaxArraySize = 10001\n")
+    assert small == ClusterFacts(min_job_age=5.0, max_array_size=10001)
+    for text in ("", "MinJobAge = (null)\nMaxArraySize = UNLIMITED"):
+        assert parse_config(text) == ClusterFacts()
+    for none in ("accounting_storage/none", "(null)"):
+        found = parse_config(f"AccountingStorageType = {none}\n")
+        assert found == ClusterFacts(accounting=False)
 
 
-def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
-    assert make_task_ids("51", 1) == ("51",)
-    assert make_task_ids("51", 3) == ("51_0", "51_1", "51_2")
-
-
-@pytest.mark.parametrize(
-    ("ids", "words"),
-    [
+def test_tasks_of_an_array_are_cancelled_as_one_range() -> None:
+    for ids, words in (
         ("51_1 51_2 51_3 60", "51_[1-3] 60"),
         ("51_3 51_1 51_1", "51_[1,3]"),
         ("51_7", "51_[7]"),
         ("60 61 60", "60 61"),
         ("", ""),
-    ],
-)
-def test_tasks_of_an_array_are_cancelled_as_one_range(ids: str, words: str) -> None:
-    assert join_scancel_ids(ids.split()) == tuple(words.split())
+    ):
+        assert join_scancel_ids(ids.split()) == tuple(words.split())
 
 
 OVER = "scancel: error: Kill job error on job id 1_2: Invalid job id specified\n"
@@ -247,9 +224,8 @@ def test_a_name_in_the_queue_is_plain_and_known_by_its_token_at_the_end(
     assert not has_token(f"{name}-other", token)
 
 
-@pytest.mark.parametrize(
-    ("reason", "words"),
-    [
+def test_a_reason_is_said_plainly() -> None:
+    for reason, words in (
         ("Priority", "lower priority than other jobs in partition main"),
         ("(Resources)", "no free room in partition main yet: next in line"),
         ("JobHeldUser", "held by its owner: scontrol release 51"),
@@ -266,9 +242,7 @@ def test_a_name_in_the_queue_is_plain_and_known_by_its_token_at_the_end(
         ("node is not responding", "node is not responding"),
         ("None", ""),
         ("", ""),
-    ],
-)
-def test_a_reason_is_said_plainly(reason: str, words: str) -> None:
-    assert format_reason(reason, partition="main", job_id="51") == words
-    elsewhere = words.replace("partition main", "the partition")
-    assert format_reason(reason, job_id="51") == elsewhere
+    ):
+        assert format_reason(reason, partition="main", job_id="51") == words
+        elsewhere = words.replace("partition main", "the partition")
+        assert format_reason(reason, job_id="51") == elsewhere

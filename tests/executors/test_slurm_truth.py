@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from autoexp_tui.engine.executor_port import (
     BeginRecord,
     ExitRecord,
-    Task,
     TaskPhase,
     TaskReport,
 )
@@ -30,9 +29,7 @@ from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords, Claim, Run, Void
 from autoexp_tui.storage.processes import Identity
-from tests.executors.slurm_scripted import (
-    ScriptedCommands,
-)
+from tests.executors.slurm_scripted import ScriptedCommands
 from tests.support.tasks import make_task
 
 TASK = make_task("", token="tok", executor_id="7")
@@ -293,30 +290,20 @@ def test_after_a_last_word_what_may_come_is_waited_for(
         assert (late.exited.exit_code, bool(late.exited.note)) == (0, True)
 
 
-BY_SIGNAL = (
-    exited(None, 15, "signal 15"),
-    exited(0, None, "signal 15"),
-    exited(None, 9),
-    exited(137),
-    exited(143),
-)
-"""Ends that Slurm may explain otherwise: told to end, killed, or by a shell's code."""
-
-
-@pytest.mark.parametrize("records", BY_SIGNAL)
-def test_an_end_by_a_signal_waits_for_all_who_may_know_why(
-    records: AttemptRecords,
-) -> None:
+def test_an_end_by_a_signal_waits_for_all_who_may_know_why() -> None:
+    """Told to end, killed, or by a shell's code."""
     heard: dict[str, Any] = {"over_for": 299.0, "gone_for": GRACE_SECONDS}
-    assert told(records, **heard | {"over_for": GRACE_SECONDS}).phase is ENDED
-    for lacks in (
-        {"row": row("COMPLETING")},
-        {"answered": False},
-        {"accounted": False},
-        {"gone_for": GRACE_SECONDS - 1},
-    ):
-        assert told(records, **heard | lacks).phase is LEAVING
-        assert told(records, **heard | lacks | {"over_for": 300.0}).phase is ENDED
+    told_to_end = (TERM, exited(0, None, "signal 15"))
+    for records in (*told_to_end, exited(None, 9), exited(137), exited(143)):
+        assert told(records, **heard | {"over_for": GRACE_SECONDS}).phase is ENDED
+        for lacks in (
+            {"row": row("COMPLETING")},
+            {"answered": False},
+            {"accounted": False},
+            {"gone_for": GRACE_SECONDS - 1},
+        ):
+            assert told(records, **heard | lacks).phase is LEAVING
+            assert told(records, **heard | lacks | {"over_for": 300.0}).phase is ENDED
 
 
 # ------------------------------------------------------------------------- properties
@@ -370,71 +357,49 @@ def remember(memory: TaskMemory, program: str, *words: str) -> TaskMemory:
 
 
 @pytest.mark.parametrize("program", ["squeue", "sacct"])
-@pytest.mark.parametrize(
-    ("words", "known"),
-    [
+def test_an_end_that_was_told_is_not_forgotten_by_answers_that_lack_it(
+    program: str,
+) -> None:
+    for words, known in (
         (["OUT_OF_MEMORY", ""], "OUT_OF_MEMORY"),
         (["PREEMPTED", "CANCELLED", ""], "CANCELLED"),
-        (["RUNNING", ""], None),
+        (["RUNNING", ""], None),  # it may have ended since
         ([""], None),
-    ],
-    ids=["an end", "the newer of two", "it may have ended since", "nothing"],
-)
-def test_an_end_that_was_told_is_not_forgotten_by_answers_that_lack_it(
-    program: str, words: list[str], known: str | None
-) -> None:
-    memory = remember(seen(NOTHING), program, *words)
-    assert (memory.word.word if memory.word else None) == known
-    another = seen(NOTHING, replace(TASK, token="other"))  # has its id now
-    assert remember(another, program, *words).word is None
+    ):
+        memory = remember(seen(NOTHING), program, *words)
+        assert (memory.word.word if memory.word else None) == known
+        another = seen(NOTHING, replace(TASK, token="other"))  # has its id now
+        assert remember(another, program, *words).word is None
+    assert remember(seen(NOTHING), "squeue", "PREEMPTED", "RUNNING").live
 
 
 BEGUN_ALONE = AttemptRecords(run=BEGUN)
 
 
-def test_who_lives_by_the_newest_answer_has_not_ended() -> None:
-    assert remember(seen(NOTHING), "squeue", "PREEMPTED", "RUNNING").live
-
-
-@pytest.mark.parametrize(
-    ("task", "records"),
-    [
+def test_what_was_told_of_something_else_says_nothing() -> None:
+    for task, records in (
         (TASK, second_run(30.0, over=False)),
         (replace(TASK, executor_id="8"), BEGUN_ALONE),
         (replace(TASK, token="else"), BEGUN_ALONE),
-    ],
-    ids=["another run", "another start", "another's name"],
-)
-def test_what_was_told_of_something_else_says_nothing(
-    task: Task, records: AttemptRecords
-) -> None:
-    memory = seen(BEGUN_ALONE, replace(task, executor_id="7"))
-    remember(memory, "squeue", "PREEMPTED")
-    memory.task, memory.records = task, records
-    assert remember(memory, "squeue", "").row is None
+    ):
+        memory = seen(BEGUN_ALONE, replace(task, executor_id="7"))
+        remember(memory, "squeue", "PREEMPTED")
+        memory.task, memory.records = task, records
+        assert remember(memory, "squeue", "").row is None
 
 
-@pytest.mark.parametrize(
-    ("questions", "silent_for"),
-    [
+def test_silence_lasts_from_the_first_answer_that_lacks_an_end_to_the_newest() -> None:
+    """Questions at a time, each of jobs since a time, and when the records changed."""
+    for questions, silent_for in (
         ([(90.0, 50.0, 10.0)], 0.0),
         ([(20.0, 50.0, 10.0), (35.0, 50.0, 10.0), (35.0, 50.0, 10.0)], 15.0),
+        # Of later jobs, and before the records.
         ([(5.0, 50.0, 10.0), (20.0, 150.0, 10.0), (30.0, 50.0, 10.0)], 0.0),
+        # News of the task begin it anew.
         ([(20.0, 0.0, 10.0), (80.0, 0.0, 10.0), (80.0, 0.0, 50.0)], 0.0),
-    ],
-    ids=[
-        "one answer",
-        "first to newest",
-        "of later jobs, and before the records",
-        "news of the task begin it anew",
-    ],
-)
-def test_silence_lasts_from_the_first_answer_that_lacks_an_end_to_the_newest(
-    questions: list[tuple[float, float, float]], silent_for: float
-) -> None:
-    """Questions at a time, each of jobs since a time, and when the records changed."""
-    memory = seen(NOTHING, replace(TASK, ordered_at=100.0))
-    watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
-    for watch.accounted_at, watch.accounted_since, memory.changed_at in questions:
-        found = memory.measure_silence(watch)
-    assert found == silent_for
+    ):
+        memory = seen(NOTHING, replace(TASK, ordered_at=100.0))
+        watch = QueueWatch(ScriptedCommands({}), lambda: 0.0, ask_seconds=1.0)
+        for watch.accounted_at, watch.accounted_since, memory.changed_at in questions:
+            found = memory.measure_silence(watch)
+        assert found == silent_for

@@ -85,32 +85,24 @@ def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     assert not rhythm.is_due(14.0)
 
 
-@pytest.mark.parametrize(
-    ("bad", "error"),
-    [
+def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
+    missing = Ran(arguments=(), status=None, missing="squeue: not here")
+    for bad, error in (
         (SILENT, "squeue did not answer within 30 s"),
         (fails("squeue: error: Socket timed out"), "squeue: Socket timed out"),
-        (
-            Ran(arguments=(), status=None, missing="squeue: not here"),
-            "squeue: not here",
-        ),
+        (missing, "squeue: not here"),
         (queue(ROW.replace("7|7", "seven|7")), "squeue said"),
-    ],
-    ids=["silent", "failed", "missing", "unreadable"],
-)
-def test_what_the_queue_said_stays_when_it_does_not_answer(
-    bad: Ran, error: str
-) -> None:
-    answers = [queue(ROW), bad, queue("")]
-    watched = Watched(squeue=lambda _: answers.pop(0))
-    watched.watch.ask()
-    before = watched.watch.answered_at
-    assert before == watched.clock.monotonic()
-    watched.clock.advance(60)
-    assert watched.watch.ask() is None
-    assert (list(watched.watch.rows), watched.watch.answered_at) == (["7"], before)
-    assert watched.watch.error.startswith(error)
-    assert (watched.watch.ask(), watched.watch.error) == ({}, "")
+    ):
+        answers = iter([queue(ROW), bad, queue("")])
+        watched = Watched(squeue=lambda _, answers=answers: next(answers))
+        watched.watch.ask()
+        before = watched.watch.answered_at
+        assert before == watched.clock.monotonic()
+        watched.clock.advance(60)
+        assert watched.watch.ask() is None
+        assert (list(watched.watch.rows), watched.watch.answered_at) == (["7"], before)
+        assert watched.watch.error.startswith(error)
+        assert (watched.watch.ask(), watched.watch.error) == ({}, "")
 
 
 def test_an_answer_that_was_overtaken_by_a_later_one_s_is_no_news() -> None:
@@ -126,32 +118,27 @@ def test_an_answer_that_was_overtaken_by_a_later_one_s_is_no_news() -> None:
     assert watched.watch.rows["7"].state.word == "COMPLETED"
 
 
-@pytest.mark.parametrize(
-    ("row", "account", "token", "job"),
-    [
+def test_a_submission_is_found_by_its_name_in_queue_or_accounting() -> None:
+    for row, account, token, job in (
         (ROW.replace("7|7", "7_3|9"), "", "tok", "7"),
         ("", ACCOUNT, "tok", "7"),
         # Accounting alone shows what a killed controller has forgotten.
         ("", ACCOUNT.replace("COMPLETED", "PENDING"), "tok", ""),
         (ROW, "", "ok", ""),
         (ROW, "", "a", ""),
-    ],
-)
-def test_a_submission_is_found_by_its_name_in_queue_or_accounting(
-    row: str, account: str, token: str, job: str
-) -> None:
-    watched = Watched(squeue=queue(row), sacct=says(ACCOUNT_HEADING + account))
-    watched.watch.ask()
-    watched.watch.ask_accounts(0.0)
-    assert watched.watch.find_job(token) == job
+    ):
+        watched = Watched(squeue=queue(row), sacct=says(ACCOUNT_HEADING + account))
+        watched.watch.ask()
+        watched.watch.ask_accounts(0.0)
+        assert watched.watch.find_job(token) == job
 
 
-@pytest.mark.parametrize("config", ["AccountingStorageType = (null)\n", CONFIG])
-def test_a_cluster_without_accounting_is_asked_for_it_once_at_most(config: str) -> None:
+def test_a_cluster_without_accounting_is_asked_for_it_once_at_most() -> None:
     disabled = fails("Slurm accounting storage is disabled")
-    watched = Watched(scontrol=says(config), sacct=disabled)
-    assert all(watched.watch.ask_accounts(0.0) for _ in range(3))
-    assert watched.says.calls["sacct"] == (config == CONFIG)
+    for config, asked in (("AccountingStorageType = (null)\n", 0), (CONFIG, 1)):
+        watched = Watched(scontrol=says(config), sacct=disabled)
+        assert all(watched.watch.ask_accounts(0.0) for _ in range(3))
+        assert watched.says.calls["sacct"] == asked
 
 
 def test_the_configuration_is_asked_for_until_it_is_known_and_defaults_hold() -> None:
