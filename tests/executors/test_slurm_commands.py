@@ -40,6 +40,10 @@ def test_what_it_says_and_how_it_ends_is_kept(
     assert (ran.status, ran.stdout, ran.stderr) == (3, "51;c\n", "\ufffd a b\n")
     assert (ran.ok, ran.timed_out, ran.missing) == (False, False, "")
     assert ran.sent == "sbatch 'a b'"
+    for name in ("sbatch", "squeue"):  # times are seconds for us, not for the jobs
+        program(name, 'echo "${SLURM_TIME_FORMAT:-as the site has it}"')
+    assert commands.run(("squeue",), 5).stdout == "%s\n"
+    assert commands.run(("sbatch",), 5).stdout == "as the site has it\n"
 
 
 def test_what_cannot_be_started_is_told_and_counted(
@@ -64,15 +68,6 @@ def test_one_that_does_not_end_is_ended_with_all_it_started(
     assert (ran.timed_out, ran.stdout) == (True, "began\n")
     child = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
     assert until(lambda: not child.exists() or child.read_bytes() == b"")  # a zombie
-
-
-def test_times_are_seconds_for_us_but_not_for_the_jobs(
-    program: Program, commands: ClusterCommands
-) -> None:
-    for name in ("sbatch", "squeue"):
-        program(name, 'echo "${SLURM_TIME_FORMAT:-as the site has it}"')
-    assert commands.run(("squeue",), 5).stdout == "%s\n"
-    assert commands.run(("sbatch",), 5).stdout == "as the site has it\n"
 
 
 def test_a_job_s_own_settings_are_not_handed_on_to_the_jobs_it_submits() -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from autoexp_tui.executors.slurm.refusals import (
     Refusal,
     detect_refusal,
@@ -25,9 +23,8 @@ POLICY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "options", "reason", "option"),
-    [
+def test_what_is_known_is_told_plainly_and_names_its_option() -> None:
+    known: list[tuple[str, dict[str, Any], str, str]] = [
         (
             "invalid partition specified: nope; "
             "allocation failure: Invalid partition name specified",
@@ -60,14 +57,12 @@ POLICY = (
             "no cluster is set up on this machine",
             "",
         ),
-    ],
-)
-def test_what_is_known_is_told_plainly_and_names_its_option(
-    message: str, options: dict[str, Any], reason: str, option: str
-) -> None:
-    told = parse_refusal(message, options)
-    assert (told.reason, told.where) == (reason, option and f"slurm.sbatch.{option}")
-    assert told.hint
+    ]
+    for message, options, reason, option in known:
+        told = parse_refusal(message, options)
+        assert told.reason == reason
+        assert told.where == (option and f"slurm.sbatch.{option}")
+        assert told.hint
 
 
 def test_what_is_not_known_is_told_in_slurm_s_words() -> None:
@@ -81,17 +76,9 @@ def test_what_is_not_known_is_told_in_slurm_s_words() -> None:
     assert parse_refusal("a \x1b[31mred\x1b[0m one", {}).line == "a red one"
 
 
-def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
-    told = parse_refusal("invalid partition specified: x", {"partition": "x"})
-    assert told.line == (
-        "there is no partition `x` (slurm.sbatch.partition). Slurm said: invalid "
-        "partition specified: x. `sinfo -o %R` lists them"
-    )
-
-
-@pytest.mark.parametrize(
-    ("stderr", "fewer"),
-    [
+def test_what_passes_by_itself_is_passing() -> None:
+    """And only a limit of how many would let fewer in."""
+    for stderr, fewer in (
         (f"{ERROR}AssocMaxSubmitJobLimit\n{FAILED}{POLICY}", True),
         (f"{ERROR}QOSMaxSubmitJobPerUserLimit", True),
         (f"{FAILED}Job violates accounting/QOS policy (job submit limit)", True),
@@ -109,12 +96,9 @@ def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
                 "No space left on device",
             )
         ),
-    ],
-)
-def test_what_passes_by_itself_is_passing(stderr: str, fewer: bool) -> None:
-    """And only a limit of how many would let fewer in."""
-    assert detect_refusal(stderr) is Refusal.PASSING
-    assert is_count_limit(stderr) is fewer
+    ):
+        assert detect_refusal(stderr) is Refusal.PASSING
+        assert is_count_limit(stderr) is fewer
 
 
 MEANINGS = {
@@ -163,7 +147,7 @@ MEANINGS = {
 connection or a credential nothing was sent; words that nobody knows."""
 
 
-@pytest.mark.parametrize("kind", MEANINGS)
-def test_what_a_failure_means(kind: Refusal) -> None:
-    for stderr in MEANINGS[kind]:
-        assert detect_refusal(f"{stderr}\n") is kind, stderr
+def test_what_a_failure_means() -> None:
+    for kind, texts in MEANINGS.items():
+        for stderr in texts:
+            assert detect_refusal(f"{stderr}\n") is kind, stderr

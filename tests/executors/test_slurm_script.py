@@ -108,9 +108,9 @@ def test_nothing_of_a_value_is_run(context: str) -> None:
 
 
 # -------------------------------------------------------------------------- a template
-@pytest.mark.parametrize(
-    ("template", "says"),
-    [
+def test_a_template_that_cannot_work_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for template, says in (
         (b"exec {command}\n", "{} is no script"),
         (b"#!/bin/bash\necho hello\n", "{} has no {{command}}"),
         (b"#!/bin/bash\n# {command}\n", "{} has no {{command}}"),
@@ -118,15 +118,10 @@ def test_nothing_of_a_value_is_run(context: str) -> None:
         (b"#!/bin/sh\n\xff {command}\n", "it is no text"),
         (b"#!/bin/sh\n#SBATCH -n 1 --error=e\n{command}\n", "{} sets --error"),
         (b"#!/bin/sh\nsrun {command}\n", "keeps a shell above {{command}}"),
-    ],
-)
-def test_a_template_that_cannot_work_is_refused(
-    tmp_path: Path, template: bytes, says: str
-) -> None:
-    path = tmp_path / "t"
-    path.write_bytes(template)
-    with pytest.raises(UsageError, match=re.escape(says.format(path))):
-        read_template(str(path))
+    ):
+        path.write_bytes(template)
+        with pytest.raises(UsageError, match=re.escape(says.format(path))):
+            read_template(str(path))
 
 
 def test_a_template_with_modules_a_container_and_braces_of_the_shell_is_fine(
@@ -188,9 +183,8 @@ OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "41", "SLURM_ARRAY_TASK_ID": "7"}
 Start = Callable[..., subprocess.Popen[str]]
 
 
-@pytest.mark.parametrize(
-    ("command", "stands"),
-    [
+def test_the_shell_stands_around_srun_alone_and_once() -> None:
+    for command, stands in (
         ("srun --mpi=none python train.py", True),
         ("/opt/slurm/bin/srun python train.py", True),
         ("", False),
@@ -198,14 +192,10 @@ Start = Callable[..., subprocess.Popen[str]]
         ("apptainer exec x.sif srun", False),
         ("srun --jobid=77 python", False),
         ("srun --jobid 77 python", False),
-    ],
-)
-def test_the_shell_stands_around_srun_alone_and_once(
-    command: str, stands: bool
-) -> None:
-    words = tuple(command.split())
-    expected = (*AROUND, *words) if stands else words
-    assert with_grace(words) == with_grace(expected) == expected
+    ):
+        words = tuple(command.split())
+        expected = (*AROUND, *words) if stands else words
+        assert with_grace(words) == with_grace(expected) == expected
 
 
 def around(
@@ -298,15 +288,10 @@ def test_a_signal_that_follows_upon_the_first_takes_no_task_its_time(
         end(process)
 
 
-@pytest.mark.parametrize(
-    ("scancel", "env"),
-    [(SCANCEL_THAT_FAILS, {}), (SCANCEL_THAT_TELLS, {"SLURM_JOB_ID": ""})],
-    ids=["Slurm does not answer", "this is no job"],
-)
-def test_where_slurm_cannot_ask_srun_is_asked(
-    scancel: str, env: dict[str, str], running: Start
-) -> None:
-    with running(scancel, **env) as process:
-        os.killpg(process.pid, signal.SIGTERM)
-        assert said_by(process) == "killed\n"
-        assert process.wait(30) == 9
+def test_where_slurm_cannot_ask_srun_is_asked(running: Start) -> None:
+    no_job = {"SLURM_JOB_ID": ""}
+    for scancel, env in ((SCANCEL_THAT_FAILS, {}), (SCANCEL_THAT_TELLS, no_job)):
+        with running(scancel, **env) as process:
+            os.killpg(process.pid, signal.SIGTERM)
+            assert said_by(process) == "killed\n"
+            assert process.wait(30) == 9

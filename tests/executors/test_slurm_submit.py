@@ -94,23 +94,20 @@ def test_a_single_job_s_log_lies_where_the_wrapper_looks_for_it(place: Place) ->
     assert {path.stat().st_mode & 0o777 for path in (*kept, *below)} == {0o700}
 
 
-def test_an_array_s_logs_lie_apart_and_its_tasks_are_throttled(place: Place) -> None:
+def test_an_array_s_logs_lie_apart_and_its_files_tell_the_wrapper_all(
+    place: Place,
+) -> None:
+    """Its tasks are throttled; sent again, its files are the same."""
+    place.settings = replace(place.settings, launcher=("srun", "--unbuffered"))
     place.send("a_train", "b_train", "c_train")
     (words,) = place.sbatch.ran
     assert any(word.endswith("/log/.arrays/tok/slurm-%A_%a.out") for word in words)
     assert {"--array=0-2%2", "--job-name=train-tok"} <= set(words)
     assert (place.root / "log" / ".arrays" / "tok").is_dir()
     assert (place.root / "attempts" / "b_train" / "2").is_dir()
-
-
-def test_a_task_file_tells_the_wrapper_all_it_needs_whenever_it_is_sent(
-    place: Place,
-) -> None:
-    place.settings = replace(place.settings, launcher=("srun", "--unbuffered"))
-    place.send("a", "b")
     expected = {
         "command": [*AROUND, "srun", "--unbuffered", "python", "train.py"],
-        "job": "b",
+        "job": "b_train",
         "attempt": 2,
         "index": 1,
         "env": {"A": "b"},
@@ -124,7 +121,7 @@ def test_a_task_file_tells_the_wrapper_all_it_needs_whenever_it_is_sent(
     assert expected.items() <= place.written(1).items()
     files = [place.root / "scripts" / "tok" / n for n in ("0.json", "1.json", "job.sh")]
     before = [path.read_bytes() for path in files]
-    place.send("a", "b")
+    place.send("a_train", "b_train", "c_train")
     assert [path.read_bytes() for path in files] == before
 
 
@@ -203,7 +200,6 @@ WOULD = says(
     stderr="sbatch: Job 11 to start at 2026-11-20T18:50:49 using 1 processors on nodes "
     "n1 in partition main\n"
 )
-UNSET = fails("scontrol: fatal: Could not establish a configuration source")
 
 
 def asking(name: str, **options: Scalar) -> JobSpec:
@@ -232,25 +228,16 @@ def test_jobs_that_ask_for_the_same_are_one_question_about_where_and_when() -> N
     assert time.strftime("%Y-%m-%dT%H:%M:%S", local) == "2026-11-20T18:50:49"
 
 
-@pytest.mark.parametrize(
-    ("answer", "verdict", "where"),
-    [
+def test_a_refusal_names_its_option() -> None:
+    asked, option = plan(asking("a", partition="x")), "slurm.sbatch.partition"
+    for answer, verdict, where in (
         (says(), "taken", None),
         (fails("sbatch: error: AssocMaxSubmitJobLimit"), "not now", None),
-        (
-            fails("sbatch: error: invalid partition specified: x"),
-            "refused",
-            "slurm.sbatch.partition",
-        ),
-    ],
-)
-def test_a_refusal_names_its_option(
-    answer: Ran, verdict: str, where: str | None
-) -> None:
-    asked = plan(asking("a", partition="x"))
-    (one,) = check_cluster(asked, cluster(answer)).checks
-    assert (one.verdict, one.refused and one.refused.where) == (verdict, where)
-    assert one.starts_at is None
+        (fails("sbatch: error: invalid partition specified: x"), "refused", option),
+    ):
+        (one,) = check_cluster(asked, cluster(answer)).checks
+        assert (one.verdict, one.refused and one.refused.where) == (verdict, where)
+        assert one.starts_at is None
 
 
 def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:
@@ -268,20 +255,18 @@ def test_the_template_s_own_lines_are_asked_about_too(tmp_path: Path) -> None:
         check_cluster(with_template("/nope"), cluster(WOULD))
 
 
-@pytest.mark.parametrize(
-    ("scontrol", "told"),
-    [
+def test_without_a_cluster_the_next_step_is_told() -> None:
+    unset = fails("scontrol: fatal: Could not establish a configuration source")
+    for scontrol, told in (
         (SILENT, "scontrol did not answer within 30 s"),
-        (UNSET, "no cluster is set up on this machine"),
+        (unset, "no cluster is set up on this machine"),
         (MISSING, "sbatch is not here"),
-    ],
-)
-def test_without_a_cluster_the_next_step_is_told(scontrol: Ran, told: str) -> None:
-    commands = cluster(WOULD, scontrol)
-    with pytest.raises(EnvironmentFailed, match=told) as caught:
-        check_cluster(plan(asking("a")), commands)
-    assert caught.value.hint
-    assert commands.calls["sbatch"] == 0
+    ):
+        commands = cluster(WOULD, scontrol)
+        with pytest.raises(EnvironmentFailed, match=told) as caught:
+            check_cluster(plan(asking("a")), commands)
+        assert caught.value.hint
+        assert commands.calls["sbatch"] == 0
 
 
 def test_a_controller_that_goes_away_in_between_is_no_refusal() -> None:

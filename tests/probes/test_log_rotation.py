@@ -67,6 +67,10 @@ def test_a_log_written_anew_to_the_same_length_is_noticed(log: Log) -> None:
     log.path.write_bytes(b"two\nagain\n" + end)
     os.utime(log.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert log.text() == b"two\nagain\n" + end
+    longer = b"two\nagain\n" + end + b"three\n"  # another file that begins alike
+    log.path.with_name("other").write_bytes(longer)
+    log.path.with_name("other").replace(log.path)
+    assert log.text() == longer
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
@@ -167,10 +171,3 @@ def test_a_tail_is_the_end_of_the_log_and_begins_with_a_character(fresh: Log) ->
     fresh.append("one\ntwo\né".encode())
     wanted = {1: "", 2: "é", 6: "two\né"[-5:], 1000: "one\ntwo\né"}
     assert {size: fresh.reader.tail(path, size) for size in wanted} == wanted
-
-
-def test_what_took_its_place_is_read_anew_though_it_begins_alike(log: Log) -> None:
-    other = log.path.with_name("other")
-    other.write_bytes(b"one\ntwo\n")
-    other.replace(log.path)
-    assert log.text() == b"one\ntwo\n"
