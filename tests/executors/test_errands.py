@@ -32,12 +32,7 @@ def test_a_command_has_its_environment_and_its_place(tmp_path: Path) -> None:
     assert (result.exit_code, result.detail) == (0, f"{tmp_path} me True")
 
 
-@pytest.mark.parametrize(
-    "path", ["../x.txt", "link/x.txt", "file.txt", "/elsewhere/x", "."]
-)
-def test_a_relative_file_stays_below_the_run_s_directory(
-    tmp_path: Path, path: str
-) -> None:
+def test_a_relative_file_stays_below_the_run_s_directory(tmp_path: Path) -> None:
     """A link within it is followed."""
     run, real = tmp_path / "run", tmp_path / "run" / "real"
     for directory in (real, tmp_path / "ssh"):
@@ -45,8 +40,9 @@ def test_a_relative_file_stays_below_the_run_s_directory(
     (run / "link").symlink_to(tmp_path / "ssh")
     (run / "file.txt").symlink_to(tmp_path / "ssh" / "authorized_keys")
     (run / "notes").symlink_to(real)
-    with pytest.raises(OSError, match="outside of"):
-        LocalErrands().append(os.path.join(run, path), "x", str(run))
+    for path in ("../x.txt", "link/x.txt", "file.txt", "/elsewhere/x", "."):
+        with pytest.raises(OSError, match="outside of"):
+            LocalErrands().append(os.path.join(run, path), "x", str(run))
     assert list((tmp_path / "ssh").iterdir()) == []
     LocalErrands().append(f"{run}/notes/n.txt", "x", str(run))
     assert (real / "n.txt").read_text() == "x\n"

@@ -201,18 +201,15 @@ def test_slurm_runs_the_look_beside_the_job_on_each_of_its_nodes(
     assert f"--nodes={MOST_NODES}" in many
 
 
-@pytest.mark.parametrize(
-    ("srun", "squeue", "said"),
-    [
+def test_what_slurm_refuses_is_told_and_a_job_that_is_not_known_not_looked_at(
+    by_slurm: BySlurm,
+) -> None:
+    for srun, squeue, said in (
         (fails("Invalid job id"), None, "processes: srun: Invalid job id"),
         (SILENT, None, "processes: srun did not answer within 17 s"),
         (says(), says(""), "processes: not looked at: squeue does not know 77_3"),
         (says(), fails("Invalid job"), "processes: not looked at: squeue: Invalid"),
-    ],
-)
-def test_what_slurm_refuses_is_told_and_a_job_that_is_not_known_not_looked_at(
-    by_slurm: BySlurm, srun: Ran, squeue: Ran | None, said: str
-) -> None:
-    kept, commands = by_slurm(srun, squeue)
-    assert said in kept.summary
-    assert commands.calls["srun"] == (squeue is None)
+    ):
+        kept, commands = by_slurm(srun, squeue)
+        assert said in kept.summary
+        assert commands.calls["srun"] == (squeue is None)

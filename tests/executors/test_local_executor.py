@@ -206,27 +206,20 @@ def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
     assert modes(home, home / "a", home / "a" / "1") == {0o700}
 
 
-NO_GPU = "wants 3 GPUs; this machine has 2"
-GPUS = {"resources": Resources(gpus=3)}
-ERROR = Cause.SUBMIT_ERROR
-
-
-@pytest.mark.parametrize(
-    ("settings", "task", "cause", "said"),
-    [
-        ({"python": "/no/python"}, {}, ERROR, "/no/python"),
-        ({"wrapper": Path("/none.py")}, {}, ERROR, "none.py"),
-        ({}, {"attempt_dir": "/dev/null/1"}, ERROR, "Not a directory"),
-        ({"gpus": ("0", "1")}, GPUS, Cause.REJECTED, NO_GPU),
-    ],
-)
-def test_what_no_retry_starts_is_a_rejection(
-    machine: Machine, settings: Any, task: Any, cause: Cause, said: str
-) -> None:
-    answer = machine.made(**settings).submit(one(machine.script("exit 0", **task)))
-    machine.tasks.clear()
-    assert isinstance(answer, Rejected)
-    assert (answer.cause, said in answer.message) == (cause, True)
+def test_what_no_retry_starts_is_a_rejection(machine: Machine) -> None:
+    error, gpus = Cause.SUBMIT_ERROR, {"resources": Resources(gpus=3)}
+    no_gpu = "wants 3 GPUs; this machine has 2"
+    rows: list[tuple[Any, Any, Cause, str]] = [
+        ({"python": "/no/python"}, {}, error, "/no/python"),
+        ({"wrapper": Path("/none.py")}, {}, error, "none.py"),
+        ({}, {"attempt_dir": "/dev/null/1"}, error, "Not a directory"),
+        ({"gpus": ("0", "1")}, gpus, Cause.REJECTED, no_gpu),
+    ]
+    for settings, task, cause, said in rows:
+        answer = machine.made(**settings).submit(one(machine.script("exit 0", **task)))
+        machine.tasks.clear()
+        assert isinstance(answer, Rejected)
+        assert (answer.cause, said in answer.message) == (cause, True)
 
 
 def test_a_want_of_room_is_no_rejection(

@@ -134,9 +134,8 @@ def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
     assert found[0].sent.startswith("sbatch --parsable")
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind", "said"),
-    [
+def test_an_answer_of_sbatch_is_told_with_what_was_sent(place: Place) -> None:
+    for answer, kind, said in (
         (SILENT, Uncertain, "sbatch did not answer within 60 s"),
         # By itself, and below a shell.
         *((says(status=n), Uncertain, "killed by SIGKILL") for n in (-9, 137)),
@@ -147,18 +146,14 @@ def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
         (fails("sbatch: error: AssocMaxSubmitJobLimit"), Busy, "AssocMaxSubmit"),
         (fails("sbatch: error: invalid partition specified: x"), Rejected, "main"),
         (MISSING, Rejected, "sbatch is not here"),
-    ],
-)
-def test_an_answer_of_sbatch_is_told_with_what_was_sent(
-    place: Place, answer: Ran, kind: type, said: str
-) -> None:
-    told = place.send(answer=answer)
-    assert isinstance(told, kind)
-    assert not isinstance(told, Accepted)
-    assert said in told.message
-    assert told.sent.startswith("sbatch ")
-    missing = answer is MISSING
-    assert (getattr(told, "cause", None) is Cause.SUBMIT_ERROR) == missing
+    ):
+        told = place.send(answer=answer)
+        assert isinstance(told, kind)
+        assert not isinstance(told, Accepted)
+        assert said in told.message
+        assert told.sent.startswith("sbatch ")
+        missing = answer is MISSING
+        assert (getattr(told, "cause", None) is Cause.SUBMIT_ERROR) == missing
 
 
 def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:

@@ -56,18 +56,13 @@ def test_it_runs_on_other_pythons(minor: int, attempt: Attempt) -> None:
     assert attempt.log.read_text() == "fine\n"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"attempt_dir": 1}'])
-def test_a_task_file_that_cannot_be_read_is_reported(
-    text: str, attempt: Attempt
-) -> None:
+def test_a_start_that_fails_says_why(attempt: Attempt) -> None:
     path = attempt.root / "task.json"
-    path.write_text(text)
-    process = attempt.start(path)
-    assert "cannot run" in process.communicate(timeout=PATIENCE)[1]
-    assert process.returncode == 74
-
-
-def test_a_detached_start_that_fails_says_why(attempt: Attempt) -> None:
+    for text in ("", "[]", "{}", '{"attempt_dir": 1}'):
+        path.write_text(text)
+        process = attempt.start(path)
+        assert "cannot run" in process.communicate(timeout=PATIENCE)[1]
+        assert process.returncode == 74
     task = attempt.task("exit 0", attempt_dir=str(attempt.root / "none"))
     process = attempt.start(task, flags=f"-I -S {SOURCE} --detach")
     answer = json.loads(process.communicate(timeout=PATIENCE)[0])
@@ -714,28 +709,24 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("home", "kills"),
-    [
+def test_the_kernel_is_asked_by_the_cgroups_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def opened(path: str, **_: object) -> io.StringIO:
+        if path not in files:
+            raise FileNotFoundError(path)
+        return io.StringIO(files[path])
+
+    monkeypatch.setattr(wrapper, "open", opened, raising=False)
+    for home, kills in (
         ("0::/slurm/job_12/step_batch/user/task_0", 3),
         ("4:memory:/me\n0::/", 3),
         ("0::/nowhere", None),
         (None, None),
-    ],
-    ids=["version 2", "version 1", "it does not count", "no cgroups"],
-)
-def test_the_kernel_is_asked_by_the_cgroups_it_has(
-    home: str | None, kills: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = {"/proc/self/cgroup": f"1:name=systemd:/\n{home}\n"} if home else {}
-
-    def opened(path: str, **_: object) -> io.StringIO:
-        if path not in {**own, **COUNTS}:
-            raise FileNotFoundError(path)
-        return io.StringIO({**own, **COUNTS}[path])
-
-    monkeypatch.setattr(wrapper, "open", opened, raising=False)
-    assert wrapper.oom_kills() == kills
+    ):
+        own = {"/proc/self/cgroup": f"1:name=systemd:/\n{home}\n"} if home else {}
+        files = {**own, **COUNTS}
+        assert wrapper.oom_kills() == kills
 
 
 class Tool:
