@@ -86,6 +86,9 @@ def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
 
 
 def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
+    def squeue(_: Sequence[str]) -> Ran:
+        return answers.pop(0)
+
     missing = Ran(arguments=(), status=None, missing="squeue: not here")
     for bad, error in (
         (SILENT, "squeue did not answer within 30 s"),
@@ -93,8 +96,8 @@ def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
         (missing, "squeue: not here"),
         (queue(ROW.replace("7|7", "seven|7")), "squeue said"),
     ):
-        answers = iter([queue(ROW), bad, queue("")])
-        watched = Watched(squeue=lambda _, answers=answers: next(answers))
+        answers = [queue(ROW), bad, queue("")]
+        watched = Watched(squeue=squeue)
         watched.watch.ask()
         before = watched.watch.answered_at
         assert before == watched.clock.monotonic()
