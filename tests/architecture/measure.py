@@ -1,6 +1,6 @@
 """Measures a code base: size, names, imports, and how far each kind is spread.
 
-    python -m tests.architecture.measure [SRC ...] [--json | --names]
+    python -m tests.architecture.measure [SRC ...] [--names]
 
 `SRC` is a package's directory, `src/autoexp_tui` by default. One row a package is
 printed, so that several can be laid side by side. Only the text is read: nothing is
@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
@@ -109,7 +107,21 @@ class Package:
 
     def circles(self) -> list[list[str]]:
         """Groups of modules that import each other."""
-        return [group for group in strongly_connected(self.graph) if len(group) > 1]
+        reached = {name: self._reach(name) for name in self.graph}
+        groups = {
+            tuple(sorted(other for other in found if name in reached[other]))
+            for name, found in reached.items()
+        }
+        return [list(group) for group in sorted(groups) if group]
+
+    def _reach(self, name: str) -> set[str]:
+        found: set[str] = set()
+        todo = [name]
+        while todo:
+            new = self.graph[todo.pop()] - found
+            found |= new
+            todo += new
+        return found
 
     def participles(self) -> list[str]:
         """Functions, properties apart, that are named by a participle alone."""
@@ -165,34 +177,6 @@ def is_participle(name: str) -> bool:
 def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether it is read as a value."""
     return any("property" in ast.unparse(d) for d in function.decorator_list)
-
-
-def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Tarjan's strongly connected components (doi:10.1137/0201010)."""
-    numbers: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    groups: list[list[str]] = []
-
-    def visit(name: str) -> None:
-        numbers[name] = lowest[name] = len(numbers)
-        stack.append(name)
-        for other in graph[name]:
-            if other not in numbers:
-                visit(other)
-                lowest[name] = min(lowest[name], lowest[other])
-            elif other in stack:
-                lowest[name] = min(lowest[name], numbers[other])
-        if lowest[name] == numbers[name]:
-            cut = stack.index(name)
-            groups.append(sorted(stack[cut:]))
-            del stack[cut:]
-
-    sys.setrecursionlimit(10_000)
-    for name in graph:
-        if name not in numbers:
-            visit(name)
-    return groups
 
 
 # --------------------------------------------------------------------------- figures
@@ -270,7 +254,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("src", nargs="*", type=Path, default=[Path("src/autoexp_tui")])
-    parser.add_argument("--json", action="store_true")
     parser.add_argument(
         "--names", action="store_true", help="what is behind the figures"
     )
@@ -280,9 +263,6 @@ def main(arguments: list[str] | None = None) -> None:
         str(path): asdict(measure(package))
         for path, package in zip(chosen.src, packages, strict=True)
     }
-    if chosen.json:
-        print(json.dumps(rows, indent=1))
-        return
     for key in next(iter(rows.values())):
         print(f"{key:20}", *(f"{row[key]!s:>14}" for row in rows.values()))
     if chosen.names:

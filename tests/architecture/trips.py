@@ -16,10 +16,8 @@ import pkgutil
 import sys
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 from unittest.mock import patch
@@ -41,35 +39,20 @@ HELPERS = (str(SRC / "testing"),)
 ENDLESS = RunScript(seconds=1e9)
 
 
-@dataclass
-class Entered:
-    """The functions of ours that ran."""
-
-    codes: set[CodeType] = field(default_factory=set)
-
-    @property
-    def files(self) -> Counter[str]:
-        """Functions by file."""
-        return Counter(
-            str(Path(code.co_filename).relative_to(SRC)) for code in self.codes
-        )
-
-    def note(self, frame: FrameType, event: str, _argument: object) -> None:
-        """For `sys.setprofile`."""
-        code = frame.f_code
-        if event != "call" or code.co_name.startswith("<"):
-            return
-        path = code.co_filename
-        if path.startswith(str(SRC)) and not path.startswith(HELPERS):
-            self.codes.add(code)
-
-
 @contextmanager
-def watched() -> Iterator[Entered]:
+def watched() -> Iterator[set[CodeType]]:
     """Notes what runs in the body, in any thread that it begins."""
-    entered = Entered()
-    threading.setprofile(entered.note)
-    sys.setprofile(entered.note)
+    entered: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        path = code.co_filename
+        is_ours = path.startswith(str(SRC)) and not path.startswith(HELPERS)
+        if event == "call" and is_ours and not code.co_name.startswith("<"):
+            entered.add(code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
     try:
         yield entered
     finally:
@@ -84,7 +67,7 @@ def import_all() -> None:
             importlib.import_module(module.name)
 
 
-def plan_two_jobs() -> Entered:
+def plan_two_jobs() -> set[CodeType]:
     """Config to plan, in this process."""
     with tempfile.TemporaryDirectory() as cwd, watched() as entered:
         answer = answer_request(
@@ -94,7 +77,7 @@ def plan_two_jobs() -> Entered:
     return entered
 
 
-def read_a_log_line() -> Entered:
+def read_a_log_line() -> set[CodeType]:
     """A line in the log of a running job until a snapshot tells its loss."""
     with tempfile.TemporaryDirectory() as root:
         bench = running_job(Path(root))
@@ -110,7 +93,7 @@ def read_a_log_line() -> Entered:
     return entered
 
 
-def kill_a_job() -> Entered:
+def kill_a_job() -> set[CodeType]:
     """A command to kill until the executor is called."""
     order = json.loads((HERE / "kill.json").read_text())
     called: list[object] = []
@@ -147,7 +130,7 @@ def loss_of(snapshot: Snapshot) -> float | None:
     return None if live is None else live.metrics.get("loss")
 
 
-TRIPS: dict[str, Callable[[], Entered]] = {
+TRIPS: dict[str, Callable[[], set[CodeType]]] = {
     "plan two jobs": plan_two_jobs,
     "log line to snapshot": read_a_log_line,
     "kill order to executor": kill_a_job,
@@ -162,10 +145,11 @@ def main(arguments: list[str] | None = None) -> None:
     import_all()
     for name, take in TRIPS.items():
         entered = take()
-        print(f"{name:25}{len(entered.codes):5} functions{len(entered.files):5} files")
+        files = {code.co_filename for code in entered}
+        print(f"{name:25}{len(entered):5} functions{len(files):5} files")
         if chosen.names:
             for code in sorted(
-                entered.codes, key=lambda c: (c.co_filename, c.co_firstlineno)
+                entered, key=lambda c: (c.co_filename, c.co_firstlineno)
             ):
                 where = Path(code.co_filename).relative_to(SRC)
                 print(f"    {where}:{code.co_firstlineno} {code.co_qualname}")
