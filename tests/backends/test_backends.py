@@ -210,17 +210,15 @@ def test_srun_stands_outside_of_the_container_and_the_venv_inside() -> None:
     assert places == sorted(places)
 
 
-@pytest.mark.parametrize(
-    ("there", "runtime"),
-    [("apptainer singularity", "apptainer"), ("singularity", "singularity")],
-)
 def test_auto_takes_the_runtime_that_is_there(
-    there: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in there.split():
-        (tmp_path / name).touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert launched({**RUN, "container": "/i"}).command[0] == runtime
+    monkeypatch.setenv("PATH", "")
+    for runtime in ("singularity", "apptainer"):
+        (tmp_path / runtime).mkdir()
+        (tmp_path / runtime / runtime).touch(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path / runtime), prepend=":")
+        assert launched({**RUN, "container": "/i"}).command[0] == runtime
 
 
 @pytest.mark.parametrize(("around", "where", "message"), [
@@ -256,15 +254,6 @@ def test_what_is_not_here_and_gpus_that_are_not_shown_are_only_warned_about(
     assert "/none is not here" in [one.message for one in conda]
 
 
-@pytest.fixture(scope="module")
-def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real one."""
-    home = tmp_path_factory.mktemp("home") / "venv"
-    made = [sys.executable, "-m", "venv", "--without-pip", str(home)]
-    subprocess.run(made, check=True, timeout=120)
-    return home
-
-
 FAKE = """\
 #!/bin/sh
 # In the place of a container's runtime: leaves its options, runs the command.
@@ -276,8 +265,11 @@ exec "$@"
 
 
 def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
-    venv: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    venv = tmp_path / "home/venv"
+    made_by = [sys.executable, "-m", "venv", "--without-pip", str(venv)]
+    subprocess.run(made_by, check=True, timeout=120)
     runtime = tmp_path / "apptainer"
     runtime.write_text(FAKE)
     runtime.chmod(0o755)

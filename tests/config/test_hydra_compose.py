@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -23,12 +23,6 @@ QUOTES = """${oc.eval:'${backend.lr} == "it\\'s"'} ${oc.eval:"'a'"}"""
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     return write_tree(tmp_path, exp=BASE, backend__small=SMALL, backend__large=LARGE)
-
-
-@pytest.fixture(autouse=True)
-def own_hydra() -> Iterator[None]:
-    yield
-    GlobalHydra.instance().clear()
 
 
 def composer(

@@ -62,24 +62,23 @@ def test_sets_of_many_kinds_are_what_hydra_composes(tmp_path: Path, seed: int) -
     assert roads["fast"] > 10
 
 
-def test_jobs_of_one_structure_are_composed_once(tmp_path: Path) -> None:
+def test_jobs_of_one_structure_are_composed_once_unless_switched_off(
+    tmp_path: Path,
+) -> None:
     made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
     for rate in range(1, 9):
         config = made.compose([f"optim.lr={rate}", "model=large"], MOUNTS).to_dict()
         assert config["path"] == f"/cwd/out/large/lr{rate}"
     base, first, sample = 1, 1, 1
     assert made.composed == base + first + sample
-
     for _ in range(2):
         view = made.compose(["seed=4"], MOUNTS)
         view.put("size", "large")  # seen by all that reads it
         assert view.select("run_of") == "/cwd/out/large/lr0.001-4"
         assert view.to_dict()["scale"] == 4
 
-
-def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     switched = {"AUTOEXP_COMPOSE": "hydra"}
-    made = HydraComposer("exp", write_tree(tmp_path), environ=switched, cwd="/cwd")
+    made = HydraComposer("exp", tmp_path, environ=switched, cwd="/cwd")
     for seed in range(3):
         made.compose([f"seed={seed}"], MOUNTS)
     assert made.composed == 3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import dedent, indent
 
 import pytest
 import yaml
-from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.planning import PlanningRequest
@@ -44,12 +43,6 @@ sweep:
             - class_name: FileExists
   filter: lr > 1
 """
-
-
-@pytest.fixture(autouse=True)
-def own_hydra() -> Iterator[None]:
-    yield
-    GlobalHydra.instance().clear()
 
 
 def places_in(place: Path, text: str) -> KeyPlaces:

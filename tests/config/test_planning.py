@@ -46,12 +46,6 @@ sweep:
 """
 
 
-@pytest.fixture(autouse=True)
-def own_hydra() -> Iterator[None]:
-    yield
-    GlobalHydra.instance().clear()
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     write_tree(tmp_path / "config", exp=EXPERIMENT)
@@ -146,22 +140,6 @@ def test_the_primary_config_resolves_as_far_as_it_can_and_a_job_s_wholly(
         answer = p.decode_answer(p.encode_answer(asks))  # as it comes from the process
         assert answer.config is not None
         assert expected.items() <= answer.config.items()
-
-
-@pytest.mark.parametrize(("override", "failed", "where", "message"), [
-    ("lrr=1", "config", "override lrr", "there is no such key"),
-    ("+monitoring.los=1", "plan", "monitoring.los", "is no key here"),
-    ("sweep.groups.0.params.lr='${nowhere}'", "plan", "lr",
-     "${nowhere} names no key of the config"),
-])  # fmt: skip
-def test_findings_are_in_the_answer_and_no_error_is_a_warning_besides(
-    place: Path, override: str, failed: str, where: str, message: str
-) -> None:
-    answer = asked(place, override)
-    assert (answer.failed, answer.plan) == (failed, None)
-    found = [(one.where, one.message.partition(" (")[0]) for one in answer.errors]
-    assert (where, message) in found
-    assert [one for one in answer.warnings if one.where == where] == []
 
 
 @pytest.mark.parametrize(("failed", "error", "exit_code"), [

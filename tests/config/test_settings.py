@@ -45,17 +45,6 @@ def test_a_bad_setting_says_where_what_and_the_next_step(
     assert checked(**config) == (Problem(message, where=where, hint=hint),)
 
 
-def test_everything_wrong_is_found_at_once() -> None:
-    found = checked(
-        project={"nam": 1}, monitoring={"los": 1, "doomed": "never"},
-        slurm={"sbatch": {"tim": 1}}, ui={"them": 1}, backend={"class_name": "Pyton"},
-    )  # fmt: skip
-    assert sorted(one.where for one in found) == [
-        "backend.class_name", "monitoring.doomed", "monitoring.los", "project.nam",
-        "slurm.sbatch.tim", "ui.them",
-    ]  # fmt: skip
-
-
 def test_monitoring_becomes_core_values() -> None:
     config = {
         "monitoring": {

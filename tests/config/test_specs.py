@@ -177,27 +177,27 @@ SAVED = {"name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
          "stages": "stable"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("parse", "value", "field", "found"), [
-    (RULES["log_events"], {**STILL, "after_seconds": 60}, "pattern", ""),
-    (RULES["log_events"], {**STILL, "pattern_type": "progress"}, "pattern", ""),
-    (RULES["log_events"], {**STILL, "after_seconds": 60}, "after_seconds", 60.0),
+@pytest.mark.parametrize(("parse", "value", "fields"), [
+    (RULES["log_events"], {**STILL, "after_seconds": 60},
+     {"pattern": "", "after_seconds": 60.0}),
+    (RULES["log_events"], {**STILL, "pattern_type": "progress"}, {"pattern": ""}),
     (RULES["log_events"], {**STILL, "inactivity_timeout_s": 90},
-     *("after_seconds", 90.0)),
-    (RULES["log_events"], SAVED, "pattern_type", "regex"),
-    (RULES["log_events"], SAVED, "extract_groups", {"iteration": "n", "path": "2"}),
-    (RULES["log_events"], SAVED, "stages", ("stable",)),
-    (RULES["state_events"], {"name": "a", "state": "crash"}, "state", "crash"),
+     {"after_seconds": 90.0}),
+    (RULES["log_events"], SAVED,
+     {"pattern_type": "regex", "extract_groups": {"iteration": "n", "path": "2"},
+      "stages": ("stable",)}),
+    (RULES["state_events"], {"name": "a", "state": "crash"}, {"state": "crash"}),
     (RULES["state_events"], {"name": "b", "transition": [None, "failed"]},
-     *("transition", (None, "FAILED"))),
-    pytest.param(RULES["metrics"], ACC, "name", "acc", id="a group named value"),
-    (parse_metric_file, "m/*.jsonl", "path", "m/*.jsonl"),
-    (parse_metric_file, "m/*.jsonl", "format", "jsonl"),
-    (parse_metric_file, TRAIN, "metrics", {"loss": "train loss"}),
+     {"transition": (None, "FAILED")}),
+    pytest.param(RULES["metrics"], ACC, {"name": "acc"}, id="a group named value"),
+    (parse_metric_file, "m/*.jsonl", {"path": "m/*.jsonl", "format": "jsonl"}),
+    (parse_metric_file, TRAIN, {"metrics": {"loss": "train loss"}}),
 ])  # fmt: skip
-def test_a_rule_has_the_field(
-    parse: Parse, value: object, field: str, found: object
+def test_a_rule_has_the_fields(
+    parse: Parse, value: object, fields: Mapping[str, object]
 ) -> None:
-    assert getattr(parse(value, "w"), field) == found
+    made = parse(value, "w")
+    assert {name: getattr(made, name) for name in fields} == fields
 
 
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
