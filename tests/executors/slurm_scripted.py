@@ -39,13 +39,11 @@ def fails(stderr: str) -> Ran:
 
 def queue_answer(rows: str) -> str:
     """squeue's answer with these rows, given without their marks and ends."""
-    marked = (_marked(row) for row in rows.splitlines())
-    return QUEUE_HEADING + "".join(marked)
-
-
-def _marked(row: str) -> str:
-    *before, submitted, name = row.split("|", 8)
-    return "|".join(("autoexp", *before, "N/A", submitted, name, "end")) + "\n"
+    answer = QUEUE_HEADING
+    for row in rows.splitlines():
+        *before, submitted, name = row.split("|", 8)
+        answer += "|".join(("autoexp", *before, "N/A", submitted, name, "end")) + "\n"
+    return answer
 
 
 def queue(rows: str) -> Ran:

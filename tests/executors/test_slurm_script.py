@@ -13,7 +13,6 @@ import pytest
 
 from autoexp_tui.executors.slurm.script import (
     AROUND,
-    OURS,
     PLACEHOLDERS,
     build_sbatch_arguments,
     format_launcher,
@@ -77,14 +76,6 @@ def run(script: str, shell: str = "bash") -> subprocess.CompletedProcess[str]:
 
 
 # ------------------------------------------------------------------------- the script
-def test_our_script_says_whose_it_is_and_becomes_the_command() -> None:
-    assert render(OURS, VALUES) == (
-        "#!/bin/bash\n"
-        "# train_lr0.1, of the session k7f2.\n"
-        "exec python3 wrapper.py 0.json\n"
-    )
-
-
 def test_a_launcher_quotes_paths_with_spaces_and_lets_an_array_find_its_file() -> None:
     launcher = format_launcher("/my env/python", wrapper="/w'r.py", tasks="/a b/tok")
     for env, number in (("", 0), ("SLURM_ARRAY_TASK_ID=7; ", 7)):

@@ -89,6 +89,10 @@ def test_a_single_job_s_log_lies_where_the_wrapper_looks_for_it(place: Place) ->
     assert "--job-name=train_lr0.1-tok" in words
     assert words[-2:] == ("--partition=main", f"{place.root}/scripts/tok/job.sh")
     assert place.written(0)["log_home"] == ""
+    script = (place.root / "scripts" / "tok" / "job.sh").read_text()
+    whose = "#!/bin/bash\n# train_lr0.1, of the session k7f2.\n"
+    assert script.startswith(f"{whose}exec python3 ")
+    assert script.count("\n") == 3
     kept = (place.root / "attempts", place.root / "scripts")
     below = [path for home in kept for path in home.rglob("*") if path.is_dir()]
     assert {path.stat().st_mode & 0o777 for path in (*kept, *below)} == {0o700}

@@ -338,15 +338,6 @@ def slots_in(attempt: Attempt, **more: object) -> dict[str, object]:
     return {"dir": str(attempt.root / "slots"), "count": 1, **more}
 
 
-def hold(attempt: Attempt, name: str) -> int:
-    """Take a lock as another session's supervisor would."""
-    directory = attempt.root / "slots"
-    directory.mkdir(mode=0o700, exist_ok=True)
-    handle = os.open(directory / name, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    return handle
-
-
 def test_a_slot_is_held_until_the_last_process_of_the_run_is_gone(
     attempt: Attempt,
 ) -> None:
@@ -388,14 +379,17 @@ def test_a_slot_directory_that_others_can_enter_is_refused(
 
 
 def test_gpus_are_handed_out_by_their_ids_all_or_none(attempt: Attempt) -> None:
-    taken = hold(attempt, "gpu.1")
+    home = attempt.root / "slots"
+    home.mkdir(mode=0o700)
+    taken = os.open(home / "gpu.1", os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(taken, fcntl.LOCK_EX | fcntl.LOCK_NB)
     slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1", "3"])
     attempt.run("echo $CUDA_VISIBLE_DEVICES", slots=slots)
     assert attempt.log.read_text() == "0,3\n"
     assert attempt.record("begin.0.json")["gpus"] == ["0", "3"]
     slots["gpu_ids"] = ["0", "1"]
     assert wrapper.take_slots(slots) is None
-    assert all(can_lock(attempt.root / "slots" / name) for name in ("slot.0", "gpu.0"))
+    assert all(can_lock(home / name) for name in ("slot.0", "gpu.0"))
     os.close(taken)
     assert wrapper.take_slots(slots) is not None
 

@@ -225,15 +225,14 @@ def command(facts: OutsideFacts, *words: str, timeout: float = 20.0) -> f.Comman
 QUIET = "import os, time; os.close(1); os.close(2); time.sleep(0.1); os._exit(6)"
 
 
-@pytest.mark.parametrize(("words", "code", "detail"), [
-    (("sh", "-c", "echo out; echo err >&2; exit 3"), 3, "out\nerr"),
-    (("echo", "$HOME; `id`"), 0, "$HOME; `id`"),
-    (("sh", "-c", "kill -KILL $$"), 137, ""), ((sys.executable, "-c", QUIET), 6, ""),
-], ids=["both outputs", "no shell", "128 and the signal", "waited for"])  # fmt: skip
-def test_a_command_ends_with_its_code(
-    facts: OutsideFacts, words: tuple[str, ...], code: int, detail: str
-) -> None:
-    assert command(facts, *words) == f.CommandResult(code, detail)
+def test_a_command_ends_with_its_code(facts: OutsideFacts) -> None:
+    for words, code, detail in (
+        (("sh", "-c", "echo out; echo err >&2; exit 3"), 3, "out\nerr"),
+        (("echo", "$HOME; `id`"), 0, "$HOME; `id`"),  # no shell
+        (("sh", "-c", "kill -KILL $$"), 137, ""),
+        ((sys.executable, "-c", QUIET), 6, ""),  # it is waited for
+    ):
+        assert command(facts, *words) == f.CommandResult(code, detail)
 
 
 def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> None:
@@ -249,24 +248,19 @@ def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> N
     assert len(noisy.detail) <= 2000
 
 
-@pytest.mark.parametrize(("end", "timeout", "code", "detail"), [
-    ("echo begun; wait", 0.3, None, "ran longer than 0.3 s\nbegun"),
-    ("exit 4", 20.0, 4, ""),
-])  # fmt: skip
 def test_what_a_command_started_is_ended_with_it_and_holds_nothing_up(
-    facts: OutsideFacts,
-    tmp_path: Path,
-    end: str,
-    timeout: float,
-    code: int,
-    detail: str,
+    facts: OutsideFacts, tmp_path: Path
 ) -> None:
-    started = time.monotonic()
-    script = f"sleep 60 & echo $! > {tmp_path}/pid; {end}"
-    result = command(facts, "sh", "-c", script, timeout=timeout)
-    assert result == f.CommandResult(code, detail)
-    assert time.monotonic() - started < 10
-    assert gone(int((tmp_path / "pid").read_text()))
+    for end, timeout, code, detail in (
+        ("echo begun; wait", 0.3, None, "ran longer than 0.3 s\nbegun"),
+        ("exit 4", 20.0, 4, ""),
+    ):
+        started = time.monotonic()
+        script = f"sleep 60 & echo $! > {tmp_path}/pid; {end}"
+        result = command(facts, "sh", "-c", script, timeout=timeout)
+        assert result == f.CommandResult(code, detail)
+        assert time.monotonic() - started < 10
+        assert gone(int((tmp_path / "pid").read_text()))
 
 
 def gone(pid: int) -> bool:
