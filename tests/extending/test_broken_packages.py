@@ -27,6 +27,7 @@ BROKEN = (
     ("condition.alien", f"{HERE}:Alien"),
     ("condition.renamed", "tests.extending.own_kinds:DiskFree"),
     ("condition.odd", f"{HERE}:Odd"), ("effect.bad", "nope:X"), ("event.Bad", "nope:X"),
+    ("condition.rival", "one.a:A"), ("condition.rival", "two.b:B"),
 )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ def test_broken_packages_leave_plans_journals_and_configs_readable() -> None:
     ("bad", "ModuleNotFoundError: No module named 'nope'"),
     ("absent", "AttributeError"), ("alien", "no"),
     ("renamed", "is stored as 'disk_free', not as 'renamed'"),
+    ("rival", "one.a:A and two.b:B bring the same name: uninstall one"),
 ])  # fmt: skip
 def test_a_broken_kind_that_is_asked_for_is_named(name: str, problem: str) -> None:
     assert Condition.kinds.find(name) is None
@@ -94,17 +96,6 @@ def test_what_a_missing_package_wrote_is_not_called_damaged(
             read()
         assert refused.value.newer
         assert "a package that is not installed here" in refused.value.hint
-
-
-def test_two_packages_with_one_name_are_both_named_when_it_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rivals = (("condition.rival", "one.a:A"), ("condition.rival", "two.b:B"))
-    monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *rivals))
-    assert Condition.kinds.find("disk_free") is DiskFree
-    assert Condition.kinds.find("rival") is None
-    with pytest.raises(AutoexpError, match=r"one\.a:A and two\.b:B .* uninstall one"):
-        Condition.kinds["rival"]
 
 
 def test_a_name_that_is_installed_is_taken_and_a_broken_kind_of_ours_raises() -> None:

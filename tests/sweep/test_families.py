@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from autoexp_tui.sweep.expand import expand, expand_sweep
 from autoexp_tui.sweep.families import (
@@ -86,6 +83,8 @@ SHARED = listed(*({"groups": [RATES, of]} for of in (listed("t"), STAGES, listed
 NUMBERS = [{"kind": one, "n": one} for one in (1, 2.5, "z")]
 KINDS = listed({"configs": NUMBERS[:1]}, {"configs": NUMBERS[1:]})
 ZIP = {"type": "zip", "params": {"stage": ["a", "b"], "steps": [10, 20]}}
+DEEP = listed("a", listed("b c", {"configs": [listed("d"), {"stage": "e"}]}))
+CROSSED_DEEP, TWICE_DEEP = {"groups": [RATES, DEEP]}, listed(DEEP, DEEP)
 WHOLE = listed("stable2", "stable", "x")
 
 
@@ -104,6 +103,8 @@ WHOLE = listed("stable2", "stable", "x")
     (listed("t", "f g"), "t", {1: 0, 2: 0}), (SHARED, "f", {0: 6, 1: 7, 2: 6, 5: 7}),
     (KINDS, "[kind=2.50]", {0: 1}), ({"groups": [RATES, ZIP]}, "a", {1: 0, 3: 2}),
     ({"type": "zip", "params": {"size": ["s", "l"], "lr": [1, 2]}}, "size=s", {1: 0}),
+    *((deep, stage, {at: at // 5 * 5 + place for at in range(10) if at % 5 != place})
+      for deep in (CROSSED_DEEP, TWICE_DEEP) for place, stage in enumerate("abcde")),
 ])  # fmt: skip
 def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
     sweep: Sweep, pattern: str, found: dict[int, int]
@@ -118,6 +119,7 @@ def test_a_sibling_lies_at_the_same_coordinates_but_for_what_is_named(
     ({"params": {"a": [1, 2]}}, [0, 1]), (listed("t", "f g"), [0, 0, 0]),
     (SHARED, [0, 1, 0, 0, 1, 1, 0, 1]), ({"groups": [RATES, ZIP]}, [0, 0, 1, 1]),
     ({"type": "zip", "params": {"stage": "a", "lr": [1, 2]}}, [0, 1]),
+    (CROSSED_DEEP, [0] * 5 + [1] * 5), (TWICE_DEEP, [0] * 5 + [1] * 5),
 ])  # fmt: skip
 def test_jobs_at_one_place_are_a_family(sweep: Sweep, numbers: list[int]) -> None:
     made = families(sweep)
@@ -147,41 +149,6 @@ def test_what_finds_no_one_sibling_says_why(
     sweep: Sweep, pattern: str, current: int, said: str
 ) -> None:
     assert said in str(refusal(families(sweep), pattern, current))
-
-
-@st.composite
-def nested_lists(draw: st.DrawFn) -> Any:
-    """Lists inside lists of nodes, in which each stage stands once, and how many."""
-    some = lambda inner: st.lists(inner, min_size=1, max_size=3)  # noqa: E731
-    shape = draw(st.recursive(st.just(None), some))
-    names = itertools.count()
-
-    def node(part: Any) -> dict[str, Any]:
-        if part is None:
-            return {"stage": f"s{next(names)}"}
-        held = [node(inner) for inner in part]
-        if draw(st.booleans()):
-            return {"configs": held}
-        nodes = [one if "stage" not in one else {"configs": [one]} for one in held]
-        return {"type": "list", "groups": nodes}
-
-    return node([shape, None]), next(names)
-
-
-@settings(max_examples=150)
-@given(nested=nested_lists(), twice=st.integers(1, 3))
-def test_lone_stages_find_each_other_in_any_nesting(
-    nested: tuple[Sweep, int], twice: int
-) -> None:
-    tree, count = nested
-    crossed = families({"groups": [{"params": {"lr": [1, 2]}}, tree]})
-    apart = families({"type": "list", "groups": [tree] * twice})
-    for one, other in itertools.permutations(range(count), 2):
-        for found, parts in ((crossed, 2), (apart, twice)):
-            for begin in range(0, count * parts, count):  # twins stay apart
-                assert found.find(f"s{other}", begin + one) == begin + other
-    assert len({crossed.family(at) for at in range(count)}) == 1
-    assert crossed.family(0) != crossed.family(count)
 
 
 DERIVED: Sweep = {
