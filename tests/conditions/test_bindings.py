@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import pytest
 
@@ -43,7 +43,6 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Action
 from autoexp_tui.model.specs import JobSpec
 
-S = TypeVar("S")
 METADATA = {
     ("up", "checkpoint_iteration"): "8000", ("lr1.5", "path"): "/o/iter_8000",
     ("up", "star"): "a*b", ("up", "again"): "{runtime.up.checkpoint_iteration}",
@@ -64,7 +63,7 @@ OWN: Final = {"name": "me", "output_dir": "/o/me", "attempt": "2"}
 EIGHT: Final = "{runtime.up.checkpoint_iteration}"
 
 
-def bound(spec: S, find: Lookup = lookup, own: Mapping[str, str] | None = None) -> Any:
+def bound(spec: Any, find: Lookup = lookup, own: Any = None) -> Any:
     made, lacking = bind(spec, find, JOBS, own)
     assert (made is None) == bool(lacking)
     return lacking if made is None else made

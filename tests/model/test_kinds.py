@@ -21,30 +21,21 @@ from tests.storage.strategies import values_of
 TABLES: dict[str, Any] = {
     base.__name__: base for base in (Condition, Action, Effect, Event, Command)
 }
-KINDS = [
-    pytest.param(base, name, id=f"{base.__name__}-{name}")
-    for base in TABLES.values()
-    for name in base.kinds
-]
-
-
-@pytest.mark.parametrize(("base", "name"), KINDS)
-def test_a_kind_is_a_frozen_value_that_is_stored_by_its_name(
-    base: Any, name: str
-) -> None:
-    kind = base.kinds[name]
-    called = kind.__name__
-    assert issubclass(kind, base)
-    assert is_dataclass(kind)
-    assert vars(kind)["__dataclass_params__"].frozen
-    assert "__dict__" not in dir(kind)
-    assert kind.__doc__
-    defaults = {part.name: part.default for part in fields(kind)}
-    assert (called if base is Event else defaults["kind"]) == name
 
 
 @pytest.mark.parametrize("base", TABLES.values(), ids=TABLES)
-def test_the_table_names_every_kind_of_its_modules(base: Any) -> None:
+def test_the_table_names_every_kind_each_a_frozen_value_stored_by_its_name(
+    base: Any,
+) -> None:
+    for name, kind in base.kinds.items():
+        called = kind.__name__
+        assert issubclass(kind, base)
+        assert is_dataclass(kind)
+        assert vars(kind)["__dataclass_params__"].frozen, name
+        assert "__dict__" not in dir(kind), name
+        assert kind.__doc__, name
+        defaults = {part.name: part.default for part in fields(kind)}
+        assert (called if base is Event else defaults["kind"]) == name
     modules = {inspect.getmodule(kind) for kind in base.kinds.values()}
     found = {
         value

@@ -41,7 +41,6 @@ def record(
     return JobRecord(spec=spec, state=state, cause=cause, **more)
 
 
-BESIDE = record("c", behind=["a"])
 A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
 
 
@@ -53,7 +52,7 @@ A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
         ("a", [A, replace(B, cause=Cause.USER), C], ""),  # skipped by a person
         ("a", [A, replace(B, state=S.FAILED), C], ""),
         ("a", [A, replace(B, state=S.CANCELLED, cause=Cause.CANCEL_CONDITION)], "b"),
-        ("a", [A, B, BESIDE, record("d", behind=["b", "c"])], "bcd"),
+        ("a", [A, B, record("c", behind=["a"]), record("d", behind=["b", "c"])], "bcd"),
         ("ab", [A, B, C], "c"),  # b comes back anyway
         ("a", [record("a", behind=["b"]), B], "b"),  # a ring
     ],

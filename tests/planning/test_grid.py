@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +11,6 @@ from autoexp_tui.model.specs import Hole, JobSpec
 from autoexp_tui.planning.grid import Grid, build_grid, find_axes, read_settings
 from tests.cockpit.plans import FILTER, holey
 from tests.planning.plans import job, plan
-
-Jobs = Sequence[JobSpec]
 
 
 def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
@@ -91,7 +89,7 @@ def test_what_is_not_kept_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     (points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
      {"x": ("true", "false", "null", '""')}),
 ])  # fmt: skip
-def test_a_key_is_swept_where_jobs_of_one_stage_differ(jobs: Jobs, found: Any) -> None:
+def test_a_key_is_swept_where_jobs_of_one_stage_differ(jobs: Any, found: Any) -> None:
     axes = find_axes([(one.stage, read_settings(one.parameters)) for one in jobs])
     assert {one.key: one.values for one in axes} == found
 

@@ -94,16 +94,14 @@ def test_an_approval_of_a_restart_or_cancel_is_refused(approval: Condition) -> N
     assert len(places(under(ends))) == 2
 
 
-DAY = 86400.0
-EVENT = LogEvent(name="saved", pattern="x", extract_groups={"iteration": "1"})
-RULES = Monitoring(log_events=(EVENT,))
-
-
 def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
+    event = LogEvent(name="saved", pattern="x", extract_groups={"iteration": "1"})
+    rules = Monitoring(log_events=(event,))
+
     def waiting(key: str) -> list[str]:
-        wait = MetadataIs(job="a", key=key, op=">=", value=1, timeout_seconds=DAY)
+        wait = MetadataIs(job="a", key=key, op=">=", value=1, timeout_seconds=60)
         jobs = job("a"), job("b", 1, start_conditions=(wait,))
-        return warnings(plan(*jobs, monitoring=RULES))
+        return warnings(plan(*jobs, monitoring=rules))
 
     assert waiting("iteration") == []
     assert waiting("iteratoin") == [
@@ -140,10 +138,6 @@ def test_a_job_that_uses_what_others_write_is_warned_about_once() -> None:
         assert [one[: len(said[0])] for one in found] == told
 
 
-BETWEEN = "project.name: its directory lies inside the one of"
-PARTS = "\n    a name with `/` is a directory for each part"
-
-
 @pytest.mark.parametrize(("output_dir", "message"), [
     ("/logs/b", "its output directory is the log directory of b: /logs/b"),
     ("/logs/b/out",
@@ -168,7 +162,10 @@ def test_a_name_may_not_lead_elsewhere_and_should_not_lead_into_another_jobs() -
     said = "the name holds `..`; it must stay below base_output_dir"
     assert errors(plan(job("../a"))) == [f"../a project.name: '../a': {said}"]
     nested = plan(job("a"), job("a/b", 1), job("ab", 2))
-    assert warnings(nested) == [f"a/b {BETWEEN} a: /out/a/b{PARTS}"]
+    assert warnings(nested) == [
+        "a/b project.name: its directory lies inside the one of a: /out/a/b\n"
+        "    a name with `/` is a directory for each part"
+    ]
 
 
 def test_the_package_gives_its_public_names_and_nothing_else() -> None:
