@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,15 +70,8 @@ class Disks(Bench):
         # Whoever gave the command had no answer, and gives it again.
         self.engine.order(SUBMIT)
 
-    def until_done(self) -> None:
-        self.until(self.is_done, 400)
-
     def is_done(self) -> bool:
         return set(self.states().values()) == {"COMPLETED"}
-
-    @property
-    def holding(self) -> str:
-        return self.snapshots[-1].engine.holding
 
     def begun(self) -> list[tuple[str, int]]:
         """Each attempt that the executor began."""
@@ -90,7 +82,7 @@ class Disks(Bench):
 
     def come_to_end(self) -> None:
         """What is on disk is what the engine knows, and nothing ran twice."""
-        self.until_done()
+        self.until(self.is_done, 400)
         loaded = load_state(self.session)
         assert loaded.state.jobs == self.engine.state.jobs
         assert self.begun() == [("first", 1), ("second", 1)]
@@ -98,45 +90,33 @@ class Disks(Bench):
         assert seqs == list(range(1, len(seqs) + 1))
 
 
-@pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BreakableDisk:
-    return BreakableDisk(tmp_path, monkeypatch)
-
-
-def broken_campaigns(
-    root: Path, code: int, step: int, death: type[BaseException] | None = None
-) -> Iterator[tuple[Disks, BreakableDisk]]:
+def break_at_writes(root: Path, code: int, step: int) -> None:
     """A campaign for every `step`-th write of one, at which its disk will break; the
     harness's own start is not counted."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         disk = BreakableDisk(root, monkeypatch)
         campaign = Disks(root / "reference")
         disk.writes = 0
-        campaign.until_done()
+        campaign.until(campaign.is_done, 400)
         writes = disk.writes
     for number in range(0, writes, step):
         place = root / str(number)
         place.mkdir()
         with pytest.MonkeyPatch.context() as monkeypatch:
-            disk = BreakableDisk(place, monkeypatch, death=death)
+            disk = BreakableDisk(place, monkeypatch)
             campaign = Disks(place)
             disk.writes, disk.break_at = 0, (number, code)
-            yield campaign, disk
-
-
-def break_at_writes(root: Path, code: int, step: int) -> None:
-    for campaign, disk in broken_campaigns(root, code, step):
-        campaign.run(15.0)
-        ordered = {
-            task
-            for event in campaign.recorded()
-            if isinstance(event, events.EffectOrdered)
-            and isinstance(event.effect, SubmitTasks)
-            for task in event.effect.tasks
-        }
-        assert set(campaign.begun()) <= ordered
-        disk.code, disk.break_at = 0, None
-        campaign.come_to_end()
+            campaign.run(15.0)
+            ordered = {
+                task
+                for event in campaign.recorded()
+                if isinstance(event, events.EffectOrdered)
+                and isinstance(event.effect, SubmitTasks)
+                for task in event.effect.tasks
+            }
+            assert set(campaign.begun()) <= ordered
+            disk.code, disk.break_at = 0, None
+            campaign.come_to_end()
 
 
 @pytest.mark.parametrize(
@@ -196,7 +176,7 @@ def test_an_engine_goes_on_when_its_session_directory_is_back(tmp_path: Path) ->
     campaign.run(1.0)
     campaign.session.path.rename(tmp_path / "away")
     campaign.run(30.0)
-    assert "is gone" in campaign.holding
+    assert "is gone" in campaign.snapshots[-1].engine.holding
     (tmp_path / "away").rename(campaign.session.path)
     campaign.come_to_end()
-    assert not campaign.holding
+    assert not campaign.snapshots[-1].engine.holding

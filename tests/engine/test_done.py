@@ -3,8 +3,9 @@ when it starts; seen through whole sessions on fakes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,6 @@ LINES = ("iteration 80 | loss: 2.5", "saved checkpoint 80")
 SAVES = writes(says(1.0, *LINES), seconds=5.0)
 SAVED = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint_iteration="n")
 RULES = Monitoring(log_events=(SAVED,))
-SCRIPTS = {"a": [[SAVES]]}
 
 
 def made(name: str, index: int = 0, *after: str, **fields: Any) -> JobSpec:
@@ -37,20 +37,12 @@ CHAIN = plan(made("a"), made("b", 1, "a"), made("c", 2, "b"), monitoring=RULES)
 """`c` after `b` after `a`, which says that it saved a checkpoint."""
 
 
-def works(one: Bench) -> dict[str, DoneWork]:
-    """What a session left in output directories."""
-    return one.world.ready.done
-
-
 def done_all(the_plan: Plan = CHAIN) -> dict[str, DoneWork]:
-    one = Bench(the_plan, SCRIPTS)
+    """What a session left in output directories."""
+    one = Bench(the_plan, {"a": [[SAVES]]})
     one.ends()
     one.run(2)
-    return works(one)
-
-
-def without_c() -> list[DoneWork]:
-    return [work for name, work in done_all().items() if name != "c"]
+    return one.world.ready.done
 
 
 def begun(one: Bench) -> list[tuple[str, int]]:
@@ -64,17 +56,6 @@ def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
     assert left["a"].fingerprint == "f-a"
     assert left["a"].metadata == {"checkpoint_iteration": "80"}
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
-
-
-class Planner:
-    """Makes other jobs of those of the plan."""
-
-    def __init__(self, change: Callable[[JobSpec, Sequence[str]], JobSpec]) -> None:
-        self.change = change
-
-    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        spec = next(spec for spec in plan.jobs if spec.name == job)
-        return self.change(replace(spec, overrides=tuple(overrides)), overrides)
 
 
 def test_a_second_session_of_the_same_plan_completes_in_one_commit_and_says_why() -> (
@@ -100,7 +81,8 @@ def test_a_second_session_of_the_same_plan_completes_in_one_commit_and_says_why(
 def test_a_dependant_runs_on_what_is_done_though_only_it_was_chosen(
     chosen: tuple[str, ...],
 ) -> None:
-    one = Bench(CHAIN, done=without_c(), submit=False)
+    left = [work for name, work in done_all().items() if name != "c"]
+    one = Bench(CHAIN, done=left, submit=False)
     one.order(commands.Submit(jobs=chosen))
     one.reach(c="COMPLETED")
     assert begun(one) == [("c", 1)]
@@ -164,11 +146,12 @@ def test_a_value_that_cannot_be_written_as_an_override_is_waited_over() -> None:
     assert (one.state("b"), one.why("b").code) == ("WAITING", "value_refused")
 
 
-def in_script(spec: JobSpec, overrides: Sequence[str]) -> JobSpec:
-    return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
+def in_script(plan: Plan, _: str, overrides: Sequence[str]) -> JobSpec:
+    script = ("bash", "-c", f"train {overrides[-1]}")
+    return replace(plan.jobs[1], overrides=tuple(overrides), command=script)
 
 
-def refuse(_: JobSpec, __: Sequence[str]) -> JobSpec:
+def refuse(*_: object) -> JobSpec:
     raise UsageError("no such key")
 
 
@@ -179,7 +162,7 @@ def test_a_value_that_would_be_a_script_or_does_not_compose_holds_the_job(
     planned: Any, code: str
 ) -> None:
     one = reading(path="/x;reboot")
-    one.plan_by(Planner(planned))
+    one.plan_by(SimpleNamespace(compose=planned))
     one.reach(b="HELD")
     assert begun(one) == [("a", 1)]
     assert one.codes(events.WarningRaised) == [code]

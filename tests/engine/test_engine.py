@@ -70,18 +70,12 @@ def test_cancel_wins_when_start_and_cancel_are_true_at_once() -> None:
     assert bench.cause("b") == "cancel_condition"
 
 
-def crash_with(line: str, rule: str, **overrides: Any) -> Bench:
-    """What a log says is put into the restart's overrides."""
-    restart = on_end("crash", again(**overrides))
-    rules = Monitoring(
-        log_events=(finds("best", rule, best="best"),), state_events=(restart,)
-    )
-    return alone(writes(says(1.0, line), seconds=3.0, exit_code=1), OK, rules=rules)
-
-
 def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
-    how = {"overrides": ("lr={best}",), "exclude_node": True}
-    bench = crash_with("best lr 2e-4", r"best lr (?P<best>\S+)", **how)
+    restart = on_end("crash", again(overrides=("lr={best}",), exclude_node=True))
+    best = finds("best", r"best lr (?P<best>\S+)", best="best")
+    rules = Monitoring(log_events=(best,), state_events=(restart,))
+    crash = writes(says(1.0, "best lr 2e-4"), seconds=3.0, exit_code=1)
+    bench = alone(crash, OK, rules=rules)
     bench.reach(a="COMPLETED")
     spec = bench.job("a").spec
     assert spec.overrides == ("lr=2e-4",)
@@ -89,14 +83,6 @@ def test_a_restart_with_overrides_runs_once_they_are_composed() -> None:
 
 
 ASKING = (*AFTER_A, kinds.Approval(prompt="publish?"))
-
-
-def asked() -> Bench:
-    bench = two(OK, start=ASKING, approve=frozenset())
-    bench.reach(a="RUNNING")
-    assert bench.job("b").ask is None
-    bench.until(lambda: bench.job("b").ask is not None)
-    return bench
 
 
 def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
@@ -110,7 +96,10 @@ def test_an_answer_is_bound_to_what_the_job_takes_from_its_executor() -> None:
 
 
 def test_an_approval_given_beforehand_or_on_resuming_is_a_policy_and_nobody_s() -> None:
-    bench = asked()
+    bench = two(OK, start=ASKING, approve=frozenset())
+    bench.reach(a="RUNNING")
+    assert bench.job("b").ask is None
+    bench.until(lambda: bench.job("b").ask is not None)
     bench.world.auto_approve = frozenset({"other"})
     bench.die(30.0)
     bench.run(30)

@@ -138,7 +138,6 @@ def test_a_writer_that_ended_without_it_leaves_a_question_that_a_person_answers(
         (replace(FILE, fresh=False), {}),
         (FileExists(path=CKPT), {}),
     ],
-    ids=["a person says so", "the condition does", "nobody writes them"],
 )
 def test_files_of_any_attempt_count_where_it_is_said_or_nobody_writes_them(
     condition: FileExists, how: dict[str, Any]
@@ -185,10 +184,6 @@ def test_r_from_the_checkpoint_or_elsewhere_lets_it_count(how: dict[str, Any]) -
     bring_back(killed(SILENT), **how).reach(b="COMPLETED")
 
 
-def test_r_from_the_beginning_begins_anew() -> None:
-    check_waits(bring_back(killed(saves(30)), from_checkpoint=False))
-
-
 def test_an_attempt_that_goes_on_with_the_other_values_keeps_what_was_set_aside() -> (
     None
 ):
@@ -220,9 +215,8 @@ def restarting(**fields: Any) -> tuple[StateEvent, ...]:
     return (on_end("crash", again(2, **OTHER, **fields)),)
 
 
-def test_a_rule_s_overrides_begin_anew_unless_it_lets_followers_use_what_is_there() -> (
-    None
-):
+def test_r_from_the_start_or_a_rule_s_overrides_begin_anew_unless_it_says_use() -> None:
+    check_waits(bring_back(killed(saves(30)), from_checkpoint=False))
     check_waits(second(bench(CRASH, saves(30), state_events=restarting())))
     uses = bench(CRASH, SILENT, state_events=restarting(followers="use"))
     second(uses).reach(b="COMPLETED")

@@ -128,9 +128,6 @@ class Coming:
     def is_unanswered(self) -> bool:
         return self.handle.is_unanswered
 
-    def publish(self, snapshot: Snapshot = FIRST) -> None:
-        self.handle.publish(snapshot)
-
 
 def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
     session = Coming()
@@ -142,19 +139,18 @@ def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
     assert session.is_unanswered()
     session.state.commands = {one.command_id: 1 for one in session.orders}
     assert session.is_unanswered()  # nobody has been told yet
-    session.publish()
+    session.handle.publish(FIRST)
     assert not session.is_unanswered()
     session.handle.send(Pause())
     assert session.is_unanswered()
     stopped = replace(FIRST.engine, stopped=True)  # it answers nothing more
-    session.publish(replace(FIRST, engine=stopped))
+    session.handle.publish(replace(FIRST, engine=stopped))
     assert not session.is_unanswered()
 
 
 @pytest.mark.parametrize(
     ("problem", "faults"),
     [(EnvironmentFailed("no room", "/state"), 0), (ValueError("no room"), 1)],
-    ids=["told", "a bug"],
 )
 def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for(
     problem: Exception, faults: int
@@ -259,11 +255,7 @@ def watch() -> Iterator[Watch]:
 ENDED = tuple(replace(job, state=JobState.COMPLETED) for job in DIED.jobs)
 
 
-@pytest.mark.parametrize(
-    "gone",
-    [DIED, LEFT, replace(DIED, jobs=ENDED)],
-    ids=["died", "left", "a rule's plan is to come"],
-)
+@pytest.mark.parametrize("gone", [DIED, LEFT, replace(DIED, jobs=ENDED)])
 def test_an_engine_that_left_work_behind_is_succeeded(
     watch: Watch, gone: Snapshot
 ) -> None:
@@ -274,7 +266,7 @@ def test_an_engine_that_left_work_behind_is_succeeded(
     assert [one.commands for one in watch.owned] == [[Pause()]]
 
 
-@pytest.mark.parametrize("gone", [TOLD_TO_STOP, AT_REST], ids=["told to stop", "over"])
+@pytest.mark.parametrize("gone", [TOLD_TO_STOP, AT_REST])
 def test_a_session_at_rest_has_no_successor_until_it_is_given_an_order(
     watch: Watch, gone: Snapshot
 ) -> None:

@@ -56,10 +56,6 @@ def failure(bench: Bench) -> str:
     return str(bench.warning().why.arg("problem"))
 
 
-def shown_plan(bench: Bench) -> Plan:
-    return require(bench.snapshots[-1].plan)
-
-
 def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None:
     bench = joined("a_eval10", EVALUATE)
     bench.reach(60, a_eval10="COMPLETED")
@@ -68,7 +64,8 @@ def test_a_plan_joins_with_the_log_s_values_behind_the_others_and_runs() -> None
     assert "load=/ckpt/10" in spec.command
     assert (spec.index, spec.family, spec.stage) == (1, "f0", "evaluate")
     assert bench.engine.state.order == ("a", "a_eval10")
-    assert [one.name for one in shown_plan(bench).jobs] == ["a", "a_eval10"]
+    shown = require(bench.snapshots[-1].plan)
+    assert [one.name for one in shown.jobs] == ["a", "a_eval10"]
     folded = bench.world.session.load()  # as a viewer does
     assert folded.jobs == bench.engine.state.jobs
     assert folded.plan == bench.engine.state.plan
@@ -123,7 +120,6 @@ def test_a_log_s_words_come_into_no_script_of_a_plan(
 @pytest.mark.parametrize(
     ("conditions", "line", "dropped"),
     [((), 2, "own_offspring"), ((MaxAttempts(max_attempts=3),), 4, "firings_spent")],
-    ids=["none", "a limit for the whole line"],
 )
 def test_an_action_makes_no_jobs_for_its_own_jobs(
     conditions: tuple[MaxAttempts, ...], line: int, dropped: str
@@ -254,17 +250,9 @@ def test_a_job_depends_on_what_joined_while_it_was_being_planned() -> None:
 END = dict.fromkeys(("a", "a_eval10", "a_eval20", "a_saved", "a_saved_2"), "COMPLETED")
 
 
-def campaign() -> Bench:
-    script = saving(10, 20, seconds=30.0)
-    return acting(EVALUATE, CONVERT, script=script, command=("train",))
-
-
-def check_end(bench: Bench) -> None:
-    bench.run(60)
-    assert bench.states() == END
-    assert len(bench.executor.begun) == len(END)
-
-
 def test_an_engine_killed_at_any_write_plans_each_match_once() -> None:
-    for bench in killed_at_any_write(campaign):
-        check_end(bench)
+    how: Any = {"script": saving(10, 20, seconds=30.0), "command": ("train",)}
+    for bench in killed_at_any_write(lambda: acting(EVALUATE, CONVERT, **how)):
+        bench.run(60)
+        assert bench.states() == END
+        assert len(bench.executor.begun) == len(END)

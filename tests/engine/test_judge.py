@@ -60,8 +60,8 @@ STALL = Cause.STALL
     ("record", "ordered", "said", "outcome", "cause"),
     [
         (exited(0), None, None, "COMPLETED", None),
-        (exited(3), None, None, "FAILED", "exit_code"),
-        (exited(None, 9), None, None, "FAILED", "signal"),
+        (exited(127, note="no cmd"), None, None, "FAILED", "exit_code"),
+        (exited(None, 9, note="no cmd"), None, None, "FAILED", "signal"),
         (exited(0), Cause.USER, None, "CANCELLED", "user"),
         (exited(0), Cause.CANCEL_CONDITION, None, "CANCELLED", "cancel_condition"),
         (exited(0), Cause.NAN, None, "FAILED", "nan"),
@@ -87,6 +87,9 @@ def test_the_exit_record_and_our_own_orders_give_the_end(
 ) -> None:
     told = end(record, ordered, cause=said)
     assert (told.outcome, told.cause) == (outcome, cause)
+    if record.note:
+        assert told.why is not None
+        assert (told.why.code, told.why.arg("note")) == (cause, "no cmd")
     if record is WELL and ordered is STALL:
         assert told.why is not None
         assert told.why.code == "well_before_the_kill"
@@ -101,13 +104,6 @@ def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) ->
     assert told.rerun is (cause is Cause.NODE_FAIL)
     assert end(WELL, STALL, cause=cause).outcome is Outcome.FAILED
     assert not end(WELL, Cause.NAN, cause=cause, rerun=True).rerun
-
-
-def test_what_the_wrapper_noted_is_part_of_the_reason() -> None:
-    for code, signal, reason in ((127, None, "exit_code"), (None, 9, "signal")):
-        told = end(exited(code, signal, note="no cmd")).why
-        assert told is not None
-        assert (told.code, told.arg("note")) == (reason, "no cmd")
 
 
 KILLED = exited(None, 9, asked=False)
@@ -156,7 +152,6 @@ REMOVED = "the records of its run were removed"
         ({}, why("lost_records", what=REMOVED)),
         ({"began": BEGUN, "tampering": FORGED}, why("lost_records", what=FORGED)),
     ],
-    ids=["no trace", "removed", "forged"],
 )
 def test_a_lost_run_says_what_became_of_its_records(
     fields: dict[str, Any], reason: object

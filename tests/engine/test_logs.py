@@ -33,10 +33,6 @@ BOTH = Monitoring(log_events=(EVERY, replace(EVERY, name="once", match_once=True
 RAISED, CLEARED = events.WarningRaised, events.WarningCleared
 
 
-def running(*lines: Write, rules: Monitoring) -> Bench:
-    return alone(writes(*lines, seconds=1e6), rules=rules, progress_total=100)
-
-
 def told(bench: Bench) -> list[type]:
     """Warnings raised and cleared, oldest first."""
     kinds = (type(record.event) for record in bench.world.session.records)
@@ -57,7 +53,8 @@ def test_a_log_begun_anew_is_judged_from_its_start(
 ) -> None:
     rules = replace(BOTH, anomalies=QUICK)
     falls = (f"step: {n} loss: {2 - n / 100}" for n in range(1, steps + 1))
-    bench = running(says(1.0, "E one", *falls), rules=rules)
+    run = writes(says(1.0, "E one", *falls), seconds=1e6)
+    bench = alone(run, rules=rules, progress_total=100)
     bench.run(30)
     path = bench.job("a").attempts[-1].log_path
     replace_text(bench, monkeypatch, path, b"E two\nE three\nstep: 31 loss: nan\n")
@@ -281,16 +278,11 @@ def test_a_rule_that_joins_jobs_without_end_is_bounded_and_told() -> None:
 LONG = (b"x" * 79 + b"\n") * 150_000 + b"hit number=7\n"
 
 
-def long_log() -> Bench:
-    """A run that leaves 12 MB as it ends."""
-    return saying(LONG, at=0.9, seconds=1.0)
-
-
 def test_what_no_rule_saw_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"TAIL_READ": 100_000, "DRAIN_SECONDS": 0.0, "LAST_READ": 1_000}
     for name, value in limits.items():  # even the tail takes too long
         monkeypatch.setattr(run_reports, name, value)
-    bench = long_log()
+    bench = saying(LONG, at=0.9, seconds=1.0)  # 12 MB as it ends
     bench.reach(120, a="COMPLETED")
     (told,) = warned(bench, "log_unread")
     assert "of the log of a were not searched by any rule" in bench.words(told)
@@ -311,14 +303,6 @@ def test_who_ends_a_run_waits_for_its_tail_alone(
     assert number(bench) == "7"
 
 
-def pause(bench: Bench) -> None:
-    """A person's order lies in the inbox."""
-    order = Order(command_id="c9", command=Pause())
-    bench.engine._mailbox.post(seen.OrdersTaken(orders=(order,)))
-    bench.engine.commit()
-    assert bench.engine.state.paused is not None
-
-
 def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:
     bench = alone(RunScript(seconds=60.0), rules=RULES)
     bench.reach(20, a="RUNNING")
@@ -326,7 +310,10 @@ def test_a_command_does_not_wait_for_logs_that_came_with_it() -> None:
     at = LogCursor(job="a", attempt=1, run=0, path="", offset=0)
     chunk = LogChunk(offset=0, data=text, size=len(text))
     bench.engine._mailbox.post(seen.LogsRead(reads=(seen.LogRead(at=at, chunk=chunk),)))
-    pause(bench)
+    order = Order(command_id="c9", command=Pause())  # a person's, from the inbox
+    bench.engine._mailbox.post(seen.OrdersTaken(orders=(order,)))
+    bench.engine.commit()
+    assert bench.engine.state.paused is not None
     assert not counts(bench)
     bench.engine.commit()
     assert counts(bench) == [1]

@@ -94,9 +94,6 @@ class Disk:
         self.settle()
         self.looks.look(self.now, 1_000.0 + self.now, lambda _: True)
 
-    def is_under_way(self, path: str) -> bool:
-        return self.looks.entries[path].due == UNDER_WAY
-
     def hang(self, *asked: str) -> None:
         """These were asked, and so much time passes that a look is stuck."""
         self.until("asked", *asked)
@@ -152,7 +149,7 @@ def test_a_look_is_under_way_until_its_answer_came_however_slow() -> None:
     assert disk.silent == {}  # the answer is there, and on its way
     pool.deliver(pool.pending[0])
     disk.pass_()
-    assert not disk.is_under_way("/a/1")
+    assert disk.looks.entries["/a/1"].due != UNDER_WAY
     assert (disk.asked, disk.told) == (["/a/1"], ["/a/1"])
     disk.send("/a/1")
     for _ in range(2):  # what was answered may be sent again at once

@@ -60,22 +60,18 @@ def show(buffer: ReplayBuffer, position: int, at: float = 0.0) -> Snapshot:
     return buffer.snapshot(at, 1.0, playing=False)
 
 
-def check_shows_fold(position: int) -> None:
-    """Every position shows the fold of the records up to there."""
-    shown = show(whole(), position)
-    state = SessionState(plans={SHA: small().plan})
-    for record in small().records[:position]:
-        apply(state, record)
-    assert shown.jobs == tuple(state.jobs[name] for name in state.order)
-    assert shown.warnings == tuple(state.warnings.values())
-    assert (shown.seq, shown.paused) == (state.seq, state.paused)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
 def test_every_position_shows_the_fold_up_to_there(places: list[int]) -> None:
     for place in (10, len(whole()), 10, *places):
-        check_shows_fold(place % (len(whole()) + 1))
+        position = place % (len(whole()) + 1)
+        shown = show(whole(), position)
+        state = SessionState(plans={SHA: small().plan})
+        for record in small().records[:position]:
+            apply(state, record)
+        assert shown.jobs == tuple(state.jobs[name] for name in state.order)
+        assert shown.warnings == tuple(state.warnings.values())
+        assert (shown.seq, shown.paused) == (state.seq, state.paused)
 
 
 def test_a_jump_folds_no_more_than_an_interval_and_keyframes_are_few(
@@ -172,15 +168,6 @@ def test_speed_doubles_and_halves_between_one_and_as_fast_as_it_goes() -> None:
     assert machine.speed == FASTEST
 
 
-def test_at_the_end_it_stands_and_plays_from_the_beginning_again() -> None:
-    machine = playing(inf)
-    machine.jump(whole().end, 0.0)
-    machine.tick(1.0)
-    assert not machine.playing
-    machine.play("toggle", 0.0, 2.0)
-    assert (machine.playing, machine.at) == (True, whole().begin)
-
-
 def test_a_speed_that_cannot_be_kept_up_with_goes_on_in_parts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -192,6 +179,7 @@ def test_a_speed_that_cannot_be_kept_up_with_goes_on_in_parts(
 
 
 def test_a_step_stands_on_the_commit_s_moment_and_a_jump_within_the_journal() -> None:
+    """From the end it plays from the beginning again."""
     machine = playing()
     machine.play("step", 3, 0.0)
     assert not machine.playing
@@ -203,6 +191,8 @@ def test_a_step_stands_on_the_commit_s_moment_and_a_jump_within_the_journal() ->
     assert machine.at == whole().begin
     machine.jump(inf, 0.0)
     assert (machine.at, machine.buffer.position) == (whole().end, len(whole()))
+    machine.play("toggle", 0.0, 2.0)
+    assert (machine.playing, machine.at) == (True, whole().begin)
 
 
 def count_begun() -> int:

@@ -45,11 +45,11 @@ def begun_after(one: Bench, seconds: float = 60.0) -> int:
     return len(one.executor.begun)
 
 
-def blamed(one: Bench) -> str:
-    """What submission is paused for; empty: it is not paused."""
+def blamed(one: Bench) -> str | None:
+    """What submission is paused for; None: it is not paused."""
     paused = one.engine.state.paused
     assert paused is None or paused.code == "storm"
-    return str(paused.arg("what")) if paused else ""
+    return str(paused.arg("what")) if paused else None
 
 
 def test_quick_failures_in_a_row_pause_submission_in_the_same_commit() -> None:
@@ -63,15 +63,6 @@ def test_quick_failures_in_a_row_pause_submission_in_the_same_commit() -> None:
     assert all(record.more for record in records[ended:paused])
 
 
-@pytest.mark.parametrize("between", [OK, LATE])
-def test_a_success_or_a_failure_after_a_long_run_breaks_the_row(
-    between: RunScript,
-) -> None:
-    one = bench(CRASH, CRASH, between, CRASH, CRASH, OK)
-    assert begun_after(one, 120) == 6
-    assert blamed(one) == ""
-
-
 def test_restarts_count_and_are_held_back() -> None:
     one = bench(CRASH, restarts=True, quick_seconds=60.0)
     assert begun_after(one) == 3
@@ -82,26 +73,8 @@ def test_restarts_count_and_are_held_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stages", "how", "begun", "what"),
-    [
-        ("ababab", {"per": ("stage",)}, 5, "in stage a"),
-        ("abcde", {}, 3, ""),
-    ],
-    ids=["each for itself", "the whole session"],
-)
-def test_stages_are_counted_each_for_itself_or_all_together(
-    stages: str, how: dict[str, Any], begun: int, what: str
-) -> None:
-    one = bench(*[CRASH] * len(stages), stages=stages, **how)
-    assert begun_after(one) == begun
-    assert one.warned() == ["storm"]
-    assert blamed(one) == what
-
-
-@pytest.mark.parametrize(
     ("then", "begun", "warned"),
     [([CRASH] * 6, 6, ["storm"]), ([OK, OK], 5, [])],
-    ids=["again", "it passed"],
 )
 def test_resume_releases_clears_the_warning_and_the_count_starts_anew(
     then: list[RunScript], begun: int, warned: list[str]
@@ -124,26 +97,38 @@ LEAVES_OUT: dict[str, Any] = {"action": "exclude_node", "has_nodes": True}
 def test_a_bad_node_is_left_out_instead_of_a_pause_where_asked() -> None:
     one = bench(*on(7, 7, 7), OK, OK, **LEAVES_OUT)
     one.run(60)
-    assert (blamed(one), one.engine.state.excluded_nodes) == ("", ("n7",))
+    assert (blamed(one), one.engine.state.excluded_nodes) == (None, ("n7",))
     assert one.executor.copies[-1].task.resources.options["exclude"] == "n7"
     assert "storm:n7" in one.engine.state.warnings
     one = bench(*on(*[7] * 9), slots=0, **LEAVES_OUT)  # what was queued there before
     one.run(60)
-    assert (blamed(one), one.engine.state.excluded_nodes) == ("", ("n7",))
+    assert (blamed(one), one.engine.state.excluded_nodes) == (None, ("n7",))
+
+
+FOUR_NODES = on(*(n // 3 for n in range(15)))
+BY_STAGE: dict[str, Any] = {"per": ("stage",), "stages": "ababab"}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "begun", "left_out"),
+    ("scripts", "how", "begun", "what", "left_out"),
     [
-        ([0, 1, 2, 3, 4], 3, ()),
-        ([n // 3 for n in range(15)], 12, ("n0", "n1", "n2")),
+        ([CRASH, CRASH, OK, CRASH, CRASH, OK], {}, 6, None, 0),
+        ([CRASH, CRASH, LATE, CRASH, CRASH, OK], {}, 6, None, 0),
+        ([CRASH] * 6, BY_STAGE, 5, "in stage a", 0),
+        ([CRASH] * 5, {"stages": "abcde"}, 3, "", 0),
+        (on(0, 1, 2, 3, 4), LEAVES_OUT, 3, "in stage t", 0),
+        (FOUR_NODES, LEAVES_OUT, 12, "on node n3", 3),
     ],
-    ids=["failures everywhere", "a fourth node"],
 )
-def test_when_it_is_not_the_nodes_submission_pauses_all_the_same(
-    nodes: list[int], begun: int, left_out: tuple[str, ...]
+def test_a_row_is_counted_by_stage_or_in_all_until_it_breaks_and_may_blame_nodes(
+    scripts: list[RunScript],
+    how: dict[str, Any],
+    begun: int,
+    what: str | None,
+    left_out: int,
 ) -> None:
-    one = bench(*on(*nodes), **LEAVES_OUT)
+    one = bench(*scripts, **how)
     assert begun_after(one, 120) == begun
-    assert one.engine.state.excluded_nodes == left_out
-    assert blamed(one)
+    assert blamed(one) == what
+    assert one.engine.state.excluded_nodes == ("n0", "n1", "n2")[:left_out]
+    assert left_out or one.warned() == ["storm"] * (what is not None)

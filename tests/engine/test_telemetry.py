@@ -71,11 +71,6 @@ class Reader:
         )
         self.telemetry.read(self.context, LogRead(at=at, chunk=chunk if data else None))
 
-    def finish(self) -> list[events.MetricsNoted]:
-        """The log was read to its end; what was noted in all."""
-        self.telemetry.finish_run(self.context, "a")
-        return self.emitted(events.MetricsNoted)
-
     def live(self, name: str = "a") -> Live:
         return self.telemetry.build_live(name)
 
@@ -91,12 +86,13 @@ class Reader:
         return [one.rule for one in self.emitted(events.LogMatched)]
 
 
-def test_a_backlog_is_noted_once_it_is_read() -> None:
+def test_a_backlog_is_noted_once_it_is_read_and_its_first_step_is_known() -> None:
     reader = Reader()
     reader.go_on(864_000.0)
     for step, left in ((1, 2 * LOG_CHUNK), (2, 2 * LOG_CHUNK), (3, 0)):
         reader.read(f"step: {step} loss: 2.0\n", left=left)
     assert [one.step for one in reader.emitted(events.MetricsNoted)] == [1, 3]
+    assert (reader.live().first_step, reader.live().step) == (1, 3)
 
 
 def test_a_long_run_notes_its_metrics_less_often() -> None:
@@ -119,12 +115,6 @@ def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
     reader.read("step: 41 loss: 3.0 FATAL\n")
     (matched,) = reader.emitted(events.LogMatched)
     assert matched.offset == 100 + len("2 loss: 9 FATAL\nstep: 40 loss: 2.0\n")
-
-
-def test_the_first_step_of_an_attempt_is_known() -> None:
-    reader = Reader()
-    reader.read("step: 8001/10000 loss: 2.0\nstep: 8500/10000 loss: 1.9\n")
-    assert (reader.live().first_step, reader.live().step) == (8001, 8500)
 
 
 def test_what_is_kept_of_a_job_is_bounded() -> None:
@@ -191,7 +181,8 @@ def test_a_result_is_the_named_metric_or_the_newest_loss(
     for rules in (NONE, Monitoring(loss="perplexity")):
         reader = Reader(replace(rules, result=spec))
         reader.read(text)
-        (noted,) = reader.finish()
+        reader.telemetry.finish_run(reader.context, "a")
+        (noted,) = reader.emitted(events.MetricsNoted)
         assert noted.result == reader.live().result == result
 
 

@@ -33,11 +33,6 @@ def waiting(*start: Condition, cancel: tuple[Condition, ...] = ()) -> Bench:
     return Bench(plan(spec), {"j": [[LONG]]})
 
 
-def b_after_a(*start: Condition, a: RunScript = OK, **fields: Any) -> Bench:
-    b = job("b", 1, depends_on=("a",), start_conditions=start)
-    return Bench(plan(job("a"), b), {"a": [[a]]}, **fields)
-
-
 def results(bench: Bench) -> list[str]:
     return [status.result.value for status in bench.job("j").start if status]
 
@@ -92,7 +87,9 @@ def test_a_command_that_keeps_failing_is_asked_ever_more_seldom_whatever_it_says
 
 
 def test_a_reference_whose_job_ended_without_the_value_is_doomed() -> None:
-    bench = b_after_a(FileExists(path="/out/{runtime.a.best}"))
+    best = FileExists(path="/out/{runtime.a.best}")
+    b = job("b", 1, depends_on=("a",), start_conditions=(best,))
+    bench = Bench(plan(job("a"), b), {"a": [[OK]]})
     bench.run(10)
     assert code(bench, "b") == "no_metadata"
     bench.reach(80, b="SKIPPED")
@@ -188,12 +185,8 @@ HOUR: Final = 3600.0
 YEAR: Final = 365.25 * 24 * HOUR
 LASTS: Final = 12.0
 """Seconds of each timer."""
-Step = pytest.mark.parametrize(
-    "step",
-    [-HOUR, HOUR, -YEAR, YEAR],
-    ids=["an hour back", "an hour forward", "a year back", "a year forward"],
-)
-Anew = pytest.mark.parametrize("anew", [False, True], ids=["lives on", "restarts"])
+Step = pytest.mark.parametrize("step", [-HOUR, HOUR, -YEAR, YEAR])
+Anew = pytest.mark.parametrize("anew", [False, True])
 
 
 def waits(*start: Condition) -> Bench:
@@ -232,7 +225,6 @@ ANSWERED: dict[str, Any] = {"timeout_seconds": LASTS, "on_timeout": "reject"}
         (TimeReached(after_seconds=LASTS), "RUNNING", None),
         (Approval(**ANSWERED), "SKIPPED", "approval_refused"),
     ],
-    ids=["a time-out", "a span of time", "an approval that nobody gives"],
 )
 def test_a_wait_is_over_in_its_time(
     start: Condition, state: str, cause: str | None, step: float, anew: bool

@@ -21,16 +21,8 @@ _BY_DESCRIPTOR = ("pwrite", "write", "fsync")
 class BreakableDisk:
     """Everything below `root` is on it."""
 
-    def __init__(
-        self,
-        root: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        *,
-        death: type[BaseException] | None = None,
-    ) -> None:
-        """`death`: raised instead of an error, as if the process ended there."""
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = str(root)
-        self._death = death
         self.code = 0
         """The error that writes raise; 0: the disk is well."""
         self.writes = 0
@@ -52,8 +44,6 @@ class BreakableDisk:
         if self.break_at is not None and self.writes >= self.break_at[0]:
             self.code, self.break_at = self.break_at[1], None
         self.writes += 1
-        if self.code and self._death is not None:
-            raise self._death
         if self.code:
             raise OSError(self.code, os.strerror(self.code), path)
 

@@ -117,10 +117,7 @@ def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     one.read_lines(b"noise\n", 111, 60.0)
     text = 'no new line that matches "beat" for 60 s'
     assert due(one, 70.0) == [quiet(HEART, 101, 100, text)]
-
-
-def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
-    one = watch(SAMPLES)
+    one = watch(SAMPLES)  # what the group says counts
     one.report_step(7, 1.0, 0)
     one.read_lines(b"samples: 1,000\nsamples: 2,500.5\n", 0, 2.0)
     one.read_lines(b"samples: 2,500.5\nloss: 3\n", 32, 50.0)
@@ -178,10 +175,6 @@ def said(dots: Dots, settings: Anomalies = QUICK) -> list[tuple[int, str]]:
     ]
 
 
-def falling(end: int) -> Dots:
-    return [(step, 10.0 * 0.9 ** (step / 10)) for step in range(0, end, 10)]
-
-
 def flat(begin: int, end: int) -> Dots:
     return [(step, 2.0) for step in range(begin, end, 10)]
 
@@ -197,7 +190,8 @@ def number(*values: float) -> Dots:
 
 
 @pytest.mark.parametrize(("dots", "found"), [
-    (falling(500), []), ([(n, -1.0 - n / 100) for n in range(0, 1000, 10)], []),
+    ([(n, 10.0 * 0.9 ** (n / 10)) for n in range(0, 500, 10)], []),
+    ([(n, -1.0 - n / 100) for n in range(0, 1000, 10)], []),
     *((number(2.0, value, value), [(2, "nan")])
       for value in (math.nan, math.inf, -math.inf)),
     (number(math.nan, 2.0, math.nan), [(1, "nan"), (2, "-nan"), (3, "nan")]),

@@ -22,10 +22,6 @@ def regex(pattern: str, **groups: str) -> LogEvent:
     return substring(pattern, pattern_type="regex", extract_groups=groups)
 
 
-def found(rule: LogEvent, text: bytes, offset: int = 0) -> list[Match]:
-    return Scanner([compile_rule(rule)]).scan(text, offset)
-
-
 SAVED = r"saved checkpoint from iteration\s+(?P<it>\d+) to (\S+)"
 FOUND: dict[str, tuple[LogEvent, bytes, list[Match]]] = {
     "a text, with its line and place": (
@@ -54,7 +50,7 @@ FOUND: dict[str, tuple[LogEvent, bytes, list[Match]]] = {
 @pytest.mark.parametrize("case", FOUND)
 def test_what_is_found_in_lines_from_byte_100(case: str) -> None:
     rule, text, matches = FOUND[case]
-    assert found(rule, text, 100) == matches
+    assert Scanner([compile_rule(rule)]).scan(text, 100) == matches
 
 
 def test_matches_come_in_the_order_of_lines_then_rules() -> None:

@@ -1,5 +1,5 @@
-"""The session in memory keeps the journal's contract; what the simulator finds wrong
-with files of old attempts."""
+"""The session in memory keeps the journal's contract; the manual clock; what the
+simulator finds wrong with files of old attempts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.storage.journal import decode_record, encode_record
+from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import ended, happen, job, plan, run, started
 from tests.support.journal_contract import JournalContract, Store
 from tests.support.memory_journal import (
@@ -52,6 +53,16 @@ class MemoryStore:
 class TestMemoryJournal(JournalContract):
     def new_store(self) -> Store:
         return MemoryStore()
+
+
+def test_time_passes_as_told_and_never_goes_back() -> None:
+    clock = ManualClock(utc=100.0, monotonic=5.0)
+    clock.set_utc(40.0)
+    assert (clock.utc(), clock.monotonic()) == (40.0, 5.0)
+    clock.advance(1.0)
+    assert (clock.utc(), clock.monotonic()) == (41.0, 6.0)
+    with pytest.raises(ValueError, match="does not go back"):
+        clock.advance(-1)
 
 
 FILE = FileExists(path="/out/a/done", writer="a")
