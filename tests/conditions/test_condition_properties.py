@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.conditions import kinds as k
-from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.model import facts as f
 from autoexp_tui.model.condition import (
     Condition,
@@ -69,10 +68,10 @@ def _composed(
     parts: st.SearchStrategy[Condition], fewest: int = 0
 ) -> st.SearchStrategy[Condition]:
     return st.one_of(
-        st.builds(Composite, mode=st.sampled_from(["all", "any"]),
+        st.builds(k.Composite, mode=st.sampled_from(["all", "any"]),
                   conditions=st.lists(parts, min_size=fewest, max_size=3).map(tuple),
                   **BASE),
-        st.builds(Not, condition=parts, **BASE),
+        st.builds(k.Not, condition=parts, **BASE),
     )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from autoexp_tui.extend import (
     Facts,
     FileText,
     Firing,
-    Headline,
     Moment,
     Outside,
     OutsideEffect,
@@ -62,6 +61,8 @@ class RunTagged(Event):
     """A run got a tag."""
 
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "tagged"
+    about: ClassVar[tuple[str, ...]] = ("tag",)
 
     job: str
     tag: str
@@ -69,9 +70,6 @@ class RunTagged(Event):
     def apply(self, state: SessionState, record: Recorded) -> None:
         known = state.jobs[self.job].metadata
         update(state, self.job, metadata={**known, "tag": self.tag})
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("tagged", self.tag)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

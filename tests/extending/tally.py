@@ -44,14 +44,13 @@ class GoalSet(Event):
 class JobTallied(Event):
     """A completed job was counted."""
 
+    verb: ClassVar[str] = "tallied"
+    about: ClassVar[tuple[str, ...]] = ("job",)
     job: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         part: Tally = state.parts["tally"]
         state.parts["tally"] = replace(part, counted=(*part.counted, self.job))
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("tallied", self.job)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,12 +22,6 @@ def lines(old: Plan, new: Plan, *changed: Any) -> list[str]:
     return [plan_diff.summarize_diff(found), *told]
 
 
-def between(*fields: dict[str, Any]) -> list[str]:
-    """How two plans differ whose only job has these fields."""
-    old, new = (plan(job("a", **each)) for each in fields)
-    return lines(old, new)
-
-
 def families(count: int, lr: float = 1e-3, **fields: Any) -> list[JobSpec]:
     """`count` pairs of a stable and a cooldown that waits for it."""
     jobs: list[JobSpec] = []
@@ -113,7 +107,8 @@ def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
     old, new = (plan(job("a", parameters={"optim.lr": lr})) for lr in (1, 2))
     found = lines(old, new, lambda *names: [ValueChange(*one) for one in told])
     assert found[1:] == ["~ a: optim.lr 1 -> 2; optim.wd 0.1 -> 0.2"]
-    assert between(*({"command": ("x", n), "fingerprint": n} for n in "12"))[1:] == [
+    old, new = (plan(job("a", command=("x", n), fingerprint=n)) for n in "12")
+    assert lines(old, new)[1:] == [
         "~ a: command x 1 -> x 2",
         "! configs of 1 job are not recorded with both plans: not compared",
     ]
@@ -129,7 +124,8 @@ def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
     ([{"parameters": {"lr": lr}} for lr in (1.0, 3e-4 * 0.1)], "lr 1 -> 3e-5"),
 ])  # fmt: skip
 def test_a_value_is_told_as_short_as_the_difference(fields: Any, said: str) -> None:
-    assert between(*fields)[1] == f"~ a: {said}"
+    old, new = (plan(job("a", **each)) for each in fields)
+    assert lines(old, new)[1] == f"~ a: {said}"
 
 
 def test_what_holds_for_the_whole_plan_is_told() -> None:

@@ -29,12 +29,6 @@ def families(sweep: Sweep) -> Families:
     return Families(made.points, made.removed)
 
 
-def refusal(found: Families, pattern: str, at: int) -> SiblingNotFound:
-    with pytest.raises(SiblingNotFound) as caught:
-        found.find(pattern, at)
-    return caught.value
-
-
 def by_hand(*parameters: dict[str, Any]) -> list[SweepPoint]:
     return [SweepPoint(parameters=own) for own in parameters]
 
@@ -148,7 +142,9 @@ SEEDS = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
 def test_what_finds_no_one_sibling_says_why(
     sweep: Sweep, pattern: str, current: int, said: str
 ) -> None:
-    assert said in str(refusal(families(sweep), pattern, current))
+    with pytest.raises(SiblingNotFound) as caught:
+        families(sweep).find(pattern, current)
+    assert said in str(caught.value)
 
 
 DERIVED: Sweep = {

@@ -10,10 +10,6 @@ from hypothesis import strategies as st
 
 from autoexp_tui.sweep import filters
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.filters import (
-    find_interpolation_end,
-    split_interpolations,
-)
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
@@ -77,14 +73,14 @@ CLOSED = ["${a}", "${a.${b}}", "${f:{a:1}}", "${f:'}'}", '${f:"}"}', "${f:'\\'}'
 )
 def test_an_interpolation_ends_at_its_brace(text: str) -> None:
     begun = time.thread_time()
-    end = find_interpolation_end(f"{text} }}" if text in CLOSED else text, 0)
+    end = filters.find_interpolation_end(f"{text} }}" if text in CLOSED else text, 0)
     assert end == (len(text) if text in CLOSED else -1)
     assert time.thread_time() - begun < 0.5
 
 
 @given(st.text(alphabet="${}'\"\\ab.", max_size=40))
 def test_the_pieces_are_the_text(text: str) -> None:
-    assert "".join(piece for piece, _ in split_interpolations(text)) == text
-    assert list(split_interpolations(r"a${b}c\${d}${e}")) == [
+    assert "".join(piece for piece, _ in filters.split_interpolations(text)) == text
+    assert list(filters.split_interpolations(r"a${b}c\${d}${e}")) == [
         ("a", False), ("${b}", True), (r"c\${d}", False), ("${e}", True),
     ]  # fmt: skip
