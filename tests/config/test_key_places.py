@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import indent
 
 import pytest
 import yaml
@@ -15,7 +15,6 @@ from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.config.yaml_files import KeyPlaces
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
-from autoexp_tui.sweep.points import SweepPoint
 from tests.config.config_trees import write_tree
 
 EXP = """\
@@ -89,49 +88,23 @@ def test_a_config_that_does_not_read_has_no_places(
 
 
 SWEEPS = yaml.safe_load(Path(__file__).with_name("sweeps.yaml").read_text())
-OURS = {"stage", "project.name"}
-
-
-def written(sweep: str) -> str:
-    return f"lr: 1\nsweep:\n{indent(dedent(sweep).strip(), '  ')}\n"
-
-
-def told(places: KeyPlaces, key: str, point: SweepPoint) -> int:
-    found = places.find(Problem("wrong", key, "job"), point.entries)
-    assert found is not None, key
-    return found[1]
 
 
 @pytest.mark.parametrize("sweep", SWEEPS.values(), ids=SWEEPS)
 def test_the_line_of_every_parameter_holds_the_value_of_the_job(
     sweep: str, tmp_path: Path
 ) -> None:
-    text = written(sweep)
+    text = f"lr: 1\nsweep:\n{indent(sweep, '  ')}\n"
     places, lines = places_in(tmp_path, text), text.splitlines()
     for point in expand_sweep(yaml.safe_load(text)["sweep"]):
         for key, value in point.parameters.items():
-            if key not in OURS:
-                assert str(value) in lines[told(places, key, point) - 1], (key, value)
+            if key not in ("stage", "project.name"):
+                found = places.find(Problem("wrong", key, "job"), point.entries)
+                assert found is not None, key
+                assert str(value) in lines[found[1] - 1], (key, value)
 
 
-DERIVED = """
-    params: {lr: [11, 12]}
-    derived_jobs:
-      - name: a
-        start_conditions: [{class_name: FileExists}]
-      - name: b
-        start_conditions:
-          - class_name: FileExists
-    """
-
-
-def test_a_job_leads_to_its_own_condition_in_its_own_file_and_the_key_s_line(
-    tmp_path: Path,
-) -> None:
-    text = written(DERIVED)
-    point = expand_sweep(yaml.safe_load(text)["sweep"])[2]
-    assert told(places_in(tmp_path, text), "start_conditions.0", point) == 9
-    # a sweep that is a file of its own
+def test_a_sweep_that_is_a_file_of_its_own_has_its_lines(tmp_path: Path) -> None:
     text = "configs:\n  - lr: 11\n  - lr: 21\n"
     exp = "defaults: [_self_, sweep: sizes]\nlr: 1\n"
     write_tree(tmp_path, exp=exp, sweep__sizes=text)
@@ -149,6 +122,9 @@ TEN = ", ".join(f"exp.yaml:{n}" for n in range(3, 9))
                  f"write it; the same at {TEN} and 3 places more", id="many entries"),
     pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", "", (2, 3), 4,
                  "write it", id="several jobs of one value"),
+    pytest.param("params: {lr: [11, 12]}, derived_jobs: [{name: a,\n start_conditions: "
+                 "[{}]}, {name: b,\n start_conditions: [\n{}]}]",
+                 "start_conditions.0", "", (2,), 4, "write it", id="its own condition"),
     pytest.param("configs: [\n {project.name: x},\n {project.name: x}]",
                  "project.name", "x", (), 2, "write it; the same at exp.yaml:3",
                  id="jobs of one name"),

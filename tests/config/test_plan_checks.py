@@ -184,58 +184,51 @@ NO_NAME = RunAutoexp(config_ref="experiments/evaluate", overrides=("load={stepp}
 BAD_OVERRIDES = ("lr={best_lr}", "a=[1,", "b={x} c")
 
 
-@pytest.mark.parametrize(("action", "where", "message", "hint"), [
-    (NO_CONFIG, ".config_ref", "there is no config `experiments/evaluat`",
+WRITE = """'ls "$1"', "--", "{loss}"]"""
+BAD = "cannot be read", "quote the value"
+
+
+@pytest.mark.parametrize(("action", "is_error", "where", "message", "hint"), [
+    (NO_CONFIG, True, ".config_ref", "there is no config `experiments/evaluat`",
      "experiments/evaluate"),
-    (RunAutoexp(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
-    (Restart(overrides=BAD_OVERRIDES), ".overrides.1", "", ""),
+    (RunAutoexp(overrides=BAD_OVERRIDES), True, ".overrides.1", *BAD),
+    (Restart(overrides=BAD_OVERRIDES), True, ".overrides.1", *BAD),
+    (RunAutoexp(config_path="best.yaml"), False, ".config_path",
+     "best.yaml is not there", ""),
+    (RunCommand(command=("surely-no-such", "x")), False, ".command",
+     "there is no program surely-no-such here", ""),
+    (NewJob(command=("./none.sh",)), False, ".command",
+     "there is no program ./none.sh here", ""),
+    (NO_NAME, False, "", "{stepp} is told by nothing", "step"),
+    *((action, True, "", "no value from a log may stand", WRITE) for action in (
+        RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
+        RunCommand(command=("ssh", "node", "echo {loss}")),
+        RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
+        NewJob(command=("python3", "{loss}/x.py")),
+        Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)))),
 ])  # fmt: skip
-def test_a_config_that_is_not_there_or_an_override_that_does_not_parse_is_an_error(
-    check: Check, action: Action, where: str, message: str, hint: str
-) -> None:
-    errors = {one.where: one for one in check(of_rule(action)).errors}
-    assert message in errors[AT + where].message
-    assert hint in errors[AT + where].hint
-    assert not any(place.endswith("overrides.0") for place in errors)
-
-
-@pytest.mark.parametrize(("action", "message"), [
-    (RunAutoexp(config_path="best.yaml"), "best.yaml is not there"),
-    (RunCommand(command=("surely-no-such", "x")), "is no program surely-no-such here"),
-    (NewJob(command=("./none.sh",)), "there is no program ./none.sh here"),
-    (NO_NAME, "{stepp} is told by nothing"),
-    # what holds a reference is known only later
-    (RunAutoexp(config_ref="experiments/{stage}"), ""),
-    (RunAutoexp(config_path="{output_dir}/config.yaml"), ""),
-    (RunCommand(command=("{output_dir}/run.sh",)), ""),
-    (Log(message="{name} {line} {step} {runtime.a.step} {{no}}"), ""),
-])  # fmt: skip
-def test_what_is_not_there_yet_or_told_by_nothing_is_a_warning(
-    check: Check, action: Action, message: str
+def test_what_an_action_names_is_there_and_a_value_stands_where_it_may(
+    check: Check, action: Action, is_error: bool, where: str, message: str, hint: str
 ) -> None:
     found = check(of_rule(action))
-    assert not found.errors
-    assert len(found.warnings) == bool(message)
-    for one in found.warnings:
-        assert message in one.message
-        assert one.where.startswith(AT)
-        assert action is not NO_NAME or "step" in one.hint
+    (one,) = found.errors if is_error else found.warnings
+    assert is_error or not found.errors
+    assert one.where == AT + where
+    assert message in one.message
+    assert hint in one.hint
 
 
 @pytest.mark.parametrize("action", [
-    RunCommand(command=("timeout", "5", "nice", "bash", "-lc", "ls {loss}")),
-    RunCommand(command=("ssh", "node", "echo {line}")),
-    RunCommand(command=("python3", "-Ic", "{runtime.a.loss}")),
-    NewJob(command=("python3", "{loss}/x.py")),
-    Log(message="x", conditions=(CommandPasses(command=("{loss}",)),)),
+    RunAutoexp(config_ref="experiments/{stage}"),
+    RunAutoexp(config_path="{output_dir}/config.yaml"),
+    RunCommand(command=("{output_dir}/run.sh",)),
+    Log(message="{name} {line} {step} {runtime.a.step} {{no}}"),
 ])  # fmt: skip
-def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
+def test_what_holds_a_reference_is_known_only_later(
     check: Check, action: Action
 ) -> None:
-    (found,) = check(of_rule(action)).errors
-    assert "no value from a log may stand" in found.message
-    assert found.where == AT
-    assert """'ls "$1"', "--", "{""" in found.hint
+    found = check(of_rule(action))
+    assert [*found.errors, *found.warnings] == []
 
 
 def test_rules_of_one_job_start_conditions_and_notifications_are_looked_at(

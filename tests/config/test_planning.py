@@ -338,7 +338,7 @@ def evaluation(base: Plan, after: str) -> FurtherPlan:
     return further(base, config_ref="evaluate", overrides=overrides)
 
 
-def test_a_further_plan_may_wait_for_jobs_of_the_session(
+def test_a_further_plan_may_wait_for_jobs_of_the_session_alone(
     base: Plan, planner: ChildPlanner
 ) -> None:
     plan = planner.plan(evaluation(base, "train3"))
@@ -355,11 +355,6 @@ def test_a_further_plan_may_wait_for_jobs_of_the_session(
     assert (job.family, job.stage) == ("f0", "evaluate")
     assert provenance.record_of(plan, Path(base.state_dir)) is not None
     assert planner.plan(evaluation(base, "train3")) == plan  # asked again after a kill
-
-
-def test_what_no_further_plan_can_be_made_of_is_refused(
-    base: Plan, planner: ChildPlanner
-) -> None:
     with pytest.raises(e.ValidationFailed, match="names the job nobody"):
         planner.plan(evaluation(base, "nobody"))
     with pytest.raises(e.UsageError, match="there is no config `evaluat`"):

@@ -169,6 +169,8 @@ def test_every_finding_is_told(
         assert found[problem.where] in problem.message
 
 
+TWICE = {"class_name": "MaxAttempts", "max_attempts": 2}
+SOON = {"class_name": "Cooldown", "cooldown_seconds": 1}
 STILL = {"name": "still", "pattern_type": "inactivity"}
 ACC = {"name": "acc", "pattern": r"(train|eval) acc (?P<value>\d+)"}
 TRAIN = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
@@ -189,6 +191,11 @@ SAVED = {"name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
     (RULES["state_events"], {"name": "a", "state": "crash"}, {"state": "crash"}),
     (RULES["state_events"], {"name": "b", "transition": [None, "failed"]},
      {"transition": (None, "FAILED")}),
+    (RULES["log_events"],
+     {"name": "nan", "pattern": "x", "conditions": [TWICE],
+      "actions": [{"class_name": "Restart", "conditions": [SOON]}]},
+     {"actions": (Restart(conditions=(kinds.MaxAttempts(max_attempts=2),
+                                      kinds.Cooldown(cooldown_seconds=1.0))),)}),
     pytest.param(RULES["metrics"], ACC, {"name": "acc"}, id="a group named value"),
     (parse_metric_file, "m/*.jsonl", {"path": "m/*.jsonl", "format": "jsonl"}),
     (parse_metric_file, TRAIN, {"metrics": {"loss": "train loss"}}),
@@ -198,17 +205,3 @@ def test_a_rule_has_the_fields(
 ) -> None:
     made = parse(value, "w")
     assert {name: getattr(made, name) for name in fields} == fields
-
-
-def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
-    made = RULES["log_events"]({
-        "name": "nan", "pattern": "loss is NaN",
-        "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
-        "actions": [{"class_name": "Restart",
-                     "conditions": [{"class_name": "Cooldown",
-                                     "cooldown_seconds": 1}]}],
-    }, "w")  # fmt: skip
-    assert made.actions[0].conditions == (
-        kinds.MaxAttempts(max_attempts=2),
-        kinds.Cooldown(cooldown_seconds=1.0),
-    )

@@ -17,7 +17,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import LogEvent, MetricPattern
-from autoexp_tui.telemetry.inactivity import compile_quiet_rule
 from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import MetricReader, OwnMetrics, compile_metric
 from autoexp_tui.text.patterns import (
@@ -122,8 +121,8 @@ def test_what_a_pattern_may_span() -> None:
 BAD: Final = b"rank \xff\xfe 3 failed: \xc3\xa4\x80 done\r\n"
 
 
-def rule_of(pattern: str, kind: Any = "regex") -> LogEvent:
-    return LogEvent(name="r", pattern=pattern, pattern_type=kind)
+def rule_of(pattern: str) -> LogEvent:
+    return LogEvent(name="r", pattern=pattern, pattern_type="regex")
 
 
 def test_bad_bytes_read_alike_everywhere() -> None:
@@ -134,8 +133,6 @@ def test_bad_bytes_read_alike_everywhere() -> None:
     metric = compile_metric(MetricPattern(name="n", pattern=pattern))
     (point,) = MetricReader(OwnMetrics([metric])).read(BAD)
     assert point.values == {"n": 3.0}
-    quiet = rule_of(pattern, "inactivity")
-    assert compile_quiet_rule(quiet, 60.0).pattern is not None
     assert content_holds(pattern, read_text(BAD))
     data = b"a\xffb\xc3\xa4\r\xe2\x82x\n"
     assert make_readable(data) == "a?bä\n??x\n".encode()
