@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -64,6 +64,16 @@ class Scene:
             seconds=seconds,
         )
         return Evidence(self.look_beside).capture(termination)
+
+    def look_by_slurm(
+        self, srun: Ran, squeue: Ran | None = None
+    ) -> tuple[Kept, ScriptedCommands]:
+        """A look by srun, which answers so, after squeue has."""
+        known = squeue or says("1234 2\n")
+        commands = ScriptedCommands({"squeue": known, "srun": srun})
+        probe = self.root / "probe.py"
+        self.look_beside = partial(look_by_srun, probe, "/opt/python", commands)
+        return self.look(), commands
 
     def kept(self, pattern: str) -> str:
         (path,) = self.place.glob(pattern)
@@ -170,39 +180,20 @@ def is_running(script: str) -> bool:
     return False
 
 
-BySlurm = Callable[..., tuple[Kept, ScriptedCommands]]
-
-
-@pytest.fixture
-def by_slurm(scene: Scene) -> BySlurm:
-    """A look by srun, which answers so, after squeue has."""
-
-    def look(srun: Ran, squeue: Ran | None = None) -> tuple[Kept, ScriptedCommands]:
-        known = squeue or says("1234 2\n")
-        commands = ScriptedCommands({"squeue": known, "srun": srun})
-        probe = scene.root / "probe.py"
-        scene.look_beside = partial(look_by_srun, probe, "/opt/python", commands)
-        return scene.look(), commands
-
-    return look
-
-
-def test_slurm_runs_the_look_beside_the_job_on_each_of_its_nodes(
-    scene: Scene, by_slurm: BySlurm
-) -> None:
-    words = by_slurm(says())[1].ran[-1]
+def test_slurm_runs_the_look_beside_the_job_on_each_of_its_nodes(scene: Scene) -> None:
+    words = scene.look_by_slurm(says())[1].ran[-1]
     assert words[:3] == ("srun", "--jobid=1234", "--overlap")
     assert {"--nodes=2", "--ntasks=2", "--ntasks-per-node=1"} <= set(words)
     probe, place, home = scene.root / "probe.py", scene.place, scene.home
     expected = ("/opt/python", "-I", f"{probe}", f"{place}", f"{home}")
     python = words.index("/opt/python")
     assert words[python : python + 5] == expected
-    many = by_slurm(says(), says("1234 1024\n"))[1].ran[-1]
+    many = scene.look_by_slurm(says(), says("1234 1024\n"))[1].ran[-1]
     assert f"--nodes={MOST_NODES}" in many
 
 
 def test_what_slurm_refuses_is_told_and_a_job_that_is_not_known_not_looked_at(
-    by_slurm: BySlurm,
+    scene: Scene,
 ) -> None:
     for srun, squeue, said in (
         (fails("Invalid job id"), None, "processes: srun: Invalid job id"),
@@ -210,6 +201,6 @@ def test_what_slurm_refuses_is_told_and_a_job_that_is_not_known_not_looked_at(
         (says(), says(""), "processes: not looked at: squeue does not know 77_3"),
         (says(), fails("Invalid job"), "processes: not looked at: squeue: Invalid"),
     ):
-        kept, commands = by_slurm(srun, squeue)
+        kept, commands = scene.look_by_slurm(srun, squeue)
         assert said in kept.summary
         assert commands.calls["srun"] == (squeue is None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,20 +10,11 @@ import pytest
 from autoexp_tui.executors.slurm.commands import ClusterCommands, build_environment
 from tests.executors.wrapper_runs import until
 
-Program = Callable[[str, str], Path]
 
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """Writes a script that stands for one of Slurm's programs."""
-
-    def write(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-        return path
-
-    return write
+def write(path: Path, text: str, mode: int = 0o755) -> None:
+    """A script that stands for one of Slurm's programs."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
 
 
 @pytest.fixture
@@ -33,23 +23,23 @@ def commands(tmp_path: Path) -> ClusterCommands:
 
 
 def test_what_it_says_and_how_it_ends_is_kept(
-    program: Program, commands: ClusterCommands
+    tmp_path: Path, commands: ClusterCommands
 ) -> None:
-    program("sbatch", r'echo "51;c"; printf "\377 $1\n" >&2; exit 3')
+    write(tmp_path / "sbatch", r'echo "51;c"; printf "\377 $1\n" >&2; exit 3')
     ran = commands.run(("sbatch", "a b"), 5)
     assert (ran.status, ran.stdout, ran.stderr) == (3, "51;c\n", "\ufffd a b\n")
     assert (ran.ok, ran.timed_out, ran.missing) == (False, False, "")
     assert ran.sent == "sbatch 'a b'"
     for name in ("sbatch", "squeue"):  # times are seconds for us, not for the jobs
-        program(name, 'echo "${SLURM_TIME_FORMAT:-as the site has it}"')
+        write(tmp_path / name, 'echo "${SLURM_TIME_FORMAT:-as the site has it}"')
     assert commands.run(("squeue",), 5).stdout == "%s\n"
     assert commands.run(("sbatch",), 5).stdout == "as the site has it\n"
 
 
 def test_what_cannot_be_started_is_told_and_counted(
-    program: Program, commands: ClusterCommands
+    tmp_path: Path, commands: ClusterCommands
 ) -> None:
-    program("squeue-here", "true").chmod(0o644)
+    write(tmp_path / "squeue-here", "true", 0o644)
     for words in (("squeue-here",), ("squeue-here", "a\0b")):
         assert "cannot start squeue-here" in commands.run(words, 5).missing
     ran = commands.run(("sbatch-of-nowhere",), 5)
@@ -59,9 +49,9 @@ def test_what_cannot_be_started_is_told_and_counted(
 
 
 def test_one_that_does_not_end_is_ended_with_all_it_started(
-    tmp_path: Path, program: Program, commands: ClusterCommands
+    tmp_path: Path, commands: ClusterCommands
 ) -> None:
-    program("squeue", f"echo began; sleep 60 & echo $! > {tmp_path}/pid; wait")
+    write(tmp_path / "squeue", f"echo began; sleep 60 & echo $! > {tmp_path}/pid; wait")
     began = time.monotonic()
     ran = commands.run(("squeue",), 0.5)
     assert time.monotonic() - began < 30  # the child holds the pipes

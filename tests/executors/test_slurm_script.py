@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -171,8 +170,6 @@ echo "$@"
 SCANCEL_THAT_FAILS = "#!/bin/sh\nexit 1\n"
 OF_AN_ARRAY = {"SLURM_ARRAY_JOB_ID": "41", "SLURM_ARRAY_TASK_ID": "7"}
 
-Start = Callable[..., subprocess.Popen[str]]
-
 
 def test_the_shell_stands_around_srun_alone_and_once() -> None:
     for command, stands in (
@@ -202,20 +199,15 @@ def around(
     )
 
 
-@pytest.fixture
-def running(tmp_path: Path) -> Start:
+def started(root: Path, scancel: str, **env: str) -> subprocess.Popen[str]:
     """A step that runs, with a scancel of ours in the place of Slurm's."""
-
-    def started(scancel: str, **env: str) -> subprocess.Popen[str]:
-        tool = tmp_path / "scancel"
-        tool.write_text(scancel)
-        tool.chmod(0o755)
-        path = f"{tmp_path}:{os.environ['PATH']}"
-        process = around(["sh", "-c", TASK], tmp_path, PATH=path, **env)
-        assert said_by(process) == "up\n"
-        return process
-
-    return started
+    tool = root / "scancel"
+    tool.write_text(scancel)
+    tool.chmod(0o755)
+    path = f"{root}:{os.environ['PATH']}"
+    process = around(["sh", "-c", TASK], root, PATH=path, **env)
+    assert said_by(process) == "up\n"
+    return process
 
 
 def said_by(process: subprocess.Popen[str]) -> str:
@@ -229,8 +221,8 @@ def end(process: subprocess.Popen[str]) -> None:
     assert process.wait(30) == 5
 
 
-def test_a_signal_that_srun_passes_on_goes_to_it(running: Start) -> None:
-    with running(SCANCEL_THAT_FAILS) as process:
+def test_a_signal_that_srun_passes_on_goes_to_it(tmp_path: Path) -> None:
+    with started(tmp_path, SCANCEL_THAT_FAILS) as process:
         os.killpg(process.pid, signal.SIGUSR1)
         assert said_by(process) == "heard\n"
         end(process)
@@ -256,9 +248,9 @@ def test_the_status_of_srun_is_handed_on() -> None:
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_slurm_is_told_to_ask_the_tasks_and_srun_is_spared(
-    number: signal.Signals, env: dict[str, str], job: str, running: Start
+    number: signal.Signals, env: dict[str, str], job: str, tmp_path: Path
 ) -> None:
-    with running(SCANCEL_THAT_TELLS, **env) as process:
+    with started(tmp_path, SCANCEL_THAT_TELLS, **env) as process:
         os.killpg(process.pid, number)
         assert said_by(process) == f"--signal={number.name[3:]} {job}\n"
         end(process)
@@ -266,9 +258,9 @@ def test_slurm_is_told_to_ask_the_tasks_and_srun_is_spared(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_that_follows_upon_the_first_takes_no_task_its_time(
-    number: signal.Signals, running: Start, tmp_path: Path
+    number: signal.Signals, tmp_path: Path
 ) -> None:
-    with running(SLOW_SCANCEL) as process:
+    with started(tmp_path, SLOW_SCANCEL) as process:
         os.killpg(process.pid, signal.SIGTERM)
         assert until((tmp_path / "begun").exists)
         os.killpg(process.pid, number)
@@ -279,10 +271,10 @@ def test_a_signal_that_follows_upon_the_first_takes_no_task_its_time(
         end(process)
 
 
-def test_where_slurm_cannot_ask_srun_is_asked(running: Start) -> None:
+def test_where_slurm_cannot_ask_srun_is_asked(tmp_path: Path) -> None:
     no_job = {"SLURM_JOB_ID": ""}
     for scancel, env in ((SCANCEL_THAT_FAILS, {}), (SCANCEL_THAT_TELLS, no_job)):
-        with running(scancel, **env) as process:
+        with started(tmp_path, scancel, **env) as process:
             os.killpg(process.pid, signal.SIGTERM)
             assert said_by(process) == "killed\n"
             assert process.wait(30) == 9

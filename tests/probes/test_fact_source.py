@@ -20,6 +20,7 @@ from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import MOST_TEXT, OutsideFacts
 from autoexp_tui.storage.processes import read_start
 from autoexp_tui.testing.clock import ManualClock
+from tests.executors.wrapper_runs import until
 
 
 @pytest.fixture
@@ -251,40 +252,25 @@ def test_a_command_that_cannot_start_says_why_in_words(facts: OutsideFacts) -> N
 def test_what_a_command_started_is_ended_with_it_and_holds_nothing_up(
     facts: OutsideFacts, tmp_path: Path
 ) -> None:
+    pid_file = tmp_path / "pid"
     for end, timeout, code, detail in (
         ("echo begun; wait", 0.3, None, "ran longer than 0.3 s\nbegun"),
         ("exit 4", 20.0, 4, ""),
     ):
         started = time.monotonic()
-        script = f"sleep 60 & echo $! > {tmp_path}/pid; {end}"
+        script = f"sleep 60 & echo $! > {pid_file}; {end}"
         result = command(facts, "sh", "-c", script, timeout=timeout)
         assert result == f.CommandResult(code, detail)
         assert time.monotonic() - started < 10
-        assert gone(int((tmp_path / "pid").read_text()))
-
-
-def gone(pid: int) -> bool:
-    """Whether a killed process is gone, given a moment."""
-    deadline = time.monotonic() + 5
-    while read_start(pid) is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return read_start(pid) is None
-
-
-Calls = dict[str, Mock]
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    made = {name: Mock(wraps=getattr(os, name)) for name in ("stat", "listdir")}
-    for name, spy in made.items():
-        monkeypatch.setattr(os, name, spy)
-    return made
+        assert until(lambda: read_start(int(pid_file.read_text())) is None)
 
 
 def test_a_path_many_ask_about_is_asked_once(
-    facts: OutsideFacts, tmp_path: Path, calls: Calls
+    facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    calls = {name: Mock(wraps=getattr(os, name)) for name in ("stat", "listdir")}
+    for name, spy in calls.items():
+        monkeypatch.setattr(os, name, spy)
     path = tmp_path / "done.txt"
     path.touch()
 
