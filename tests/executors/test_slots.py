@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -18,23 +19,14 @@ from autoexp_tui.executors.local.executor import (
     get_usual_dir,
 )
 
-Lock = Callable[[str, str], None]
 
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Iterator[Lock]:
-    """Holds a lock with a text in it until the test is over."""
-    handles: list[int] = []
-
-    def hold(name: str, text: str) -> None:
-        handle = os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-        os.write(handle, text.encode())
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        handles.append(handle)
-
-    yield hold
-    for handle in handles:
-        os.close(handle)
+def lock(path: Path, text: str) -> TextIO:
+    """A file with a text in it that is locked until it is closed."""
+    file = path.open("w")
+    file.write(text)
+    file.flush()
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
 
 
 FREE = "is about to start"
@@ -43,9 +35,8 @@ ONE = "waits for a slot: the one of this machine is taken"
 NO_GPUS = "waits for 2 of this machine's 4 GPUs: 3 are taken, by session a"
 
 
-@pytest.mark.parametrize(
-    ("held", "count", "gpus", "wanted", "words"),
-    [
+def test_a_queued_task_names_what_it_waits_for(tmp_path: Path) -> None:
+    for held, count, gpus, wanted, words in (
         ("", 2, 0, 0, FREE),
         ("slot.0=b slot.1=a slot.2=b", 3, 0, 0, TAKEN.format(3) + "b, a"),
         (
@@ -57,30 +48,20 @@ NO_GPUS = "waits for 2 of this machine's 4 GPUs: 3 are taken, by session a"
         ("slot.0=a", 2, 0, 0, FREE),
         ("gpu.0=a gpu.1=a gpu.2=a", 1, 4, 2, NO_GPUS),
         ("gpu.0=a", 1, 2, 1, FREE),
-    ],
-)
-def test_a_queued_task_names_what_it_waits_for(
-    held: str,
-    count: int,
-    gpus: int,
-    wanted: int,
-    words: str,
-    tmp_path: Path,
-    lock: Lock,
-) -> None:
-    (tmp_path / "slot.1").write_text(json.dumps({"session": "given back"}))
-    for name, _, session in (one.partition("=") for one in held.split()):
-        lock(name, json.dumps({"session": session}))
-    ids = [str(number) for number in range(gpus)]
-    assert explain_queued(tmp_path, count, ids, wanted) == words
+    ):
+        (tmp_path / "slot.1").write_text(json.dumps({"session": "given back"}))
+        with ExitStack() as locks:
+            for name, _, session in (one.partition("=") for one in held.split()):
+                text = json.dumps({"session": session})
+                locks.enter_context(lock(tmp_path / name, text))
+            ids = [str(number) for number in range(gpus)]
+            assert explain_queued(tmp_path, count, ids, wanted) == words
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"session": null}'])
-def test_a_lock_that_is_not_signed_is_held_all_the_same(
-    text: str, tmp_path: Path, lock: Lock
-) -> None:
-    lock("slot.0", text)
-    assert explain_queued(tmp_path, 1, (), 0) == ONE
+def test_a_lock_that_is_not_signed_is_held_all_the_same(tmp_path: Path) -> None:
+    for text in ("", "{", "[]", '{"session": null}'):
+        with lock(tmp_path / "slot.0", text):
+            assert explain_queued(tmp_path, 1, (), 0) == ONE
 
 
 @pytest.fixture(autouse=True)

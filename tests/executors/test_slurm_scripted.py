@@ -188,9 +188,11 @@ OURS_AND_THEIRS = queue(
 TOLD = ("scancel", "--state=RUNNING", "--batch", "--signal=TERM")
 
 
-@pytest.mark.parametrize(
-    ("squeue", "waiting", "running", "sent"),
-    [
+def test_those_are_cancelled_that_are_still_ours_and_a_running_one_is_told(
+    tmp_path: Path,
+) -> None:
+    """All have the order in their files, whatever the queue says."""
+    orders: list[tuple[Ran, list[str], list[str], list[tuple[str, ...]]]] = [
         # One of an array is named without a state.
         (rows("5_2", "5_3"), ["5_3"], [], [("scancel", "5_[3]")]),
         (rows("5", word="RUNNING"), [], ["5"], [(*TOLD, "5")]),
@@ -201,21 +203,14 @@ TOLD = ("scancel", "--state=RUNNING", "--batch", "--signal=TERM")
         (THEIRS, [], ["6"], []),
         (rows("5_0", "5_1"), ["5"], [], []),
         (OURS_AND_THEIRS, ["5", "6", "7", "8"], [], [("scancel", "5", "8")]),
-    ],
-)
-def test_those_are_cancelled_that_are_still_ours_and_a_running_one_is_told(
-    bench: Bench,
-    squeue: Ran,
-    waiting: list[str],
-    running: list[str],
-    sent: list[tuple[str, ...]],
-) -> None:
-    """All have the order in their files, whatever the queue says."""
-    bench.squeue(squeue)
-    tasks = [*map(bench.task, waiting), *map(bench.begun, running)]
-    assert bench.executor.cancel(tasks).ok
-    assert (bench.cancels(), bench.commands.calls["squeue"]) == (sent, 1)
-    assert all("cancel" in os.listdir(one.attempt_dir) for one in tasks)
+    ]
+    for number, (squeue, waiting, running, sent) in enumerate(orders):
+        bench = Bench(tmp_path / str(number))
+        bench.squeue(squeue)
+        tasks = [*map(bench.task, waiting), *map(bench.begun, running)]
+        assert bench.executor.cancel(tasks).ok
+        assert (bench.cancels(), bench.commands.calls["squeue"]) == (sent, 1)
+        assert all("cancel" in os.listdir(one.attempt_dir) for one in tasks)
 
 
 def test_a_signal_may_be_slow_to_return_but_not_a_cancel(bench: Bench) -> None:
