@@ -38,11 +38,7 @@ def jobs_of(wanted: Arrangement) -> list[JobView]:
     return [SESSION.jobs[row.jobs[0]] for row in build_rows(SESSION, wanted)]
 
 
-def test_rows_are_in_plan_order_and_narrowed() -> None:
-    assert jobs_of(PLAIN) == list(SESSION.jobs)
-    two = frozenset({SESSION.jobs[9].name, SESSION.jobs[4].name})
-    found = jobs_of(Arrangement(only=("two", two)))
-    assert found == [SESSION.jobs[4], SESSION.jobs[9]]
+def test_who_needs_a_person_comes_first_the_gravest_before_others() -> None:
     looks = [job.look for job in jobs_of(Arrangement(order="needs"))]
     needing = [look for look in looks if look in NEEDS]
     assert looks[: len(needing)] == needing == sorted(needing, key=NEEDS.index)

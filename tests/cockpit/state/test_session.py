@@ -107,21 +107,14 @@ def resting(**engine: Any) -> Snapshot:
     return with_job(base, base.jobs[0].name, **waits)
 
 
-@pytest.mark.parametrize(
-    ("shown", "newer", "go_on"),
-    [
-        (resting(), None, True),
-        (resting(), replace(resting(), seq=9999), True),
-        (campaign(31, role="viewer"), None, False),
-        (resting(owner_alive=False), None, False),
-        (resting(role="replay"), None, False),
-    ],
-)
-def test_ages_go_on_only_where_an_engine_is_silent_because_it_rests(
-    shown: Snapshot, newer: Snapshot | None, go_on: bool
-) -> None:
-    model = SessionModel(shown)
-    assert model.update_ages(T0 + 60) is go_on
-    if newer is not None:
-        model.take(newer)
-    assert model.session.now == (T0 + 60 if go_on else T0)
+def test_ages_go_on_only_where_an_engine_is_silent_because_it_rests() -> None:
+    watched = campaign(31, role="viewer")
+    for shown in (watched, resting(owner_alive=False), resting(role="replay")):
+        model = SessionModel(shown)
+        assert not model.update_ages(T0 + 60)
+        assert model.session.now == T0
+    model = SessionModel(resting())
+    assert model.update_ages(T0 + 60)
+    assert model.session.now == T0 + 60
+    model.take(replace(resting(), seq=9999))
+    assert model.session.now == T0 + 60
