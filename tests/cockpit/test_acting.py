@@ -182,21 +182,16 @@ async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
         await seat.see("j", footer="!refused: ")
 
 
-def asking_about(*paths: Path) -> Snapshot:
-    base = campaign(31)
-    report = base.jobs[-1]
-    files = tuple(map(str, paths))
-    approval = condition_kinds.Approval(prompt="Go?", show_files=files)
-    spec = replace(report.spec, start_conditions=(approval,))
-    return with_job(base, report.name, spec=spec)
-
-
 async def test_an_approval_may_wait_and_shows_its_files_again_when_they_changed(
     tmp_path: Path,
 ) -> None:
     shown = tmp_path / "plan.md"
     shown.write_bytes(b"run \x1b[2J5 more\nthen stop\n")
-    async with cockpit(asking_about(shown, tmp_path / "none.md")) as seat:
+    base = campaign(31)
+    report, files = base.jobs[-1], (str(shown), str(tmp_path / "none.md"))
+    approval = condition_kinds.Approval(prompt="Go?", show_files=files)
+    spec = replace(report.spec, start_conditions=(approval,))
+    async with cockpit(with_job(base, report.name, spec=spec)) as seat:
         name = seat.looking(Look.ASKS)[0].name  # found from anywhere
         await seat.play("A hear enter")
         await seat.until(lambda: not seat.dialog)
@@ -347,7 +342,6 @@ async def test_what_is_pasted_or_typed_after_enter_goes_where_it_belongs() -> No
 @pytest.mark.parametrize(
     ("keys", "last"),
     [(f"jj\t{LR}\r", "y"), (f"jj{LR}\r", "y"), (f"jj\t{LR}\ty", "")],
-    ids=["and enter", "without tab", "with its confirmation"],
 )
 async def test_other_values_typed_in_one_burst_are_sent_whole(
     keys: str, last: str
@@ -408,7 +402,6 @@ async def test_every_way_to_quit_asks_and_enter_stays() -> None:
         (campaign(10, role="viewer"), "q", LeaveWay.NOTHING, []),
         (all_done(10), "q", LeaveWay.NOTHING, []),
     ],
-    ids=["left", "paused", "a plan", "a viewer", "all ended"],
 )
 async def test_only_what_could_be_disturbed_is_asked_about_before_leaving(
     shown: Snapshot, script: str, way: LeaveWay, sent: list[c.Command]

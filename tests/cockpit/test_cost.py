@@ -12,10 +12,11 @@ import pytest
 from textual._compositor import Compositor
 from textual.geometry import Region
 
-from autoexp_tui.cockpit.render import lists, why
+from autoexp_tui.cockpit.render import lists, plan_findings, why
 from autoexp_tui.cockpit.state.reasons import ALIKE
 from autoexp_tui.cockpit.widgets import headings, job_panes
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from autoexp_tui.model.errors import Problem
 from tests.cockpit.seat import cockpit
 from tests.support.campaigns import all_done, campaign, planned
 from tests.support.scripted_handle import moved
@@ -117,3 +118,13 @@ async def test_of_a_crowd_why_tells_what_is_seen_without_looking_at_each() -> No
         with counted(why, "build_cause_key") as looked:
             await seat.see("1", why=f"{len(seat.jobs.stages.find_jobs())} planned")
         assert looked == []
+
+
+async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand() -> None:
+    many = [Problem(message=f"no key k{at}", where=f"k{at}") for at in range(1000)]
+    async with cockpit() as seat:
+        seat.app.show_faults(many)
+        await seat.see(dialog="no key k0")
+        with counted(plan_findings, "wrap") as laid_out:
+            await seat.see("j end k", dialog="> k0|no key k5")
+        assert len(laid_out) < 40

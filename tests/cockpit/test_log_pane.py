@@ -5,8 +5,6 @@ from __future__ import annotations
 import filecmp
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,7 +99,7 @@ async def test_a_pattern_that_is_refused_is_told_and_stays_to_be_mended(
         assert "looks around itself" not in seat.everything
 
 
-async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> None:
+async def test_n_goes_on_from_what_is_seen_and_e_to_an_error(log: Path) -> None:
     async with cockpit(with_logs(log)) as seat:
         await seat.see("0", log=END)
         await seat.see("slash 'iteration~[0-9]*000/ enter", log="iteration 4000/5000")
@@ -109,6 +107,10 @@ async def test_n_goes_on_from_what_is_seen_once_the_match_is_not(log: Path) -> N
         await seat.see("n", log="iteration 1000/5000")
         await seat.see("G", log=END)
         await seat.see("N", log="iteration 4000/5000")
+        write(log, "Traceback (most recent call last):\n" + "fine\n" * 60, "a")
+        await look(seat)
+        await seat.see("G", log="fine|!Traceback")
+        await seat.see("E", log="Traceback")
 
 
 @pytest.mark.parametrize("leaves", [False, True])
@@ -145,13 +147,6 @@ async def test_lines_wrap_on_request_and_a_match_among_them_is_in_view(
         await seat.see(log="59 word|!tail")
         await seat.see("0 w", log="tail")
         await seat.see("slash '30~word enter", log="\n30 word")
-
-
-async def test_e_goes_from_error_to_error(log: Path) -> None:
-    write(log, "Traceback (most recent call last):\n" + "fine\n" * 60, "a")
-    async with cockpit(with_logs(log)) as seat:
-        await seat.see(log="fine")
-        await seat.see("0 E", log="Traceback")
 
 
 async def test_a_log_that_is_not_there_is_waited_for_or_says_why(
@@ -243,22 +238,6 @@ def texts(lines: list[logfile.LogLine]) -> list[str]:
     return [line.text for line in lines]
 
 
-@contextmanager
-def reading_at_most(share: int, path: Path) -> Iterator[None]:
-    """Fails where more than a part of the file is read."""
-    counts: list[int] = []
-    real = os.pread
-
-    def pread(handle: int, number: int, offset: int) -> bytes:
-        counts.append(number)
-        return real(handle, number, offset)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "pread", pread)
-        yield
-    assert sum(counts) <= path.stat().st_size // share
-
-
 @pytest.fixture
 def long_log(path: Path) -> LogFile:
     return opened(path, b"".join(b"line %d\n" % n for n in range(100_000)))
@@ -318,10 +297,6 @@ def test_a_line_is_told_as_safe_text(raw: bytes, text: str) -> None:
     assert decode_line(raw) == text
 
 
-def a_bar(states: int) -> bytes:
-    return b"".join(b"\r" + b"step %07d " % n + b"#" * 70 for n in range(states))
-
-
 STATE = st.text("abc", min_size=1, max_size=6)
 BAR = st.lists(STATE, min_size=1, max_size=12).map(lambda all_: "\r" + "\r".join(all_))
 SHORT = st.text("xyz", max_size=7)
@@ -349,10 +324,19 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
 def test_an_endless_bar_is_not_read_to_its_beginning(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    counts: list[int] = []
+    real = os.pread
+
+    def pread(handle: int, number: int, offset: int) -> bytes:
+        counts.append(number)
+        return real(handle, number, offset)
+
     monkeypatch.setattr(logfile, "MOST", logfile.CHUNK)
-    file = opened(path, b"before\n" + a_bar(20_000))
-    with reading_at_most(4, path):
-        assert texts(file.read_last(5))[-1].startswith("step 0019999 ")
+    bar = b"".join(b"\r" + b"step %07d " % n + b"#" * 70 for n in range(20_000))
+    file = opened(path, b"before\n" + bar)
+    monkeypatch.setattr(os, "pread", pread)
+    assert texts(file.read_last(5))[-1].startswith("step 0019999 ")
+    assert sum(counts) <= path.stat().st_size // 4
 
 
 def test_a_match_is_found_across_chunks_then_another_one_and_a_search_can_be_stopped(

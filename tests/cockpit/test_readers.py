@@ -11,7 +11,6 @@ import pytest
 
 from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.render import plan_findings
-from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.errors import EnvironmentFailed, Problem
 from autoexp_tui.model.snapshot import EngineView, Snapshot
@@ -60,24 +59,6 @@ async def test_each_error_leads_to_its_place_and_ctrl_r_plans_again(
         gone = replace(faults[0], place="/nowhere/exp.yaml:41")
         seat.app.show_faults((gone,))
         await seat.see("enter", dialog="cannot be read")
-
-
-async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    laid_out: list[object] = []
-
-    def counted(*given: Any) -> Any:
-        laid_out.append(given)
-        return wrap(*given)
-
-    monkeypatch.setattr(plan_findings, "wrap", counted)
-    many = (Problem(message=f"no key k{at}", where=f"k{at}") for at in range(1000))
-    async with cockpit() as seat:
-        await show_faults(seat, *many)
-        laid_out.clear()
-        await seat.see("j end k", dialog="> k0|no key k5")
-        assert len(laid_out) < 40
 
 
 async def test_errors_close_for_a_sound_plan_or_for_that_of_before(
@@ -144,7 +125,6 @@ SAME = plan_findings.PlanChanges(T0, "nothing differs: 10 jobs", (), differs=Fal
         (SAME, "!nothing differs", "dialog", "nothing differs"),
         (None, "!differ", "footer", "no earlier plan"),
     ],
-    ids=["other", "the same", "the first"],
 )
 async def test_a_plan_that_is_opened_says_what_changed(
     changes: Any, told: str, where: str, then: str

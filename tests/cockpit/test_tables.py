@@ -63,20 +63,16 @@ def list_kinds(base: type[Pane]) -> Iterator[tuple[str, type[Pane]]]:
         yield from list_kinds(kind)
 
 
-def find_screen(pane: str) -> type:
-    if pane in ("events", "effect", "evidence"):
-        return EventsScreen
-    lists = ("timeline", "waiting", "grid", "conditions")
-    return ListScreen if pane in lists else JobsScreen
-
-
 def test_every_command_can_be_carried_out_where_it_is() -> None:
     panes = dict(list_kinds(Pane))
+    lists = ("timeline", "waiting", "grid", "conditions")
+    screens: dict[str, type] = dict.fromkeys(lists, ListScreen)
+    screens |= dict.fromkeys(("events", "effect", "evidence"), EventsScreen)
     for command in TABLE:
         destination, name, parameters = parse(command.action)
         for where in command.where:
             own = {"app": CockpitApp, "pane": panes[where]}
-            target = own.get(destination, find_screen(where))
+            target = own.get(destination, screens.get(where, JobsScreen))
             assert hasattr(target, f"action_{name}"), (command.id, where)
         assert name != "act" or hasattr(Actions, str(parameters[0]))
 

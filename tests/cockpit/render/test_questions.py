@@ -121,7 +121,6 @@ def killing(job: JobView, look: outputs.SeenCheckpoint | str) -> str:
         (8812, None, "90 s", "since its checkpoint, 90 s"),
         (8812, 9000, "90 s", "since 9000, 90 s"),
     ],
-    ids=["both", "a log without steps", "a name without a number", "ahead of the log"],
 )
 def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found(
     steps: int | None, seen: int | None, lost: str, since: str

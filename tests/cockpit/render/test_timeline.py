@@ -43,10 +43,6 @@ def record(*attempts: Attempt, **changes: Any) -> JobRecord:
     return JobRecord(spec=job("a"), attempts=attempts, **changes)
 
 
-def draw(one: JobRecord, window: Window = DAY) -> str:
-    return plain(join_cells(timeline.build_job_strip(one, T0, NOON, window)))
-
-
 BEGAN = attempt(began_at=2)
 FAILED = attempt(began_at=2, ended_at=3, outcome=Outcome.FAILED)
 ENDED = attempt(began_at=2, ended_at=4, outcome=Outcome.COMPLETED)
@@ -79,7 +75,8 @@ BOTH = record(EARLY, SOON, state=JobState.COMPLETED)
 def test_a_strip_tells_what_a_job_did(
     one: JobRecord, window: Window, strip: str
 ) -> None:
-    assert draw(one, window) == strip
+    cells = timeline.build_job_strip(one, T0, NOON, window)
+    assert plain(join_cells(cells)) == strip
 
 
 def test_segments_join_and_a_stage_is_as_high_as_many_ran() -> None:

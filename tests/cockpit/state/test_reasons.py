@@ -14,7 +14,6 @@ from autoexp_tui.cockpit.state.forecast import estimate_end
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import (
     CauseGroup,
-    WaitGroup,
     describe_queue,
     find_common_reason,
     find_reason,
@@ -205,16 +204,11 @@ def test_warnings_of_what_looks_well_need_a_person(
         assert "loss 2.6" in plain(next(lists.render_evidence(groups[-1])))
 
 
-def groups_of_waits(session: SessionView = SESSION) -> tuple[WaitGroup, ...]:
-    waiting = [one for one in session.jobs if one.look in reasons.WAITING]
-    return reasons.group_waits(waiting)
-
-
 def test_every_waiting_job_is_in_one_group_of_its_kind_the_longest_wait_first() -> None:
-    groups = groups_of_waits()
-    found = [job.name for group in groups for job in group.jobs]
-    expected = [job.name for job in SESSION.jobs if job.look in reasons.WAITING]
-    assert sorted(found) == sorted(expected)
+    waiting = [job for job in SESSION.jobs if job.look in reasons.WAITING]
+    groups = reasons.group_waits(waiting)
+    found = [job for group in groups for job in group.jobs]
+    assert sorted(found, key=waiting.index) == waiting
     assert "4 can never start" in reasons.describe_waits(groups)
     assert reasons.describe_waits(()) == "nothing waits"
     assert (oldest := [group.oldest for group in groups]) == sorted(oldest)
