@@ -1,5 +1,6 @@
 """What is done already is not run again, and what a job takes from others is put in
-when it starts; seen through whole sessions on fakes."""
+when it starts; what an earlier attempt left does not start a follower of one that
+begins anew. Seen through whole sessions on fakes."""
 
 from __future__ import annotations
 
@@ -10,17 +11,28 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.conditions.kinds import Approval, MetadataIs, MetricIs
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    FileContent,
+    FileExists,
+    LogPattern,
+    MetadataIs,
+    MetricIs,
+)
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.resubmission import done_before
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.states import Cause
 from tests.engine.bench import Bench
-from tests.engine.parts import OK, done, finds, says, writes
+from tests.engine.parts import OK, again, done, finds, on_end, says, writes
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
+from tests.support.sim_world import Recompose
 
 LINES = ("iteration 80 | loss: 2.5", "saved checkpoint 80")
 SAVES = writes(says(1.0, *LINES), seconds=5.0)
@@ -172,3 +184,250 @@ def test_a_person_is_asked_about_the_work_with_its_values() -> None:
     one = reading(Approval(prompt="go?"))
     one.until(lambda: one.job("b").ask is not None)
     assert one.job("b").spec.overrides == ("load=/ck/8",)
+
+
+DONE_FILE = "/out/a/iter_8/done.txt"
+FILE = FileExists(path=DONE_FILE, writer="a")
+GATE = FileExists(path="/gate")
+"""Keeps the follower back until the test opens it."""
+RULE = finds("saved", r"saved checkpoint (?P<n>\d+)", checkpoint="n")
+OTHER = {"overrides": ("lr=2e-4",)}
+SILENT = writes(seconds=1000.0)
+ENDS = writes(seconds=5.0)
+
+
+def saves(at: float, seconds: float = 1000.0, **ends: Any) -> RunScript:
+    """A run that writes the checkpoint, and tells so in its log."""
+    told = says(at, "saved checkpoint 8", "iteration 8/9 | loss: 2.5")
+    return writes(
+        Write(at=at, data=b"x", path=DONE_FILE), told, seconds=seconds, **ends
+    )
+
+
+CRASH = saves(2, seconds=5, exit_code=1)
+
+
+def two_jobs(*conditions: Condition, **rules: Any) -> Plan:
+    return plan(
+        job("a", fingerprint="f1", parameters={"lr": 1e-4}),
+        job("b", 1, depends_on=("a",), start_conditions=(*conditions, GATE)),
+        monitoring=Monitoring(log_events=(RULE,), doomed_grace_seconds=2, **rules),
+    )
+
+
+class Planner(Recompose):
+    """Gives the job with another rate."""
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        values, planned = {"lr": 2e-4}, {"lr": 1e-4}
+        one = replace(plan.jobs[0], parameters=values, planned=planned)
+        return replace(one, fingerprint="f2")
+
+
+def bench(*attempts: RunScript, on: Condition = FILE, **rules: Any) -> Bench:
+    one = Bench(two_jobs(on, **rules), {"a": [[run] for run in attempts]})
+    one.plan_by(Planner())
+    return one
+
+
+def kill(one: Bench) -> None:
+    one.kill("a")
+    one.reach(a="CANCELLED")
+
+
+def killed(*attempts: RunScript, on: Condition = FILE) -> Bench:
+    """The first attempt has saved, and a person ended it."""
+    one = bench(saves(2), *attempts, on=on)
+    one.until(lambda: one.files.read(DONE_FILE) is not None)
+    one.run(3)
+    kill(one)
+    return one
+
+
+def bring_back(one: Bench, **how: Any) -> Bench:
+    """R, and nothing else holds the follower back."""
+    one.resubmit("a", **how)
+    one.files.append("/gate", b"x")
+    return one
+
+
+def second(one: Bench) -> Bench:
+    """It was tried again by a rule; nothing else holds the follower back."""
+    one.until(lambda: one.tries("a") == 2)
+    one.files.append("/gate", b"x")
+    return one
+
+
+def check_waits(one: Bench) -> None:
+    """The follower does not start before the second attempt has written."""
+    one.until(lambda: one.tries("a") == 2)
+    one.run(20)
+    assert one.state("b") == "WAITING"
+    one.reach(b="COMPLETED")
+
+
+def test_the_file_of_the_killed_attempt_does_not_start_the_follower() -> None:
+    one = bring_back(killed(saves(30)), **OTHER)
+    one.until(lambda: one.tries("a") == 2)
+    (aside,) = one.happened(events.FilesSetAside)  # before the attempt was sent
+    (file,) = aside.files
+    assert (aside.job, aside.attempt, file.attempt) == ("a", 2, 1)
+    assert (file.file.path, file.values) == (DONE_FILE, "lr=1e-4")
+    one.run(20)
+    assert (one.state("b"), one.wait("b").why.code) == ("WAITING", "waits_for_new_file")
+    one.reach(b="COMPLETED")
+
+
+def test_a_writer_that_ended_without_it_leaves_a_question_that_a_person_answers() -> (
+    None
+):
+    one = bring_back(killed(ENDS), **OTHER)
+    one.reach(a="COMPLETED")
+    one.run(30)
+    assert one.state("b") == "WAITING"
+    told = one.words(one.wait("b").why)
+    assert f"{DONE_FILE} is of attempt 1, lr=1e-4; a completed" in told
+    one.order(commands.Waive(job="b", condition=0, reason="good enough"))
+    one.reach(b="COMPLETED")
+
+
+@pytest.mark.parametrize(
+    ("condition", "how"),
+    [
+        (FILE, {"use_files": True}),
+        (replace(FILE, fresh=False), {}),
+        (FileExists(path=DONE_FILE), {}),
+    ],
+)
+def test_files_of_any_attempt_count_where_it_is_said_or_nobody_writes_them(
+    condition: FileExists, how: dict[str, Any]
+) -> None:
+    one = bring_back(killed(SILENT, on=condition), **OTHER, **how)
+    one.reach(b="COMPLETED")
+    aside = [event.files for event in one.happened(events.FilesSetAside)]
+    assert aside == ([] if how else [()])
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        FileExists(path="/out/a/iter_*/done.txt", glob=True, writer="a"),
+        FileContent(path=DONE_FILE, pattern="x", writer="a"),
+        MetadataIs(job="a", key="checkpoint", value="8"),
+        MetricIs(job="a", name="loss", op="<", value=3.0),
+        LogPattern(log_path="/logs/a/current.log", pattern="saved", writer="a"),
+    ],
+)
+def test_globs_texts_logs_and_values_go_by_their_attempt_too(
+    condition: Condition,
+) -> None:
+    check_waits(bring_back(killed(saves(30), on=condition), **OTHER))
+
+
+def test_a_restart_or_a_requeue_from_behind_the_file_lets_it_count() -> None:
+    """The next attempt, or run, never writes it again."""
+    cut = saves(2, seconds=5, exit_code=None, signal=15, cause=Cause.TIMEOUT)
+    one = second(bench(cut, SILENT, state_events=(on_end("timeout", again(3)),)))
+    one.reach(b="COMPLETED")
+    assert not one.happened(events.FilesSetAside)
+    back = saves(2, seconds=5, ends="requeue")
+    one = Bench(two_jobs(FILE), {"a": [[back, SILENT]]})
+    one.until(lambda: len(one.happened(events.RunBegan)) == 2)
+    one.files.append("/gate", b"x")
+    one.reach(b="COMPLETED")
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"exclude_nodes": ("n1",), "time_limit_seconds": 60.0}]
+)
+def test_r_from_the_checkpoint_or_elsewhere_lets_it_count(how: dict[str, Any]) -> None:
+    bring_back(killed(SILENT), **how).reach(b="COMPLETED")
+
+
+def test_an_attempt_that_goes_on_with_the_other_values_keeps_what_was_set_aside() -> (
+    None
+):
+    one = bring_back(killed(SILENT, ENDS), **OTHER)
+    one.reach(a="RUNNING")
+    kill(one)
+    bring_back(one)
+    one.reach(a="COMPLETED")
+    one.run(10)
+    assert one.wait("b").why.code == "file_of_earlier"
+
+
+def test_a_look_for_an_attempt_that_never_came_sets_nothing_aside() -> None:
+    """R with other values, killed in the line, then R as planned."""
+    one = killed(SILENT)
+    one.order(commands.Pause())
+    one.resubmit("a", **OTHER)
+    one.until(lambda: bool(one.happened(events.FilesSetAside)))
+    kill(one)
+    planner: Any = Planner()
+    planner.compose = lambda plan, job, overrides: two_jobs().jobs[0]
+    one.plan_by(planner)
+    bring_back(one, overrides=("lr=1e-4",))
+    one.order(commands.Resume())
+    one.reach(b="COMPLETED")
+
+
+def restarting(**fields: Any) -> tuple[StateEvent, ...]:
+    return (on_end("crash", again(2, **OTHER, **fields)),)
+
+
+def test_r_from_the_start_or_a_rule_s_overrides_begin_anew_unless_it_says_use() -> None:
+    check_waits(bring_back(killed(saves(30)), from_checkpoint=False))
+    check_waits(second(bench(CRASH, saves(30), state_events=restarting())))
+    uses = bench(CRASH, SILENT, state_events=restarting(followers="use"))
+    second(uses).reach(b="COMPLETED")
+
+
+def found(*scripts: RunScript, **session: Any) -> Bench:
+    """The file lies there before the session begins."""
+    runs = {"a": [[script] for script in scripts]}
+    one = Bench(two_jobs(FILE), runs, submit=False, **session)
+    one.files.append(DONE_FILE, b"x")
+    one.files.append("/gate", b"x")
+    one.order(commands.Submit())
+    return one
+
+
+def test_what_lies_there_at_a_session_s_first_attempt_counts() -> None:
+    found(SILENT).reach(b="COMPLETED")
+    done = DoneWork(job="a", session="old", mark="old@1", fingerprint="f1", at=1.0)
+    one = found(done=[done])
+    one.reach(b="COMPLETED")
+    assert not one.job("a").attempts
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 3))
+def test_killed_at_any_step_the_follower_never_starts_on_the_old_file(cut: int) -> None:
+    one = bring_back(killed(saves(40)), **OTHER)
+    one.single_steps(cut)
+    one.start()
+    one.plan_by(Planner())
+    one.reach(b="COMPLETED")
+    assert one.files.read(DONE_FILE) == b"xx"
+    assert len(one.happened(events.FilesSetAside)) == 1
+
+
+class Broken:
+    """A source of facts that cannot be asked."""
+
+    def __init__(self, inner: Any) -> None:
+        self.observe, self.ask, self.works = inner.observe, inner.observe_all, False
+
+    def observe_all(self, keys: Sequence[Any]) -> Any:
+        for fact in self.ask(keys):
+            yield fact if self.works else replace(fact, value=None, error="I/O error")
+
+
+def test_files_that_cannot_be_looked_at_keep_the_writer_waiting() -> None:
+    one = killed(saves(30))
+    broken = Broken(one.engine._parts.facts)
+    object.__setattr__(one.engine._parts, "facts", broken)
+    bring_back(one, **OTHER)
+    one.run(15)
+    assert (one.state("a"), one.why("a").code) == ("WAITING", "files_unseen")
+    broken.works = True
+    one.reach(b="COMPLETED")
