@@ -129,7 +129,7 @@ class Package:
             f.name.strip("_")
             for source in self.sources
             for f in source.functions
-            if not is_property(f)
+            if not any("property" in ast.unparse(d) for d in f.decorator_list)
         )
         return [name for name in named if is_participle(name)]
 
@@ -137,7 +137,7 @@ class Package:
         """Names that begin with a verb, and all; those of Python's protocols apart."""
         known = words("verbs") | own_verbs()
         firsts = [
-            first_word(f.name)
+            f.name.strip("_").split("_")[0].lower()
             for source in self.sources
             for f in source.functions
             if not (f.name.startswith("__") and f.name.endswith("__"))
@@ -161,22 +161,12 @@ class Package:
         return found
 
 
-def first_word(name: str) -> str:
-    """The first word of a name, in lower case."""
-    return name.strip("_").split("_")[0].lower()
-
-
 def is_participle(name: str) -> bool:
     """Whether a name is one participle: `told`, `parsed`."""
     regular = name.endswith("ed") and name not in _NO_PARTICIPLES
     return (
         "_" not in name and name.islower() and (regular or name in words("participles"))
     )
-
-
-def is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether it is read as a value."""
-    return any("property" in ast.unparse(d) for d in function.decorator_list)
 
 
 # --------------------------------------------------------------------------- figures

@@ -53,13 +53,6 @@ SPELLED = (
     "--lr 0.0001 --train-iters 100 --bf16 --data-path 0.3 a 0.7 b --min-lr=-1e-05 "
     "--no-rope-fusion --override-opt_param-scheduler --fp8-format hybrid"
 )
-AS_THE_PROGRAM = megatron(
-    {**BASE, "schema": "gpt"},
-    nccl_ub=True,
-    apply_rope_fusion=False,
-    seq_length=2048,
-    aux={},
-)
 PYTHON = {"class_name": "Python", "script": "pretrain_gpt.py", "schema": "gpt"}
 TORCH: Config = {"gradient_accumulation_fusion": False, "untie_embeddings": True}
 
@@ -71,7 +64,8 @@ TORCH: Config = {"gradient_accumulation_fusion": False, "untie_embeddings": True
     ({**FSDP, "fsdp": "custom"}, "--use-custom-fsdp"),
     (megatron({**FSDP, "fsdp": "torch"}, **TORCH),
      "--no-gradient-accumulation-fusion --untie-embeddings --use-torch-fsdp2"),
-    (AS_THE_PROGRAM, "--use-nccl-ub --no-rope-fusion"),
+    (megatron({**BASE, "schema": "gpt"}, nccl_ub=True, apply_rope_fusion=False,
+              seq_length=2048, aux={}), "--use-nccl-ub --no-rope-fusion"),
     ({**PYTHON, "args": {"global_batch_size": 8}, "positional": ["x"],
       "underscores": "keep"}, "--global-batch-size 8 x"),
 ])  # fmt: skip

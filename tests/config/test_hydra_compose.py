@@ -25,13 +25,8 @@ def tree(tmp_path: Path) -> Path:
     return write_tree(tmp_path, exp=BASE, backend__small=SMALL, backend__large=LARGE)
 
 
-def composer(
-    root: Path,
-    *overrides: str,
-    ref: str = "exp",
-    environ: Mapping[str, str] | None = None,
-) -> HydraComposer:
-    return HydraComposer(ref, root, overrides, environ=environ or {})
+def composer(root: Path, *overrides: str, ref: str = "exp") -> HydraComposer:
+    return HydraComposer(ref, root, overrides, environ={})
 
 
 def problems(
@@ -126,7 +121,7 @@ def test_a_config_file_is_read_once_for_any_number_of_jobs(
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     environ = {"WHO": "a", "SECRET": "s"}
     write_tree(tree, env="who: ${oc.env:WHO}\nother: ${oc.env:NOT_SET,fallback}")
-    made = composer(tree, ref="env", environ=environ)
+    made = HydraComposer("env", tree, environ=environ)
     environ["WHO"] = "b"
     config = made.base().to_dict()
     digests = made.environment.digests()

@@ -205,16 +205,12 @@ def test_an_entry_is_told_by_its_group(
 def test_the_command_line_is_looked_at_too(
     tmp_path: Path, override: str, is_error: bool | None
 ) -> None:
+    defaults = "defaults: [{m: hydra/tiny}, hydra/x, _self_]"
     write_tree(
-        tmp_path / "config",
-        exp="""
-        defaults: [{m: hydra/tiny}, hydra/x, _self_]
-        backend: {class_name: 'Null'}
-        project: {name: x}
-        """,
-        m__hydra__tiny="a: 1",
+        tmp_path / "config", m__hydra__tiny="a: 1",
         hydra__x="# @package _global_\nb: 1",
-    )
+        exp=f"{defaults}\nbackend: {{class_name: 'Null'}}\nproject: {{name: x}}\n",
+    )  # fmt: skip
     answer = answer_request(PlanningRequest(cwd=str(tmp_path), overrides=(override,)))
     found = answer.errors if is_error else answer.warnings
     told = [one.where for one in found if "hydra" in one.where]
