@@ -14,17 +14,12 @@ from autoexp_tui.cli.sessions import main
 from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs, TimeReached
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Draft
-from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.lease import find_highest_epoch, take_lease
+from autoexp_tui.storage.lease import find_highest_epoch
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import create_session
-from autoexp_tui.testing.clock import ManualClock
+from tests.storage.whole_session import WholeSession
 
 Said = tuple[int, str, str]
 
@@ -98,28 +93,12 @@ class Place:
         command_id: str = "",
     ) -> SessionDir:
         """A session in which this happened, at `t`, because of a command."""
-        session = create_session(self.state_dir, lambda _length: session_id)
-        lease = take_lease(session, ManualClock())
-        journal = FileJournal(session, lease)
-        plan = plan or self.plan()
-        sha = journal.add_plan(plan)
-        draft = Draft(SessionState(plans={sha: plan}), Moment(t, t, t), lease.epoch)
-        versions = {"engine_version": "1", "wrapper_version": "1"}
-        draft.emit(
-            events.SessionStarted(
-                session=session_id, name="small", plan_sha=sha, **versions
-            )
-        )
-        draft.emit(events.EngineStarted(host="here", pid=1))
-        draft.emit(events.PlanAdded(sha=sha))
-        draft.command_id = command_id
-        for event in happened:
-            draft.emit(event)
-        journal.append(draft.records)
-        journal.close()
+        made = WholeSession(self.state_dir / session_id, t, plan or self.plan())
+        if happened:
+            made.write(*happened, t=t, command_id=command_id)
         if released:
-            lease.release()
-        return session
+            made.leave()
+        return made.session
 
 
 def _refuse(word: str) -> None:

@@ -222,13 +222,3 @@ def test_a_plan_takes_the_group_leaves_defaults_out_and_tells_what_is_wrong(
     ):
         wrong = planned(place, *given).errors
         assert [one.where for one in wrong] == [f"backend.args.{one}" for one in wheres]
-
-
-@pytest.mark.parametrize("held", [b"a: 1\n", b"caf\xe9: 1\n"])
-def test_a_file_of_somebody_else_is_left_alone(place: Path, held: bytes) -> None:
-    (place / "mine").mkdir()
-    (place / "mine/x.yaml").write_bytes(held)
-    with pytest.raises(UsageError, match=r"x\.yaml would change"):
-        run("--output-dir", "mine", "--name", "x")
-    assert (place / "mine/x.yaml").read_bytes() == held
-    assert not (place / "mine/x.schema.json").exists()

@@ -16,13 +16,11 @@ import yaml
 from autoexp_tui.cli import monitor, run
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.session_verbs import request as session_request
-from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.model.specs import Edge
 from autoexp_tui.model.states import Cause, JobState, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.done_file import read_done
@@ -313,69 +311,12 @@ def test_a_job_may_neither_decide_what_a_person_is_asked_nor_bring_approvals(
     assert (code != 0, refused in err) == (True, True)
 
 
-def noted(number: int, loss: float | str) -> events.Event:
-    return events.MetricsNoted(
-        job="train", attempt=number, run=0, step=number, total=9, values={"loss": loss}
-    )
-
-
-FAILED = events.JobEnded(job="train", state=JobState.FAILED, cause=Cause.EXIT_CODE)
-
-
-@pytest.mark.usefixtures("impatient")
-def test_show_tells_the_values_and_metrics_of_each_attempt(place: Place) -> None:
-    planned = place.plan().jobs[0]
-    spec = replace(
-        planned, parameters={"lr": 2e-4}, planned={"lr": 1e-4}, fingerprint="other"
-    )
-    overrides = why("other_overrides", overrides="lr=2e-4")
-    place.session(
-        "k7f2",
-        *(*begun(), noted(1, 3.0), failed(), FAILED),
-        events.JobReplanned(job="train", spec=spec, why=overrides),
-        events.JobRevived(job="train", why=why("revived_by", by="script")),
-        *(*begun(2)[1:], noted(2, "inf")),
-        released=False,
-    )
-    job = place.json("show", "k7f2", "train")["job"]
-    assert (job["values"], job["planned_values"]) == ({"lr": 2e-4}, {"lr": 1e-4})
-    assert [one["values"] for one in job["runs"]] == [{"lr": 1e-4}, {"lr": 2e-4}]
-    assert [one["metrics"] for one in job["runs"]] == [
-        {"step": 1, "total": 9, "values": {"loss": 3.0}},
-        {"step": 2, "total": 9, "values": {"loss": "inf"}},
-    ]
-    assert job["metrics"] == job["runs"][1]["metrics"]
-    brief = place.json("show", "k7f2")["jobs"][0]
-    for key in ("values", "planned_values", "metrics", "runs"):
-        assert brief[key] == job[key]
-
-
-READS = "Wait for what it writes, and will read:"
-ANEW = "They wait until it is written anew"
-
-
-@pytest.mark.usefixtures("impatient")
-def test_retry_says_what_followers_will_read_and_where_it_writes(place: Place) -> None:
-    plan = place.plan()
-    waits = FileExists(path=str(place.root / "iter_8"), writer="train")
-    jobs = (plan.jobs[0], replace(plan.jobs[1], start_conditions=(waits,)))
-    edge = Edge(before="train", after="wait", mode="waits")
-    plan = replace(plan, jobs=jobs, edges=(edge,))
-    place.session("k7f2", *begun(), failed(), FAILED, plan=plan, released=False)
-    words = ("retry", "k7f2", "train", "--set", "lr=2e-4")
-    said = place.say(*words)[2]
-    for one in (READS, ANEW, f"It writes into the same directory: {place.root}/out"):
-        assert one in said
-    used = place.say(*words, "--followers", "use")[2]
-    assert "They read what lies there by now." in used
-
-
 def test_a_job_tried_again_with_another_value_is_known_by_it(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place.root)
     monkeypatch.setenv("AUTOEXP_STATE_DIR", str(place.state_dir))
-    script = "echo 'lm loss: 2.5'; test ${lr} != 0.0001"
+    script = "echo 'lm loss: ${lr}'; test ${lr} != 0.0001"
     config = {
         "project": {"name": "job", "base_output_dir": "out"},
         "backend": {"class_name": "Bash", "script": script},
@@ -398,6 +339,10 @@ def test_a_job_tried_again_with_another_value_is_known_by_it(
     again("--session", session)
     runs = place.json("show", session, "job")["job"]["runs"]
     assert [one["values"]["lr"] for one in runs] == [1e-4, 5e-4]
+    assert [one["metrics"]["values"]["loss"] for one in runs] == [1e-4, 5e-4]
+    (brief,) = place.json("show", session)["jobs"]
+    assert (brief["values"], brief["planned_values"]) == ({"lr": 5e-4}, {"lr": 1e-4})
+    assert (brief["metrics"], brief["runs"]) == (runs[1]["metrics"], runs)
     home = place.root / "out" / "job"
     resolved = (home / "provenance" / "resolved_config.yaml").read_text()
     assert yaml.safe_load(resolved)["lr"] == 5e-4

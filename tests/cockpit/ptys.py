@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pty
 import select
-import struct
 import subprocess
 import sys
 import termios
@@ -32,8 +30,7 @@ class OnTerminal:
 
     def __enter__(self) -> OnTerminal:
         self.master, slave = pty.openpty()
-        size = struct.pack("HHHH", self.size[1], self.size[0], 0, 0)
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
+        termios.tcsetwinsize(slave, self.size[::-1])
         environment = {
             **os.environ,
             "TERM": "xterm-256color",

@@ -1,4 +1,4 @@
-"""What a run is made of: the model, Adam, the rate, the text, checkpoints."""
+"""What a run is made of: the model, Adam, the text, checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from autoexp_tui.demo import checkpoints, model, training
 from autoexp_tui.demo.checkpoints import Checkpoint, DemoError, RunFacts
-from autoexp_tui.demo.model import Floats, Schedule, Shape, Tokens, clip
+from autoexp_tui.demo.model import Floats, Shape, Tokens, clip
 from autoexp_tui.demo.training import batch, read_corpus
 
 SHAPE = Shape(context=3, hidden=5, vocabulary=7, embedding=2)
@@ -76,25 +76,6 @@ def test_a_gradient_is_cut_to_the_limit_if_there_is_one(
     gradient = np.array([3.0, 4.0])
     assert clip(gradient, limit) == 5.0
     assert gradient == pytest.approx(left)
-
-
-END = {"lr": 1.0, "train_iters": 100, "decay_iters": 20}
-
-
-@pytest.mark.parametrize(
-    ("schedule", "rates"),
-    [
-        (
-            Schedule(**END, warmup_iters=10),  # type: ignore[arg-type]
-            {1: 0.1, 5: 0.5, 10: 1, 11: 1, 80: 1, 81: 0.95, 90: 0.5, 100: 0},
-        ),
-        (Schedule(lr=0.3, train_iters=100), {100: 0.3}),
-    ],
-)
-def test_the_rate_rises_stays_and_falls(
-    schedule: Schedule, rates: dict[int, float]
-) -> None:
-    assert {at: schedule.rate(at) for at in rates} == pytest.approx(rates)
 
 
 def test_the_library_is_read_up_to_the_caps_every_file_in_one_part_by_its_beginning(

@@ -6,12 +6,11 @@ import os
 import pty
 import select
 import signal
+import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 
 import pyte
-
-from tests.support.terminals import set_size
 
 
 class Terminal:
@@ -33,7 +32,7 @@ class Terminal:
         self.status: int | None = None
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
-            set_size(0, rows=rows, columns=columns)
+            termios.tcsetwinsize(0, (rows, columns))
             os.chdir(cwd)
             os.environ.update({"TERM": "xterm-256color", **(env or {})})
             os.execvp(command[0], list(command))

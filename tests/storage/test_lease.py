@@ -48,11 +48,6 @@ def beat(session: SessionDir, epoch: int, at: int) -> None:
     os.utime(session.lease / f"{epoch}.json", (at, at))
 
 
-def leave(session: SessionDir, epoch: int, who: Identity) -> None:
-    data = json.dumps({"epoch": 1, "since": 0.0, **asdict(who)})
-    (session.lease / f"{epoch}.json").write_text(data)
-
-
 class Watch:
     """Who looks at a lease, by a clock."""
 
@@ -143,7 +138,8 @@ def test_an_engine_from_the_future_is_followed(session: SessionDir) -> None:
         (session.lease / f"{name}.json").touch()
     (session.lease / "11.released").touch()
     assert find_highest_epoch(session) == 10  # numbers, not words
-    leave(session, 999_999_999, DEAD)
+    dead = json.dumps({"epoch": 1, "since": 0.0, **asdict(DEAD)})
+    (session.lease / "999999999.json").write_text(dead)
     store = Leased(session.path, take(session))
     records = Writer(store).begin()
     assert store.records() == records

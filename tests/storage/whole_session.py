@@ -22,6 +22,7 @@ from autoexp_tui.events.events import (
 )
 from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.journal_writer import FileJournal
@@ -39,12 +40,12 @@ ME = asdict(Identity.get_own())
 class WholeSession:
     """One session, and the engine that has it just now."""
 
-    def __init__(self, path: Path, t: float = 100.0) -> None:
+    def __init__(self, path: Path, t: float = 100.0, plan: Plan | None = None) -> None:
         """`t`: when it began."""
         self.output, self.began = path.parent / "out", t
         out = str(self.output)
         spec = replace(PLAN.jobs[0], output_dir=out, log_dir=f"{out}/log")
-        self.plan = replace(PLAN, jobs=(spec,))
+        self.plan = plan or replace(PLAN, jobs=(spec,))
         self.session = SessionDir(path)
         self.session.make()
         self.records: list[Recorded] = []
@@ -64,7 +65,7 @@ class WholeSession:
             return
         sha = self.journal.add_plan(self.plan)
         self.state = replace(self.state, plans={sha: self.plan})
-        words = {"session": self.session.id, "name": "test", "plan_sha": sha}
+        words = {"session": self.session.id, "name": self.plan.name, "plan_sha": sha}
         opened = SessionStarted(**words, engine_version="1", wrapper_version="1")
         self.write(opened, started, PlanAdded(sha=sha))
 
@@ -73,10 +74,13 @@ class WholeSession:
         self.journal.close()
         self.lease.release()
 
-    def write(self, *happened: Event, t: float | None = None) -> None:
+    def write(
+        self, *happened: Event, t: float | None = None, command_id: str = ""
+    ) -> None:
         """One commit, at `t` or a second a record after the beginning."""
         moment = at(self.began + self.state.seq if t is None else t)
         draft = Draft(self.state, moment, self.lease.epoch)
+        draft.command_id = command_id
         for event in happened:
             draft.emit(event)
         records = draft.commit()

@@ -28,7 +28,8 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Why, why
 from tests.support.campaigns import HOUR, STEPS, T0, plan_of, planned
 
-DAY: Final = 24 * HOUR
+SESSION: Final = "w7k2"
+BEGIN: Final = T0 - 7 * 24 * HOUR
 SHA: Final = "0123456789abcdef"
 """Under which the records name the plan; who stores it elsewhere says so in `week`."""
 ENGINES_DIE: Final = (0.21, 0.5, 0.79)
@@ -56,20 +57,16 @@ class Week:
 def week(
     jobs: int = 1000,
     *,
-    seed: int = 7,
     slots: int = 16,
     note_seconds: float = 90.0,
-    begin: float = T0 - 7 * DAY,
-    session: str = "w7k2",
     sha: str = SHA,
     plan: Plan | None = None,
 ) -> Week:
     """The journal of about `jobs` jobs, three a family and one report, `slots` of which
-    run at a time; `begin` is UTC, `note_seconds` lie between two records of metrics,
-    and a plan is made up when none is given."""
-    wanted = plan or plan_of(planned(jobs, now=begin))
-    story = _Story(wanted, random.Random(seed), slots, note_seconds, begin)
-    return Week(wanted, tuple(story.told(session, sha)))
+    run at a time; `note_seconds` lie between two records of metrics, and a plan is made
+    up when none is given."""
+    wanted = plan or plan_of(planned(jobs))
+    return Week(wanted, tuple(_Story(wanted, slots, note_seconds).told(sha)))
 
 
 @dataclass(slots=True)
@@ -95,10 +92,9 @@ class _Story:
     """Tells the week: a heap of what comes next, over the state as it becomes."""
 
     plan: Plan
-    rng: random.Random
     slots: int
     note_seconds: float
-    begin: float
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
     epoch: int = 1
     records: list[Recorded] = field(default_factory=list)
     state: SessionState = field(default_factory=SessionState)
@@ -112,24 +108,24 @@ class _Story:
     _away: float = 0.0
     """Until when no engine lives."""
 
-    def told(self, session: str, sha: str) -> list[Recorded]:
+    def told(self, sha: str) -> list[Recorded]:
         self.state.plans = {sha: self.plan}
         start = events.SessionStarted(
-            session=session,
+            session=SESSION,
             name=self.plan.name,
             engine_version="0.1.0",
             wrapper_version="1",
             plan_sha=sha,
         )
-        self.state.session = session
+        self.state.session = SESSION
         names = tuple(spec.name for spec in self.plan.jobs)
-        self.emit(self.begin, start, events.EngineStarted(host="login1", pid=4242))
-        self.emit(self.begin, events.PlanAdded(sha=sha))
-        self.emit(self.begin + 5, events.JobsReleased(jobs=names), by="c-submit")
+        self.emit(BEGIN, start, events.EngineStarted(host="login1", pid=4242))
+        self.emit(BEGIN, events.PlanAdded(sha=sha))
+        self.emit(BEGIN + 5, events.JobsReleased(jobs=names), by="c-submit")
         for share in ENGINES_DIE:
-            self.at(self.begin + share * self.length, self.engine_dies)
-        self.at(self.begin + 0.35 * self.length, self.pause)
-        self.at(self.begin + 6, self.first_look)
+            self.at(BEGIN + share * self.length, self.engine_dies)
+        self.at(BEGIN + 0.35 * self.length, self.pause)
+        self.at(BEGIN + 6, self.first_look)
         while self._next:
             t, _, call = heapq.heappop(self._next)
             if t < self._away:  # nobody is there to see it: the next engine does
@@ -354,8 +350,6 @@ class _Story:
             why=reason,
             evidence=words,
         )
-        if cause is Cause.STALL:
-            self.stalls(t, run, reason)
         again = cause not in (Cause.OUT_OF_MEMORY, Cause.NAN)
         if again and number < _MOST_ATTEMPTS:
             told = why("retry", attempt=number + 1, reason=cause.value)
@@ -369,33 +363,7 @@ class _Story:
             return
         over = events.JobEnded(job=name, state=JobState.FAILED, cause=cause, why=reason)
         self.emit(t, ended, over)
-        if cause is Cause.OUT_OF_MEMORY and self.rng.random() < 0.3:
-            self.at(t + 3 * HOUR, partial(self.brings_back, name=name))
-        else:
-            self.dooms(t, name)
-
-    def stalls(self, t: float, run: _Run, reason: Why) -> None:
-        name, effect = run.spec.name, f"e{next(self._tokens):05}"
-        warning = f"stall|{name}|{run.number}"
-        cancel = effects.CancelTasks(tasks=((name, run.number),))
-        warned = events.WarningRaised(
-            warning_id=warning, why=reason, job=name, severity="error"
-        )
-        ordered = events.EffectOrdered(
-            effect_id=effect, effect=cancel, why=reason, cause=Cause.STALL
-        )
-        settled = events.EffectSettled(effect_id=effect, outcome="ok")
-        self.emit(t - 60, warned)
-        self.emit(t - 50, ordered)
-        self.emit(t - 45, settled, events.WarningCleared(warning_id=warning))
-
-    def brings_back(self, t: float, name: str) -> None:
-        told = why("resubmitted_by", by="cockpit")
-        self.emit(t, events.JobRevived(job=name, why=told), by=f"c-retry-{name}")
-        if self.state.jobs[name].spec.start_conditions:
-            self.emit(t, _judged(name, Result.PASS, why("ok")))
-        self.ready.append(name)
-        self.send_ready(t)
+        self.dooms(t, name)
 
     def dooms(self, t: float, name: str) -> None:
         """What waits for a job that failed for good can never start."""
