@@ -9,6 +9,7 @@ from typing import Any
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.model.state import JobRecord
+from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, planned
 
@@ -63,3 +64,16 @@ def branching() -> Plan:
             staged("average", 4, "average", "short", "long"),
         ]
     )
+
+
+def details(_: Plan, spec: JobSpec) -> JobDetails:
+    """A config of every origin; the seed differs from job to job."""
+    entries = (
+        Entry("optim.lr", "1e-3", "swept"),
+        Entry("optim.name", "adamw", "override"),
+        Entry("train.iters", "60000", "computed", "${oc.eval:'_0*1000',${n}}"),
+        Entry("seed", str(spec.index), "file"),
+        Entry("stage", spec.stage, "ours"),
+    )
+    script = ("cd /work", "python train.py \\", f"  --seed {spec.index}")
+    return JobDetails(entries=entries, script=script)

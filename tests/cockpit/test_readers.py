@@ -16,7 +16,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, Problem
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobDetails
-from tests.cockpit.plans import holey, opened
+from tests.cockpit.plans import details, holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, cockpit, read_lines
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
@@ -144,33 +144,20 @@ async def test_a_plan_that_is_opened_says_what_changed(
         await seat.see("equals_sign", **{where: then})
 
 
-def details(_: Plan, spec: JobSpec) -> JobDetails:
-    """A config whose seed differs from job to job."""
-    entries = (
-        Entry("optim.lr", "1e-3", "swept"),
-        Entry("train.iters", "800", "computed", "${oc.eval:8*100}"),
-        Entry("seed", str(spec.index), "file"),
-        Entry("slurm.client.grace_seconds", "/scratch/some/where/long/enough", "file"),
-    )
-    script = ("cd /work", f"python train.py --seed {spec.index}")
-    return JobDetails(entries=entries, script=script)
-
-
 def alike(_: Plan, spec: JobSpec) -> JobDetails:
     return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
 
 
-COUNTS = "4 keys: 1 swept, 1 computed, 2 file"
+COUNTS = "5 keys: 1 swept, 1 override, 1 ours, 1 computed, 1 file"
 ROADS = {
     "overrides, then config, then script": f"""
         i => dialog: as Hydra gets them|lr0.001
-        n => dialog: {COUNTS}|${{oc.eval:8*100}}
-        => dialog: file      /scratch/some/where/long/enough
-        n => dialog: train.py --seed 0
-        p p p => dialog: train.py --seed 0
+        n => dialog: {COUNTS}|${{oc.eval:'_0*1000',${{n}}}}
+        n => dialog: --seed 0
+        p p p => dialog: --seed 0
         escape space j d => dialog: lr
         n => dialog: -seed: 0|!optim.lr
-        n => dialog: -python train.py --seed 0""",
+        n => dialog: -  --seed 0""",
     "nothing differs": """
         space j d => dialog: lr
         n => dialog: Config (alike)""",

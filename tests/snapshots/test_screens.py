@@ -18,10 +18,9 @@ from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.specs import Hole, JobSpec, Plan
-from autoexp_tui.planning.job_details import Entry, JobDetails
+from autoexp_tui.model.specs import Hole
 from autoexp_tui.testing.clock import ManualClock
-from tests.cockpit.plans import branching, holey, opened
+from tests.cockpit.plans import branching, details, holey, opened
 from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
@@ -236,19 +235,6 @@ def test_the_grid_with_hostile_names_in_ascii(snap_compare: Compare) -> None:
     hole = Hole(parameters={BAD: "x"}, stage=BAD, filter=BAD, where=BAD)
     shown = app(opened(plan(jobs, holes=(hole,))), **ASCII)
     assert snap_compare(shown, terminal_size=LOW, run_before=keys("1 G end"))
-
-
-def details(_: Plan, spec: JobSpec) -> JobDetails:
-    """A config of every origin; the seed differs from job to job."""
-    entries = (
-        Entry("optim.lr", "1e-3", "swept"),
-        Entry("optim.name", "adamw", "override"),
-        Entry("train.iters", "60000", "computed", "${oc.eval:'_0*1000',${n}}"),
-        Entry("seed", str(spec.index), "file"),
-        Entry("stage", spec.stage, "ours"),
-    )
-    script = ("cd /work", "python train.py \\", f"  --seed {spec.index}")
-    return JobDetails(entries=entries, script=script)
 
 
 @BY_SIZE

@@ -7,7 +7,6 @@ from math import inf
 from typing import Any
 
 import pytest
-from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Keymap, Pane
 from autoexp_tui.cockpit.render import layout
@@ -130,11 +129,6 @@ SIZES = [
 ]  # fmt: skip
 
 
-def cells_of(box: Region) -> set[tuple[int, int]]:
-    columns, rows = range(box.x, box.right), range(box.y, box.bottom)
-    return {(x, y) for x in columns for y in rows}
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("stages", [0, 1, 2, 4, 40])
 @pytest.mark.parametrize("rows", [None, 0, 1, 3, 9, 500])
@@ -142,7 +136,12 @@ def test_boxes_tile_the_screen(
     size: tuple[int, int], stages: int, rows: int | None
 ) -> None:
     places = layout.build_boxes(*size, stages, rows=rows)
-    covered = [cell for box in places.values() for cell in cells_of(box)]
+    covered = [
+        (x, y)
+        for box in places.values()
+        for x in range(box.x, box.right)
+        for y in range(box.y, box.bottom)
+    ]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
     alone = layout.build_boxes(*size, stages, "log", rows=rows)
     assert set(alone) == {"header", "footer", "log"}

@@ -14,7 +14,6 @@ from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.forecast import (
     Cuts,
-    Ends,
     estimate_ends,
     find_cut,
     find_sure_cuts,
@@ -90,10 +89,6 @@ def session_of(jobs: Sequence[Told], slots: int = 0) -> Snapshot:
     return replace(base, jobs=tuple(records), live=tuple(lives), engine=engine)
 
 
-def ends_of(*jobs: Told, slots: int = 0) -> Ends:
-    return estimate_ends(build_session(session_of(jobs, slots)))
-
-
 DONE = Told(0, JobState.COMPLETED, ran=2 * HOUR)
 RUNS = Told(0, JobState.RUNNING, ran=HOUR, step=500, rate=0.5)
 QUEUED = Told(0, JobState.QUEUED, ran=60.0)
@@ -120,7 +115,7 @@ def test_a_session_ends_with_its_last_run(
     jobs: list[Told], slots: int, hours: float | None
 ) -> None:
     end = None if hours is None else pytest.approx(T0 + hours * HOUR)
-    found = ends_of(*jobs, slots=slots)
+    found = estimate_ends(build_session(session_of(jobs, slots)))
     assert found.session == end
     assert "s1" not in found.stages
 
