@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
+    BeginRecord,
     Submission,
     Task,
     TaskPhase,
@@ -253,3 +255,66 @@ def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None
     world = World(tmp_path, max_array_size=11)
     world.slurm_executor.learn()
     assert world.executor.array_size == 10
+
+
+class SeededFaults:
+    """One of the faults of looking, now and then; only what a cluster may do."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.enough = False
+
+    def __call__(self, program: str) -> SlurmFault | None:
+        faults = {
+            "squeue": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.STALE),
+            "sacct": (SlurmFault.AWAY, SlurmFault.REQUEST_LOST),
+            "scontrol": (SlurmFault.AWAY,),
+            "scancel": (SlurmFault.AWAY, SlurmFault.ANSWER_LOST),
+        }.get(program, ())
+        if self.enough or not faults or self._random.random() > 0.4:
+            return None
+        return self._random.choice(faults)
+
+
+def some_runs(random: random.Random) -> tuple[RunScript, ...]:
+    first = RunScript(
+        seconds=random.choice((0, 1, 5, 30)),
+        exit_code=random.choice((0, 0, 3)),
+        ends=random.choice(("exit", "exit", "exit", "requeue", "vanish")),
+        record_lag=random.choice((0, 0, 4)),
+    )
+    return (first, RunScript(seconds=2))
+
+
+def runs_of(word: tuple[object, ...]) -> range:
+    """The runs up to the one that the word is about."""
+    began = word[-1]
+    assert isinstance(began, BeginRecord)
+    return range(began.run + 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
+    world: World, seed: int
+) -> None:
+    drawn = random.Random(seed)
+    tasks = [world.runs_as(f"a{n}", *some_runs(drawn)) for n in range(12)]
+    submit(world, *tasks)
+    faults = SeededFaults(seed)
+    world.slurm.faults = faults
+    words: dict[str, tuple[object, ...]] = {}
+    for turn in range(600):
+        faults.enough = turn > 300
+        for report in world.executor.poll(tasks).reports:
+            final = bool(report.exited or report.cause)
+            if report.phase is TaskPhase.ENDED and final:
+                assert (report.job, report.attempt) not in world.cluster.living()
+                word = (report.exited, report.cause, report.began)
+                assert words.setdefault(report.job, word) == word
+            elif report.phase is TaskPhase.ENDED:
+                assert report.gone_for < world.executor.lost_after_seconds
+        world.clock.advance(1.0)
+    assert len(words) == 12
+    begun = {(task[0], run) for task, run, _ in world.cluster.begun}
+    assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
+    assert world.cluster.problems() == ()
