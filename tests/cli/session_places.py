@@ -15,7 +15,7 @@ from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs, TimeR
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import Cause, JobState, Outcome
+from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.storage.lease import find_highest_epoch
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
@@ -122,24 +122,12 @@ def ordered(number: int = 1) -> events.Event:
     return events.EffectOrdered(effect_id=f"e{number}", effect=sent)
 
 
-def in_queue(number: int = 1) -> list[events.Event]:
+def in_queue() -> list[events.Event]:
     """`train` was sent, and taken."""
     taken = events.SubmissionAccepted(
-        token=f"t{number}", executor_ids=("7",), submitted_at=1001.0
+        token="t1", executor_ids=("7",), submitted_at=1001.0
     )
-    return [events.JobsReleased(jobs=("train",)), ordered(number), taken]
-
-
-def begun(number: int = 1, at: float = 1.0) -> list[events.Event]:
-    """An attempt of `train` runs."""
-    run = events.RunBegan(job="train", attempt=number, run=0, began_at=at)
-    return [*in_queue(number), run]
-
-
-def failed(**more: Any) -> events.AttemptEnded:
-    """The first attempt of `train` has."""
-    fields = {"cause": Cause.EXIT_CODE, **more}
-    return events.AttemptEnded(job="train", attempt=1, outcome=Outcome.FAILED, **fields)
+    return [events.JobsReleased(jobs=("train",)), ordered(), taken]
 
 
 def held_elsewhere(session: SessionDir) -> None:

@@ -21,7 +21,7 @@ from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
-from autoexp_tui.model.states import Cause, JobState, Result, why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.done_file import read_done
 from autoexp_tui.storage.journal import load_state
@@ -31,8 +31,6 @@ from autoexp_tui.storage.session_dir import SessionDir
 from tests.cli.session_places import (
     Place,
     all_ended,
-    begun,
-    failed,
     held_by,
     held_elsewhere,
     in_queue,
@@ -235,8 +233,8 @@ def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     monkeypatch.setattr(handle, "make_command_id", lambda: "c1")
     cancel = CancelTasks(tasks=(("train", 1),))
     order = events.EffectOrdered(effect_id="y", effect=cancel, cause=Cause.USER)
-    running = begun(at=time.time() - 60)
-    held_elsewhere(place.session("k7f2", *running, order, command_id="c1"))
+    run = events.RunBegan(job="train", attempt=1, run=0, began_at=time.time() - 60)
+    held_elsewhere(place.session("k7f2", *in_queue(), run, order, command_id="c1"))
     told = place.told("kill", "k7f2", "train", "--yes", code=1)
     assert "is not confirmed" in told
     assert "done" not in told
@@ -245,8 +243,12 @@ def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
 def test_show_of_a_job_tells_why_each_attempt_was_ordered_and_ended(
     place: Place,
 ) -> None:
-    ended = failed(
-        cause=Cause.KILL_CRITERION, why=why("restart_ordered", rule="no_progress")
+    ended = events.AttemptEnded(
+        job="train",
+        attempt=1,
+        outcome=Outcome.FAILED,
+        cause=Cause.KILL_CRITERION,
+        why=why("restart_ordered", rule="no_progress"),
     )
     reason = why("retry", reason="crashed", attempt=2)
     again = events.RetryOrdered(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Curve, EngineView, Live, Role, Snapshot
 from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources
 from autoexp_tui.model.state import Ask, Attempt, ConditionStatus, JobRecord, Warned
-from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Why, why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
 
 T0: Final = 1773477660.0
 """14 March 2026, 08:41 UTC: the present of every made-up session."""
@@ -181,6 +181,10 @@ class _Maker:
         prefix = self.names[self.count % len(self.names)] if self.names else ""
         unique = f"_s{family // 40}" if family >= 40 else ""
         name = f"{prefix}dense300m_lr{rate:g}_bsz{size}{unique}_{stage}"
+        parameters: dict[str, object] = {"stage": stage}
+        if stage != "report":
+            seed = {"train.seed": family // 40} if unique else {}
+            parameters = {"optim.lr": rate, "data.bsz": size, **seed, **parameters}
         index = self.count
         self.count += 1
         self.edges += [
@@ -191,7 +195,7 @@ class _Maker:
             index=index,
             stage=stage,
             family=f"f{family}" if stage != "report" else "",
-            parameters=self._parameters(stage, rate, size, family),
+            parameters=parameters,
             overrides=(f"optim.lr={rate:g}", f"data.bsz={size}", f"stage={stage}"),
             command=("python", "-m", "trainer", "train", f"--lr={rate:g}"),
             output_dir=f"/scratch/dense300m/{name}",
@@ -202,27 +206,19 @@ class _Maker:
             progress_total=None if stage in ("evaluate", "report") else STEPS,
         )
 
-    def _parameters(
-        self, stage: str, rate: float, size: int, family: int
-    ) -> Mapping[str, object]:
-        if stage == "report":
-            return {"stage": stage}
-        seed = {"train.seed": family // 40} if family >= 40 else {}
-        return {"optim.lr": rate, "data.bsz": size, **seed, "stage": stage}
-
-    def family(
-        self, family: int, story: tuple[Fate, Fate, Fate]
-    ) -> tuple[JobRecord, ...]:
+    def family(self, family: int, story: tuple[Fate, Fate, Fate]) -> list[JobRecord]:
         stable = self.spec("stable", family, (), ())
         path = f"{stable.output_dir}/iter_48000/done.txt"
         checkpoint = condition_kinds.FileExists(path=path, writer=stable.name)
         cooldown = self.spec("cooldown", family, (checkpoint,), (stable,))
         ended = condition_kinds.JobStateIs(jobs=(cooldown.name,), state="COMPLETED")
         evaluate = self.spec("evaluate", family, (ended,), (cooldown,))
-        return tuple(
-            self._told(spec, fate)
-            for spec, fate in zip((stable, cooldown, evaluate), story, strict=True)
-        )
+        records = []
+        for spec, fate in zip((stable, cooldown, evaluate), story, strict=True):
+            record = self.record(spec, fate, self.rng.uniform(0.6, 5.9) * HOUR)
+            self.lives.append(self.live(record, fate))
+            records.append(record)
+        return records
 
     def report(self, before: Sequence[JobSpec]) -> JobRecord:
         wanted = [spec for spec in before if spec.stage == "evaluate"]
@@ -236,28 +232,31 @@ class _Maker:
         state = JobState.WAITING
         return JobRecord(spec=spec, state=state, since=since, start=(status,), ask=ask)
 
-    def _told(self, spec: JobSpec, fate: Fate) -> JobRecord:
-        ran = self.rng.uniform(0.6, 5.9) * HOUR
-        record = self.record(spec, fate, ran)
-        self.lives.append(self.live(record, fate))
-        return record
-
     def record(self, spec: JobSpec, fate: Fate, ran: float) -> JobRecord:
         """A record that stands as its fate says, its run `ran` seconds long."""
-        started = fate.state in (JobState.RUNNING, JobState.QUEUED) or fate.exit_code
-        started = started or fate.state in (JobState.COMPLETED, JobState.FAILED)
+        started = fate.state not in (JobState.WAITING, JobState.SKIPPED)
         attempts = (self._attempt(spec, fate, ran),) if started else ()
         saved = (
             {"checkpoint_path": f"{spec.output_dir}/iter_30000"} if ran > HOUR else {}
         )
+        since = self.now - self.rng.uniform(0.2, 6) * HOUR
+        if attempts:
+            since = attempts[0].ended_at or attempts[0].began_at or since
+        reason, before = None, spec.depends_on[0] if spec.depends_on else ""
+        if fate is _QUEUED:
+            reason = why("queued", reason="lower priority than 41 jobs in gpu")
+        elif fate is _SKIPPED:
+            reason = why("upstream", job=before, state="FAILED")
         return JobRecord(
             spec=spec,
             state=fate.state,
-            since=_since(attempts, self.now - self.rng.uniform(0.2, 6) * HOUR),
+            since=since,
             cause=fate.cause,
-            why=self._why(spec, fate),
+            why=reason,
             attempts=attempts,
-            start=self._statuses(spec, fate),
+            start=tuple(
+                self._status(one, fate, before) for one in spec.start_conditions
+            ),
             metadata=saved if attempts else {},
         )
 
@@ -281,19 +280,6 @@ class _Maker:
             exit_code=fate.exit_code if fate.exit_code is not None else 0,
             ended_at=ended_at,
             evidence=fate.evidence,
-        )
-
-    def _why(self, spec: JobSpec, fate: Fate) -> Why | None:
-        if fate is _QUEUED:
-            return why("queued", reason="lower priority than 41 jobs in gpu")
-        if fate is _SKIPPED and spec.depends_on:
-            return why("upstream", job=spec.depends_on[0], state="FAILED")
-        return None
-
-    def _statuses(self, spec: JobSpec, fate: Fate) -> tuple[ConditionStatus, ...]:
-        return tuple(
-            self._status(one, fate, spec.depends_on[0] if spec.depends_on else "")
-            for one in spec.start_conditions
         )
 
     def _status(
@@ -336,15 +322,9 @@ class _Maker:
         )
 
 
-def _since(attempts: Sequence[Attempt], otherwise: float) -> float:
-    """When the newest attempt ended, or began; another moment without one."""
-    newest = attempts[-1] if attempts else None
-    return (newest and (newest.ended_at or newest.began_at)) or otherwise
-
-
-def loss_curve(step: int, rng: random.Random, points: int = 64) -> Curve:
+def loss_curve(step: int, rng: random.Random) -> Curve:
     """A loss that falls as losses do, with noise."""
-    at = [max(1, step * (place + 1) // points) for place in range(points)]
+    at = [max(1, step * (place + 1) // 64) for place in range(64)]
     values = [2.4 + 6.0 / math.sqrt(1 + one / 60) + rng.gauss(0, 0.015) for one in at]
     return Curve(tuple(at), tuple(values))
 

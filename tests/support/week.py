@@ -1,10 +1,10 @@
 """A week of a large campaign as a journal would tell it, faults and all, from one seed.
 
 A thousand jobs in three stages on a few slots: crashes and restarts, lost nodes, runs
-out of memory, stalls, answers in doubt, engines that die, a person who approves, kills
-and brings back. Every record follows legally from those before it (it is applied), so
-whatever folds journals can be tried on it. No engine decided any of this: it proves
-nothing about deciding.
+out of memory, stalls, answers in doubt, engines that die, a person who pauses and
+approves. Every record follows legally from those before it (it is applied), so whatever
+folds journals can be tried on it. No engine decided any of this: it proves nothing
+about deciding.
 """
 
 from __future__ import annotations
@@ -164,17 +164,14 @@ class _Story:
             if not spec.start_conditions:
                 self.ready.append(spec.name)
                 continue
-            self.emit(t, _judged(spec.name, Result.WAIT, self.waits_for(spec)))
+            condition, told = spec.start_conditions[0], why("asks_later")
+            if isinstance(condition, FileExists):
+                writer = spec.depends_on[0]
+                told = why("file_missing", path=condition.path, writer=writer)
+            elif condition.kind != "approval":
+                told = why("job_waits", job=spec.depends_on[0], wanted="COMPLETED")
+            self.emit(t, _judged(spec.name, Result.WAIT, told))
         self.send_ready(t)
-
-    def waits_for(self, spec: JobSpec) -> Why:
-        condition = spec.start_conditions[0]
-        if isinstance(condition, FileExists):
-            writer = spec.depends_on[0]
-            return why("file_missing", path=condition.path, writer=writer)
-        if condition.kind == "approval":
-            return why("asks_later")
-        return why("job_waits", job=spec.depends_on[0], wanted="COMPLETED")
 
     def send_ready(self, t: float) -> None:
         while self.ready and self.used < self.slots and self.state.paused is None:
