@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.engine.telemetry import Telemetry
@@ -36,16 +36,12 @@ from tests.model.builders import at, job, plan
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import RunScript, by_job
 from tests.support.inline_pool import InlinePool
-from tests.support.memory_journal import Fault as DiskFault
-from tests.support.memory_journal import Killed
 from tests.support.sim_world import Files, Logs, World, first_events
 
 OneEvent = TypeVar("OneEvent", bound=Event)
 OneEffect = TypeVar("OneEffect")
 Found = TypeVar("Found")
 RULES = Monitoring()
-Kills = tuple[Literal["killed_before", "killed_after"], ...]
-KILLS: Final[Kills] = ("killed_before", "killed_after")
 
 
 def decide(
@@ -182,12 +178,6 @@ class Bench:
         """Run until all jobs have ended."""
         self.until(lambda: self.over, seconds)
 
-    def die_at(self, record: int, over: Callable[[], object]) -> None:
-        """Run until so many records are written or it is over; then a new engine."""
-        while len(self.world.session.records) < record and not over():
-            self.single_steps(1)
-        self.start()
-
     # -------------------------------------------------------------------- commanding
     def order(self, command: Command, **fields: Any) -> str:
         self._orders += 1
@@ -279,23 +269,3 @@ def alone(*attempts: RunScript, rules: Monitoring = RULES, **of: Any) -> Bench:
     submit = of.pop("submit", True)
     the_plan = plan(job("a", **of), monitoring=rules)
     return Bench(the_plan, {"a": [[run] for run in attempts]}, submit=submit)
-
-
-def killed_at_any_write(campaign: Callable[[], Bench]) -> Iterator[Bench]:
-    """A campaign to its end for each write, its engine killed before and after it."""
-    whole = campaign()
-    whole.ends()
-    whole.run(2)
-    for at_write in range(2, whole.world.session.appends):
-        for kind in KILLS:
-            bench = campaign()
-            bench.world.session.faults[at_write] = DiskFault(kind=kind)
-            try:
-                bench.ends()
-                bench.run(2)
-            except Killed:
-                bench.start()
-            bench.ends()
-            bench.run(2)
-            assert not bench.world.faults, (at_write, kind)
-            yield bench

@@ -4,6 +4,7 @@ jobs that join a running session."""
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final, Literal, cast
 
 import pytest
@@ -24,7 +25,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Action, Monitoring
 from autoexp_tui.model.specs import Plan, Resources
-from tests.engine.bench import Bench, alone, killed_at_any_write, require
+from tests.engine.bench import Bench, alone, require
 from tests.engine.parts import (
     CRASH,
     OK,
@@ -39,6 +40,7 @@ from tests.engine.parts import (
 )
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript
+from tests.support.memory_journal import Fault, Killed
 
 READY = FileExists(path="/ready")
 SAVES = saving(10)
@@ -422,7 +424,20 @@ END = dict.fromkeys(("a", "a_eval10", "a_eval20", "a_saved", "a_saved_2"), "COMP
 
 def test_an_engine_killed_at_any_write_plans_each_match_once() -> None:
     how: Any = {"script": saving(10, 20, seconds=30.0), "command": ("train",)}
-    for bench in killed_at_any_write(lambda: making(EVALUATE, CONVERTING, **how)):
-        bench.run(60)
+    whole = making(EVALUATE, CONVERTING, **how)
+    whole.ends()
+    whole.run(2)
+    kills: Any = ("killed_before", "killed_after")
+    for at_write, kind in product(range(2, whole.world.session.appends), kills):
+        bench = making(EVALUATE, CONVERTING, **how)
+        bench.world.session.faults[at_write] = Fault(kind=kind)
+        try:
+            bench.ends()
+            bench.run(2)
+        except Killed:
+            bench.start()
+        bench.ends()
+        bench.run(62)
+        assert not bench.world.faults, (at_write, kind)
         assert bench.states() == END
         assert len(bench.executor.begun) == len(END)

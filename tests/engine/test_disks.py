@@ -84,9 +84,6 @@ class BreakableDisk:
         return call
 
 
-SUBMIT = Order(command_id="c1", command=Submit())
-
-
 class Disks(Bench):
     """A campaign of two jobs, one after the other, on a real disk."""
 
@@ -122,7 +119,7 @@ class Disks(Bench):
         self.engine = Engine(replace(state, plans=plans), real, self.snapshots.append)
         self.engine.begin(self.make_first(state, sha, self.journal.seal))
         # Whoever gave the command had no answer, and gives it again.
-        self.engine.order(SUBMIT)
+        self.engine.order(Order(command_id="c1", command=Submit()))
 
     def is_done(self) -> bool:
         return set(self.states().values()) == {"COMPLETED"}

@@ -61,19 +61,16 @@ def begun(one: Bench) -> list[tuple[str, int]]:
     return [each.task for each in one.executor.begun]
 
 
-def test_a_completed_job_leaves_word_of_what_it_was_and_built_on() -> None:
+def test_a_completed_job_leaves_word_and_a_second_session_completes_in_one_commit() -> (
+    None
+):
     left = done_all()
     assert set(left) == {"a", "b", "c"}
     assert left["b"].upstream == {"a": left["a"].mark}
     assert left["a"].fingerprint == "f-a"
     assert left["a"].metadata == {"checkpoint_iteration": "80"}
     assert (left["a"].step, left["a"].values["loss"]) == (80, 2.5)
-
-
-def test_a_second_session_of_the_same_plan_completes_in_one_commit_and_says_why() -> (
-    None
-):
-    report = done_before(CHAIN, done_all())
+    report = done_before(CHAIN, left)
     one = Bench(CHAIN, done=list(report.done.values()), submit=False)
     one.run(5)
     assert set(one.states().values()) == {"PLANNED"}  # before somebody submits
@@ -126,16 +123,13 @@ def test_a_done_job_run_anew_forgets_its_former_life_and_what_builds_on_it_runs(
     assert begun(one) == [("a", 1), ("b", 1), ("c", 1)]
 
 
-CKPT = finds("saved", r"saved (?P<path>.+)", ckpt="path")
-
-
 def reading(*more: Any, path: str = "/ck/8") -> Bench:
     """`b` loads what `a` has told."""
     known = MetadataIs(job="a", key="ckpt", op="known")
     reads = {"runtime_overrides": ("load={runtime.a.ckpt}",), "depends_on": ("a",)}
     b = job("b", 1, start_conditions=(known, *more), **reads)
     tells = [[writes(says(2.0, f"saved {at}"), seconds=6.0)] for at in (path, "/ck/9")]
-    rules = Monitoring(log_events=(CKPT,))
+    rules = Monitoring(log_events=(finds("saved", r"saved (?P<path>.+)", ckpt="path"),))
     return Bench(plan(job("a"), b, monitoring=rules), {"a": tells})
 
 

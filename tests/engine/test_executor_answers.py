@@ -52,10 +52,6 @@ def bench(*specs: JobSpec | str, script: RunScript = MINUTE, array: int = 1) -> 
     return one
 
 
-def alike(count: int) -> list[JobSpec]:
-    return [job(f"j{n}", n, stage="s") for n in range(count)]
-
-
 def running(script: RunScript = MINUTE, state: str = "RUNNING") -> Bench:
     one = bench("a", script=script)
     one.order(commands.Submit())
@@ -112,7 +108,7 @@ def test_an_executor_that_is_full_is_asked_for_all_alike_at_once_and_for_others(
 
 def test_what_is_larger_than_the_limit_is_sent_in_halves() -> None:
     """Nine alike jobs, sent as one; the executor has room for four tasks."""
-    one, room = bench(*alike(9), array=10), [4]
+    one, room = bench(*(job(f"j{n}", n, stage="s") for n in range(9)), array=10), [4]
 
     def answer(submission: Submission) -> SubmitAnswer | None:
         if len(submission.tasks) > room[0]:
@@ -146,12 +142,10 @@ def test_a_controller_that_is_away_is_asked_ever_later_and_has_the_job_when_back
     assert not one.happened(events.SubmissionUncertain)
 
 
-ODD = Unexplained(message="rebalancing its tranches", sent="sbatch x")
-
-
 def test_words_that_nobody_knows_are_tried_thrice_then_a_person_is_asked() -> None:
     one, times, is_odd = bench("a"), list[float](), [True]
-    submit(one, lambda _: ODD if is_odd[0] else None, times=times)
+    odd = Unexplained(message="rebalancing its tranches", sent="sbatch x")
+    submit(one, lambda _: odd if is_odd[0] else None, times=times)
     one.run(400)
     assert waits(times) == [60, 240]
     assert (one.state("a"), one.why("a").code) == ("HELD", "held_by_refusal")

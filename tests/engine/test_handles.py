@@ -189,6 +189,7 @@ def shown(
 
 
 DIED, AT_REST = shown(alive=False), shown(alive=False, over=True)
+ENDED = tuple(replace(job, state=JobState.COMPLETED) for job in DIED.jobs)
 TOLD_TO_STOP = shown(alive=False, stopped=True)
 LEFT = shown(alive=False, stopped=False)
 
@@ -250,9 +251,6 @@ def watch() -> Iterator[Watch]:
     made.follow(shown("viewer"))
     yield made
     made.handle.close()
-
-
-ENDED = tuple(replace(job, state=JobState.COMPLETED) for job in DIED.jobs)
 
 
 @pytest.mark.parametrize("gone", [DIED, LEFT, replace(DIED, jobs=ENDED)])

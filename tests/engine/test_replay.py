@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.engine import replay
-from autoexp_tui.engine.handle import ReplayMove
 from autoexp_tui.engine.replay import (
     FASTEST,
     MOST,
@@ -29,7 +28,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import Recorded, apply
-from autoexp_tui.model.snapshot import Playback, Snapshot
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, why
 from autoexp_tui.testing.clock import ManualClock
@@ -260,36 +259,32 @@ def test_damage_further_on_is_told_and_what_comes_before_is_shown() -> None:
     assert "does not follow" in buffer.problem
 
 
-def handle_of(**how: Any) -> ReplayHandle:
-    buffer = how.pop("buffer", None) or read_all(small().records)
-    return ReplayHandle(buffer, ManualClock(0.0), **{"playing": False, **how})
+def handle_of(buffer: ReplayBuffer, playing: bool = False, **how: Any) -> ReplayHandle:
+    return ReplayHandle(buffer, ManualClock(0.0), playing=playing, **how)
 
 
-def show_end(handle: ReplayHandle, move: ReplayMove, value: float) -> Playback:
-    """Make a move, and wait until the end of the journal is shown."""
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_as_fast_as_it_goes_arrives_at_the_end_and_stands(is_begun: bool) -> None:
+    buffer = begun() if is_begun else read_all(small().records)
+    handle = handle_of(buffer, speed=inf, playing=True)
     came, end = threading.Event(), small().records[-1]
-    handle.subscribe(
-        lambda shown: (
-            came.set() if shown.playback and shown.playback.at == end.t else None
-        )
-    )
-    handle.play(move, value)
+
+    def see(shown: Snapshot) -> None:
+        if shown.playback and shown.playback.at == end.t:
+            came.set()
+
+    handle.subscribe(see)
+    handle.play("speed", 1.0)
     assert came.wait(10.0)
     shown = handle.snapshot()
     handle.close()
     assert shown.seq == end.seq
     assert shown.playback is not None
-    return shown.playback
-
-
-def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
-    for buffer in (None, begun()):
-        handle = handle_of(buffer=buffer, speed=inf, playing=True)
-        assert not show_end(handle, "speed", 1.0).playing
+    assert not shown.playback.playing
 
 
 def test_a_replay_takes_no_command_and_reads_older_events_from_the_history() -> None:
-    handle = handle_of()
+    handle = handle_of(read_all(small().records))
     assert handle.read_only
     assert handle.send(Pause()) == ""
     assert [one.seq for one in handle.earlier(50, 3)] == [47, 48, 49]
@@ -299,7 +294,7 @@ def test_a_replay_takes_no_command_and_reads_older_events_from_the_history() -> 
 
 def test_a_fault_of_the_thread_is_kept() -> None:
     told: list[str] = []
-    faulty = handle_of(log_fault=told.append)
+    faulty = handle_of(read_all(small().records), log_fault=told.append)
     faulty.subscribe(lambda _snapshot: [][0])
     faulty.play("step", 1)
     faulty._thread.join(10.0)

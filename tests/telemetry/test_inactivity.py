@@ -36,8 +36,6 @@ STEPS, SAMPLES = (
     rule("steps", "progress"),
     rule("samples", "progress", r"samples: (\S+)"),
 )
-STALLED = rule("r", "progress", after=None)
-"""Waits as long as a stall: 300 s here."""
 
 
 def watch(*rules: LogEvent, afresh: bool = False) -> InactivityWatch:
@@ -74,7 +72,7 @@ PLAYS = {
         "1 step 10 | 61 due steps | 100 due | 101 step 11 | 160 due | 161 due steps"),
     "step zero is no movement": ([STEPS], "1 step 0 | 600 due"),
     "a rule without a time waits as a stall": (
-        [STALLED], "0 step 10 | 299 due | 300 due r"),
+        [rule("r", "progress", after=None)], "0 step 10 | 299 due | 300 due r"),
     **{f"{value} is no movement": (
         [SAMPLES], f"1 says samples: 5 | 50 says samples: {value} | 61 due samples")
        for value in ("many", "nan", "1e999")},
