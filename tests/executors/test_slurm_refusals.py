@@ -39,6 +39,18 @@ def test_what_is_known_is_told_plainly_and_names_its_option() -> None:
             "",
         ),
         (
+            'Invalid --cpus-per-task specification; Try "sbatch --help" for more',
+            {"cpus-per-task": "many"},
+            "sbatch cannot read the value of `cpus-per-task`",
+            "cpus_per_task",
+        ),
+        (
+            "sbatch: unrecognized option '--frobnicate=1'",
+            {"frobnicate": 1},
+            "sbatch here knows no option `frobnicate`",
+            "frobnicate",
+        ),
+        (
             f"{PREFIX}Requested time limit is invalid (missing or exceeds some limit)",
             {"time": "99-00"},
             "the default partition gives no job a time of 99-00",

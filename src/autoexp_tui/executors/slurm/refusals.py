@@ -90,6 +90,18 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sinfo -o %R` lists them.",
     ),
     (
+        r"unrecognized option '--(?P<found>[\w-]+)",
+        "sbatch here knows no option `{found}`",
+        (),
+        "null leaves it out; `sbatch --help` lists those there are.",
+    ),
+    (
+        r"invalid --(?P<found>[\w-]+) specification",
+        "sbatch cannot read the value of `{found}`",
+        (),
+        "`man sbatch` has the forms; times stand between quotes.",
+    ),
+    (
         r"violates accounting|policy",
         "a limit of your account or quality of service forbids it",
         ("qos", "account", "partition"),
@@ -121,8 +133,8 @@ _TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
         "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
 )
-"""Of messages that we know: a pattern, the reason with values of the job's, the options
-of which the first that it has is the one it is about, and the hint."""
+"""Of messages that we know: a pattern, the reason with the values that it names, the
+options of which the first that the job has is the one it is about, and the hint."""
 
 _USAGE: Final = re.compile(
     r"unable to open file|batch script is empty|invalid job array|invalid .*specif"
@@ -151,10 +163,13 @@ def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
     )
     if row is None:
         return Refused(reason=complaint or "Slurm gave no reason", said=complaint)
-    _, reason, about, hint = row
-    option = next((name for name in about if name in options), "")
+    pattern, reason, about, hint = row
+    found = re.search(pattern, complaint, re.IGNORECASE)
+    named = found.groupdict().get("found", "") if found else ""
+    option = named or next((name for name in about if name in options), "")
     partition = options.get("partition")
     text = reason.format(
+        found=named,
         value=options.get(option, "its default"),
         partition=f"partition {partition}" if partition else "the default partition",
         sizes=format_sizes(options) or "what it asks for",
