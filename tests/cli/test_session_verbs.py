@@ -16,11 +16,13 @@ import yaml
 from autoexp_tui.cli import monitor, run
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.session_verbs import request as session_request
+from autoexp_tui.conditions.files import FileExists
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
+from autoexp_tui.model.specs import Edge
 from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.done_file import read_done
@@ -311,6 +313,40 @@ def test_a_job_may_neither_decide_what_a_person_is_asked_nor_bring_approvals(
     assert refused in place.capsys.readouterr().err
     code, _, err = place.say("restart", "k7f2", "--approve", "all")
     assert (code != 0, refused in err) == (True, True)
+
+
+READS = "Wait for what it writes, and will read:"
+ANEW = "They wait until it is written anew"
+SAME = "It writes into the same directory: {root}/out/train"
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    ("given", "shown", "hidden"),
+    [
+        ("", (READS, "{root}/iter_8"), ("written anew", "same directory")),
+        ("--set lr=2e-4", (ANEW, SAME), ()),
+        ("--set lr=2e-4 --followers use", ("They read what lies there by now.",), ()),
+    ],
+)
+def test_retry_says_what_followers_will_read_and_where_it_writes(
+    place: Place, given: str, shown: tuple[str, ...], hidden: tuple[str, ...]
+) -> None:
+    plan = place.plan()
+    waits = FileExists(path=str(place.root / "iter_8"), writer="train")
+    jobs = (plan.jobs[0], replace(plan.jobs[1], start_conditions=(waits,)))
+    edge = Edge(before="train", after="wait", mode="waits")
+    happened = [
+        *in_queue(),
+        events.RunBegan(job="train", attempt=1, run=0, began_at=1.0),
+        events.AttemptEnded(job="train", attempt=1, outcome=Outcome.FAILED),
+        events.JobEnded(job="train", state=JobState.FAILED, cause=Cause.EXIT_CODE),
+    ]
+    plan = replace(plan, jobs=jobs, edges=(edge,))
+    place.session("k7f2", *happened, plan=plan, released=False)
+    said = place.say("retry", "k7f2", "train", *given.split())[2]
+    assert [one for one in shown if one.format(root=place.root) not in said] == []
+    assert [one for one in hidden if one in said] == []
 
 
 def test_a_job_tried_again_with_another_value_is_known_by_it(

@@ -133,6 +133,14 @@ def test_what_the_log_told_of_it_is_told_of_the_one_before() -> None:
     }
 
 
+def test_a_retry_that_waits_for_a_move_says_so() -> None:
+    one = completed(on_crash(CRASH, do=(QuarantineCheckpoint(), again(2))))
+    (reason,) = (event.why for event in one.happened(events.WaitExplained))
+    assert reason.code == "held_by_look"
+    assert "checkpoint" in one.words(reason)
+    assert left(one) == [100]
+
+
 def test_as_many_are_kept_as_asked() -> None:
     one = on_crash(CRASH, do=(QuarantineCheckpoint(keep=2),))
     one.run(10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +103,24 @@ def test_two_journals_under_one_lease_and_one_whose_directory_is_gone_are_refuse
         writer.write(message("lost"))
     aside.rename(store.part())
     assert before + writer.write(message("kept")) == store.records()
+
+
+def test_what_a_full_disk_cut_short_is_cut_back_and_written_when_there_is_room(
+    store: DiskStore,
+) -> None:
+    writer, before = begun(store)
+    size, limit = store.part().stat().st_size, resource.RLIMIT_FSIZE
+    records = writer.draft(*(message("x" * 100) for _ in range(5)))
+    soft, hard = resource.getrlimit(limit)
+    resource.setrlimit(limit, (size + 300, hard))
+    try:
+        with pytest.raises(EnvironmentFailed, match=r"journal\.1\.jsonl"):
+            writer.journal.append(records)
+    finally:
+        resource.setrlimit(limit, (soft, hard))
+    assert store.part().stat().st_size == size
+    writer.journal.append(records)
+    assert store.records() == before + records
 
 
 @pytest.mark.parametrize(
