@@ -397,7 +397,7 @@ def detach(handle: EngineHandle, command: str) -> int:
     with end_at_once():
         handle.close()
     if not before.session:  # one may have come into being meanwhile
-        say(f"interrupted. {format_farewell(handle.snapshot(), command)}")
+        say(f"interrupted. {format_farewell(handle.snapshot(), command)}".rstrip())
     return ExitCode.INTERRUPTED
 
 
