@@ -19,7 +19,13 @@ from autoexp_tui.actions.kinds import (
     RunCommand,
 )
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
-from autoexp_tui.effects.effects import AddJob, AppendText, PlanJobs, RunActionCommand
+from autoexp_tui.effects.effects import (
+    AddJob,
+    AppendText,
+    PlanJobs,
+    RunActionCommand,
+    RunNotifyCommand,
+)
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition
@@ -164,6 +170,45 @@ def test_an_action_outside_outlives_the_job_that_it_was_put_off_for(
     bench.run(5)
     assert bench.warning().why.arg("text") == "a: saved 10 to /ckpt/10"
     assert not bench.job("a").deferred
+
+
+def test_what_a_rule_did_outside_in_vain_is_told() -> None:
+    bench = acting(AppendToFile(path="/n", text="x"), CONVERT)
+    bench.world.errands.problem, bench.world.errands.exit_code = "read-only", 3
+    bench.run(10)
+    assert bench.warned() == ["action_failed"] * 2
+    told = [bench.words(one.why) for one in bench.engine.state.warnings.values()]
+    assert "read-only" in told[0]
+    assert "exit 3" in told[1]
+
+
+def test_a_notice_runs_the_user_s_command_with_its_words() -> None:
+    rules = replace(on_save(Notify(message="{name} saved")), notify_command=("mail",))
+    bench = alone(SAVES, OK, rules=rules)
+    bench.run(10)
+    (sent,) = bench.ordered(RunNotifyCommand)
+    assert (sent.command, sent.message) == (("mail",), "a saved")
+    (settled,) = bench.happened(events.EffectSettled)[1:]
+    assert settled.outcome == "ok"
+
+
+def test_a_value_that_the_other_job_ended_without_is_not_waited_for() -> None:
+    note = AppendToFile(path="/n", text="{runtime.b.score}")
+    jobs = plan(job("a"), job("b", 1), monitoring=on_save(note))
+    bench = Bench(jobs, {"a": [[saving(10)]], "b": [[RunScript(seconds=20.0)]]})
+    bench.run(10)
+    assert bench.dropped() == []
+    bench.reach(b="COMPLETED")
+    bench.run(5)
+    assert bench.dropped() == ["value_never_came"]
+
+
+def test_a_restart_whose_overrides_lack_a_value_runs_without_them() -> None:
+    rules = Monitoring(state_events=(on_end("crash", again(overrides=("x={y}",))),))
+    bench = alone(CRASH, OK, rules=rules)
+    bench.reach(a="COMPLETED")
+    assert bench.logged() == ["restarted without its overrides: no value for y yet"]
+    assert bench.tries("a") == 2
 
 
 @pytest.mark.parametrize("action", [Finish(), again()])

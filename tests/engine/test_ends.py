@@ -186,6 +186,16 @@ def test_a_task_without_trace_is_lost_only_after_the_grace(
     assert judge.has_ended(running(), gone, lost_after_seconds=5.0) is lost
 
 
+def test_the_exit_record_of_a_lost_run_that_comes_late_completes_its_job() -> None:
+    bench = alone(RunScript(seconds=50.0))
+    bench.reach(a="RUNNING")
+    bench.executor.kill_supervisor(("a", 1))
+    bench.reach(a="LOST")
+    bench.executor.copies[0].runs[0].exit = exited(0)
+    bench.reach(a="COMPLETED")
+    assert (bench.why("a").code, bench.tries("a")) == ("late_exit_record", 1)
+
+
 def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
     state = started(plan(job("a")))
     first = submit_event("a", 1)

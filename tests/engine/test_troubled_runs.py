@@ -121,6 +121,11 @@ def test_a_move_that_fails_is_told_and_the_job_goes_on() -> None:
     assert not one.happened(events.CheckpointQuarantined)
 
 
+def test_a_checkpoint_that_is_not_there_to_be_moved_is_told() -> None:
+    one = completed(on_crash(CRASH, do=(QuarantineCheckpoint(), again(2)), steps=()))
+    assert "there is none" in told(one)
+
+
 def test_what_the_log_told_of_it_is_told_of_the_one_before() -> None:
     pattern = r"saved (?P<p>\S+) at (?P<n>\d+)"
     tells = finds("saved", pattern, checkpoint_path="p", checkpoint_iteration="n")

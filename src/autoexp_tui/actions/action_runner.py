@@ -17,7 +17,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.facts import FactKey, MetadataKey
+from autoexp_tui.model.facts import FactKey, JobKey, MetadataKey
 from autoexp_tui.model.kinds import is_ours, tell_error
 from autoexp_tui.model.rules import (
     Armed,
@@ -105,6 +105,7 @@ def _wait_for_values(
     refused = next((one for one in lacking if one.problem), None)
     if refused is None:
         judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
+        judged.keys |= {JobKey(one.job) for one in lacking}  # it may end without them
     first = refused or lacking[0]
     result, reason = Result.FAIL if refused else Result.WAIT, first.explain()
     source = context.state.jobs.get(first.job)
