@@ -176,7 +176,7 @@ def format_group(data: Mapping[str, Any], name: str) -> str:
                     usage += f" {action.type.upper()}"
                 lines += [*_wrap_comment(action.help), *_wrap_comment(usage)]
             value = defaults.get(dest)
-            if value is None and dest in schema.required:
+            if value is None and dest in schema.required_keys:
                 text = f"{_MISSING} # needed"
             elif value == _MISSING:  # OmegaConf would take it for a missing value
                 text = "null # the program's own default is three question marks"

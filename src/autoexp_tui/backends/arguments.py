@@ -129,7 +129,7 @@ class Schema:
         return found
 
     @cached_property
-    def required(self) -> Sequence[str]:
+    def required_keys(self) -> Sequence[str]:
         """Destinations without which the program does not start."""
         return tuple(dict.fromkeys(a.dest for a in self.actions if a.required))
 
@@ -466,7 +466,7 @@ class SchemaRenderer:
     ) -> Iterator[Problem]:
         """What no single argument shows; `given`: destinations that have words."""
         schema = self._schema
-        for dest in schema.required:
+        for dest in schema.required_keys:
             if args.get(dest) is None and dest not in given:
                 message = "is missing; the program does not start without it"
                 yield self._make_problem(dest, message)

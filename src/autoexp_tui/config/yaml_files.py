@@ -27,8 +27,8 @@ from omegaconf.errors import OmegaConfBaseException
 from autoexp_tui.config.resolvers import OPEN, rewrite, rewrite_tree
 from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.sweep.expand import BODIES
 from autoexp_tui.sweep.points import Entries, Origins, shorten_text
+from autoexp_tui.sweep.schema import BODIES
 from autoexp_tui.text.plain_tree import map_texts
 
 MAX_DEPTH: Final = 60
