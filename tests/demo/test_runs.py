@@ -145,6 +145,16 @@ def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
     assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)
 
 
+def test_a_crash_that_was_asked_for_is_raised_before_its_iteration(
+    demo: Demo, tmp_path: Path
+) -> None:
+    with pytest.raises(RuntimeError, match="asked to crash at iteration 26"):
+        demo.train("--save", tmp_path, "--crash-at", 26)
+    newest = checkpoints.find_newest(tmp_path)
+    assert newest is not None
+    assert newest.name == "iter_00000020"
+
+
 def test_a_loaded_run_decays_and_goes_on_from_its_own_checkpoint_first(
     demo: Demo, tmp_path: Path
 ) -> None:
@@ -208,6 +218,8 @@ def test_the_record_says_what_was_measured_beside_the_baseline_at_equal_tokens(
     assert (found["name"], found["lr"], found["baseline"]) == ("one", 0.01, None)
     assert (found["iteration"], found["tokens"]) == (40, 320)
     summary = tmp_path / "summary"
+    demo.evaluate("--load", run, "--name", "one", "--summary", summary)
+    assert re.fullmatch(r"one {7} cooled down \d\.\d{4}\n", summary.read_text())
     beside = ("--baseline", run, "--summary", summary)
     said, found = demo.evaluate("--load", early, *beside)
     assert len(said.lines("held-out loss: ")) == len(said.lines("baseline loss: ")) == 1

@@ -15,12 +15,13 @@ import pytest
 from autoexp_tui.conditions import kinds
 from autoexp_tui.conditions.kinds import Approval, Composite, FileExists, TimeReached
 from autoexp_tui.effects.effects import CancelTasks
+from autoexp_tui.engine import loop
 from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order, Sender
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.decision_context import Draft
+from autoexp_tui.model.decision_context import DecisionContext, Draft
 from autoexp_tui.model.event import Event, fold
 from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.rules import Monitoring
@@ -228,6 +229,25 @@ def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
     assert handle(state, commands.Submit()) == []
+
+
+def test_a_bug_over_one_order_is_reported_and_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def handle_or_fail(context: DecisionContext, order: Order) -> None:
+        if isinstance(order.command, commands.Pause):
+            raise KeyError("a bug")
+        handle_order(context, order)
+
+    monkeypatch.setattr(loop, "handle_order", handle_or_fail)
+    one = Bench(plan(job("a"), job("b", 1)))
+    one.order(commands.Pause())
+    one.kill("b")
+    one.ends()
+    assert one.states() == {"a": "COMPLETED", "b": "CANCELLED"}
+    assert not one.engine.state.paused
+    (fault,) = one.happened(events.EngineFaulted)
+    assert (fault.where, fault.problem) == ("Order", "KeyError: 'a bug'")
 
 
 def test_an_answer_needs_its_digest_and_is_recorded_with_who_gave_it() -> None:
