@@ -31,8 +31,8 @@ SCREEN = "textual rich"
 OUTER = "cockpit config backends executors storage probes cli"
 SLOW = "hydra omegaconf git pydantic numpy"
 NO_SCREEN = (
-    "model.specs model.rules model.state model.facts model.commands conditions.kinds "
-    "actions.orders model.effect events.events effects.effects"
+    "model.specs model.rules model.state model.facts model.commands model.outputs "
+    "conditions.kinds actions.orders model.effect events.events effects.effects"
 )
 """Making these dataclasses is a tenth of the time until the first paint."""
 NO_PLAN = "planning.build sweep.expand conditions.kinds storage.journal events.events"
@@ -49,7 +49,7 @@ NO_SESSION = (
     ("engine.loop engine.live", "", OUTER),
     ("cockpit.app", f"{SLOW} watchfiles",
      "engine.loop engine.ports engine.executor_port"),
-    ("cli.tui engine.session_handle cockpit.app", "", NO_SCREEN),
+    ("cli.tui engine.session_handle storage.session_dir cockpit.app", "", NO_SCREEN),
     ("cli.plan config.planning", "pydantic", NO_PLAN),
     ("config.planning_main", "", NO_SESSION),
     *((f"cli.{command}", f"{SCREEN} {SLOW}", "") for command in (

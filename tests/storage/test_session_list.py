@@ -17,7 +17,7 @@ from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.events.jobs import JobEnded, JobsReleased
 from autoexp_tui.events.runs import EffectOrdered, EffectSettled
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
-from autoexp_tui.model.specs import Share
+from autoexp_tui.model.masking import Share
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage import session_dir, sessions
 from autoexp_tui.storage.journal import load_state

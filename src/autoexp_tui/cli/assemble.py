@@ -39,11 +39,11 @@ from autoexp_tui.executors.local.start import (
 from autoexp_tui.executors.local_actions import LocalErrands
 from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.errors import AutoexpError, UsageError
-from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.masking import Share, mask_text
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.resubmission import is_of_attempt
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.probes import file_watcher as files
 from autoexp_tui.probes.clock import SystemClock

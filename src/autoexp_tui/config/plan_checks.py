@@ -31,8 +31,9 @@ from autoexp_tui.conditions.bindings import (
 )
 from autoexp_tui.config.hydra_errors import explain_unreadable
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.masking import Share
 from autoexp_tui.model.rules import Action, Monitoring
-from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.validate import list_rule_sets, list_rules
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.config_files import list_configs

@@ -8,9 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 MASK: Final = "***"
+Share: TypeAlias = Literal["private", "group", "group_write"]
+"""Who but the user may read, or write, what a plan's jobs leave."""
 _ONE_WORD: Final = frozenset(
     {"token", "secret", "password", "passwd", "credential", "credentials", "apikey"}
 )

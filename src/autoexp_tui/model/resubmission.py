@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.states import REVIVABLE, Cause, JobState, Outcome, Result
 
 if TYPE_CHECKING:
     from autoexp_tui.model.condition import Condition
-    from autoexp_tui.model.outputs import SetAside
+    from autoexp_tui.model.outputs import DoneWork, SetAside
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import (
         ConditionStatus,
@@ -198,6 +197,8 @@ def is_of_attempt(work: DoneWork, session: str, attempt: int) -> bool:
 
 def work_of(state: SessionState, job: JobRecord) -> DoneWork:
     """What a completed job leaves."""
+    from autoexp_tui.model.outputs import DoneWork
+
     noted, attempt = job.noted, job.attempt
     found = ((name, state.jobs.get(name)) for name in job.spec.depends_on)
     upstream = {name: other for name, other in found if other is not None}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.condition import Condition
-from autoexp_tui.model.masking import NO_RULES, MaskRules
+from autoexp_tui.model.masking import NO_RULES, MaskRules, Share
 from autoexp_tui.model.rules import Monitoring
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -185,10 +185,6 @@ class Hole:
     stage: str = ""
     filter: str
     where: str
-
-
-Share: TypeAlias = Literal["private", "group", "group_write"]
-"""Who but the user may read, or write, what the plan's jobs leave."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 from autoexp_tui.conditions.files import Places
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
-from autoexp_tui.model.masking import MaskRules, is_secret_key, mask_rules
+from autoexp_tui.model.masking import MaskRules, Share, is_secret_key, mask_rules
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import (
     Edge,
@@ -25,7 +25,6 @@ from autoexp_tui.model.specs import (
     JobSpec,
     Plan,
     PlanFinding,
-    Share,
 )
 from autoexp_tui.planning.job_builder import JobBuilder
 from autoexp_tui.planning.job_config import (

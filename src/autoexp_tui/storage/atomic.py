@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.specs import Share
+from autoexp_tui.model.masking import Share
 from autoexp_tui.storage.trust import Untrusted
 
 sync_data = getattr(os, "fdatasync", os.fsync)

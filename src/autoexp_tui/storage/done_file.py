@@ -14,9 +14,10 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.masking import Share
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.resubmission import DoneReport, done_before
-from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.trust import read_checked

@@ -15,7 +15,8 @@ from typing import Final
 
 from autoexp_tui.model.errors import JournalDamaged, UsageError
 from autoexp_tui.model.ids import format_filename
-from autoexp_tui.model.specs import Plan, Share
+from autoexp_tui.model.masking import Share
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.atomic import (
     MODES,
     SESSION_MODES,

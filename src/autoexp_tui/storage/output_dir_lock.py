@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.model.specs import Share
+from autoexp_tui.model.masking import Share
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory

@@ -9,11 +9,11 @@ import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.ids import format_filename
-from autoexp_tui.model.specs import JobSpec, Plan, Share
+from autoexp_tui.model.masking import Share
 from autoexp_tui.storage.atomic import (
     PRIVATE,
     SESSION_MODES,
@@ -38,6 +38,9 @@ from autoexp_tui.storage.trust import (
     require_logs,
     require_own_session,
 )
+
+if TYPE_CHECKING:  # a first paint needs no plan
+    from autoexp_tui.model.specs import JobSpec, Plan
 
 T = TypeVar("T")
 _PART = re.compile(r"journal\.([1-9][0-9]*)(?:\.([1-9][0-9]*))?\.jsonl(?:\.gz)?")

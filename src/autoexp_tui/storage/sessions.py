@@ -23,9 +23,9 @@ from typing import Any, Final, NamedTuple
 
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
+from autoexp_tui.model.masking import Share
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import SessionBrief
-from autoexp_tui.model.specs import Share
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (

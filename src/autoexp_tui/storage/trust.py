@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.model.specs import Share
+from autoexp_tui.model.masking import Share
 
 MOST_BYTES: Final = 512 << 20
 """Of a file that is read at once: more than any plan has."""

@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from math import inf, isfinite
 from statistics import median
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.state.session import (
     JobView,
@@ -23,9 +23,11 @@ from autoexp_tui.cockpit.state.session import (
     measure_run,
     sort_jobs,
 )
-from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.states import ACTIVE, BEGUN, TERMINAL, Cause, JobState, Outcome
 from autoexp_tui.text.spelling import count, wall_time
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 
 NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 """States in which there is nothing to kill."""
@@ -34,7 +36,7 @@ _NOT_SET: Final = "set monitoring.checkpoints.glob"
 NOT_YET: Final = "looking for them"
 """Why no checkpoint is known while a look for it is under way."""
 
-Looks: TypeAlias = Mapping[str, SeenCheckpoint | str]
+Looks: TypeAlias = "Mapping[str, SeenCheckpoint | str]"
 """Job -> the newest checkpoint that `checkpoints.glob` finds, or why none is known."""
 NO_LOOKS: Final[Looks] = {}
 
@@ -95,7 +97,7 @@ def estimate_loss(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
     """What ending `job` at `now` loses."""
     seen, step = looks.get(job.name, _NOT_SET), job.step
     seconds = job.measure_run(now) or 0.0
-    if isinstance(seen, SeenCheckpoint):
+    if not isinstance(seen, str):
         more = step - seen.step if step is not None and seen.step is not None else -1
         steps = more if more >= 0 else None  # its log counts otherwise, or is behind
         return Loss(job, steps, min(seconds, seen.age), seen.step)
@@ -113,6 +115,8 @@ def list_checkpoint_places(
     jobs: Iterable[JobView], session: SessionView
 ) -> Sequence[CheckpointPlace]:
     """Where to look for the checkpoints of those of `jobs` that run."""
+    from autoexp_tui.model.outputs import CheckpointPlace
+
     plan, found = session.snapshot.plan, []
     for job in filter(is_outside, jobs):
         spec, attempt = job.record.spec, job.attempt
