@@ -62,6 +62,7 @@ class SessionModel:
         """The row at which `v` was pressed, empty when no range is open."""
         self._estimated_at: float | None = None
         self._look()
+        self._arrange()
 
     def describe_opening(self) -> str:
         """That all is still to come: `planning exp goes on`; empty when it is there."""
@@ -71,6 +72,7 @@ class SessionModel:
 
     def take(self, snapshot: Snapshot) -> None:
         self.failed = False
+        index = self.session.index
         self.session = build_session(snapshot, self.session)
         if snapshot.playback is not None and not self.has_many:
             self._estimated_at = None  # its time goes faster than the machine's
@@ -78,6 +80,8 @@ class SessionModel:
             self.words = PlanWords(snapshot.plan, self.session.changed)
             self.marks.intersection_update(self.session.index)
         self._look()
+        if self.session.index is not index or not self.arrangement.is_of_plan:
+            self._arrange()
 
     def update_ages(self, utc: float) -> bool:
         """Let ages grow while the engine rests, up to the machine's `utc`; whether."""
@@ -91,7 +95,6 @@ class SessionModel:
         self._cuts = find_sure_cuts(self.session, self._cuts)
         self.groups = group_causes(self.session, self.words, self._cuts)
         self.stages = build_stages(self.session, self.ends)
-        self._arrange()
 
     @property
     def has_many(self) -> bool:

@@ -365,10 +365,12 @@ def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
     rule starts again after its time limit is meant to be cut; of one that a person
     acknowledged nothing more is said until its next attempt.
     """
-    found = {}
+    found, now = {}, session.now
     for job in session.jobs:
-        ran, step, attempt = job.measure_run(session.now), job.step, job.attempt
-        if job.look is not Look.RUNNING or not (ran and job.rate and step and attempt):
+        if job.look is not Look.RUNNING:
+            continue
+        ran, step, attempt = job.measure_run(now), job.step, job.attempt
+        if not (ran and job.rate and step and attempt):
             continue
         limit = job.record.spec.resources.time_limit_seconds or 0.0
         if attempt.limit_seen or ran < limit * _RIPE_SHARE:

@@ -58,9 +58,9 @@ class PlanWords:
         if len(specs) == 1:
             return describe_job(specs[0], self.parameters)
         for entry in sorted(self.parameters, key=lambda entry: -len(entry.values)):
-            values = {find_value(one, entry.key) for one in specs}
-            if len(values) == 1 and values != {"-"}:
-                return f"{entry.label}={values.pop()}"
+            value = find_value(specs[0], entry.key)
+            if value != "-" and all(find_value(it, entry.key) == value for it in specs):
+                return f"{entry.label}={value}"
         return ""
 
     def is_of(self, session: SessionView) -> bool:

@@ -112,6 +112,11 @@ class Arrangement:
     unfolded: frozenset[str] = frozenset()
     """Causes that a person opened."""
 
+    @property
+    def is_of_plan(self) -> bool:
+        """Whether the rows are the plan's jobs, as they are in every state."""
+        return not (self.fold or self.only or self.filter or self.order != "plan")
+
 
 def build_rows(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
     """The rows for a session, as wanted."""

@@ -332,9 +332,8 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
     for place, (record, known) in enumerate(pairs):
         live = known or _NOTHING_LIVE
         warned = warnings.get(record.spec.name, ()) if warnings else ()
-        stalled = record.state is JobState.RUNNING and _is_stalled(
-            record, live, warned, now, plan
-        )
+        running = record.state is JobState.RUNNING
+        stalled = running and _is_stalled(record, live, warned, now, plan)
         job = old[place] if place < len(old) else None
         same = job and job.record is record and job.live is live
         if job and same and (job.warned, job.look is Look.STALLED) == (warned, stalled):
