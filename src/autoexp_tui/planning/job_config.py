@@ -75,7 +75,7 @@ _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).e
 def _replace_texts(value: object, clean: Callable[[str], str]) -> object:
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {str(key): _replace_texts(item, clean) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_replace_texts(item, clean) for item in value]
