@@ -328,21 +328,37 @@ def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileConditio
 class Places:
     """Whose directory a path lies in: the output and log directories of all jobs."""
 
-    def __init__(self, jobs: Iterable[tuple[str, str, str]]) -> None:
-        """`jobs`: (name, output_dir, log_dir)."""
+    def __init__(
+        self, jobs: Iterable[tuple[str, str, str]] = (), beside: Places | None = None
+    ) -> None:
+        """`jobs`: (name, output_dir, log_dir); `beside`: of others, which come first
+        and are looked up where they are."""
         self._owners: dict[str, str] = {}
         self._names: set[str] = set()
-        for name, output_dir, log_dir in jobs:
-            self._names.add(name)
-            for directory in (output_dir, log_dir):
-                self._owners.setdefault(posixpath.normpath(directory), name)
+        self._beside = beside
+        for job in jobs:
+            self.add(*job)
+
+    def add(self, name: str, output_dir: str, log_dir: str) -> None:
+        self._names.add(name)
+        for directory in (output_dir, log_dir):
+            self._owners.setdefault(posixpath.normpath(directory), name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or (
+            self._beside is not None and name in self._beside
+        )
+
+    def _find(self, place: str) -> str:
+        found = self._beside._find(place) if self._beside is not None else ""
+        return found or self._owners.get(place, "")
 
     def owner(self, path: str) -> str:
         """The job in whose directory a path lies; empty when in none."""
         place = posixpath.normpath(path) if path else ""
         while place and place not in {"/", "."}:
-            if place in self._owners:
-                return self._owners[place]
+            if found := self._find(place):
+                return found
             place = posixpath.dirname(place)
         return ""
 
@@ -354,5 +370,5 @@ class Places:
         """The jobs of whom a condition reads anything; names repeat, or are empty."""
         yield from (getattr(key, "job", "") for key in needs(condition, ""))
         if "{runtime." in repr(condition):
-            for job, _ in list_runtime_sources(list_texts(condition), self._names):
-                yield job if job in self._names else ""
+            for job, _ in list_runtime_sources(list_texts(condition), self):
+                yield job if job in self else ""

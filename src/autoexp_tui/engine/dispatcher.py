@@ -1,39 +1,36 @@
 """Sends what is pending *and* synced, each effect once at a time. Of one that a former
 engine ordered, its recovery decides. What came of it returns as an observation. Of
-plans that join: what is asked of planning, and what hinders them."""
+plans that join, what is asked of planning."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
-from autoexp_tui.conditions.bindings import bind, find_unsafe
-from autoexp_tui.conditions.files import FileCondition, Places, group_awaited
+from autoexp_tui.conditions.bindings import bind
+from autoexp_tui.conditions.files import FileCondition, group_awaited
 from autoexp_tui.effects import effects
 from autoexp_tui.effects.effects import OutsideEffect, PoolName
 from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import ports
+from autoexp_tui.engine.joining import JoinChecks, StoredPlan
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, Problem
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import FileStat, Matches, OutsideKey
-from autoexp_tui.model.ids import digest, format_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.outputs import FileIdentity
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.planning.validate import (
-    find_shared_directories,
-    validate_execution_plan,
-)
 from autoexp_tui.telemetry.metric_files import locate_files
 
 PROBE_SECONDS = 2.0
@@ -63,6 +60,7 @@ class Dispatcher:
     _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
     """Job -> what others wait for that it writes."""
     _awaited_for: Plan | None = None
+    joining: JoinChecks = field(default_factory=JoinChecks)
     looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
@@ -197,17 +195,18 @@ class Dispatcher:
             case effects.PlanJobs():
                 base, trigger = state.plan_of(effect.job), state.jobs[effect.job].spec
                 assert base is not None, "a session without a plan has no jobs"
+                there = self.joining.follow(state)
                 asked = ports.FurtherPlan(
                     base=base,
-                    known=tuple(_list_known_jobs(state)),
+                    known=tuple(there.known),
                     **pick(effect, "config_ref", "config_path", "overrides"),
                     **pick(trigger, "stage", "family"),
-                    families=len({job.spec.family for job in state.jobs.values()}),
+                    families=len(there.families),
                     now=at,
                 )
                 return "planner", lambda: self._store(outside.planner.plan(asked))
             case effects.AddJob():
-                plan = build_job_plan(state, pending.effect_id, effect, at)
+                plan = self.joining.build_job_plan(state, pending, effect)
                 return "planner", partial(self._store, plan)
         assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
         assert effect.pool in get_args(PoolName), f"there is no pool `{effect.pool}`"
@@ -339,83 +338,3 @@ def find_evidence_directory(attempt_dir: str, capture: effects.CaptureEvidence) 
 
 _ANSWERED = (effects.SubmitTasks, effects.CancelTasks, OutsideEffect)
 """What tells itself what went wrong."""
-NOT_IN_SCRIPTS = "a value from a log may not come into a script"
-MOST_TOLD = 3
-"""Problems of a plan that are told where it is refused."""
-
-
-class StoredPlan(NamedTuple):
-    """A plan that is to join, beside the journal."""
-
-    plan: Plan
-    sha: str
-
-
-def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
-    for job in state.jobs.values():
-        yield job.name, job.spec.output_dir, job.spec.log_dir
-
-
-def build_job_plan(
-    state: SessionState, effect_id: str, effect: effects.AddJob, ordered_at: float
-) -> Plan:
-    base = state.plan_of(effect.job)
-    assert base is not None, "a session without a plan has no jobs"
-    spec = effect.spec
-    whose = Places(
-        [*_list_known_jobs(state), (spec.name, spec.output_dir, spec.log_dir)]
-    )
-    start = tuple(map(whose.with_writers, spec.start_conditions))
-    cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
-    waits = {name for condition in start for name in whose.list_awaited(condition)}
-    before = [name for name in state.order if name in waits]
-    made = replace(
-        spec,
-        start_conditions=start,
-        cancel_conditions=cancel,
-        depends_on=tuple(before),
-    )
-    return replace(
-        base,
-        plan_id=digest(effect_id, spec.name),
-        config_ref="",
-        overrides=(),
-        created_at=ordered_at,
-        jobs=(made,),
-        edges=tuple(Edge(before=b, after=spec.name, mode="waits") for b in before),
-        monitoring=rules_of(state, state.jobs[effect.job].spec),
-        rule_sets={},
-        warnings=(),
-        environment={},
-    )
-
-
-def find_hindrance(
-    state: SessionState, effect: effects.PlanJobs | effects.AddJob, made: StoredPlan
-) -> str:
-    """Why a plan cannot join; empty when it can."""
-    plan = made.plan
-    values = effect.log_values if isinstance(effect, effects.PlanJobs) else ()
-    for job in plan.jobs:
-        if value := find_unsafe(job.command, values):
-            return f"{job.name}: {NOT_IN_SCRIPTS}: {value!r}"
-    new = {job.name for job in plan.jobs if job.name not in state.jobs}
-    specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
-    specs += [job for job in plan.jobs if job.name in new]
-    shared = find_shared_directories(specs)  # that two jobs would write into
-    found = [
-        *(
-            Problem(
-                "the session has a job of this name",
-                where="project.name",
-                job=job.name,
-                hint="put what differs into it: {checkpoint_iteration}, {attempt}",
-            )
-            for job in plan.jobs
-            if job.name in state.jobs
-        ),
-        *(problem for problem in shared if problem.job in new),
-        *validate_execution_plan(plan, known=state.jobs).errors,
-    ]
-    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
-    return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more

@@ -166,6 +166,7 @@ class Engine:
         self._ephemeral.restart(self.state)
         self._poller.logs.restart()
         self._publisher.restart()
+        self._dispatcher.joining.restart()
 
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""

@@ -14,13 +14,9 @@ from autoexp_tui.effects.effects import Answer, OutsideEffect, warn_of_failure
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
 from autoexp_tui.engine.dispatcher import (
-    NOT_IN_SCRIPTS,
     Dispatcher,
     Settlement,
-    StoredPlan,
-    build_job_plan,
     find_evidence_directory,
-    find_hindrance,
 )
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import (
@@ -29,6 +25,7 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
     format_exchange,
 )
+from autoexp_tui.engine.joining import NOT_IN_SCRIPTS, StoredPlan
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
@@ -297,9 +294,10 @@ class EffectAnswer(Settlement):
     ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
         context, pending = self.context, self.pending
-        problem = problem or (
-            find_hindrance(context.state, effect, made) if made else ""
-        )
+        checks = self.dispatcher.joining
+        values = effect.log_values if isinstance(effect, effects.PlanJobs) else ()
+        if made is not None and not problem:
+            problem = checks.find_hindrance(context.state, made.plan, values)
         if made is None or problem:
             earlier = any(  # whose jobs it may only lack
                 isinstance(other.effect, effects.PlanJobs | effects.AddJob)
@@ -313,14 +311,19 @@ class EffectAnswer(Settlement):
             warn_of_failure(context, pending, problem)
             return
         if isinstance(effect, effects.AddJob):
-            at = pending.ordered_utc  # jobs it waits for may have joined meanwhile
-            again = build_job_plan(context.state, pending.effect_id, effect, at)
+            # Jobs it waits for may have joined meanwhile.
+            again = checks.build_job_plan(context.state, pending, effect)
             if again != made.plan:
                 self.rest(0.0)
                 return
         context.state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
-        added = events.PlanAdded(sha=made.sha, job=effect.job, action=effect.action)
+        added = events.PlanAdded(
+            sha=made.sha,
+            job=effect.job,
+            action=effect.action,
+            first_index=context.state.highest + 1,
+        )
         context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)

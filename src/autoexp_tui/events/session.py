@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,7 +16,7 @@ from autoexp_tui.model.event import (
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord, SessionState
 from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import duration, size
@@ -112,6 +112,12 @@ class PlanAdded(Event, topic="state"):
     """Whose rule asked for it; empty: a person did."""
     action: str = ""
     """Of that rule: `<rule>/<index>`."""
+    asked_by: str = ""
+    """Who did where no rule did, as `ann on login1 (pts/3)`; empty: whoever began the
+    session, or the journal is an old one's."""
+    first_index: int | None = None
+    """Of its first job, the others follow; None: each keeps its own where those are
+    free, as in journals of older versions."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         plan = state.plans[self.sha]
@@ -119,14 +125,22 @@ class PlanAdded(Event, topic="state"):
         if state.plan is None:
             state.plan = plan
         else:
-            state.plan, new = join_plans(state.plan, plan, self.sha)
+            state.plan, new = join_plans(
+                state.plan,
+                plan,
+                self.sha,
+                known=state.jobs,
+                first_index=self.first_index,
+            )
         state.joined = (*state.joined, self.sha)
+        state.highest = max((state.highest, *(spec.index for spec in new)))
         for spec in new:
             state.jobs[spec.name] = JobRecord(
                 spec=spec,
                 plan_sha=self.sha,
                 parent=self.job,
                 parent_action=self.action,
+                asked_by=self.asked_by,
                 since=record.t,
                 since_lived=state.lived,
                 start=(None,) * len(spec.start_conditions),
@@ -135,35 +149,58 @@ class PlanAdded(Event, topic="state"):
         state.order = (*state.order, *(spec.name for spec in new))
 
     def format_headline(self, now: float) -> Headline:
-        by = f"by the action {self.action} of {self.job}" if self.action else ""
+        by = f"by {self.asked_by}" if self.asked_by else ""
+        by = f"by the action {self.action} of {self.job}" if self.action else by
         return Headline("plan added", join_parts(f"plan_{self.sha}", by))
 
 
 # Names tell jobs apart, so they are never changed when a plan joins; whoever lets it
 # join sees to it that they are free. Places in the order and sets of rules are the
-# session's own.
-def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec, ...]]:
+# session's own. It costs what joins: nothing walks through the jobs that are there.
+def join_plans(
+    plan: Plan,
+    further: Plan,
+    sha: str,
+    *,
+    known: Container[str] | None = None,
+    first_index: int | None = None,
+) -> tuple[Plan, tuple[JobSpec, ...]]:
     """`plan` with the jobs of `further` that it has not, and those jobs as they join.
-    `sha`: of `further`; names its rules where they differ from those of `plan`."""
-    known = {job.name for job in plan.jobs}
+    `sha`: of `further`; names its rules where they differ from those of `plan`.
+    `known`: the names of the jobs of `plan`; `first_index`: as in `PlanAdded`."""
+    if known is None:
+        known = {job.name for job in plan.jobs}
     new = [job for job in further.jobs if job.name not in known]
     rule_sets = {**plan.rule_sets, **further.rule_sets}
     if further.monitoring != plan.monitoring:
         name = f"plan-{sha}"
         rule_sets[name] = further.monitoring
         new = [job if job.rules else replace(job, rules=name) for job in new]
-    taken = {job.index for job in plan.jobs}
-    if not taken.isdisjoint(job.index for job in new):  # they come behind the others
-        shift = max(taken) + 1 - min(job.index for job in new)
-        new = [replace(job, index=job.index + shift) for job in new]
-    jobs = tuple(new)
+    new = _place_behind(plan, new, first_index)
+    jobs, names = tuple(new), {job.name for job in new}
+    edges: Iterable[Edge] = (*plan.edges, *dict.fromkeys(further.edges))
+    if any(edge.after not in names for edge in further.edges):  # both may have it
+        edges = dict.fromkeys(edges)
     merged = replace(
         plan,
         jobs=(*plan.jobs, *jobs),
-        edges=tuple(dict.fromkeys((*plan.edges, *further.edges))),
+        edges=tuple(edges),
         rule_sets=rule_sets,
     )
     return merged, jobs
+
+
+def _place_behind(
+    plan: Plan, new: Sequence[JobSpec], first_index: int | None
+) -> list[JobSpec]:
+    """Jobs with their places behind those of `plan`."""
+    if first_index is not None:
+        return [replace(job, index=at) for at, job in enumerate(new, first_index)]
+    taken = {job.index for job in plan.jobs}
+    if taken.isdisjoint(job.index for job in new):
+        return [*new]
+    shift = max(taken) + 1 - min(job.index for job in new)
+    return [replace(job, index=job.index + shift) for job in new]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeVar
 
 from autoexp_tui.model.event import Event, Recorded, apply
@@ -296,7 +297,7 @@ def rules_of(state: SessionState, job: JobSpec) -> Monitoring:
     """How `job` is watched: by rules of its own, else by those of the newest plan."""
     if state.plan is None:
         return job.own_rules or Monitoring()
-    plans = (state.plan, *state.plans.values()) if job.rules else ()
+    plans = chain((state.plan,), state.plans.values()) if job.rules else ()
     named = (plan for plan in plans if job.rules in plan.rule_sets)
     return next(named, state.plan).rules_of(job)
 

@@ -168,6 +168,8 @@ class JobRecord:
     parent: str = ""
     """The job whose rule asked for it; empty: a person did."""
     parent_action: str = ""
+    asked_by: str = ""
+    """Who had it join; empty: it was there from the start, or a rule asked for it."""
     state: JobState = JobState.PLANNED
     since: float = 0.0
     since_lived: float = 0.0
@@ -303,6 +305,8 @@ class SessionState:
     """The session's first plan, with the jobs, edges and rules of all that joined."""
     joined: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    highest: int = -1
+    """The highest index of a job."""
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
     tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
         default_factory=dict

@@ -295,7 +295,7 @@ def build_plan_outcome(
             holes=holes,
             holes_more=more,
         )
-        names = [name for name, *_ in source.known]
+        names = dict.fromkeys(name for name, *_ in source.known)
         found = validate_execution_plan(plan, known=names)
         problems, warnings = found.errors, (*warnings, *found.warnings)
         findings = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -69,11 +69,12 @@ class ValidationResult:
 
 
 def validate_execution_plan(
-    plan: Plan, *, known: Iterable[str] = ()
+    plan: Plan, *, known: Collection[str] = ()
 ) -> ValidationResult:
     """Everything that is wrong, or odd, about a plan.
 
-    `known`: jobs of the session that it is to join, which conditions may name.
+    `known`: jobs of the session that it is to join, in their order, which conditions
+    may name. They are looked up and not walked through, unless a name is not found.
     """
     lint = _Lint(plan, known)
     overlaps, nested = _find_overlaps(plan)
@@ -260,19 +261,18 @@ def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
 class _Lint:
     """What a plan says plainly and hardly means, job by job and rule by rule."""
 
-    def __init__(self, plan: Plan, session_jobs: Iterable[str]) -> None:
+    def __init__(self, plan: Plan, session_jobs: Collection[str]) -> None:
         """`session_jobs`: of the session that the plan is to join, in their order."""
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
         self._plan = plan
         self._jobs = {job.name: job for job in plan.jobs}
-        self._session_jobs = dict.fromkeys(session_jobs)
+        self._session_jobs = session_jobs
         sets = list_rule_sets(plan)
         rules = [rule for job, one in sets for rule in list_rules(one, job)]
         actions = [(rule, one) for rule in rules for one in rule.event.actions]
         joining = [(rule, one) for rule, one in actions if isinstance(one, NewJob)]
-        self._names = (*self._session_jobs, *self._jobs)
-        self._later_names = sorted({*self._names, *(new.name for _, new in joining)})
+        self._later_jobs = {new.name for _, new in joining}
         self._stages = {job.stage for job in plan.jobs}
         self._stages |= {new.stage or rule.event.name for rule, new in joining}
         self._has_any_stage = any(isinstance(one, RunAutoexp) for _, one in actions)
@@ -281,6 +281,13 @@ class _Lint:
             self._check_job(job)
         for rule in rules:
             self._check_rule(rule)
+
+    def _is_known(self, name: str) -> bool:
+        return name in self._jobs or name in self._session_jobs
+
+    @property
+    def _names(self) -> Sequence[str]:
+        return (*self._session_jobs, *self._jobs)
 
     def _refuse(self, message: str, where: str, job: str, hint: str) -> None:
         self.errors.append(Problem(message, where, job, hint))
@@ -291,7 +298,7 @@ class _Lint:
     def _check_job(self, job: JobSpec) -> None:
         for where in ("start_conditions", "cancel_conditions"):
             for name in _list_job_names(getattr(job, where)):
-                if name not in self._jobs and name not in self._session_jobs:
+                if not self._is_known(name):
                     hint = did_you_mean(name, self._names, "jobs")
                     message = f"names the job {name}, which is not in the plan"
                     self._refuse(message, where, job.name, hint)
@@ -388,8 +395,10 @@ class _Lint:
                 ends, key = action.cancel_conditions, f"{where}.cancel_conditions"
                 self._check_approval(ends, key, rule.job)
             for name in _list_job_names(action.conditions):
-                if "{" not in name and name not in self._later_names:
-                    hint = did_you_mean(name, self._later_names, "jobs")
+                is_known = self._is_known(name) or name in self._later_jobs
+                if "{" not in name and not is_known:
+                    later = sorted({*self._names, *self._later_jobs})
+                    hint = did_you_mean(name, later, "jobs")
                     message = f"waits for the job {name}, which is not in the plan"
                     self._warn(message, f"{where}.conditions", rule.job, hint)
 
