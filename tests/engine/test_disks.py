@@ -112,6 +112,7 @@ class Disks(Bench):
             inbox=FileInbox(self.session),
             preparation=Ground(self.session),
             store_plan=self.journal.add_plan,
+            load_plan=self.session.load_plan,
             attempt_dir=self.session.get_attempt,
         )
         state, sha = self.journal.load().state, self.journal.add_plan(self._plan)

@@ -142,6 +142,7 @@ class Campaign:
                 errands=Errands(),
                 pools=defaultdict(lambda: pool),
                 store_plan=journal.add_plan,
+                load_plan=self.session.plans.__getitem__,
                 attempt_dir=self._attempt_dir,
                 live_sink=Nobody(),
                 policy=SchedulingPolicy(),

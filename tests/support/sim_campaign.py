@@ -18,6 +18,7 @@ from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import StopEngine, Submit
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
@@ -41,6 +42,8 @@ FAMILIES: Final = (2, 6, 12, 24, 48, 72, 96)
 """Sizes of plans; three jobs or so a family."""
 REACTING: Final = 0.4
 """Share of campaigns whose rules let further jobs join."""
+GROWING: Final = 0.4
+"""Share of campaigns in which a person has a further plan join."""
 STEPS_A_JOB: Final = 30
 """With faults."""
 HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
@@ -106,6 +109,7 @@ class Campaign:
         self.plan = self._make_plan(families, "", 0)
         self._later = self._make_plan(2, "_later", len(self.plan.jobs))
         self._joins = self._rng.random() < 0.3
+        self._growth = self._make_growth(random.Random(f"{seed} grows"))
         self.world = self._make_world()
         self.session = self.world.session
         self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
@@ -119,10 +123,19 @@ class Campaign:
         self._begun_at = self._true_clock.monotonic()
         self.holder = self._first_engine()
 
-    def _make_plan(self, families: int, series: str, first: int) -> Plan:
+    def _make_growth(self, rng: random.Random) -> Plan | None:
+        """A plan that a person will ask for; None: they will not."""
+        if rng.random() >= GROWING:
+            return None
+        return self._make_plan(2, "_more", 0, rng)
+
+    def _make_plan(
+        self, families: int, series: str, first: int, rng: random.Random | None = None
+    ) -> Plan:
+        rng = rng or self._rng
         shape = self.cluster.shape(families, series, first)
-        plan = make_plan(self._rng, replace(shape, reacts=self._reacts))
-        scripts = make_scripts(plan, self._rng, pace=shape.pace)
+        plan = make_plan(rng, replace(shape, reacts=self._reacts))
+        scripts = make_scripts(plan, rng, pace=shape.pace)
         self.cluster.scripts.update(scripts)
         self.cluster.prepare(plan.jobs)
         return plan
@@ -347,6 +360,13 @@ class Campaign:
         if said := self.person.meddle(self.state):
             self._say(f"a person {said}")
 
+    def grow(self) -> None:
+        """A person asks for more jobs, maybe again for the same."""
+        if self._growth is not None:
+            sha = digest(self._growth, length=16)
+            self.session.plans[sha] = self._growth
+            self.person.grow(self.state, sha, self._growth)
+
     def refold(self) -> None:
         """The journal, folded from its begin, and from somewhere in it."""
         self._note("snapshot and tail")
@@ -382,6 +402,7 @@ class Campaign:
             raise Violation(f"jobs are lost: {sorted(lost)}")
         sim_ends.check_words(self.state, self.world)
         sim_ends.check_ledger(self.world)
+        sim_ends.check_growth(self.person.grown, self.session)
         self.hop(ORPHAN_SECONDS)
         self.checks.look_outside()
         if living := self.cluster.living():
@@ -430,6 +451,7 @@ HAPPENINGS: Final[tuple[tuple[float, float, Callable[[Campaign], None]], ...]] =
     (0.0, 2.0, Campaign.jump),
     (0.003, 6.0, Campaign.strike),
     (0.004, 4.0, Campaign.meddle),
+    (0.0, 1.5, Campaign.grow),
     (0.0, 0.5, Campaign.refold),
 )
 """How often each comes: a share of the steps with faults, and times a campaign. What

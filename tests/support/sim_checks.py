@@ -228,11 +228,13 @@ class Checks:
             yield from unsure_files(self.shadow, job)
 
     def _added(self, event: events.PlanAdded) -> Iterator[str]:
-        if not event.job:
-            return
+        if event.sha in self.shadow.joined:
+            yield "it has joined before"
         for spec in self._session.plans[event.sha].jobs:
             if spec.name in self.shadow.jobs:
                 yield f"{spec.name} is there already"
+        if not event.job:
+            return
         line = self.shadow.list_origins(self.shadow.jobs[event.job])
         if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
             yield f"{event.action} feeds itself"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 from autoexp_tui.events import events
@@ -33,6 +34,20 @@ def check_ledger(world: House) -> None:
     lines += Counter(" ".join(command) for command in world.errands.ran)
     if twice := [line for line, number in lines.items() if number > 1]:
         raise Violation(f"done twice: {twice}")
+
+
+def check_growth(asked: Mapping[str, str], session: MemorySession) -> None:
+    """Every plan that a person asked for has joined, or they were told why not;
+    `asked`: command -> the plan's sha; raises Violation."""
+    told, joined = Counter[str](), Counter[str]()
+    for record in session.records:
+        if isinstance(record.event, events.CommandRefused):
+            told[record.command_id] += 1
+        if isinstance(record.event, events.PlanAdded):
+            joined[record.event.sha] += 1
+    for command, sha in asked.items():
+        if joined[sha] != 1 and not told[command]:
+            raise Violation(f"{command} came to nothing, and nobody said so")
 
 
 def digest(session: MemorySession, root: str) -> str:

@@ -17,6 +17,7 @@ from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
     Command,
+    Grow,
     Kill,
     Order,
     Pause,
@@ -26,8 +27,9 @@ from autoexp_tui.model.commands import (
     Submit,
     Waive,
 )
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import REVIVABLE, JobState, Result
+from autoexp_tui.model.states import NOT_STARTED, REVIVABLE, JobState, Result
 from tests.support.sim_world import Mailbox
 
 
@@ -42,6 +44,8 @@ class Person:
         self._counts = counts
         self._given = 0
         self._last: Order | None = None
+        self.grown: dict[str, str] = {}
+        """Command -> the sha of the plan that it asked for."""
 
     def order(self, command: Command, expected: Mapping[str, int] | None = None) -> str:
         self._given += 1
@@ -57,6 +61,26 @@ class Person:
         if said:
             self._counts[f"person {said}"] += 1
         return said
+
+    def grow(self, state: SessionState, sha: str, plan: Plan) -> None:
+        """Ask for a plan, and leave out a job of the session or two."""
+        self._counts["person grows the plan"] += 1
+        left = {self._job(state).name: "hold", self._job(state).name: "end"}
+        hold = tuple(
+            name
+            for name, how in left.items()
+            if how == "hold" and state.jobs[name].state in NOT_STARTED
+        )
+        end = tuple(name for name, how in left.items() if how == "end")
+        names = [job.name for job in plan.jobs]
+        command = Grow(
+            sha=sha,
+            run=tuple(name for name in names if self._rng.random() < 0.9),
+            hold=hold,
+            end=end if self._rng.random() < 0.3 else (),
+        )
+        seen = {name: len(state.jobs[name].attempts) for name in (*hold, *end)}
+        self.grown[self.order(command, seen)] = sha
 
     def _job(self, state: SessionState) -> JobRecord:
         return self._rng.choice(list(state.jobs.values()))

@@ -31,7 +31,7 @@ EVERYWHERE: Final = _names(
 PERSON: Final = _names(
     "person kills, person resubmits, person skips, person waives, person answers, "
     "person pauses, person resumes, person acknowledges, person gives a stale order, "
-    "person gives an order twice"
+    "person gives an order twice, person grows the plan"
 )
 RUNS: Final = _names(
     "run crashed, run was killed, run vanished, run diverged, run stood still, "

@@ -21,6 +21,7 @@ from autoexp_tui.engine.ports import (
     Clock,
     FactSource,
     FoundFile,
+    FoundWork,
     FurtherPlan,
     Kept,
     LogChunk,
@@ -56,7 +57,7 @@ from autoexp_tui.model.outputs import (
     FileIdentity,
     FoundCheckpoint,
 )
-from autoexp_tui.model.resubmission import is_of_attempt
+from autoexp_tui.model.resubmission import done_before, is_of_attempt
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import SessionState
@@ -216,6 +217,12 @@ class Ready:
             left, session = self.done.get(spec.name), submission.session
             if left is None or not is_of_attempt(left, session, task.attempt):
                 self.done.pop(spec.name, None)
+
+    def find_work(
+        self, plan: Plan, upstream: Sequence[JobSpec], *, force: bool
+    ) -> FoundWork:
+        found = {} if force else {**done_before(plan, self.done).done}
+        return FoundWork(done=tuple(found.values()))
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         self.done[spec.name] = work
@@ -378,6 +385,12 @@ class House:
     joins: Callable[[Plan], None] = lambda _plan: None
     """Told of a plan that is about to join; maybe again of the same."""
 
+    def load_plan(self, sha: str) -> Plan:
+        """A plan that lies beside the journal; raises EnvironmentFailed."""
+        if sha not in self.session.plans:
+            raise EnvironmentFailed(f"plan {sha} is not there")
+        return self.session.plans[sha]
+
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
         pools: dict[PoolKey, Pool] = defaultdict(lambda: pool)
         pools["evidence"] = self.evidence_pool or pool
@@ -405,6 +418,7 @@ class House:
             pools=pools,
             attempt_dir=self.attempt_dir,
             store_plan=store_plan,
+            load_plan=self.load_plan,
             evidence=self.evidence,
             place_of=self.place_of,
             policy=policy,

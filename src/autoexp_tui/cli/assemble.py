@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -28,7 +28,7 @@ from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import Parts, Pool, PoolKey
+from autoexp_tui.engine.ports import FoundWork, Parts, Pool, PoolKey
 from autoexp_tui.events import events
 from autoexp_tui.executors.local.start import (
     find_wrapper_problem,
@@ -74,14 +74,7 @@ _PORTION = 200
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun; raises SessionOwned
     where a living session writes one of the output directories."""
-    done = {} if options.force else done_file.check_done(plan).done
-    living, foreign = owners.Living(), []
-    for spec in plan.jobs:  # those of which the directories hold other work
-        if spec.name not in done:
-            owner = owners.require_free(Path(spec.output_dir), living, plan.share)
-            is_other = owner and owner.fingerprint not in ("", spec.fingerprint)
-            if owner and (options.force or is_other):
-                foreign.append(spec.name)
+    work = find_work(plan, owners.Living(), force=options.force)
     require_executor(plan)
     session = create_session(find_state_dir(options, plan.state_dir), share=plan.share)
     note_place(session.state_dir)
@@ -104,11 +97,36 @@ def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
         engine.begin(
             [
                 *(started, begun, events.PlanAdded(sha=sha)),
-                *(events.DoneFound(works=some) for some in _portion(done.values())),
-                *(events.ForeignFilesFound(jobs=some) for some in _portion(foreign)),
+                *(events.DoneFound(works=some) for some in _portion(work.done)),
+                *(
+                    events.ForeignFilesFound(jobs=some)
+                    for some in _portion(work.foreign)
+                ),
             ]
         )
         return engine
+
+
+def find_work(
+    plan: Plan,
+    living: owners.Living,
+    upstream: Sequence[JobSpec] = (),
+    *,
+    force: bool = False,
+) -> FoundWork:
+    """What lies in the directories of a plan's jobs; `upstream`: others that they build
+    on. Raises SessionOwned where a living session writes one of them."""
+    whole = replace(plan, jobs=(*upstream, *plan.jobs))
+    found = {} if force else done_file.check_done(whole).done
+    done = {job.name: found[job.name] for job in plan.jobs if job.name in found}
+    foreign = []
+    for spec in plan.jobs:  # those of which the directories hold other work
+        if spec.name not in done:
+            owner = owners.require_free(Path(spec.output_dir), living, plan.share)
+            is_other = owner and owner.fingerprint not in ("", spec.fingerprint)
+            if owner and (force or is_other):
+                foreign.append(spec.name)
+    return FoundWork(done=tuple(done.values()), foreign=tuple(foreign))
 
 
 def resume_session(
@@ -233,6 +251,7 @@ class _Owned:
             pools=pools,
             attempt_dir=session.get_attempt,
             store_plan=session.save_plan,
+            load_plan=session.load_plan,
             evidence=make_evidence(plan, session),
             place_of=Mounts(clock).find,
             policy=SchedulingPolicy(
@@ -324,6 +343,12 @@ class Ground:
                 provenance.write_provenance(plan, spec, self._find_record(plan, spec))
         for task in submission.tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
+
+    def find_work(
+        self, plan: Plan, upstream: Sequence[JobSpec], *, force: bool
+    ) -> FoundWork:
+        """What there is of a plan that is to join; raises SessionOwned."""
+        return find_work(plan, self._living, upstream, force=force)
 
     def _find_record(
         self, plan: Plan, spec: JobSpec

@@ -179,6 +179,28 @@ class AddJob(Effect, kind="add"):
         return f"{self.spec.name}: {shlex.join(self.spec.command)}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinJobs(Effect, kind="join", topic="person"):
+    """Read a plan that lies beside the journal, and what is done of it, for its jobs to
+    join as a person was shown them; see `model.commands.Grow`."""
+
+    sha: str
+    run: tuple[str, ...] = ()
+    hold: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()
+    seen: tuple[TaskId, ...] = ()
+    """Of `hold` and `end`: the attempts that the person saw, 0 of none."""
+    force: bool = False
+    asked_by: str = ""
+
+    def name_object(self) -> str:
+        return f"plan_{self.sha}"
+
+    def describe(self) -> str:
+        parts = (("run", self.run), ("hold", self.hold), ("end", self.end))
+        return "; ".join(f"{verb} {list_names(jobs)}" for verb, jobs in parts if jobs)
+
+
 PoolName: TypeAlias = Literal["executor", "command", "planner", "errand"]
 """The threads on which a call may block."""
 

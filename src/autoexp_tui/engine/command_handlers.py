@@ -11,7 +11,7 @@ from autoexp_tui.actions.orders import (
     emit_order,
     end_job,
 )
-from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.effects.effects import ComposeJob, JoinJobs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model import resubmission as revival
@@ -19,6 +19,7 @@ from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.event import pick
 from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.scheduling.circuit_breaker import WARNING_ID
 
@@ -70,7 +71,7 @@ def _execute(context: DecisionContext, order: Order) -> None:
             _submit(context, submit)
         case commands.Kill() as kill:
             reason = why("cancelled_by", by=order.by, reason=kill.reason)
-            _kill(context, kill.jobs, reason)
+            kill_jobs(context, kill.jobs, reason)
         case commands.Resubmit() as resubmit:
             _resubmit(context, resubmit, order)
         case commands.Answer() as answer:
@@ -92,6 +93,8 @@ def _execute(context: DecisionContext, order: Order) -> None:
                 clear_warning(context, WARNING_ID, order.by)  # who resumes has seen it
         case commands.Acknowledge() as seen:
             _acknowledge(context, seen, order)
+        case commands.Grow() as grow:
+            _grow(context, grow, order)
         case commands.StopEngine() as stop:
             _stop(context, stop, order)
         case _:
@@ -120,6 +123,11 @@ def _submit(context: DecisionContext, submit: commands.Submit) -> None:
         context.draft.emit(events.JobsReleased(jobs=tuple(released)))
     if held and released:
         context.draft.emit(events.JobsHeld(jobs=tuple(held)))
+    complete_done(context, done)
+
+
+def complete_done(context: DecisionContext, done: Iterable[JobRecord]) -> None:
+    """End jobs that were let run, and whose work an earlier session did."""
     for job in done:
         if job.done is not None:
             reason = why("done_before", session=job.done.session, at=job.done.at)
@@ -128,7 +136,8 @@ def _submit(context: DecisionContext, submit: commands.Submit) -> None:
             )
 
 
-def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
+def kill_jobs(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
+    """End jobs, those that run and those that do not."""
     jobs = [context.job(name) for name in names]
     cancel_attempts(
         context, [job for job in jobs if job.state in ACTIVE], reason, Cause.USER
@@ -136,6 +145,28 @@ def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
     for job in jobs:
         if job.state not in ACTIVE and not job.ended:
             end_job(context, job, JobState.CANCELLED, Cause.USER, reason)
+
+
+def _grow(context: DecisionContext, grow: commands.Grow, order: Order) -> None:
+    """Have the plan read; it joins once it is there."""
+    state, jobs = context.state, context.state.jobs
+    orders = (one.effect for one in state.pending.values())
+    is_ordered = any(
+        isinstance(one, JoinJobs) and one.sha == grow.sha for one in orders
+    )
+    named = tuple(dict.fromkeys((*grow.hold, *grow.end)))
+    if grow.sha in state.joined or is_ordered:
+        _refuse(context, why("joined_before"))
+    elif unknown := tuple(name for name in named if name not in jobs):
+        _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
+    else:
+        now = {name: len(jobs[name].attempts) for name in named}
+        effect = JoinJobs(
+            **pick(grow, "sha", "run", "hold", "end", "force"),
+            seen=tuple((now | {**order.expected}).items()),
+            asked_by=order.asker,
+        )
+        emit_order(context, effect, why("asked_by", by=order.asker))
 
 
 def _waive(context: DecisionContext, waive: commands.Waive, order: Order) -> None:
@@ -252,7 +283,7 @@ def _acknowledge(
 def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
         ended = why("cancelled_by", by=order.by, reason="session stopped")
-        _kill(context, context.state.order, ended)
+        kill_jobs(context, context.state.order, ended)
         if context.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"

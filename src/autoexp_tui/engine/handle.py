@@ -15,7 +15,7 @@ Listener: TypeAlias = "Callable[[Snapshot], None]"
 ReadEarlier: TypeAlias = "Callable[[str, int, int], Sequence[Recorded]]"
 """(a session's directory, a seq, a count) -> so many records before that seq."""
 Identify: TypeAlias = "Callable[[], Sender | None]"
-"""Tells which process this is, for commands that only a person may give."""
+"""Tells which process this is, for commands that are signed."""
 
 
 ReplayMove: TypeAlias = Literal["toggle", "speed", "step", "jump"]
@@ -92,9 +92,9 @@ class EngineHandle:
     def _make_order(
         self, command: Command, by: str, expected: Mapping[str, int] | None
     ) -> Order:
-        from autoexp_tui.model.commands import Order, is_personal
+        from autoexp_tui.model.commands import Order, is_signed
 
-        identify = self._identify if is_personal(command) else None
+        identify = self._identify if is_signed(command) else None
         return Order(
             command_id=make_command_id(),
             command=command,

@@ -4,18 +4,24 @@ joins. Names and directories of the jobs that are there are kept as those come."
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from autoexp_tui.conditions.bindings import find_unsafe
 from autoexp_tui.conditions.files import Places
 from autoexp_tui.effects import effects
-from autoexp_tui.model.decision_context import rules_of
+from autoexp_tui.effects.effects import Settlement
+from autoexp_tui.engine.command_handlers import complete_done, kill_jobs
+from autoexp_tui.engine.ports import FoundWork, Parts
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.event import list_names
 from autoexp_tui.model.ids import digest
-from autoexp_tui.model.specs import Edge, Plan
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.states import NOT_STARTED, JobState, Why, why
 from autoexp_tui.planning.validate import validate_execution_plan
 
 NOT_IN_SCRIPTS = "a value from a log may not come into a script"
@@ -28,6 +34,8 @@ class StoredPlan(NamedTuple):
 
     plan: Plan
     sha: str
+    work: FoundWork = FoundWork()
+    """What there is of it, where that was looked for."""
 
 
 @dataclass(slots=True)
@@ -130,3 +138,102 @@ class JoinChecks:
             if other != job.name and job.name not in state.jobs:
                 message = f"writes into the same directory as {other}: {path}"
                 yield Problem(message, where="project.name", job=job.name)
+
+
+def make_read(
+    outside: Parts, state: SessionState, effect: effects.JoinJobs
+) -> Callable[[], StoredPlan]:
+    """The call that reads a plan that a person has asked for."""
+
+    def read() -> StoredPlan:
+        plan = outside.load_plan(effect.sha)
+        upstream = tuple(_list_upstream(state, plan))
+        work = outside.preparation.find_work(plan, upstream, force=effect.force)
+        return StoredPlan(plan, effect.sha, work)
+
+    return read
+
+
+def _list_upstream(state: SessionState, plan: Plan) -> Iterator[JobSpec]:
+    """Jobs of the session that those of a plan build on, and so on."""
+    found: dict[str, None] = {}
+    waiting = [name for job in plan.jobs for name in job.depends_on]
+    while waiting:
+        name = waiting.pop()
+        record = state.jobs.get(name)
+        if record is not None and name not in found:
+            found[name] = None
+            waiting += record.spec.depends_on
+            yield record.spec
+
+
+def join_jobs(
+    context: DecisionContext,
+    settlement: Settlement,
+    checks: JoinChecks,
+    effect: effects.JoinJobs,
+    made: StoredPlan | None,
+    problem: str,
+) -> None:
+    """Let a plan that a person asked for join, with all that was said of it, in this
+    commit; or refuse it, and change nothing."""
+    refused = why("not_joined", problem=problem)
+    if made is not None:
+        refused = _find_refusal(context, checks, effect, made.plan) or why("ok")
+    if made is None or refused.code != "ok":
+        settlement.end("failed", problem or refused.code)
+        context.draft.emit(events.CommandRefused(why=refused))
+        return
+    context.state.plans[made.sha] = made.plan
+    emit, first = context.draft.emit, context.state.highest + 1
+    added = events.PlanAdded(sha=made.sha, asked_by=effect.asked_by, first_index=first)
+    emit(added)
+    if made.work.done:
+        emit(events.DoneFound(works=made.work.done))
+    if made.work.foreign:
+        emit(events.ForeignFilesFound(jobs=made.work.foreign))
+    names = tuple(job.name for job in made.plan.jobs)
+    done = [context.job(work.job) for work in made.work.done]
+    chosen = {*effect.run, *(job.name for job in done)}
+    if run := tuple(name for name in names if name in chosen):
+        emit(events.JobsReleased(jobs=run))
+    if rest := tuple(name for name in names if name not in chosen):
+        emit(events.JobsHeld(jobs=rest))
+    complete_done(context, done)
+    _leave_out(context, effect)
+    settlement.end("ok", f"joined: {list_names(names) or 'no job'}")
+
+
+def _find_refusal(
+    context: DecisionContext, checks: JoinChecks, effect: effects.JoinJobs, plan: Plan
+) -> Why | None:
+    """Why the plan may not join, now that it is there; None: nothing has changed."""
+    state = context.state
+    moved = [
+        name for name, seen in effect.seen if len(state.jobs[name].attempts) != seen
+    ]
+    moved += [
+        name
+        for name in effect.hold
+        if state.jobs[name].state not in NOT_STARTED and name not in moved
+    ]
+    if effect.sha in state.joined:
+        return why("joined_before")
+    if moved:
+        return why("stale", jobs=", ".join(moved))
+    if unknown := [*{*effect.run} - {job.name for job in plan.jobs}]:
+        return why("no_such_job", jobs=", ".join(sorted(unknown)))
+    if plan.jobs and (problem := checks.find_hindrance(state, plan)):
+        return why("not_joined", problem=problem)
+    return None
+
+
+def _leave_out(context: DecisionContext, effect: effects.JoinJobs) -> None:
+    """Hold or end jobs that are no longer planned."""
+    reason = why("no_longer_planned", by=effect.asked_by)
+    hold = tuple(
+        name for name in effect.hold if context.job(name).state is not JobState.HELD
+    )
+    if hold:
+        context.draft.emit(events.JobsHeld(jobs=hold, why=reason))
+    kill_jobs(context, effect.end, reason)

@@ -25,7 +25,7 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
     format_exchange,
 )
-from autoexp_tui.engine.joining import NOT_IN_SCRIPTS, StoredPlan
+from autoexp_tui.engine.joining import NOT_IN_SCRIPTS, StoredPlan, join_jobs
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
@@ -54,6 +54,8 @@ SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""
 _OF_THE_SESSION = ("index", "family", "rules", "stage")
 """What stays of a job that is composed anew."""
+_BY_COMMANDS = ("resubmitted_by", "asked_by")
+"""Why a person's orders were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,12 @@ class ObservationHandlers:
             case effects.PlanJobs() | effects.AddJob() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
                 one.join_plan(effect, made, problem)
+            case effects.JoinJobs() as join:
+                context.draft.command_id = _find_command(context.state, pending)
+                made = answer if isinstance(answer, StoredPlan) else None
+                checks = self.dispatcher.joining
+                join_jobs(context, one, checks, join, made, problem)
+                context.draft.command_id = ""
 
     def settle_cancels(self, context: DecisionContext) -> None:
         """A cancel that nobody confirmed is over with the attempts that it is for."""
@@ -357,7 +365,7 @@ def _refuse_spec(
 
 def _find_command(state: SessionState, pending: PendingEffect) -> str:
     """The command that ordered an effect; empty: a rule did."""
-    if pending.why is None or pending.why.code != "resubmitted_by":
+    if pending.why is None or pending.why.code not in _BY_COMMANDS:
         return ""
     before = [(seq, one) for one, seq in state.commands.items() if seq <= pending.seq]
     return max(before, default=(0, ""))[1]

@@ -22,7 +22,7 @@ from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
-from autoexp_tui.model.outputs import FoundCheckpoint
+from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
 from autoexp_tui.model.snapshot import LiveDetail, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
@@ -112,8 +112,24 @@ class Checkpoints(Protocol):
         AutoexpError."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundWork:
+    """What lies in the output directories of a plan."""
+
+    done: tuple[DoneWork, ...] = ()
+    """Work of earlier sessions that need not be done again."""
+    foreign: tuple[str, ...] = ()
+    """Jobs in whose directories other work has left something."""
+
+
 class Preparation(DoneNotes, Protocol):
     """What is kept in output directories, before a submission and after success."""
+
+    def find_work(
+        self, plan: Plan, upstream: Sequence[JobSpec], *, force: bool
+    ) -> FoundWork:
+        """What there is of a plan that is to join; `upstream`: jobs of the session that
+        its own build on. Raises SessionOwned where a living session writes."""
 
     def prepare(
         self,
@@ -333,6 +349,8 @@ class Parts:
     attempt_dir: Callable[[str, int], Path]
     store_plan: Callable[[Plan], str]
     """Keeps a plan beside the journal, durable; gives its sha. Blocks."""
+    load_plan: Callable[[str], Plan]
+    """The plan of that sha beside the journal. Blocks; raises AutoexpError."""
     evidence: EvidenceSource | None = None
     """None: runs that a rule ends are not looked at."""
     place_of: Callable[[str], str] = lambda _path: "/"

@@ -19,7 +19,7 @@ class Command(Kind):
         {
             "model.commands": "submit:Submit kill:Kill resubmit:Resubmit answer:Answer "
             "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
-            "stop:StopEngine",
+            "grow:Grow stop:StopEngine",
         },
     )
 
@@ -100,6 +100,23 @@ class Acknowledge(Command, kind="acknowledge"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Grow(Command, kind="grow"):
+    """Let a plan join that lies beside the journal, and say what becomes of jobs that
+    are no longer planned. It names all that a person was shown; `expected` of its order
+    has the attempts of `hold` and `end`."""
+
+    sha: str
+    run: tuple[str, ...] = ()
+    """Jobs of the plan that are let run; its others are held."""
+    hold: tuple[str, ...] = ()
+    """Jobs of the session that have not begun."""
+    end: tuple[str, ...] = ()
+    """Jobs of the session, begun or not."""
+    force: bool = False
+    """Run also what an earlier session has done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StopEngine(Command, kind="stop"):
     """End the engine at the next commit boundary, with or without its jobs."""
 
@@ -115,6 +132,11 @@ LEAVING: Final = "front end"
 def is_personal(command: Command) -> bool:
     """Whether a person has to decide it, and no job may."""
     return isinstance(command, Answer | Waive)
+
+
+def is_signed(command: Command) -> bool:
+    """Whether it tells which process sent it."""
+    return is_personal(command) or isinstance(command, Grow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,4 +180,12 @@ class Order:
     expected: Mapping[str, int] = field(default_factory=dict)
     """Job -> number of attempts that the sender saw; a stale one is refused."""
     sender: Sender | None = None
-    """Which process sent it; only what a person has to decide names one."""
+    """Which process sent it, of commands that are signed."""
+
+    @property
+    def asker(self) -> str:
+        """Who asks, as `ann@login1`; a job's process by its job."""
+        sender = self.sender
+        if sender is None or not (sender.job or sender.user):
+            return self.by
+        return sender.job or f"{sender.user}@{sender.host}"

@@ -27,6 +27,7 @@ class Effect(Kind):
             "compose:ComposeJob evidence:CaptureEvidence "
             "look_for_checkpoint:LookForCheckpoint look_at_files:LookAtFiles "
             "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob "
+            "join:JoinJobs "
             "notify:RunNotifyCommand append:AppendText command:RunActionCommand "
             "note_done:NoteDone",
         },

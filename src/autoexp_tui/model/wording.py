@@ -193,6 +193,10 @@ revived revived_by: brought back
     waits again[, brought back by {by:who}]
 revived_with: back with {job}
     waits again with {job}[, brought back by {by:who}]
+asked_by: asked for
+    asked for by {by:who}
+no_longer_planned: no longer planned
+    no longer planned: {by:who} changed the plan. S lets it run, R brings it back.
 resubmitted_by: resubmitted
     resubmitted by {by:who}
 other_overrides: other overrides
@@ -396,6 +400,10 @@ nothing_to_do: nothing to do
 other_plan: planned again meanwhile
     nothing was submitted: the config was planned again since you looked. Look again,
     then repeat.
+joined_before: joined already
+    nothing was done: this plan has joined the session already
+not_joined: could not join
+    nothing joined: {problem}
 other_digest: changed meanwhile
     nothing was done: what {job} will do changed since it asked. Look again.
 sender_is_job: sent by a job
