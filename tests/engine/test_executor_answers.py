@@ -136,6 +136,7 @@ def test_a_controller_that_is_away_is_asked_ever_later_and_has_the_job_when_back
     one.run(150)
     assert waits(times)[:6] == [2, 4, 8, 16, 30, 30]
     assert one.why("a").code == "unreachable"
+    assert one.engine.next_wake() > 0  # nothing was sent that could be asked for
     is_away[0] = False
     one.reach(35, a="RUNNING")
     assert one.tries("a") == 1

@@ -86,6 +86,8 @@ class Poller:
     _outside: dict[OutsideKey, Fact] = field(init=False)
     _due: dict[str, float] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
+    _is_unsent: bool = False
+    """Whether the executor has nothing yet of all that is active."""
 
     def __post_init__(self, telemetry: Telemetry, runs: RunReports) -> None:
         parts, ephemeral = self.parts, self.ephemeral
@@ -125,8 +127,8 @@ class Poller:
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
         kinds = {"inbox", "heartbeat"} - self._busy
-        if self.ephemeral.roster.active and "executor" not in self._busy:
-            kinds.add("executor")
+        if self.ephemeral.roster.active and not self._is_unsent:
+            kinds |= {"executor"} - self._busy
         times = [
             *(self._due.get(kind, now) for kind in kinds),
             *self.facts.list_next(),
@@ -153,6 +155,7 @@ class Poller:
             except OSError as error:
                 return PollAnswer(error=str(error))
 
+        self._is_unsent = not tasks
         if tasks:
             due = now + executor.poll_seconds
             self._submit("executor", "poll", call, due)
