@@ -90,8 +90,8 @@ class FileReader:
         for start, line in split_lines(data):
             found = self._parse_line(line)
             reading = self._read_record(found) if found else None
-            if reading:
-                points.append(self._steps.make_point(reading, offset + start))
+            if reading and (point := self._steps.make_point(reading, offset + start)):
+                points.append(point)
         return points
 
     def _read_record(self, record: _Record) -> Reading | None:

@@ -1,14 +1,23 @@
-"""What one line of a training log says: step, loss, and the usual companions. Works on
-*folded* lines, so that Megatron's columns, `key=value` pairs, dicts, JSON lines and
-progress bars read alike. Not read: epochs, CSV, values on another line than their
-name."""
+"""What one line of a training log says: step, epoch, loss, and any number with a name.
+Works on *folded* lines, so that Megatron's columns, `key=value` pairs, dicts, JSON
+lines and progress bars read alike. `telemetry.metric_names` tells which names are
+metrics. Not read: CSV, values on another line than their name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
+from autoexp_tui.telemetry.metric_names import (
+    EVALUATION_WORDS,
+    FILL_WORDS,
+    TRAINING_WORDS,
+    is_plain_score,
+    is_score,
+    name_number,
+)
 from autoexp_tui.text.log_lines import (
     EVAL_LOSS,
     GRAD_NORM,
@@ -46,6 +55,10 @@ class Reading(NamedTuple):
     values: dict[str, float]
     evaluation: bool = False
     """It speaks of an evaluation: its step is the trained model's at best."""
+    epoch: tuple[int, int | None] | None = None
+    """Which epoch, and of how many."""
+    bar: tuple[int, int] | None = None
+    """Of a bar that starts anew each epoch: what is done, and all of it."""
 
 
 # Repetitions are possessive, so that a long run of digits or blanks is gone over once.
@@ -87,6 +100,7 @@ _TOKENS_UNIT: Final = re.compile(_ALONE + rb"tok(?:ens)?/s")
 _TOKENS_BEFORE: Final = re.compile(_RATE + rb" *$")
 _SCALES: Final = {b"": 1.0, b"k": 1e3, b"m": 1e6}
 _PREAMBLE: Final = re.compile(
+    rb"(?:[diwef]\d{4} [\d:.]++ ++\d++ [\w.]++:\d++\|)?"  # glog
     rb"[^a-z]*(?:(?:info|debug|rank|global|train(?:ing|er)?|main|t|z)\b[^a-z]*)*"
 )
 _LAST_WORD: Final = re.compile(rb"([a-z]*)[ _]*$")
@@ -103,28 +117,75 @@ _EVALUATION: Final = re.compile(
     rb"(?<![\w/.\\-])(?:(?:cross-?)?valid(?:ation)?|val|eval(?:uation|uating)?"
     rb"|test(?:ing)?|held[- _]?out)(?![\w/.\\-])"
 )
-_EVALUATION_WORDS: Final = _words(
-    "val valid validation crossvalidation eval evaluation test testing dev"
-)
-_TRAINING_WORDS: Final = _words(
-    "train training lm total ce entropy crossentropy xent nll mlm avg "
-    "average mean running global batch step token model mse main overall"
-)
-"""What may be tied to `loss` by `_`, `/` or nothing, and still name the loss."""
-_FILL_WORDS: Final = _words(
-    "the a an this that its our my and with at in on for is of to has got now new "
-    "current latest info debug epoch iter iteration rank worker trainer logger root"
-)
-"""What may stand before `loss`, apart from it, and still mean the loss."""
 _STEP_WORDS: Final = _words("global train training optimizer")
 """What may be tied to `step` by `_`."""
-_NO_STEP_WORDS: Final = _words("per every each next") | _EVALUATION_WORDS
+_NO_STEP_WORDS: Final = _words("per every each next") | EVALUATION_WORDS
 """What before `step` makes it something else than the counter."""
 
 
-def may_say_something(line: bytes) -> bool:
-    """Whether a folded line is worth reading: a quick look."""
-    return b"loss" in line or b"step" in line or b"iter" in line
+_BAR_OF_EPOCH: Final = re.compile(
+    rb"[ |:-]*+(?:\d++%(?:\|[^|]*+\|)?)? *+(\d++) ?/ ?(\d++)(?![\w.%/])"
+)
+_EPOCH: Final = re.compile(
+    rb"(?<![a-z0-9_])epoch[ :#]*+\|?+ *+(?P<epoch>\d++)(?!\.\d|\w)"
+    rb"(?: *+(?:/|of) *+(?P<most>\d++)| ++\| *+(?P<all>\d++)(?= *+(?:\||$)))?+"
+)
+_TUNE: Final = re.compile(
+    rb"(?P<epoch>\d++)\|\d++\|(?=loss:)(?P<most>(?!))?(?P<all>(?!))?"
+)
+"""As torchtune describes its bar."""
+_TIMM: Final = re.compile(
+    rb"train: (?P<epoch>\d++)(?= \| *+\d++/\d++ \()(?P<most>(?!))?(?P<all>(?!))?"
+)
+_KERAS: Final = re.compile(rb" *+(\d++)/(\d++) ++(?:\|[:>.]++\||\?\?\?|- )")
+_WRITER: Final = re.compile(rb"_writer\.py:\d++\| \|(\d++)()\| ")
+"""The step as `clu.metric_writers` logs it: flax, T5X."""
+_PLANNED: Final = re.compile(rb"(?<!\w)total optimization steps : (\d++)")
+"""Of Hugging Face's Trainer: what its bar, which has no name, goes up to."""
+_OF_THE_RUN: Final = frozenset((LEARNING_RATE, GRAD_NORM, TOKENS_PER_SECOND, "epoch"))
+"""What an evaluation tells of the run, and not of itself."""
+_UNITS: Final = (
+    rb"(?! *+(?:[kmgt]?i?b|[mun]?s|secs?|seconds?|min(?:ute)?s?|h|h(?:ou)?rs?|days?|it"
+    rb"|[a-z]++/[a-z]++|of|/)(?!\w))"
+)
+_ANY: Final = (
+    rb"(?P<number>[-+]?(?:\d{1,3}(?:\|\d{3})++(?!\d)(?:\.\d++)?+"
+    rb"|\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+|\.\d++(?:e[-+]?\d++)?+|nan|inf(?:inity)?+))"
+    rb"(?P<percent>%?+)(?=[ |()]|\.?(?: |$))" + _UNITS
+)
+"""A number that stands for itself, without a unit; per cent are one."""
+_MEAN: Final = re.compile(rb" *+\( *+(?P<number>[\d.]++(?:e[-+]?\d++)?+) *+\)")
+"""What stands behind a number for the mean so far."""
+_NAMED: Final = re.compile(
+    rb"(?<![\w./\\@:-])(?P<name>[a-z][\w@/.()-]*+(?: [a-z(][\w@/()-]*+){0,7}+)"
+    rb"(?P<gap> *+(?::|->) *+\|?+ *+| ++)" + _ANY
+)
+"""A name, a sign and a number; without a sign they must fill a cell."""
+_MOST_NUMBERS: Final = 256
+"""Of one line."""
+_WORD: Final = re.compile(rb"[a-z]++")
+
+
+def may_say_something(line: str) -> bool:
+    """Whether a folded line is worth reading: a quick look, thrice as quick at a `str`
+    as at bytes."""
+    return (
+        "loss" in line
+        or "step" in line
+        or "iter" in line
+        or "poch" in line
+        or "accur" in line
+        or "perplex" in line
+        or "reward" in line
+        or "%|" in line
+        or line[:1] == "|" == line[-1:]  # the row of a table, a dict
+        or line[:9] == "---------"
+    )
+
+
+def is_rule(line: bytes) -> bool:
+    """Whether a line is the upper or lower edge of a table."""
+    return line[:9] == b"---------" and not line.strip(b"-")
 
 
 def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
@@ -133,21 +194,124 @@ def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
     evaluation = _is_evaluation(line)
     values: dict[str, float] = {}
     for name, match in _find_losses(line, evaluation=evaluation):
-        values.setdefault(name, float(match["number"]))
+        values.setdefault(name, _read_number(match, line if evaluation else b""))
     counter = _find_counter(line)
+    epoch, bar = _find_epoch(line)
     if values or counter:
         values |= _read_companions(line)
+    if values or counter or epoch or bar or b"loss" not in line:
+        named = _read_named(line, values, counter or epoch, bar, evaluation)
+        values = named | values
     has_values = has_values or bool(values)
-    if counter is None and has_values and b"poch" not in line:
-        counter = _BAR.search(line)  # one that starts anew each epoch is none
-    if counter is None:
-        return Reading(None, None, values, evaluation) if values else None
-    texts = (text and text.replace(b"|", b"")[:18] for text in counter.groups())
-    step, total = (int(text) if text else None for text in texts)
-    leads = total or _PREAMBLE.fullmatch(line, 0, counter.start())
+    if counter is None and bar is None and has_values and b"poch" not in line:
+        counter = _BAR.search(line)
+        if counter and b"step" not in line:
+            bar = int(counter[1][:18]), int(counter[2][:18])
+    step, total = _read_counter(counter) if counter else (None, None)
+    leads = total or (counter and _PREAMBLE.fullmatch(line, 0, counter.start()))
     if not has_values and (evaluation or not leads):
-        return None
-    return Reading(step, total, values, evaluation)
+        step = total = None
+    if step is None and not (values or epoch):
+        return _read_plan(line, evaluation=evaluation)
+    which = _read_epoch(epoch) if epoch else None
+    return Reading(step, total, values, evaluation, which, bar)
+
+
+def _read_plan(line: bytes, *, evaluation: bool) -> Reading | None:
+    """What a line tells that has neither numbers nor a step: how many steps there will
+    be, or how far a bar is."""
+    if planned := _PLANNED.search(line):
+        return Reading(None, int(planned[1][:18]), {})
+    bar = _BAR.search(line) if b"%|" in line and not evaluation else None
+    done = (int(bar[1][:18]), int(bar[2][:18])) if bar else None
+    return Reading(None, None, {}, bar=done) if done else None
+
+
+def _read_counter(counter: _Found) -> tuple[int, int | None]:
+    step, total = (text and text.replace(b"|", b"")[:18] for text in counter.groups())
+    return int(step), int(total) if total else None
+
+
+def _read_epoch(epoch: _Found) -> tuple[int, int | None]:
+    most = epoch["most"] or epoch["all"]
+    return int(epoch["epoch"][:18]), int(most[:18]) if most else None
+
+
+def _read_number(match: _Found, line: bytes = b"") -> float:
+    """The number of a match; with its line the mean so far that stands behind it."""
+    mean = _MEAN.match(line, match.end()) if line else None
+    return float((mean or match)["number"].replace(b"|", b""))
+
+
+def _find_epoch(line: bytes) -> tuple[_Found | None, tuple[int, int] | None]:
+    """(match of the epoch, what of it is done and of how much). One that tells neither
+    how many there are nor how much is done is none."""
+    if keras := _KERAS.match(line):
+        return None, (int(keras[1][:18]), int(keras[2][:18]))
+    is_told = line.find(b"poch") >= 0
+    epoch = _EPOCH.search(line) if is_told else _TUNE.match(line) or _TIMM.match(line)
+    if epoch is None or not _PREAMBLE.fullmatch(line, 0, epoch.start()):
+        return None, None
+    bar = (_BAR if epoch.re is _TUNE else _BAR_OF_EPOCH).search(line, epoch.end())
+    if epoch.re is not _TUNE and bar and bar.start() != epoch.end():
+        bar = None
+    if not (bar or epoch["most"] or epoch["all"]):
+        return None, None
+    return epoch, (int(bar[1][:18]), int(bar[2][:18])) if bar else None
+
+
+def _read_named(
+    line: bytes,
+    known: dict[str, float],
+    place: _Found | None,
+    bar: object,
+    evaluation: object,
+) -> dict[str, float]:
+    """The numbers of a metric line, by name. A line is one that has a loss (`known`),
+    or whose numbers are usual ones beside a step or an epoch (`place`, `bar`), or that
+    says nothing else."""
+    begin, end = place.span() if place else (0, 0)
+    found = islice(_find_pairs(line), _MOST_NUMBERS)
+    pairs = [one for one in found if not begin <= one[1].start("number") < end]
+    if not pairs:
+        return {}
+    named: dict[str, float] = {}
+    for name, match in pairs:
+        if evaluation and name.partition("_")[0].encode() not in EVALUATION_WORDS:
+            name = name if name in _OF_THE_RUN else f"eval_{name}"
+        named.setdefault(name, _read_number(match, line if evaluation else b""))
+    if known or bar or (place and (place.re is _WRITER or any(map(is_score, named)))):
+        return named
+    if line[:1] == b"|" and "epoch" in named:
+        return named
+    is_whole = place or all(map(is_plain_score, named))
+    spans = [(begin, end), *(match.span() for _, match in pairs)]
+    return named if is_whole and not any(_find_words(line, spans)) else {}
+
+
+def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
+    """(name, match) of each number that has a name which may be a metric's."""
+    has_bar = line.find(b"%|") >= 0 and _BAR.search(line)
+    for match in _NAMED.finditer(line):
+        words, gap, _, percent = match.groups()
+        if (percent and has_bar) or (gap.isspace() and not _is_cell(line, match)):
+            continue
+        if name := name_number(words, tied=b" " not in gap):
+            yield name, match
+
+
+def _is_cell(line: bytes, match: _Found) -> bool:
+    """Whether a match fills what stands between two signs."""
+    before, behind = line[: match.start()].rstrip(), line[match.end() :].lstrip()
+    return before[-1:] in (b"", b"|") and behind[:1] in (b"", b"|")
+
+
+def _find_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
+    """The words of a line that stand in none of some spans, and mean something."""
+    for begin, end in spans:
+        line = line[:begin] + b" " * (end - begin) + line[end:]
+    words = _WORD.findall(_PREAMBLE.sub(b" ", line, 1))
+    return (word for word in words if word not in FILL_WORDS)
 
 
 def _find_all(line: bytes, mark: bytes) -> Iterator[int]:
@@ -159,6 +323,8 @@ def _find_all(line: bytes, mark: bytes) -> Iterator[int]:
 
 def _find_counter(line: bytes) -> _Found | None:
     """The first step counter of the line: its step and its total."""
+    if b"_writer" in line and (match := _WRITER.search(line)):
+        return match
     for mark in (b"iter", b"step"):
         for at in _find_all(line, mark):
             if not (match := _STEP.match(line, at)):
@@ -191,12 +357,12 @@ def _name_loss(line: bytes, match: _Found) -> str | None:
     words = [name.replace(b"-", b"") for name in _NAMES.findall(before)]
     if not words:
         return LOSS
-    if not _EVALUATION_WORDS.isdisjoint(words[-2:]):
+    if not EVALUATION_WORDS.isdisjoint(words[-2:]):
         return EVAL_LOSS
-    if words[-1] in _TRAINING_WORDS:
+    if words[-1] in TRAINING_WORDS:
         return LOSS
     tied = before.rstrip(b" ")
-    if tied != before and (words[-1] in _FILL_WORDS or not tied[-1:].isalnum()):
+    if tied != before and (words[-1] in FILL_WORDS or not tied[-1:].isalnum()):
         return LOSS
     if tied == before and tied[-1:] not in b"_/-.":
         return None

@@ -14,10 +14,12 @@ from autoexp_tui.telemetry.log_rules import compile_pattern, find_number
 from autoexp_tui.telemetry.metric_lines import (
     Reading,
     fold,
+    is_rule,
     may_say_something,
     read_line,
     split_lines,
 )
+from autoexp_tui.telemetry.metric_tables import Table
 from autoexp_tui.text.log_lines import STEP, find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, make_readable
 
@@ -37,6 +39,54 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
+class EpochCounter:
+    """Steps of a text that tells epochs: by their bars; without them how many points
+    there will be, from those of the epochs so far."""
+
+    _number: int | None = None
+    """The present epoch; None: the text told none."""
+    _base: int = 1
+    """The number of the first epoch: 0 or 1."""
+    _seen: int = 0
+    """Epochs that began after the first that was seen."""
+    _most: int | None = None
+    """How many epochs there are."""
+    _size: int = 0
+    """Steps of an epoch, as its bar tells; 0: there was no bar."""
+    _planned: int | None = None
+    """Steps of the run, where a line told how many its bar goes up to."""
+
+    @property
+    def knows_bar(self) -> bool:
+        """Whether epochs have bars of a known size."""
+        return self._size > 0
+
+    def locate(self, reading: Reading, at: int) -> tuple[int | None, int | None]:
+        """(step, last step) that a reading tells by epochs or bars; `at`: points so
+        far. None: it does not tell."""
+        if reading.bar and reading.bar[1] == self._planned:
+            return reading.bar
+        if not (reading.epoch or reading.values):
+            self._planned = reading.total or self._planned
+        if reading.epoch:
+            number, most = reading.epoch
+            self._base = min(self._base, number)
+            self._seen += self._number is not None and number > self._number
+            self._number, self._most = number, most or self._most
+        if self._number is None:
+            return None, None
+        if reading.bar is None:
+            is_new = reading.epoch and self._seen and self._most and not self._size
+            left = (self._most or 0) - self._number + self._base
+            return None, round(at + at / self._seen * left) if is_new else None
+        done, size = reading.bar
+        if self._size not in (0, size):
+            return None, None
+        self._size = size
+        return (self._number - self._base) * size + done, (self._most or 0) * size
+
+
+@dataclass(slots=True)
 class StepCounter:
     """Where one text stands: its lines as points, those without a step too."""
 
@@ -46,10 +96,29 @@ class StepCounter:
     _total: int | None = None
     _reported: set[str] | None = None
     """Metrics that the present step has; None: no step was seen, all are taken."""
+    _epochs: EpochCounter | None = field(default_factory=EpochCounter)
+    """None: the text tells steps, and epochs do not matter."""
+    _expected: int | None = None
+    """Points that there will be, as far as epochs tell."""
 
-    def make_point(self, reading: Reading, offset: int, passed_over: int = 0) -> Point:
-        """The next line, as a point; `passed_over`: lines like it before it."""
-        step, total, values, evaluation = reading
+    def make_point(
+        self, reading: Reading, offset: int, passed_over: int = 0
+    ) -> Point | None:
+        """The next line, as a point; `passed_over`: lines like it before it. None: it
+        says nothing yet."""
+        step, total, values, evaluation, epoch, bar = reading
+        if step is not None and not (bar or evaluation):
+            self._epochs = self._expected = None
+        expected = None
+        if self._epochs:
+            found, expected = self._epochs.locate(reading, self._step)
+            if found is not None:
+                step, total, self._own_steps = found, expected, max(self._own_steps, 2)
+            elif bar and self._epochs.knows_bar:
+                step = total = None  # the bar of something else
+            self._expected = expected or self._expected
+        if step is None and not (values or (epoch and expected)):
+            return None
         if step is None or (evaluation and step < self._step):
             # It tells none: no other where the text counts its own, nor past the last.
             known = self._reported is None or not self._reported.isdisjoint(values)
@@ -65,7 +134,7 @@ class StepCounter:
             self._reported.update(values)
         if total and not evaluation:
             self._total = total
-        return Point(step, self._total, values, offset)
+        return Point(step, self._total or self._expected, values, offset)
 
 
 _Compiled: TypeAlias = tuple[str, Pattern]
@@ -129,6 +198,7 @@ class MetricReader:
 
     own: OwnMetrics = _NO_METRICS
     _steps: StepCounter = field(default_factory=StepCounter, init=False)
+    _table: Table = field(default_factory=Table, init=False)
 
     def read(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file. `every`:
@@ -138,13 +208,16 @@ class MetricReader:
         points = []
         for start, line, passed_over in _select_lines(fold(data), every, own):
             mine, reading = own.get(start), None
-            if mine is not None or may_say_something(line):
+            if is_rule(line):
+                reading = self._table.close()
+            elif not self._table.add_row(line):
                 reading = read_line(_cut(line), has_values=mine is not None)
-                if self.own.metrics:
-                    reading = self.own.merge(reading, mine or {})
+            if self.own.metrics:
+                reading = self.own.merge(reading, mine or {})
             if reading is not None:
-                point = self._steps.make_point(reading, offset + start, passed_over)
-                points.append(point)
+                place = offset + start
+                if point := self._steps.make_point(reading, place, passed_over):
+                    points.append(point)
         return points
 
 
@@ -163,18 +236,22 @@ def _select_lines(low: bytes, every: int, always: Container[int]) -> Iterator[_L
     """Of lines that follow each other and differ only in numbers the first and the last
     of `every` bytes; without `every`, and at the starts in `always`, all."""
     if not every:
-        yield from ((start, line, 0) for start, line in split_lines(low))
+        for (start, line), whole in zip(
+            split_lines(low), low.decode().split("\n"), strict=True
+        ):
+            if start in always or may_say_something(whole):
+                yield start, line, 0
         return
-    texts = low.translate(None, _NUMBERS).split(b"\n")
+    texts = low.translate(None, _NUMBERS).decode().split("\n")
     worth = (
         (text, start, line)
         for (start, line), text in zip(split_lines(low), texts, strict=True)
         if start in always or may_say_something(text)
     )
 
-    def tell_apart(of: tuple[bytes, int, bytes]) -> tuple[bytes, int]:
+    def tell_apart(of: tuple[str, int, bytes]) -> tuple[str, int]:
         text, start, _ = of
-        return (b"", start) if start in always else (text, start // every)
+        return ("", start) if start in always else (text, start // every)
 
     for _, group in groupby(worth, key=tell_apart):
         lines = [(start, line) for _, start, line in group]

@@ -59,9 +59,20 @@ _ALIASES: Final = {
     **dict.fromkeys(("iteration", "iter", "global_step"), STEP),
     **dict.fromkeys(("lm_loss", "train_loss"), LOSS),
     **dict.fromkeys(("val_loss", "validation_loss", "test_loss"), EVAL_LOSS),
-    **dict.fromkeys(("tokens_s", "tok_s", "tps"), TOKENS_PER_SECOND),
-    "lr": LEARNING_RATE,
-    "gradient_norm": GRAD_NORM,
+    **dict.fromkeys(
+        (
+            "tps",
+            *(
+                f"{tokens}_{per}{second}"
+                for tokens in ("tok", "toks", "token", "tokens")
+                for per in ("", "per_")
+                for second in ("s", "sec", "second")
+            ),
+        ),
+        TOKENS_PER_SECOND,
+    ),
+    **dict.fromkeys(("lr", "train_lr", "train_learning_rate"), LEARNING_RATE),
+    **dict.fromkeys(("gradient_norm", "train_grad_norm"), GRAD_NORM),
 }
 
 
