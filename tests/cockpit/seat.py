@@ -28,7 +28,13 @@ from tests.support.scripted_handle import ScriptedHandle
 
 PATIENCE = 5.0
 """Seconds after which something that should come is missed."""
-SIGNS = {"!": "exclamation_mark", "?": "question_mark", ":": "colon"}
+SIGNS = {
+    "!": "exclamation_mark",
+    "?": "question_mark",
+    ":": "colon",
+    "|": "vertical_line",
+}
+SIGNS |= {">": "greater_than_sign", "<": "less_than_sign"}
 CONTROLS = {"\x7f": "backspace", "\r": "enter", "\t": "tab", "\x1b": "escape"}
 
 

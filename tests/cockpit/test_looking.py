@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from autoexp_tui.cockpit.state.session import Look
-from autoexp_tui.model.snapshot import EngineView, Snapshot
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
+from tests.cockpit.plans import opened
 from tests.cockpit.seat import Seat, cockpit
+from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import with_job
 
@@ -33,6 +37,8 @@ ROADS = {
         slash 'x escape => jobs: /cannot (esc)
         space escape => jobs: 1 marked|!(esc)
         escape => footer: 1 mark cleared; jobs: ! marked
+        escape => jobs: 1 marked
+        escape => jobs: ! marked
         slash 'lr>10 enter => jobs: No job matches lr>10. esc shows all 124.
         ctrl+u escape slash 'running enter => jobs: running (esc)
         exclamation_mark => footer: the filter hid it; jobs: !running (esc)""",
@@ -51,11 +57,11 @@ ROADS = {
         5 enter => jobs: 4 of 124   only out of memory (esc)""",
     "a sort is told, reversed, and plan order comes back": """
         l => jobs: !by |STATE |!STATE▴
-        comma => jobs: by STATE|STATE▴
-        comma => jobs: STATE▾
-        l l => jobs: by lr |lr▴
-        h => jobs: STAGE▴
-        h comma comma => jobs: STATE |!by STATE|!STATE▾
+        comma => jobs: by LOSS|LOSS▴
+        comma => jobs: LOSS▾
+        h => jobs: by PROGRESS|PROG
+        h h => jobs: by lr |lr▴
+        h h comma comma => jobs: STATE |!by STATE|!STATE▾
         full_stop g => jobs: needs you first""",
     "marks are set one by one and from v to v": """
         K => footer: nothing here can be ended
@@ -194,3 +200,79 @@ async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
         await seat.pilot.pause()
         seat.check(focus="needs")
         assert "node failure" in seat.jobs.needs.describe_row()
+
+
+async def test_columns_are_chosen_and_kept_for_the_config_and_its_next_cockpit() -> (
+    None
+):
+    kept: dict[str, Sequence[str]] = {}
+
+    def keep(config: str, columns: Sequence[str]) -> None:
+        kept[config] = columns
+
+    def read(config: str) -> Sequence[str]:
+        return kept.get(config, ())
+
+    ways: dict[str, Any] = {"read_columns": read, "keep_columns": keep}
+    async with cockpit(**ways) as seat:
+        await seat.walk("""
+            | => dialog: 8 columns of 15|1 [x] stage
+            1 > > => dialog: 7 columns
+            slash 'tokens enter 1 => dialog: [x] metric tokens_per_second
+            escape j => dialog: parameter optim.lr
+            enter => jobs: token|!STAGE""")
+        await seat.idle()
+        (chosen,) = kept.values()
+        assert "metric:tokens_per_second" in chosen
+        assert "stage" not in chosen
+    async with cockpit(**ways) as seat:
+        await seat.see(jobs="token|!STAGE")
+        await seat.walk("""
+            | r enter => jobs: STAGE|!token
+            | 1 escape => jobs: STAGE""")
+        assert [*kept.values()] == [()]
+
+
+async def test_columns_that_cannot_be_read_or_kept_are_told() -> None:
+    def fail(*_: object) -> Sequence[str]:
+        raise EnvironmentFailed("cannot read: it is odd", "columns.json")
+
+    ways: dict[str, Any] = {"read_columns": fail, "keep_columns": fail}
+    async with cockpit(**ways) as seat:
+        await seat.see(footer="it is odd|the usual columns are shown", jobs="STAGE")
+        await seat.see("| 1 enter", footer="the columns are not kept", jobs="!STAGE")
+
+
+async def test_columns_without_room_are_said_and_scrolled_to_also_by_a_sort() -> None:
+    made = plan(
+        [job(f"j{at}", at, parameters=dict.fromkeys(KEYS, at)) for at in (1, 2)]
+    )
+    async with cockpit(opened(made), size=(100, 30)) as seat:
+        await seat.walk("""
+            => jobs: a_long_one|+4 hidden (l)|!eighth
+            l l l l l l l l => jobs: eighth|!a_long_one
+            h h h h h h h => jobs: a_long_one
+            comma l l l l l l => jobs: +4 hidden (h)|by eighth_one|▴""")
+
+
+KEYS = (
+    "a_long_one",
+    "second_one",
+    "third_one",
+    "fourth_one",
+    "fifth_one",
+    "eighth_one",
+)
+
+
+async def test_a_sort_that_holds_no_longer_says_so_and_is_done_again() -> None:
+    async with cockpit() as seat:
+        await seat.see("comma", jobs="by LOSS (, reverses")
+        best = seat.jobs.jobs.keys[0]
+        lives = list(seat.handle.snapshot().live)
+        lives[seat.model.session.index[best]] = Live(step=9, metrics={"loss": 99.0})
+        await seat.push(replace(seat.handle.snapshot(), live=tuple(lives)))
+        seat.check(jobs="by LOSS, values changed (, sorts again)")
+        assert seat.jobs.jobs.keys[0] == best
+        await seat.see("comma", jobs="by LOSS (, reverses")
+        assert seat.jobs.jobs.keys[0] != best

@@ -248,6 +248,12 @@ class Cockpit:
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
+            read_columns=_load_later(
+                "autoexp_tui.storage.table_columns", "read_columns"
+            ),
+            keep_columns=_load_later(
+                "autoexp_tui.storage.table_columns", "keep_columns"
+            ),
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
         )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import EngineView, Snapshot
+    from autoexp_tui.model.specs import Plan
 
 REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
@@ -96,6 +97,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._was_watching = False
         """Whether another engine was seen to live while this cockpit looked on."""
         self._explain_takeover(model.session.snapshot.engine)
+        self._columns_for: Plan | None = None
+        """The plan for which the table's columns were read."""
         self._newest: Snapshot | None = None
         """What was published last, until it is shown."""
         self._shown_at = float("-inf")
@@ -127,6 +130,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._on_ready()
             self._greet()
             self._estimate_ends()
+            self._load_columns()
 
         self.call_after_refresh(finish_first_paint)
 
@@ -208,6 +212,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.actions.take(snapshot, before)
         self._estimate_ends()
         self.renew_screen()
+        self._load_columns()
         self._greet()
         self._explain_takeover(snapshot.engine)
         self.notifier.notify()
@@ -244,6 +249,21 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.renew_screen()
 
         self.run_worker(estimate())
+
+    def _load_columns(self) -> None:
+        """Read the columns of the table, once there is a plan, or another."""
+        plan = self.context.model.session.snapshot.plan
+        before, self._columns_for = self._columns_for, plan
+        if plan is None or plan is before or self.context.options.read_columns is None:
+            return
+        from autoexp_tui.cockpit.dialogs.columns import find_config, load_columns
+
+        async def load() -> None:
+            await load_columns(self.context, self)
+            self.renew_screen()
+
+        if find_config(plan) != find_config(before):
+            self.run_worker(load())
 
     @property
     def full_screen(self) -> BoxScreen | None:

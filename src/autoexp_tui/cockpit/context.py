@@ -73,6 +73,11 @@ class CockpitOptions:
     config."""
     details: Callable[[Plan, JobSpec], JobDetails] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
+    read_columns: Callable[[str], Sequence[str]] | None = None
+    """The table's columns that were kept for a config; slow, raises AutoexpError. None:
+    none are kept."""
+    keep_columns: Callable[[str, Sequence[str]], None] | None = None
+    """Keeps them; slow, raises AutoexpError."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
 

@@ -132,7 +132,9 @@ rows.alike  m  MAIN-LOGS  -  -  mark all with the same cause
 rows.group  b  MAIN-LOGS  9  group  fold equal causes into one row
 rows.order  .  MAIN  -  -  needs you first, or plan order
 rows.sort  comma  MAIN  -  -
-    sort by a column, again: reverse, again: plan order; h l: which
+    sort by results, again: reverse, again: plan order; h l: which column
+rows.columns  |  MAIN-LOGS  -  columns
+    choose the columns of the table: which, in what order
 rows.diff  d  MAIN-LOGS  10  diff  compare two marked jobs: overrides, config, script
 rows.config  i  MAIN+GRID-LOGS  10  config
     how the job is made: overrides, config and who set each key, script
@@ -148,8 +150,8 @@ move.last  G,end  ALL-stages  -  -  to the last line
 move.last_stage  end  stages  -  -  to the last stage
 move.half_down  ctrl+d,pagedown  ALL  -  -  down by half a page
 move.half_up  ctrl+u,pageup  ALL  -  -  up by half a page
-move.left  h,left  ALL  -  -  fold; the metric, or sorted column, before
-move.right  l,right  ALL  -  -  unfold; the next metric, or sorted column
+move.left  h,left  ALL  -  -  fold; the metric, column, or sorted column, before
+move.right  l,right  ALL  -  -  unfold; the next metric, column, or sorted column
 pane.next  tab  ALL  -  -  to the next pane
 pane.previous  shift+tab  ALL  -  -  to the pane before
 pane.stages  1  ALL  -  stages  go to pane 1, stages

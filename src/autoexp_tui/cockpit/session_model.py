@@ -19,7 +19,7 @@ from autoexp_tui.cockpit.state.forecast import (
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import CauseGroup, find_alike, group_causes
-from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows
+from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows, is_stale
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
 
@@ -57,7 +57,13 @@ class SessionModel:
         self.stages: tuple[StageView, ...] = ()
         self.arrangement = Arrangement()
         self.rows: tuple[Row, ...] = ()
+        self.is_stale = False
+        """Whether the rows are sorted by values that have changed since."""
+        self.columns: tuple[str, ...] = ()
+        """Ids of the table's columns as a person chose them; empty: the usual ones."""
         self.marks: set[str] = set()
+        self.dropped: frozenset[str] = frozenset()
+        """The marks that were given up last, while there are no newer ones."""
         self.range_from = ""
         """The row at which `v` was pressed, empty when no range is open."""
         self._estimated_at: float | None = None
@@ -82,6 +88,7 @@ class SessionModel:
         self._look()
         if self.session.index is not index or not self.arrangement.is_of_plan:
             self._arrange()
+        self.is_stale = is_stale(self.session, self.arrangement)
 
     def update_ages(self, utc: float) -> bool:
         """Let ages grow while the engine rests, up to the machine's `utc`; whether."""
@@ -123,6 +130,7 @@ class SessionModel:
     ) -> None:
         """Arrange the rows otherwise: as `wanted`, else as before, with `changes`."""
         self.arrangement = replace(wanted or self.arrangement, **changes)  # type: ignore[arg-type]
+        self.is_stale = is_stale(self.session, self.arrangement)
         self._arrange()
 
     def find_jobs(self, row: Row) -> tuple[JobView, ...]:

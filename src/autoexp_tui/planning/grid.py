@@ -21,7 +21,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.dag import find_stage_parents, order_stages
 from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import format_yaml_value
+from autoexp_tui.text.spelling import format_yaml_value, spell_alike
 
 UNSET: Final = -1
 """In a row: the jobs of this row do not set that key."""
@@ -45,6 +45,8 @@ class Axis:
     key: str
     label: str
     values: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+    """The same, the floats spelled alike."""
 
 
 def read_settings(
@@ -90,6 +92,7 @@ def find_axes(
             key,
             clean_line(tails[key] if often[tails[key]] == 1 else key) or "?",
             tuple(found),
+            spell_alike(found),
         )
         for key, found in axes.items()
     )
@@ -116,7 +119,7 @@ class Grid:
     def value(self, row: Row, axis: int) -> str:
         """A row's value on an axis, `-` where its jobs set none."""
         place = row[axis]
-        return "-" if place == UNSET else self.axes[axis].values[place]
+        return "-" if place == UNSET else self.axes[axis].shown[place]
 
     def describe_row(self, row: Row) -> str:
         """`lr=1e-3 bsz=64`."""

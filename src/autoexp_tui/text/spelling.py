@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from unicodedata import combining, east_asian_width
 
 from autoexp_tui.text.sanitize import clean_line
@@ -123,9 +123,13 @@ def ordinal(number: int) -> str:
 _PLACES: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
-def format_float(number: float) -> str:
+Notation: TypeAlias = Literal["shorter", "decimal", "scientific"]
+"""Of floats; `shorter`: of each the one that is."""
+
+
+def format_float(number: float, notation: Notation = "shorter") -> str:
     """The shorter of decimal and scientific, which reads back as the same float:
-    `1e-4`, `2.5e-4`, `0.01`, `50`; an `int` stays decimal."""
+    `1e-4`, `2.5e-4`, `0.01`, `50`; an `int` stays decimal, and so does zero."""
     if isinstance(number, int):
         return str(int(number))
     if not math.isfinite(number):
@@ -134,8 +138,32 @@ def format_float(number: float) -> str:
     first, *rest = map(str, exact.as_tuple().digits)
     scientific = f"{first}.{''.join(rest)}" if rest else first
     scientific += f"e{exact.adjusted()}"
+    decimal = f"{exact:f}"
     sign = "-" if number < 0 else ""
-    return sign + min(f"{exact:f}", scientific, key=len)
+    if notation == "shorter":
+        return sign + min(decimal, scientific, key=len)
+    return sign + (scientific if notation == "scientific" and number else decimal)
+
+
+def choose_notation(values: Iterable[object]) -> Notation:
+    """In which the floats among `values` stand below each other, all alike: the one
+    that takes fewer characters for all, decimal on a tie."""
+    floats = [one for one in values if isinstance(one, float)]
+    scientific = sum(len(format_float(one, "scientific")) for one in floats)
+    decimal = sum(len(format_float(one, "decimal")) for one in floats)
+    return "scientific" if scientific < decimal else "decimal"
+
+
+def spell_alike(texts: Sequence[str]) -> tuple[str, ...]:
+    """The same values, those that are floats all in one notation."""
+    floats: dict[str, float] = {}
+    for text in texts:
+        with suppress(ValueError):
+            if not text.lstrip("-").isdecimal():
+                floats[text] = float(text)
+    notation = choose_notation(floats.values())
+    spelled = {text: format_float(one, notation) for text, one in floats.items()}
+    return tuple(spelled.get(text, text) for text in texts)
 
 
 def format_number(value: float) -> str:
@@ -147,12 +175,12 @@ def format_number(value: float) -> str:
     return format_float(float(f"{value:.4g}"))
 
 
-def format_yaml_value(value: object) -> str:
+def format_yaml_value(value: object, notation: Notation = "shorter") -> str:
     """A value of a config as YAML has it, cleaned: `true`, `null`, `1e-4`, `""`."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
-        return format_float(value)
+        return format_float(value, notation)
     return clean_line(value) or '""'
 
 
@@ -177,7 +205,8 @@ def fit(text: str, width: int) -> str:
 
 
 def format_metric(value: float | None) -> str:
-    """A metric's value with four digits; `nan` and `inf` by name, None as `-`."""
+    """A metric's value with four digits, `2.914`, very small and large ones with two,
+    `2.5e-4`; `nan` and `inf` by name, None as `-`."""
     if value is None:
         return "-"
     if math.isnan(value):
@@ -185,7 +214,7 @@ def format_metric(value: float | None) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
-        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
+        return format_float(float(f"{value:.1e}"), "scientific")
     places = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
     return f"{value:.{places}f}"
 

@@ -12,13 +12,14 @@ from autoexp_tui.cockpit.render.resubmit_questions import render_overrides, rend
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import Column, compile_filter
 from autoexp_tui.cockpit.state.session import Look, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.cockpit.widgets import grid_pane
 from autoexp_tui.cockpit.widgets.job_panes import (
     GUTTER,
+    Columns,
     choose_columns,
     render_row,
     render_titles,
@@ -26,7 +27,9 @@ from autoexp_tui.cockpit.widgets.job_panes import (
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.planning.grid import build_grid
+from tests.cockpit.plans import opened
 from tests.cockpit.views import SESSION, changed, looking, text
+from tests.planning.plans import job, plan
 from tests.support.campaigns import campaign, plan_of
 from tests.support.scripted_handle import HOSTILE, with_job
 
@@ -34,8 +37,8 @@ from tests.support.scripted_handle import HOSTILE, with_job
 def choose(
     screen: int, table: int | None = None, session: SessionView = SESSION
 ) -> tuple[Column, ...]:
-    values = PlanWords(session.snapshot.plan).parameters
-    return choose_columns(session, values, screen, table or screen)
+    words = PlanWords(session.snapshot.plan)
+    return choose_columns(session, words, screen, table or screen).shown
 
 
 @pytest.mark.parametrize(
@@ -72,16 +75,55 @@ def test_narrow_tables_keep_what_tells_most() -> None:
     for screen, gone in ((130, 0), (129, 1), (109, 2), (99, 3)):
         found = {column.kind for column in choose(screen)}
         assert [kind for kind in order if kind not in found] == order[:gone]
-    kinds = [column.kind for column in choose(89, session=session)]
+    kinds = [column.kind for column in choose(64, session=session)]
     assert kinds.count("parameter") == 2
     assert "DONE" in [column.title for column in choose(75)]
     assert "trend" not in [column.kind for column in choose(140, 60)]
-    for screen, table, least in ((120, 89, 28), (200, 111, 42)):  # the designed sizes
+    for screen, table, least in ((120, 86, 18), (200, 109, 36)):  # the designed sizes
         assert choose(screen, table)[-1].cells >= least
-    long = [Parameter(key="k", label="k", values=("x" * 12, "y" * 12))]
-    shrunk = {one.kind: one.cells for one in choose_columns(SESSION, long, 120, 94)}
-    assert "trend" in shrunk
-    assert shrunk["parameter"] < 12
+        assert "trend" in [column.kind for column in choose(screen, table)]
+
+
+WIDE = plan(
+    [
+        job(
+            f"j{at}",
+            at,
+            parameters={"a": "x" * 12 + str(at), "b": at, "c": at, "d": at},
+        )
+        for at in range(4)
+    ]
+)
+"""A plan whose parameters have no room in a narrow table."""
+
+
+def choose_wide(cells: int, first: int = 0, *chosen: str) -> Columns:
+    words, session = PlanWords(WIDE), build_session(opened(WIDE))
+    return choose_columns(session, words, 100, cells, chosen, first)
+
+
+def list_keys(table: Columns) -> str:
+    return "".join(one.key for one in table.shown)
+
+
+def test_parameters_are_narrowed_and_scrolled_and_what_has_no_room_is_counted() -> None:
+    table = choose_wide(66)
+    assert (list_keys(table), table.hidden, table.shown[1].cells) == ("abc", 3, 7)
+    assert "".join(one.key for one in table.offered) == "abcd"
+    assert list_keys(choose_wide(66, 1)) == "bcd"
+    beyond = choose_wide(66, 99)
+    assert (list_keys(beyond)[-1], beyond.shown[0].kind) == ("d", "state")
+    assert (list_keys(choose_wide(200)), choose_wide(200).hidden) == ("abcd", 2)
+
+
+def test_columns_that_a_person_chose_come_in_their_order() -> None:
+    chosen = ("metric:acc", "name", "parameter:d", "node", "attempt", "gone", "x:y")
+    table = choose_wide(100, 0, *chosen)
+    titles = [one.title for one in table.shown]
+    assert titles == ["STATE", "acc", "NAME", "d", "NODE", "TRY", "WHY"]
+    narrow = choose_wide(45, 0, *chosen)
+    assert [one.key for one in narrow.shown] == ["", "acc", "d", ""]
+    assert choose_wide(100, 0, *(f"metric:m{at}" for at in range(5000))).hidden > 4900
 
 
 @pytest.mark.parametrize("screen", range(60, 210, 21))
@@ -92,8 +134,8 @@ def test_why_never_goes_and_a_row_is_as_wide_as_its_table(
     session = build_session(campaign(40, names=names))
     chosen = choose(screen, session=session)
     assert chosen[-1].kind == "why"
-    for job in session.jobs:
-        assert width(render_row([job], chosen, session)) == screen - GUTTER
+    for one in session.jobs:
+        assert width(render_row([one], chosen, session)) == screen - GUTTER
     assert width(render_titles(chosen)) == screen
 
 
@@ -128,7 +170,7 @@ def test_a_value_of_its_own_is_marked_and_found_wherever_it_stands(
 ) -> None:
     job, *others = model.session.jobs
     values = model.words.parameters
-    chosen = choose_columns(model.session, values, 200, 200)
+    chosen = choose_columns(model.session, model.words, 200, 200).shown
     row = plain(render_row([job], chosen, model.session))
     assert all(value in row for value in (" 7e-9* ", " 500* "))
     for other in others:

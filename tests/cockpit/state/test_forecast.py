@@ -184,7 +184,9 @@ def test_what_was_warned_of_clears_later_than_it_begins_or_once_it_was_seen() ->
 
 async def test_x_in_pane_5_says_that_they_were_seen() -> None:
     async with cockpit(running()) as seat:
-        seat.check(header="2 need you, 1 cause", needs=" !2  limit too short   train")
+        seat.check(
+            header="2 need you, 1 cause", needs=" !2  limit too short      train"
+        )
         await seat.order("5 G X", Acknowledge(limits=(("j0", 1), ("j1", 1))))
 
 

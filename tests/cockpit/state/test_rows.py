@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -16,12 +17,20 @@ from autoexp_tui.cockpit.state.rows import (
     build_rows,
     compile_filter,
     is_falling,
+    is_stale,
     is_unfinished,
     sort_by,
     sort_next,
 )
-from autoexp_tui.cockpit.state.session import NEEDS, JobView, Look, build_session
+from autoexp_tui.cockpit.state.session import (
+    NEEDS,
+    JobView,
+    Look,
+    SessionView,
+    build_session,
+)
 from autoexp_tui.cockpit.widgets import job_panes
+from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause
 from tests.cockpit.plans import opened
@@ -29,7 +38,8 @@ from tests.cockpit.views import SESSION, WORDS
 from tests.planning.plans import job, plan
 from tests.support.scripted_handle import moved
 
-COLUMNS = job_panes.choose_columns(SESSION, WORDS.parameters, 140, 140)
+MORE = (*job_panes.list_choosable(SESSION, WORDS),)
+COLUMNS = job_panes.choose_columns(SESSION, WORDS, 140, 400, MORE).shown
 PLAIN = Arrangement()
 (LOSS,) = (column for column in COLUMNS if column.kind == "loss")
 
@@ -60,11 +70,11 @@ def test_folding_loses_nobody_and_folds_only_what_is_alike() -> None:
     assert len(fold(largest.key)) == len(rows) + len(largest.jobs) - 1
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.kind)
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.id)
 def test_every_column_can_be_sorted_by(column: Column) -> None:
     rows = jobs_of(sort_by(SESSION, column, PLAIN))
     assert len(rows) == len(SESSION.jobs)
-    if column.title == "lr":
+    if column.key == "optim.lr":
         values = [job.record.spec.parameters.get("optim.lr") for job in rows]
         known = [float(str(value)) for value in values if value is not None]
         assert known == sorted(known)
@@ -74,15 +84,39 @@ def test_every_column_can_be_sorted_by(column: Column) -> None:
 def test_losses_sort_lowest_first_then_the_other_way_missing_last(again: bool) -> None:
     wanted = sort_by(SESSION, LOSS, PLAIN)
     wanted = sort_next(SESSION, COLUMNS, wanted) if again else wanted
-    assert is_falling(COLUMNS, wanted) is again
+    assert is_falling(wanted) is again
     (time,) = (column for column in COLUMNS if column.kind == "time")
-    assert is_falling(COLUMNS, sort_by(SESSION, time, PLAIN))
+    assert is_falling(sort_by(SESSION, time, PLAIN))
     values = [job.list_metrics().get("loss") for job in jobs_of(wanted)]
     known = [value for value in values if value is not None]
     assert values[: len(known)] == sorted(known, reverse=again)
     assert values[len(known) :] == [None] * (len(values) - len(known))
     later = build_session(moved(SESSION.snapshot, 600), SESSION)  # it stays as it was
     assert build_rows(later, wanted) == build_rows(SESSION, wanted)
+
+
+def test_a_sort_is_stale_once_a_value_is_out_of_its_place_and_is_then_done_again() -> (
+    None
+):
+    wanted = sort_next(SESSION, COLUMNS, PLAIN)  # the first: by results
+    assert wanted.column == LOSS
+    names = [job.name for job in wanted.sorted]
+
+    def with_loss(place: int, value: float) -> SessionView:
+        job = SESSION.find_job(names[place])
+        assert job is not None
+        lives = list(SESSION.snapshot.live)
+        lives[job.index] = Live(step=9, metrics={"loss": value})
+        return build_session(replace(SESSION.snapshot, live=tuple(lives)), SESSION)
+
+    assert not is_stale(SESSION, wanted)
+    assert not is_stale(with_loss(0, 1.0), wanted)  # it is the first still
+    worse = with_loss(0, 9.0)
+    assert is_stale(worse, wanted)
+    assert not is_stale(worse, replace(wanted, order="plan"))
+    again = sort_next(worse, COLUMNS, wanted, stale=True)
+    assert (again.reversed, again.column) == (False, LOSS)
+    assert [job.name for job in again.sorted][:3] == names[1:4]
 
 
 def has_rate(holds: Callable[[float], bool]) -> Callable[[JobView], bool]:

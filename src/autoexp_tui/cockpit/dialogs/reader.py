@@ -35,7 +35,7 @@ from autoexp_tui.cockpit.spans import (
     render_pairs,
     wrap,
 )
-from autoexp_tui.cockpit.state.parameters import find_planned, format_value
+from autoexp_tui.cockpit.state.parameters import Parameter, find_planned, format_value
 from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.masking import MaskRules, mask_override, mask_value
@@ -107,7 +107,7 @@ def _render_overrides(plan: Plan, job: JobSpec) -> Iterator[Line]:
     if job.planned is not None:
         changed = []
         for key, value in job.own_values.items():
-            before = mask_value(key, find_planned(job, key), mask)
+            before = mask_value(key, find_planned(job, Parameter(key, key)), mask)
             text = f"{format_value(mask_value(key, value, mask))}  (planned: {before})"
             changed.append((key, text))
         sections.append(("Changed", "it runs with these values", changed))

@@ -20,7 +20,7 @@ SIDE_FROM: Final = 110
 WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
 TALL_FROM: Final = 30
-_SIDE: Final = 31
+_SIDE: Final = 34
 """Columns of the stages, and of needs-you below them, at least."""
 _SIDE_MOST: Final = 42
 _RIGHT: Final = 57
@@ -132,7 +132,7 @@ def _build_beside(middle: Box, stages: int, rows: int | None) -> dict[str, Box]:
     upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
     # A quarter of what the table can do without goes to the stages.
-    free = max(0, middle.width - (200 if wide else 124))
+    free = max(0, middle.width - (200 if wide else 127))
     side, right = min(_SIDE_MOST, _SIDE + free // 4), _RIGHT if wide else 0
     jobs, y = middle.width - side - right, middle.y
     places = _stack(middle, {"jobs": upper, "why": why, "log": log})

@@ -37,7 +37,6 @@ from autoexp_tui.cockpit.state.parameters import (
     PlanWords,
     find_planned,
     find_value,
-    format_value,
     is_value,
 )
 from autoexp_tui.cockpit.state.reasons import (
@@ -401,10 +400,10 @@ def _list_facts(
     telling = {entry.key for entry in words.parameters}
     keys = sorted(filter(is_value, spec.parameters), key=lambda key: key not in telling)
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
-    values = {key: find_value(spec, key) for key in keys}
+    values = {key: find_value(spec, words.find(key)) for key in keys}
     yield "values", _format_values(values, mask) or "-"
     if spec.planned is not None:
-        planned = {key: find_planned(spec, key) for key in spec.own_values}
+        planned = {key: find_planned(spec, words.find(key)) for key in spec.own_values}
         yield "planned", _format_values(planned, mask)
     yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
     yield "output", outside(spec.output_dir)
@@ -418,7 +417,7 @@ def _list_facts(
         own = record.values_of(attempt)
         changed = [key for key in record.list_changed_keys if key in own]
         if changed:
-            ran_with = {key: format_value(own[key]) for key in changed}
+            ran_with = {key: words.find(key).spell(own[key]) for key in changed}
             yield "ran with", _format_values(ran_with, mask)
         if attempt.ordered_why is not None:
             yield "ordered", explain_why(attempt.ordered_why, job, session)

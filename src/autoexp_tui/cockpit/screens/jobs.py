@@ -18,7 +18,6 @@ from autoexp_tui.cockpit.state.rows import (
     check_names,
     compile_filter,
     is_unfinished,
-    sort_next,
 )
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
@@ -179,17 +178,23 @@ class JobsScreen(LogScreen, JobListScreen):
 
     def action_rows_order(self) -> None:
         order = "plan" if self.model.arrangement.order == "needs" else "needs"
-        self.model.update_arrangement(order=order, column="", ranks={})
+        self.model.update_arrangement(order=order, column=None, ranks={})
         self.renew()
 
     def action_rows_sort(self) -> None:
         """Sort by a column; then the other way round; then plan order again."""
-        if self.jobs.columns:
-            model = self.model
-            model.update_arrangement(
-                sort_next(model.session, self.jobs.columns, model.arrangement)
-            )
-            self.renew()
+        self.jobs.sort()
+        self.renew()
+
+    def action_rows_columns(self) -> None:
+        """Let the person choose the columns of the table."""
+        from autoexp_tui.cockpit.dialogs.columns import choose_columns
+
+        async def choose() -> None:
+            if await choose_columns(self.context, self.app):
+                self.renew()
+
+        self.run_worker(choose())
 
     def action_rows_group(self) -> None:
         """Fold equal causes, or show every job; the cursor stays with its job."""
@@ -285,6 +290,12 @@ class JobsScreen(LogScreen, JobListScreen):
         elif self.focused is not self.jobs:
             self.focus_pane(self.jobs)
         elif self.model.marks:
-            self.notify(f"{plural(len(self.model.marks), 'mark')} cleared")
+            number = plural(len(self.model.marks), "mark")
+            back = self.context.keymap.key("look.back")
+            self.notify(f"{number} cleared; {back} again brings them back")
+            self.model.dropped = frozenset(self.model.marks)
             self.model.marks.clear()
+        elif self.model.dropped:
+            self.model.marks.update(self.model.dropped)
+            self.model.dropped = frozenset()
         self.renew()

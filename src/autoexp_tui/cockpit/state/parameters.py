@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.text.spelling import format_yaml_value
+from autoexp_tui.text.spelling import Notation, choose_notation, format_yaml_value
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
@@ -26,13 +26,24 @@ _Seen: TypeAlias = Mapping[str, Mapping[str, Mapping[str, object]]]
 """By key, then by stage: its different values, in order."""
 
 
+class _Own(NamedTuple):
+    """A value that is not the plan's."""
+
+    value: object
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter that varies: its key, its short label, its values as spelled."""
+    """A swept parameter: its key, its short label, its values as spelled."""
 
     key: str
     label: str
     values: tuple[str, ...] = ()
+    notation: Notation = "shorter"
+    """In which its floats are spelled, all alike."""
+
+    def spell(self, value: object) -> str:
+        return outside(format_yaml_value(value, self.notation), limit=80)
 
 
 class PlanWords:
@@ -43,7 +54,10 @@ class PlanWords:
         self.plan = plan
         self.changed = changed
         seen = _collect_values(plan, changed)
-        varying = _find_varying(seen)
+        self.swept: Mapping[str, Parameter] = _build_parameters(seen)
+        """All that hold values, by key: those that vary, in the sweep's order, and
+        then what is the same in every job of a stage."""
+        varying = [self.swept[key] for key in seen if _varies(key, seen)]
         several = plan is not None and len({spec.stage for spec in plan.jobs}) > 1
         own = [one for one in varying if several and len(seen[one.key]) == 1]
         self.of_families = tuple(one for one in varying if one not in own)
@@ -58,10 +72,14 @@ class PlanWords:
         if len(specs) == 1:
             return describe_job(specs[0], self.parameters)
         for entry in sorted(self.parameters, key=lambda entry: -len(entry.values)):
-            value = find_value(specs[0], entry.key)
-            if value != "-" and all(find_value(it, entry.key) == value for it in specs):
+            value = find_value(specs[0], entry)
+            if value != "-" and all(find_value(it, entry) == value for it in specs):
                 return f"{entry.label}={value}"
         return ""
+
+    def find(self, key: str) -> Parameter:
+        """The parameter of a key, one that was not swept too."""
+        return self.swept.get(key) or Parameter(key, _format_key(key, 1))
 
     def is_of(self, session: SessionView) -> bool:
         """Whether it says what holds for the jobs of `session`."""
@@ -79,7 +97,7 @@ def _collect_values(plan: Plan | None, changed: Sequence[JobSpec]) -> _Seen:
     sources = [(spec.stage, spec.parameters) for spec in (plan.jobs if plan else ())]
     sources += [(spec.stage, spec.planned or {}) for spec in changed]
     sources += [
-        (spec.stage, {key: find_value(spec, key) for key in spec.own_values})
+        (spec.stage, {key: _Own(spec.parameters[key]) for key in spec.own_values})
         for spec in changed
     ]
     seen: dict[str, dict[str, dict[str, object]]] = {}
@@ -89,21 +107,27 @@ def _collect_values(plan: Plan | None, changed: Sequence[JobSpec]) -> _Seen:
     return seen
 
 
-def _find_varying(seen: _Seen) -> Sequence[Parameter]:
-    """Those with several values in a stage, in the sweep's order."""
-    varying = {
-        key: stages
-        for key, stages in seen.items()
-        if is_value(key) and any(len(values) > 1 for values in stages.values())
-    }
+def _varies(key: str, seen: _Seen) -> bool:
+    """Whether a key has several values in a stage."""
+    return is_value(key) and any(len(values) > 1 for values in seen[key].values())
+
+
+def _build_parameters(seen: _Seen) -> Mapping[str, Parameter]:
+    varying = [key for key in seen if _varies(key, seen)]
+    others = [key for key in seen if is_value(key) and key not in {*varying}]
     tails = Counter(_format_key(key, 1) for key in varying)
-    found = []
-    for key, stages in varying.items():
+    found = {}
+    for key in [*varying, *others]:
         tail = _format_key(key, 1)
-        label = tail if tails[tail] == 1 else _format_key(key, 2)
-        values = [one for known in stages.values() for one in known.values()]
-        spelled = dict.fromkeys(map(format_value, values))
-        found.append(Parameter(key, label, tuple(spelled)))
+        label = tail if tails[tail] <= 1 else _format_key(key, 2)
+        known = [one for values in seen[key].values() for one in values.values()]
+        plain = [one.value if isinstance(one, _Own) else one for one in known]
+        entry = Parameter(key, label, notation=choose_notation(plain))
+        spelled = dict.fromkeys(
+            f"{entry.spell(value)}{CHANGED * isinstance(one, _Own)}"
+            for one, value in zip(known, plain, strict=True)
+        )
+        found[key] = replace(entry, values=tuple(spelled))
     return found
 
 
@@ -115,19 +139,19 @@ def format_value(value: object) -> str:
     return outside(format_yaml_value(value), limit=80)
 
 
-def find_value(spec: JobSpec, key: str) -> str:
+def find_value(spec: JobSpec, entry: Parameter) -> str:
     """The job's value of a parameter, marked where it is not the plan's; `-` when it
     has none."""
-    if key not in spec.parameters:
+    if entry.key not in spec.parameters:
         return "-"
-    mark = CHANGED if key in spec.own_values else ""
-    return f"{format_value(spec.parameters[key])}{mark}"
+    mark = CHANGED if entry.key in spec.own_values else ""
+    return f"{entry.spell(spec.parameters[entry.key])}{mark}"
 
 
-def find_planned(spec: JobSpec, key: str) -> str:
+def find_planned(spec: JobSpec, entry: Parameter) -> str:
     """The plan's value of a parameter that was changed since."""
     planned = spec.planned or {}
-    return format_value(planned[key]) if key in planned else "not set"
+    return entry.spell(planned[entry.key]) if entry.key in planned else "not set"
 
 
 def describe_job(
@@ -139,6 +163,6 @@ def describe_job(
     parts = []
     for entry in parameters:
         having = [one for one in specs if entry.key in one.parameters]
-        if values := dict.fromkeys(find_value(one, entry.key) for one in having):
+        if values := dict.fromkeys(find_value(one, entry) for one in having):
             parts.append(f"{entry.label}={'|'.join(values)}")
     return " ".join(parts)

@@ -14,14 +14,27 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.cockpit.state.parameters import format_value
+from autoexp_tui.cockpit.state.parameters import Parameter, format_value
 from autoexp_tui.cockpit.state.reasons import URGENCY, build_cause_key
 from autoexp_tui.cockpit.state.session import JobView, Look, SessionView
 
 Kind: TypeAlias = Literal[
-    "state", "stage", "parameter", "progress", "loss", "trend", "time", "id", "why"
+    "state",
+    "stage",
+    "name",
+    "parameter",
+    "metric",
+    "progress",
+    "loss",
+    "trend",
+    "time",
+    "id",
+    "node",
+    "attempt",
+    "why",
 ]
 Order: TypeAlias = Literal["plan", "needs", "column"]
 
@@ -31,8 +44,6 @@ _MISSING: Final[_SortKey] = (9, 0.0, "")
 _LOOKS: Final = {look: place for place, look in enumerate(Look)}
 _ALONE: Final = frozenset({Look.RUNNING, Look.ASKS})
 """Looks that never fold: each of these jobs is a story of its own."""
-_LARGEST_FIRST: Final = frozenset({"progress", "time"})
-
 
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
 _EXPRESSION: Final = re.compile(
@@ -62,8 +73,17 @@ class Column:
     title: str
     cells: int
     key: str = ""
-    """The parameter's key."""
+    """Of a parameter, or a metric."""
     right: bool = False
+    falling: bool = False
+    """Whether a sort has its largest values on top."""
+    entry: Parameter | None = None
+    """The parameter."""
+
+    @property
+    def id(self) -> str:
+        """What it is called where a person's choice of columns is kept."""
+        return f"{self.kind}:{self.key}" if self.key else self.kind
 
 
 class Row(NamedTuple):
@@ -99,12 +119,14 @@ class Arrangement:
     """How a person wants the rows: order, filter, folding."""
 
     order: Order = "plan"
-    column: str = ""
-    """The title of the one that was sorted by last, also when plan order is back."""
+    column: Column | None = None
+    """The one that was sorted by last, also when plan order is back."""
     reversed: bool = False
     """With order `column`: whether it is the other way round."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """With order `column`: job name -> place, as it was when the sort was asked."""
+    sorted: tuple[JobView, ...] = ()
+    """The jobs as they were then, in that order."""
     filter: Filter | None = None
     only: tuple[str, frozenset[str]] | None = None
     """A title and the names it lets through: a stage, a family, a cause."""
@@ -170,28 +192,69 @@ def sort_by(
     ranks = {job.name: place for place, job in enumerate(jobs)}
     order: Order = "column"
     return replace(
-        current, order=order, column=column.title, reversed=back, ranks=ranks
+        current,
+        order=order,
+        column=column,
+        reversed=back,
+        ranks=ranks,
+        sorted=tuple(jobs),
     )
 
 
-def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
+def is_falling(current: Arrangement) -> bool:
     """Whether the column sorted by has its largest values on top."""
-    kinds = (column.kind for column in columns if column.title == current.column)
-    return (next(kinds, "") in _LARGEST_FIRST) != current.reversed
+    return current.column is not None and current.column.falling != current.reversed
+
+
+def is_stale(session: SessionView, current: Arrangement) -> bool:
+    """Whether the rows stand in the order of a sort that holds no longer."""
+    column, before = current.column, current.sorted
+    if current.order != "column" or column is None:
+        return False
+    if len(before) != len(session.jobs):
+        return True
+
+    def build_key(old: JobView) -> _SortKey:
+        job = session.find_job(old.name)
+        return _build_sort_key(job, column, session) if job else _MISSING
+
+    for place, old in enumerate(before):
+        if session.find_job(old.name) is not old:
+            near = [*map(build_key, before[max(0, place - 1) : place + 2])]
+            if not all(map(partial(_is_in_order, current.reversed), near, near[1:])):
+                return True
+    return False
+
+
+def _is_in_order(back: bool, first: _SortKey, second: _SortKey) -> bool:  # noqa: FBT001 - of a map
+    if _MISSING in (first, second):
+        return second == _MISSING
+    return first >= second if back else first <= second
 
 
 def sort_next(
-    session: SessionView, columns: Sequence[Column], current: Arrangement, step: int = 0
+    session: SessionView,
+    columns: Sequence[Column],
+    current: Arrangement,
+    step: int = 0,
+    *,
+    stale: bool = False,
 ) -> Arrangement:
     """Sorted by the column `step` places to the right, going round; without a step
-    what `,` sorts by: a column, its reverse, plan order, again the last column."""
+    what `,` sorts by: a column (at first the results, where there are some), its
+    reverse, plan order, again the last column; the same anew where that is `stale`."""
     is_sorted = current.order == "column"
-    if is_sorted and current.reversed and not step:
-        return replace(current, order="plan", ranks={})
-    titles = [column.title for column in columns]
-    place = titles.index(current.column) if current.column in titles else -step
+    if is_sorted and current.reversed and not (step or stale):
+        return replace(current, order="plan", ranks={}, sorted=())
+    ids = [column.id for column in columns]
+    last = current.column.id if current.column is not None else ""
+    place = ids.index(last) if last in ids else -step
+    if not (step or last in ids) and "loss" in ids:
+        results = (session.find_result(job) is not None for job in session.jobs)
+        place = ids.index("loss") if any(results) else 0
     column = columns[(place + step) % len(columns)]
-    back = is_sorted and column.title == current.column
+    is_same = is_sorted and column.id == last
+    back = current.reversed if is_same and stale else is_same
     return sort_by(session, column, current, back=back)
 
 
@@ -209,9 +272,15 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
         case "progress" if job.step is not None:
             return (0 if job.total else 1, -job.step / (job.total or 1), "")
         case "loss" | "trend":
-            result = session.find_result(job)
-            ill = result is None or math.isnan(result)
-            return _MISSING if ill else (0, result or 0.0, "")
+            return _build_number_key(session.find_result(job), column)
+        case "metric":
+            return _build_number_key(job.find_metric(column.key), column)
+        case "name":
+            return (0, 0.0, job.name)
+        case "node" if job.attempt and job.attempt.node:
+            return (0, 0.0, job.attempt.node)
+        case "attempt" if job.attempt:
+            return (0, float(job.attempt.number), "")
         case "time":
             ran = job.measure_run(session.now)
             return _MISSING if ran is None else (0, -ran, "")
@@ -220,6 +289,12 @@ def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _Sort
         case "why":
             return (0, 0.0, build_cause_key(job))
     return _MISSING
+
+
+def _build_number_key(value: float | None, column: Column) -> _SortKey:
+    if value is None or math.isnan(value):
+        return _MISSING
+    return (0, -value if column.falling else value, "")
 
 
 def compile_filter(text: str) -> Filter | None:

@@ -200,6 +200,12 @@ class JobView:
         known = {name: float(value) for name, value in noted.items()}
         return {**known, **self.live.metrics}
 
+    def find_metric(self, name: str) -> float | None:
+        """The newest value of one metric; None where the job has none."""
+        noted = self.record.noted.values if self.record.noted else {}
+        value = self.live.metrics.get(name, noted.get(name))
+        return None if value is None else float(value)
+
     def measure_run(self, now: float) -> float | None:
         """How long the newest attempt has run, or ran; None when it never began."""
         return measure_run(self.attempt, now)

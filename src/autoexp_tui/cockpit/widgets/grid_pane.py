@@ -72,7 +72,7 @@ def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     """What has room in `cells`, the stage at place `at` among it; once for all rows."""
     axes: list[int] = []
     for one in grid.axes:
-        widest = max(map(cell_len, (one.label, *one.values)), default=1)
+        widest = max(map(cell_len, (one.label, *one.shown)), default=1)
         width = min(_WIDEST_VALUE, widest)
         if sum(axes) + 2 * len(axes) + width + 2 > cells * 45 // 100:
             break

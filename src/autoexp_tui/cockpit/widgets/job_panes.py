@@ -1,20 +1,21 @@
 """The table of jobs: which columns it has at a width, and what stands in them.
 
-WHY never goes. As the screen narrows the others leave in a fixed order: executor id,
-TREND, TIME, the third parameter; last the progress becomes a percentage.
+WHY never goes. As the screen narrows the usual ones leave in a fixed order: executor
+id, TREND, TIME; last the progress becomes a percentage. Parameters and metrics that
+have no room are scrolled to; the other columns stay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len
 
 from autoexp_tui.cockpit.spans import (
-    ELLIPSIS,
     Line,
+    Role,
     Span,
     fit,
     join,
@@ -22,9 +23,9 @@ from autoexp_tui.cockpit.spans import (
     render_sparkline,
     shorten,
 )
-from autoexp_tui.cockpit.state.parameters import Parameter, find_value
+from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
-from autoexp_tui.cockpit.state.rows import Column, is_falling, sort_next
+from autoexp_tui.cockpit.state.rows import Column, Kind, is_falling, sort_next
 from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, render_badge
 from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.text.spelling import (
@@ -38,94 +39,219 @@ from autoexp_tui.text.spelling import (
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""
 WHY_MINIMUM: Final = 16
-_WHY_WANTED: Final = ((200, 42), (120, 25), (0, WHY_MINIMUM))
+_WHY_WANTED: Final = ((200, 36), (120, 18), (0, WHY_MINIMUM))
 """From a width of the screen on: the cells that WHY is given before others."""
-_PARAMETER_MINIMUM: Final = 6
-_LETTERS_OF_A_TITLE: Final = 2
-"""Of a parameter's name, below which they do not tell it."""
-_DROPS: Final = {"id": 130, "trend": 110, "time": 100, "third": 90, "steps": 76}
-"""What goes, in this order, below which width of the screen."""
-_GIVEN_FOR_WHY: Final = 2
-"""How many of them go where parameters shrunk are not enough for what WHY is given; the
-others only for its minimum."""
+_NARROWEST: Final = {"parameter": 6, "name": 12}
+"""Columns that are narrowed for others, and how far."""
+_DROPS: Final = {"id": 130, "trend": 110, "time": 100}
+"""Of the usual columns: what goes, in this order, below which width of the screen."""
+_GIVEN_FOR_WHY: Final[Sequence[Kind]] = ("id", "trend")
+"""What goes where columns narrowed are not enough for what WHY is given."""
+_GIVEN_LAST: Final[Sequence[Kind]] = (
+    "time",
+    "node",
+    "attempt",
+    "name",
+    "stage",
+    "loss",
+    "progress",
+)
+"""What goes only for the minimum of WHY, the last three for the least of it."""
+_WHY_LEAST: Final = 8
+_FEWEST_SCROLLING: Final = 2
+_SCROLLING: Final = ("parameter", "metric")
+_PERCENT_BELOW: Final = 76
+"""Columns of the screen below which the progress is a percentage."""
+_FEWER_BELOW: Final = 90
+"""The same for two scrolling columns, not three, that others make room for."""
 _LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
 """Looks whose trend is worth a colour."""
 
 
+class Columns(NamedTuple):
+    """The columns of a table."""
+
+    shown: tuple[Column, ...]
+    """Those that have room, WHY the last."""
+    offered: tuple[Column, ...]
+    """Those and what scrolling brings, in their order."""
+    first: int
+    """How many of the scrolling ones are left of the first that is shown."""
+    hidden: int
+    """How many have no room."""
+
+
+def list_usual(session: SessionView, words: PlanWords) -> tuple[str, ...]:
+    """Ids of the columns of a table of which nobody chose any."""
+    stage = ("stage",) if any(job.stage for job in session.jobs) else ()
+    swept = (f"parameter:{entry.key}" for entry in words.parameters)
+    return (*stage, *swept, "progress", "loss", "trend", "time", "id")
+
+
+def list_choosable(session: SessionView, words: PlanWords) -> tuple[str, ...]:
+    """Ids of all columns that a table may have, the usual ones first."""
+    metrics: dict[str, None] = {}
+    for job in session.jobs:
+        metrics |= dict.fromkeys(job.list_metrics())
+    swept = (f"parameter:{key}" for key in words.swept)
+    more = ("name", "node", "attempt", *swept, *(f"metric:{key}" for key in metrics))
+    return tuple(dict.fromkeys((*list_usual(session, words), *more)))
+
+
 def choose_columns(
     session: SessionView,
-    parameters: Sequence[Parameter],
+    words: PlanWords,
     screen_cells: int,
     table_cells: int,
-) -> tuple[Column, ...]:
-    """The columns for a table of `table_cells` on a screen of `screen_cells`.
+    chosen: Sequence[str] = (),
+    first: int = 0,
+) -> Columns:
+    """The columns for a table of `table_cells` on a screen of `screen_cells`: the
+    `chosen`, else the usual ones; of those that scroll, `first` are skipped.
 
-    Where long values leave too little for WHY, more columns go, in the same order.
+    Where there is too little for WHY, columns are narrowed, then they go.
     """
     wanted = next(cells for least, cells in _WHY_WANTED if screen_cells >= least)
-    gone = sum(screen_cells < below for below in _DROPS.values())
+    ids = chosen or [
+        one for one in list_usual(session, words) if screen_cells >= _DROPS.get(one, 0)
+    ]
+    made = (build_column(one, session, words, screen_cells) for one in ("state", *ids))
+    columns = [one for one in made if one is not None]
+    moving = [one for one in columns if one.kind in _SCROLLING]
+    fixed = [one for one in columns if one.kind not in _SCROLLING]
+    first = max(0, min(first, len(moving) - 1))
+    shown = moving[first : first + (2 if screen_cells < _FEWER_BELOW else 3)]
     while True:
-        columns = _build_columns(session, parameters, [*_DROPS][:gone])
-        left = table_cells - GUTTER - sum(column.cells + 1 for column in columns)
-        why = left + _shrink_parameters(columns, wanted - left)
-        enough = wanted if gone < _GIVEN_FOR_WHY else WHY_MINIMUM
-        if why >= enough or gone == len(_DROPS):
-            return (*columns, Column(kind="why", title="WHY", cells=max(why, 1)))
-        gone += 1
+        room = table_cells - GUTTER
+        narrowed, why = _narrow((*fixed, *shown), room, wanted)
+        if why >= wanted or not _drop_one(fixed, shown, why):
+            break
+    while why - wanted > 0 and len(shown) < len(moving):  # what is left over
+        before = first > 0 and first + len(shown) == len(moving)
+        more = moving[first - 1] if before else moving[first + len(shown)]
+        if why - more.cells - 1 < wanted:
+            break
+        why -= more.cells + 1
+        first -= before
+        shown.insert(0 if before else len(shown), more)
+        narrowed[more.id] = more
+    table = [narrowed[one.id] for one in columns if one.id in narrowed]
+    table.append(Column(kind="why", title="WHY", cells=max(why, 1)))
+    offered = [one for one in columns if one in moving or one.id in narrowed]
+    wished = len(chosen) or len(list_usual(session, words))
+    return Columns(tuple(table), (*offered, table[-1]), first, wished + 2 - len(table))
 
 
-def _shrink_parameters(columns: list[Column], missing: int) -> int:
-    """Narrow parameters, the widest first; by how many cells, up to `missing`."""
-    places = [place for place, one in enumerate(columns) if one.kind == "parameter"]
-    for given in range(missing):
-        widest = max(places, key=lambda place: columns[place].cells, default=None)
-        if widest is None or columns[widest].cells <= _PARAMETER_MINIMUM:
-            return given
-        columns[widest] = replace(columns[widest], cells=columns[widest].cells - 1)
-    return max(missing, 0)
+def _narrow(
+    columns: Sequence[Column], room: int, wanted: int
+) -> tuple[dict[str, Column], int]:
+    """Columns by id, the widest narrowed until WHY has `wanted` cells or no more can
+    be; and the cells of WHY."""
+    found = {one.id: one for one in columns}
+    why = room - sum(one.cells + 1 for one in columns)
+    while why < wanted:
+        able = [
+            one
+            for one in found.values()
+            if one.cells > _NARROWEST.get(one.kind, one.cells)
+        ]
+        if not able:
+            break
+        widest = max(able, key=lambda one: one.cells)
+        found[widest.id] = replace(widest, cells=widest.cells - 1)
+        why += 1
+    return found, why
 
 
-def _build_columns(
-    session: SessionView,
-    parameters: Sequence[Parameter],
-    dropped: Sequence[str],
-) -> list[Column]:
-    cells = _find_widest((f"{look.glyph} {look}" for look in session.counts), 11, 14)
-    columns = [Column(kind="state", title="STATE", cells=cells)]
-    stages = {job.stage for job in session.jobs}
-    if stages - {""}:
-        cells = _find_widest(stages, 5, 12)
-        columns.append(Column(kind="stage", title="STAGE", cells=cells))
-    shown = parameters[: 2 if "third" in dropped else 5 if "id" not in dropped else 3]
-    for entry in shown:
-        least = min(cell_len(entry.label), 10)
-        cells = _find_widest({*entry.values, "-"}, least, 12)
-        columns.append(
-            Column(kind="parameter", title=entry.label, cells=cells, key=entry.key)
-        )
-    title, cells = ("DONE", 5) if "steps" in dropped else ("PROGRESS", 9)
-    rest = (
-        Column(kind="progress", title=title, cells=cells, right=True),
-        _build_result_column(session),
-        Column(kind="trend", title="TREND", cells=8),
-        Column(kind="time", title="TIME", cells=5, right=True),
-        Column(kind="id", title="ID", cells=10),
-    )
-    return [*columns, *(one for one in rest if one.kind not in dropped)]
+def _drop_one(fixed: list[Column], shown: list[Column], why: int) -> bool:
+    """Let one column go, so that WHY has more than `why` cells; False: none may."""
+    kinds = [one.kind for one in fixed]
+    going = [one for one in _GIVEN_FOR_WHY if one in kinds]
+    if not going and why < WHY_MINIMUM:
+        if len(shown) > _FEWEST_SCROLLING and "time" not in kinds:
+            shown.pop()
+            return True
+        last = _GIVEN_LAST if why < _WHY_LEAST else _GIVEN_LAST[:4]
+        going = [one for one in last if one in kinds]
+    if going:
+        del fixed[kinds.index(going[0])]
+    return bool(going)
+
+
+def build_column(
+    name: str, session: SessionView, words: PlanWords, screen_cells: int
+) -> Column | None:
+    """The column of an id, in the cells that it takes by itself; None for an id of
+    nothing that is there."""
+    kind, _, key = name.partition(":")
+    match kind:
+        case "state":
+            looks = (f"{look.glyph} {look}" for look in session.counts)
+            return Column(
+                kind="state", title="STATE", cells=_find_widest(looks, 11, 14)
+            )
+        case "stage":
+            stages = {job.stage for job in session.jobs}
+            return Column(
+                kind="stage", title="STAGE", cells=_find_widest(stages, 5, 12)
+            )
+        case "name":
+            names = (job.name for job in session.jobs)
+            return Column(kind="name", title="NAME", cells=_find_widest(names, 8, 40))
+        case "parameter" if key in words.swept:
+            entry = words.swept[key]
+            least = min(cell_len(entry.label), 10)
+            cells = _find_widest({*entry.values, "-"}, least, 12)
+            return Column(
+                kind="parameter", title=entry.label, cells=cells, key=key, entry=entry
+            )
+        case "metric" if key:
+            title = outside(key)
+            cells = max(6, min(cell_len(title), 10))
+            title = shorten(title, cells, middle=True)
+            return Column(kind="metric", title=title, cells=cells, key=key, right=True)
+        case "progress":
+            title, cells = ("PROGRESS", 9)
+            if screen_cells < _PERCENT_BELOW:
+                title, cells = ("DONE", 5)
+            return Column(
+                kind="progress", title=title, cells=cells, right=True, falling=True
+            )
+        case "loss":
+            return _build_result_column(session)
+        case "trend":
+            return Column(
+                kind="trend", title="TREND", cells=8 if screen_cells >= 130 else 6
+            )
+        case "time":
+            return Column(kind="time", title="TIME", cells=5, right=True, falling=True)
+        case "id":
+            return Column(kind="id", title="ID", cells=10)
+        case "node":
+            nodes = (job.attempt.node for job in session.jobs if job.attempt)
+            return Column(kind="node", title="NODE", cells=_find_widest(nodes, 6, 14))
+        case "attempt":
+            return Column(
+                kind="attempt", title="TRY", cells=3, right=True, falling=True
+            )
+    return None
 
 
 def _build_result_column(session: SessionView) -> Column:
     """Named by what the jobs' results are, where they are the same and no loss."""
-    plan, names = session.snapshot.plan, set()
+    plan, names, modes = session.snapshot.plan, set(), set()
     if plan is not None:
-        rules = (plan.rules_of(job.record.spec) for job in session.jobs)
+        rules = [plan.rules_of(job.record.spec) for job in session.jobs]
         names = {one.result.metric or one.loss or "loss" for one in rules}
+        modes = {one.result.mode for one in rules}
     title = "LOSS"
     if not all(name.endswith("loss") for name in names):
         title = names.pop().upper() if len(names) == 1 else "RESULT"
     cells = max(6, min(cell_len(title), 10))
     title = shorten(title, cells, middle=True)
-    return Column(kind="loss", title=title, cells=cells, right=True)
+    return Column(
+        kind="loss", title=title, cells=cells, right=True, falling=modes == {"max"}
+    )
 
 
 def _find_widest(values: Iterable[str], least: int, most: int) -> int:
@@ -136,11 +262,12 @@ def _find_widest(values: Iterable[str], least: int, most: int) -> int:
 def render_titles(
     columns: Sequence[Column], sorted_by: str = "", glyph: str = ""
 ) -> Line:
-    """The line of column titles, gutter included; `glyph` marks the one sorted by."""
+    """The line of column titles, gutter included; `glyph` marks the one sorted by, of
+    that id."""
     titles: list[Line] = []
     for column in columns:
         title = Span(column.title, "muted")
-        if column.title == sorted_by:
+        if column.id == sorted_by:
             text = fit(column.title, column.cells - len(glyph)).rstrip() + glyph
             title = Span(text, "accent")
         titles.append((_format_cell(column, title),))
@@ -159,17 +286,10 @@ def _format_cell(column: Column, content: Span) -> Span:
     return Span(fit(content.text, column.cells, right=column.right), content.role)
 
 
-def _count_values(jobs: Sequence[JobView], column: Column) -> str:
-    """The one value, or how many there are: `4 lr`."""
-    values = {find_value(job.record.spec, column.key) for job in jobs}
-    if len(values) == 1:
-        return values.pop()
-    text = f"{len(values)} {column.title}"
-    if cell_len(text) <= column.cells:
-        return text
-    text = text[: column.cells].rstrip()
-    letters = len(text.partition(" ")[2])
-    return text if letters >= _LETTERS_OF_A_TITLE else f"{len(values)} {ELLIPSIS}"
+def _find_shared(jobs: Sequence[JobView], entry: Parameter) -> str:
+    """The one value, or how many there are: `(4)`."""
+    values = {find_value(job.record.spec, entry) for job in jobs}
+    return values.pop() if len(values) == 1 else f"({len(values)})"
 
 
 def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -> Span:
@@ -180,8 +300,8 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             role = job.look.role if job.is_needy else "muted"
             reason = find_common_reason(jobs, session)
             return Span(reason if number == 1 else f"{number}x {reason}", role)
-        case "parameter" if number > 1:
-            return Span(_count_values(jobs, column), "muted")
+        case "parameter" if number > 1 and column.entry:
+            return Span(_find_shared(jobs, column.entry), "muted")
         case "state":
             # From the second attempt on with its number, where there is room.
             look, attempts = render_badge(job.look), len(job.record.attempts)
@@ -193,16 +313,18 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
             return Span(shorten(outside(job.stage), cells, middle=True))
         case _ if number > 1:
             return Span("", "muted")
-        case "parameter":
-            value = find_value(job.record.spec, column.key)
+        case "name":
+            return Span(shorten(outside(job.name), cells, middle=True))
+        case "parameter" if column.entry:
+            value = find_value(job.record.spec, column.entry)
             return Span(shorten(value, cells, middle=True))
         case "progress":
             spell = format_percent if column.title == "DONE" else format_progress
             return _mute_dash(spell(job.step, job.total))
         case "loss":
-            text = format_metric(session.find_result(job))
-            ill = text in ("nan", "inf", "-inf")
-            return Span(text, "failed") if ill else _mute_dash(text)
+            return _build_number(session.find_result(job))
+        case "metric":
+            return _build_number(job.find_metric(column.key))
         case "trend":
             role = job.look.role if job.look in _LIVELY else "muted"
             return Span(render_sparkline(job.live.trend, cells), role)
@@ -211,6 +333,18 @@ def _build_cell(jobs: Sequence[JobView], column: Column, session: SessionView) -
         case "id":
             text = outside(job.attempt.executor_id) if job.attempt else ""
             return Span(shorten(text or "-", cells, middle=True), "muted")
+        case "node":
+            text = outside(job.attempt.node) if job.attempt else ""
+            return Span(shorten(text or "-", cells, middle=True), "muted")
+        case "attempt":
+            return _mute_dash(str(job.attempt.number) if job.attempt else "-")
+    return Span("")
+
+
+def _build_number(value: float | None) -> Span:
+    text = format_metric(value)
+    ill = text in ("nan", "inf", "-inf")
+    return Span(text, "failed") if ill else _mute_dash(text)
 
 
 def _mute_dash(text: str) -> Span:
@@ -226,6 +360,9 @@ class JobsPane(ListPane):
     lead = GUTTER
     always_points = True
     columns: tuple[Column, ...] = ()
+    table = Columns((), (), 0, 0)
+    _first: int = 0
+    """Of the scrolling columns the first that is wanted."""
     _columns_for: tuple[object, ...] = ()
 
     def renew(self) -> None:
@@ -235,21 +372,23 @@ class JobsPane(ListPane):
     def _choose_columns(self) -> None:
         words, screen = self.model.words, self.screen.size.width
         never = Look.DOOMED in self.model.session.counts  # the widest state
-        wish = (words, screen, self.cells, never)
+        chosen = self.model.columns
+        wish = (words, screen, self.cells, never, chosen, self._first)
         if self.cells and wish != self._columns_for:
             self._columns_for = wish
-            self.columns = choose_columns(
-                self.model.session, words.parameters, screen, self.cells
+            self.table = choose_columns(
+                self.model.session, words, screen, self.cells, chosen, self._first
             )
+            self.columns = self.table.shown
 
     def build_head(self, cells: int) -> Sequence[Line]:
         wanted = self.model.arrangement
         if not self.columns:
             return ()
-        if wanted.order != "column":
+        if wanted.order != "column" or wanted.column is None:
             return (render_titles(self.columns),)
-        glyph = "▾" if is_falling(self.columns, wanted) else "▴"
-        return (render_titles(self.columns, wanted.column, glyph),)
+        glyph = "▾" if is_falling(wanted) else "▴"
+        return (render_titles(self.columns, wanted.column.id, glyph),)
 
     def is_marked(self, key: str) -> bool:
         row = self.model.find_row(key) if key not in self.model.session.index else None
@@ -276,10 +415,41 @@ class JobsPane(ListPane):
         if not step:
             super().move(how)
         elif model.arrangement.order == "column" and self.columns:
-            model.update_arrangement(
-                sort_next(model.session, self.columns, model.arrangement, step)
-            )
+            self.sort(step)
+        else:
+            self._scroll_columns(step)
+
+    def sort(self, step: int = 0) -> None:
+        """Sort by the next column, `step` places to the right, and show it."""
+        model, offered = self.model, self.table.offered
+        if not offered:
+            return
+        wanted = sort_next(
+            model.session, offered, model.arrangement, step, stale=model.is_stale
+        )
+        model.update_arrangement(wanted)
+        ids = [one.id for one in offered if one.kind in _SCROLLING]
+        name = wanted.column.id if wanted.column is not None else ""
+        place = ids.index(name) if name in ids else -1
+        for first in range(min(place, self.table.first), place + 1):
+            if name not in [one.id for one in self.columns]:
+                self._first = first
+                self._choose_columns()
+        self.renew()
+
+    def _scroll_columns(self, step: int) -> None:
+        first = self.table.first + step
+        if 0 <= first <= self._count_scrolling():
+            self._first = first
             self.renew()
+
+    def _count_scrolling(self) -> int:
+        """How far the scrolling columns can be scrolled."""
+        shown, every = (
+            sum(one.kind in _SCROLLING for one in columns)
+            for columns in (self.columns, self.table.offered)
+        )
+        return every - shown
 
     def find_jobs(self) -> tuple[JobView, ...]:
         if self.cursor >= len(self.model.rows):
@@ -292,6 +462,8 @@ class JobsPane(ListPane):
 
     def build_title(self) -> Line:
         model, wanted = self.model, self.model.arrangement
+        title = wanted.column.title if wanted.column is not None else ""
+        role: Role
         total, rows = len(model.session.jobs), len(model.rows)
         shown = sum(len(row.jobs) for row in model.rows) if wanted.fold else rows
         if wanted.fold and rows < shown:
@@ -307,16 +479,29 @@ class JobsPane(ListPane):
             parts.append(Span(f"{len(model.marks)} marked", "accent"))
         if model.range_from:
             parts.append(Span("range open (v ends it)", "accent"))
+        if self.table.hidden:
+            parts.append(Span(self._describe_hidden(), "muted"))
         if wanted.order == "needs":
             parts.append(Span("needs you first (. plan order)", "muted"))
         elif wanted.order == "column":
-            again = ", plan order" if wanted.reversed else ", reverses"
-            text = f"by {wanted.column} ({again}   h l column)"
-            parts.append(Span(text, "muted"))
+            again = "plan order" if wanted.reversed else "reverses"
+            text, role = f"by {title} (, {again}   h l column)", "muted"
+            if model.is_stale:
+                text, role = f"by {title}, values changed (, sorts again)", "warning"
+            parts.append(Span(text, role))
         if len(self.keys) > self.rows_in_body > 0:
             last = min(self.top + self.rows_in_body, len(self.keys))
             parts.append(Span(f"rows {self.top + 1}-{last}", "muted"))
         return join(parts, "   ")
+
+    def _describe_hidden(self) -> str:
+        """`+2 hidden`, and the key that brings them: one that scrolls, or else the
+        choice of columns."""
+        hides_right = self.table.first < self._count_scrolling()
+        way = "move.right" if hides_right else "move.left"
+        if not (hides_right or self.table.first):
+            way = "rows.columns"
+        return f"+{self.table.hidden} hidden ({self.context.keymap.key(way)})"
 
     def on_resize(self) -> None:
         self._choose_columns()
