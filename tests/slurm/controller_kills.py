@@ -19,9 +19,9 @@ import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,16 @@ def play(campaign: SlurmCampaign, rng: random.Random) -> Score:
     )
     words = ("--config-ref", "exp", "--approve", "all", "--json")
     run = campaign.start(*words, *OVERRIDES, *places)
-    killer = threading.Thread(target=_kill, args=(campaign.cluster, run, rng, found))
-    killer.start()
-    try:
-        out, err = run.communicate(timeout=ROUND_SECONDS)
-    except subprocess.TimeoutExpired:
-        run.kill()
-        out, err = run.communicate()
-        found.problems.append(f"no end within {ROUND_SECONDS:.0f} s")
-    killer.join()
+    with ThreadPoolExecutor(1) as reader:
+        ending = reader.submit(run.communicate, timeout=ROUND_SECONDS)
+        # Not beside it: a daemon dies with the thread that started it.
+        _kill(campaign.cluster, run, rng, found)
+        try:
+            out, err = ending.result()
+        except subprocess.TimeoutExpired:
+            run.kill()
+            out, err = run.communicate()
+            found.problems.append(f"no end within {ROUND_SECONDS:.0f} s")
     jobs = result_of(out) if out.strip() else {}
     found.counts["jobs"] = len(jobs)
     if run.returncode != 0:
