@@ -302,6 +302,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.jobs_screen.renew()
         self.jobs_screen.show_pane(pane)
 
+    def action_show_curves(self, jobs: Sequence[JobView]) -> None:
+        """To Jobs mode, and there to the curves of the marked jobs, else of these."""
+        self.action_show_pane("jobs")
+        self.jobs_screen.show_curves(jobs)
+
     def action_show_mode(self, mode: str) -> None:
         """To another mode; there already, to its list."""
         if self.current_mode != mode:

@@ -48,6 +48,7 @@ _SETS: Final[Mapping[str, frozenset[str]]] = {
     "LOGS": _LOGS,
     "GRID": _GRID,
     "VERBS": _VERBS,
+    "TABLES": _MAIN - _LOGS - {"metrics"},
     "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
 }
 """Panes by the names that the table has for them."""
@@ -63,7 +64,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "log": "pane.log({!r})",
     "log.search": "log_search",
     "log.save": "pane.log_save",
-    "metrics": "pane.{}",
+    "metrics": "pane.metrics({!r})",
     "events.kind": "events_kind(1)",
     "events.kind_before": "events_kind(-1)",
     "timeline": "pane.zoom({!r})",
@@ -74,7 +75,6 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "rows.need": "app.show_need",
     "rows.next_job": "rows_move('down')",
     "rows.previous_job": "rows_move('up')",
-    "rows.curves": "app.show_pane('metrics')",
 }
 """Textual's actions, by id or its first part; all others are the screen's own, `pane.`
 is the focused pane."""
@@ -129,7 +129,7 @@ look.smaller  _  ALL  -  -  shrink the pane again
 rows.mark  space  jobs  8  mark  mark, or unmark, the row
 rows.range  v  jobs  -  -  mark from here to where v is pressed again
 rows.alike  m  MAIN-LOGS  -  -  mark all with the same cause
-rows.group  b  MAIN-LOGS  9  group  fold equal causes into one row
+rows.group  b  TABLES  9  group  fold equal causes into one row
 rows.order  .  MAIN  -  -  needs you first, or plan order
 rows.sort  comma  MAIN  -  -
     sort by results, again: reverse, again: plan order; h l: which column
@@ -138,7 +138,8 @@ rows.columns  |  MAIN-LOGS  -  columns
 rows.diff  d  MAIN-LOGS  10  diff  compare two marked jobs: overrides, config, script
 rows.config  i  MAIN+GRID-LOGS  10  config
     how the job is made: overrides, config and who set each key, script
-rows.curves  c  MAIN-LOGS  11  curves  curves of the marked runs
+rows.curves  c  TABLES  11  curves
+    curves of the marked runs, else of the first six rows
 rows.next_job  ]  MAIN  -  -  the next job, pane kept
 rows.previous_job  [  MAIN  -  -  the job before, pane kept
 look.copy  y  ALL-metrics  -  -  copy what is under the cursor
@@ -150,8 +151,8 @@ move.last  G,end  ALL-stages  -  -  to the last line
 move.last_stage  end  stages  -  -  to the last stage
 move.half_down  ctrl+d,pagedown  ALL  -  -  down by half a page
 move.half_up  ctrl+u,pageup  ALL  -  -  up by half a page
-move.left  h,left  ALL  -  -  fold; the metric, column, or sorted column, before
-move.right  l,right  ALL  -  -  unfold; the next metric, column, or sorted column
+move.left  h,left  ALL-metrics  -  -  fold; the column, or sorted column, before
+move.right  l,right  ALL-metrics  -  -  unfold; the next column, or sorted column
 pane.next  tab  ALL  -  -  to the next pane
 pane.previous  shift+tab  ALL  -  -  to the pane before
 pane.stages  1  ALL  -  stages  go to pane 1, stages
@@ -180,7 +181,29 @@ log.attempt_before  <  LOGS  -  -  the log of the attempt before
 log.attempt_after  >  LOGS  -  -  the log of the attempt after
 log.save  ctrl+s  LOGS  -  -  save a copy of the log here
 [Metrics]
-metrics.scale  y  metrics  3  log y  logarithmic or linear
+metrics.after  l  metrics  -  -  the next metric
+metrics.before  h  metrics  -  -  the metric before
+metrics.right  right,)  metrics  -  -
+    a readout at a step; right by a cell, at the edge on to further steps
+metrics.left  left,(  metrics  3  readout  a readout at a step; left by a cell
+metrics.closer  z  metrics  4  closer
+    half as many steps, around the readout, else before the end
+metrics.wider  -  metrics  5  wider  twice as many steps
+metrics.whole  f  metrics  6  all  all steps, following the newest
+metrics.range  v  metrics  -  -
+    the steps from the readout to where v is pressed again
+metrics.on  }  metrics  -  -  half a plot on to later steps
+metrics.back  {  metrics  -  -  half a plot back to earlier steps
+metrics.scale  y  metrics  8  log y  logarithmic or linear values
+metrics.steps  o  metrics  -  log steps  logarithmic or linear steps
+metrics.smooth  e  metrics  6  smooth
+    a moving average: of 0.6, 0.9, 0.97, 0.99 of what was before, or none
+metrics.band  b  metrics  9  band
+    one curve over seeds: the least to the most, mean and deviation, or each run
+metrics.colour  c  metrics  10  colour
+    letters and colours by the next parameter, or each run its own
+metrics.several  n  metrics  9  several
+    two, three or four metrics beside each other, or one
 [Events]
 events.all  .  EVENTS  7  all
     every event, or what was ordered, done, ended and warned of

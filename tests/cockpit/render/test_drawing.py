@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from autoexp_tui.cockpit import spans
+from autoexp_tui.cockpit.render.plot import render_legend, render_plot
 from autoexp_tui.cockpit.spans import Span, line, plain, width
-from autoexp_tui.cockpit.widgets.metrics_pane import Plotted, render_legend, render_plot
+from autoexp_tui.cockpit.state.curves import Frame, Series, find_best
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.text import spelling
+from tests.planning.plans import job
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=60)
 LINES = st.lists(st.builds(Span, TEXTS), max_size=5).map(tuple)
@@ -75,6 +77,13 @@ def test_a_sparkline_has_the_shape_of_its_values() -> None:
 
 
 FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
+
+
+def series(name: str, curve: Curve, place: int = 0) -> Series:
+    best = find_best(curve, rising=False)
+    return Series(name, name, job(name, place), curve, best, place)
+
+
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True, width=32)
 
 
@@ -83,6 +92,9 @@ def test_any_values_can_be_drawn_and_no_row_is_too_wide(
     values: list[float], log: bool, cells: int
 ) -> None:
     curve = Curve(tuple(range(len(values))), tuple(values))
-    plotted = [Plotted("a", FALLING), Plotted("b" * 200, curve)]
-    rows = [*render_plot(plotted, cells, 14, log=log), *render_legend(plotted, cells)]
+    frame = Frame(log_x=log, log_y=log, cursor=3)
+    known = [series("a", FALLING), series("b" * 200, curve, place=1)]
+    drawn = [one.draw(0.9, faint=True) for one in known]
+    rows = [*render_plot(drawn, cells, 14, frame)]
+    rows += render_legend([("loss", known)], [False], frame, cells)
     assert all(width(row) <= cells for row in rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -23,7 +24,7 @@ from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
-from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES, MetricsPane
+from autoexp_tui.cockpit.widgets.metrics_pane import MOST_RUNS, MetricsPane
 from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.cockpit.widgets.why_pane import WhyPane
 from autoexp_tui.text.spelling import plural
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.session import JobView
 
+FIRST_ROWS = 6
+"""Of the table, whose curves are shown where none is marked."""
 LIVE_FILTER_UP_TO = 2000
 """Jobs up to which a filter works while it is typed."""
 
@@ -71,11 +74,12 @@ class JobsScreen(LogScreen, JobListScreen):
         """Let why, metrics and log follow the cursor."""
         jobs = self.find_jobs()
         self.why.show(jobs, self.active_list.describe_row())
-        self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
+        self.metrics.show([job.name for job in jobs[:MOST_RUNS]])
         self.logs.read(*find_logs(jobs, self.model.session.now))
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
+        self.metrics.chosen = ()
         if message.pane is self.active_list:
             self.show_row()
             self.show_keys()
@@ -196,6 +200,21 @@ class JobsScreen(LogScreen, JobListScreen):
 
         self.run_worker(choose())
 
+    def action_rows_curves(self) -> None:
+        """Curves of the marked, of a heading's jobs, or of the table's first rows."""
+        jobs = self.find_jobs()
+        if self.active_list is self.jobs:
+            rows = (job for row in self.model.rows for job in self.model.find_jobs(row))
+            with_curves = (job for job in rows if job.live.curves)
+            jobs = tuple(islice(with_curves, FIRST_ROWS)) or jobs
+        self.show_curves(jobs)
+
+    def show_curves(self, jobs: Sequence[JobView]) -> None:
+        """To the curves of the marked jobs, else of these, until the cursor moves."""
+        self.metrics.chosen = tuple(job.name for job in jobs)
+        self.show_pane("metrics")
+        self.metrics.renew()
+
     def action_rows_group(self) -> None:
         """Fold equal causes, or show every job; the cursor stays with its job."""
         jobs = self.jobs.find_jobs()
@@ -205,7 +224,7 @@ class JobsScreen(LogScreen, JobListScreen):
 
     def action_rows_move(self, how: str) -> None:
         """To the job after, or before, the pane kept."""
-        self.active_list = self.jobs
+        self.active_list, self.metrics.chosen = self.jobs, ()
         self.jobs.move(how)
         self.show_row()
 
@@ -273,6 +292,8 @@ class JobsScreen(LogScreen, JobListScreen):
         wanted = self.model.arrangement
         jobs = self.jobs.find_jobs()
         if self.focused is self.logs and self.logs.has_stopped_search():
+            return
+        if self.focused is self.metrics and self.metrics.go_back():
             return
         if self.model.range_from:
             self.model.range_from = ""

@@ -1,186 +1,89 @@
-"""Pane 4: curves of the marked runs, or of the one under the cursor, on one scale.
+"""Pane 4: curves of the marked runs, of those that `c` chose, or of the one under the
+cursor; below them a legend, the best first.
 
-They are drawn with braille dots, and told apart by a letter at their end as well as by
-colour.
+What a person set (metric, steps, smoothing, ...) stays while the pane is away.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from rich.cells import cell_len
-
-from autoexp_tui.cockpit.spans import (
-    Line,
-    Role,
-    Span,
-    cut,
-    fit,
-    join_cells,
-    line,
-    outside,
-    shorten,
+from autoexp_tui.cockpit.render.plot import (
+    LEAST_ROWS,
+    MARGIN,
+    format_step,
+    render_legend,
+    render_plot,
 )
-from autoexp_tui.cockpit.state.parameters import describe_job
+from autoexp_tui.cockpit.spans import Line, Span, cut, join, outside, pad
+from autoexp_tui.cockpit.state.curves import (
+    BAND_KINDS,
+    MOST_CURVES,
+    Frame,
+    Series,
+    build_series,
+    count_hidden,
+    find_places,
+    is_rising,
+    is_seed,
+    measure_steps,
+)
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.pane import TextPane
-from autoexp_tui.text.spelling import count, format_metric
+from autoexp_tui.text.spelling import count, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.model.snapshot import Curve
 
-MOST_CURVES = 26
-"""As many as there are letters to name them by."""
-_ROLES: Final[tuple[Role, ...]] = (
-    "curve1",
-    "curve2",
-    "curve3",
-    "curve4",
-    "curve5",
-    "curve6",
-)
-_DOTS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_MARGIN: Final = 8
-
-
-class Plotted(NamedTuple):
-    """A curve with its name."""
-
-    label: str
-    curve: Curve
-
-
-class Canvas:
-    """Dots of several curves by row and column: the one drawn last owns a cell."""
-
-    def __init__(self, width: int, height: int) -> None:
-        self.width = width
-        self.height = height
-        self._cells: dict[tuple[int, int], tuple[int, int]] = {}
-        """The dots of a cell, and the curve that owns it."""
-        self._letters: dict[tuple[int, int], int] = {}
-
-    def draw(self, points: Iterable[tuple[float, float]], place: int) -> None:
-        """Join points, each from 0 to 1 across and down; a letter stands at the end."""
-        right, bottom = self.width * 2 - 1, self.height * 4 - 1
-        found = [(round(x * right), round(y * bottom)) for x, y in points]
-        for (x, y), here in zip(found, [*found[1:], *found[-1:]], strict=True):
-            across, down = here[0] - x, here[1] - y
-            steps = max(abs(across), abs(down), 1)
-            for part in range(steps + 1):
-                column = round(x + across * part / steps)
-                row = min(max(round(y + down * part / steps), 0), bottom)
-                cell = (row // 4, column // 2)
-                dots = self._cells.get(cell, (0, 0))[0]
-                self._cells[cell] = dots | _DOTS[row % 4][column % 2], place
-        for x, y in found[-1:]:
-            self._letters[min(max(y, 0), bottom) // 4, x // 2] = place
-
-    def list_cells(self, row: int) -> Iterator[tuple[str, Role]]:
-        """The glyphs of a row; what is empty takes the role before it."""
-        role: Role = "text"
-        for column in range(self.width):
-            cell = (row, column)
-            dots, owner = self._cells.get(cell, (0, None))
-            letter = self._letters.get(cell)
-            owner = owner if letter is None else letter
-            role = role if owner is None else _find_role(owner)
-            glyph = chr(0x2800 + dots) if dots else " "
-            yield (glyph if letter is None else _find_letter(letter)), role
-
-
-def _find_role(place: int) -> Role:
-    return _ROLES[place % len(_ROLES)]
-
-
-def _find_letter(place: int) -> str:
-    return chr(ord("a") + place % MOST_CURVES)
-
-
-def _list_points(curve: Curve, *, log: bool) -> Sequence[tuple[float, float]]:
-    """The points that can be shown, y in log10 where asked."""
-    return [
-        (step, math.log10(value) if log else value)
-        for step, value in zip(curve.steps, curve.values, strict=False)
-        if math.isfinite(value) and (value > 0 or not log)
-    ]
-
-
-def render_plot(
-    plotted: Sequence[Plotted], cells: int, rows: int, *, log: bool = False
-) -> tuple[Line, ...]:
-    """The frame with axes on a shared scale, `rows` lines of at most `cells` cells."""
-    curves = [_list_points(one.curve, log=log) for one in plotted]
-    xs, ys = ([point[axis] for curve in curves for point in curve] for axis in (0, 1))
-    width, height = cells - _MARGIN - 1, rows - 2
-    if not xs or width < 8 or height < 3:
-        text = "too small to draw" if xs else "nothing to draw yet"
-        return ((Span(f" {text}", "muted"),),)
-    pad = (max(ys) - min(ys)) * 0.04 or abs(max(ys)) * 0.04 or 1.0
-    start, top = min(xs), max(ys) + pad
-    reach, depth = (max(xs) - start) or 1.0, top - min(ys) + pad
-    canvas = Canvas(width, height)
-    for place, curve in enumerate(curves):
-        canvas.draw((((x - start) / reach, (top - y) / depth) for x, y in curve), place)
-    lines: list[Line] = []
-    for row in range(height):
-        label = ""
-        if row % max(1, (height - 1) // 4) == 0 or row == height - 1:
-            value = top - depth * row / max(1, height - 1)
-            label = format_metric(10**value if log else value)
-        axis = (Span(fit(label, _MARGIN - 1, right=True), "muted"), Span(" │", "rule"))
-        lines.append((*axis, *join_cells(canvas.list_cells(row))))
-    left, right = count(start), f"{count(max(xs))} steps"
-    gap = " " * max(1, width - cell_len(left) - cell_len(right))
-    return (
-        *lines,
-        (Span(" " * _MARGIN + "└" + "─" * width, "rule"),),
-        (Span(" " * (_MARGIN + 1) + left + gap + right, "muted"),),
-    )
-
-
-def render_legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
-    """A line for each curve: its letter, its newest value, its gaps, its name."""
-    for place, one in enumerate(plotted):
-        values, gaps = one.curve.values, one.curve.gaps
-        newest = format_metric(values[-1] if values else None)
-        more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
-        parts = line(
-            Span(f" {_find_letter(place)} ", _find_role(place)),
-            Span(f"{fit(newest, 8, right=True)}  "),
-            Span(f"not finite at {gaps[-1]}{more}  " if gaps else "", "failed"),
-            Span(shorten(one.label, max(1, cells - 14)), "muted"),
-        )
-        yield cut(parts, cells)
+MOST_RUNS: Final = 8 * MOST_CURVES
+"""Whose curves are read, to be joined over seeds or to find the best."""
+_SMOOTHING: Final = (0.0, 0.6, 0.9, 0.97, 0.99)
+_MOST_FAINT: Final = 3
+"""Smoothed curves up to which the raw ones are drawn as well."""
+_MOST_PLOTS: Final = 4
+_PLOT_CELLS: Final = 40
+_Shown: TypeAlias = Sequence[tuple[str, Sequence[Series]]]
+"""Metrics with their curves; the best of the first come first."""
+_T = TypeVar("_T")
 
 
 class MetricsPane(TextPane):
-    """Curves with a shared scale, linear or logarithmic."""
+    """Curves with shared scales, and their legend."""
 
     name_in_table = "metrics"
     number = "4"
     heading = "Metrics"
 
-    logarithmic = False
     metric = ""
+    frame = Frame()
+    smoothing = 0.0
+    band = BAND_KINDS[0]
+    colour = ""
+    """The parameter that letters and colours stand for; empty: each run has its own."""
+    plots = 1
+    chosen: tuple[str, ...] = ()
+    """The runs that `c` chose, until the table's cursor moves."""
+    _range_from: float | None = None
     _names: tuple[str, ...] = ()
+    _above: Sequence[Line] = ()
+    """The plots, and the head of the legend."""
+    _notes: Sequence[str] = ()
+    """What the title says of how the curves are drawn."""
 
     def show(self, names: Sequence[str]) -> None:
-        """Draw these jobs' curves, of the first; marked jobs come before them."""
-        self._names = tuple(names[:MOST_CURVES])
+        """Draw these jobs' curves; marked jobs, and chosen ones, come before them."""
+        self._names = tuple(names)
         self.renew()
 
     def find_jobs(self) -> tuple[JobView, ...]:
         session = self.model.session
         marked = sort_jobs(session.list_jobs(self.model.marks))
-        return (marked or session.list_jobs(self._names))[:MOST_CURVES]
+        return marked or session.list_jobs(self.chosen or self._names)
 
     def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
-        jobs = self.find_jobs()
+        jobs = self.find_jobs()[:MOST_RUNS]
         names = dict.fromkeys(name for job in jobs for name in job.live.curves)
         return tuple(sorted(names, key=lambda name: (name != self.model.session.loss,)))
 
@@ -190,39 +93,171 @@ class MetricsPane(TextPane):
             return self.metric
         return names[0] if names else self.model.session.loss
 
-    def move(self, how: str) -> None:
-        names = self.list_metrics()
-        if how not in ("left", "right") or not names:
-            super().move(how)
-            return
-        place = names.index(self.find_metric()) + (1 if how == "right" else -1)
-        self.metric = names[place % len(names)]
+    def go_back(self) -> bool:
+        """Take back a range that was begun, the readout, or the steps; whether any."""
+        before, began = self.frame, self._range_from
+        self._range_from = None
+        if began is None and before.cursor is not None:
+            self.frame = before._replace(cursor=None)
+        elif began is None:
+            self.frame = before._replace(window=None)
+        self.renew()
+        return began is not None or self.frame != before
+
+    def action_metrics(self, how: str) -> None:
+        """Show the curves otherwise; see the key table."""
+        frame, names = self.frame, self.list_metrics() or ("",)
+        match how:
+            case "before" | "after":
+                by = 1 if how == "after" else -1
+                self.metric = _turn(names, self.find_metric(), by)
+            case "scale":
+                self.frame = frame._replace(log_y=not frame.log_y)
+            case "steps":
+                self.frame = frame._replace(log_x=not frame.log_x)
+            case "whole":
+                self.frame = frame._replace(window=None)
+            case "smooth":
+                self.smoothing = _turn(_SMOOTHING, self.smoothing)
+            case "band":
+                self.band = _turn(BAND_KINDS, self.band)
+            case "colour":
+                keys = ["", *(one.key for one in self.model.words.parameters)]
+                self.colour = _turn(keys, self.colour)
+            case "several":
+                self.plots = self.plots % min(_MOST_PLOTS, len(names)) + 1
+            case _:
+                self._look(how)
         self.renew()
 
-    def action_scale(self) -> None:
-        self.logarithmic = not self.logarithmic
-        self.renew()
+    def _look(self, how: str) -> None:
+        """Change which steps are seen, or where the readout is."""
+        frame, (series, _) = self.frame, self._build_series(self.find_metric())
+        whole = measure_steps((one.curve for one in series), log=frame.log_x)
+        if whole is None:
+            return
+        cell = 1 / max(1, self.cells // self._arrange(self.size.height)[0] - MARGIN - 1)
+        match how:
+            case "closer" | "wider":
+                self.frame = frame.zoom(0.5 if how == "closer" else 2.0, whole)
+            case "back" | "on":
+                self.frame = frame.move(0.5 if how == "on" else -0.5, whole)
+            case "left" | "right":
+                self.frame = frame.move_cursor(cell if how == "right" else -cell, whole)
+            case _ if frame.cursor is None:
+                self.notify("left and right go to where the range begins, then v")
+            case _ if self._range_from is None:
+                self._range_from = frame.cursor
+            case _:
+                first, last = sorted((self._range_from, frame.cursor))
+                self._range_from = None
+                self.frame = frame.see_steps(first, last, whole)
+
+    def _build_series(self, metric: str) -> tuple[list[Series], list[str]]:
+        """What has a metric, the best first, and what lacks it."""
+        jobs = self.find_jobs()[:MOST_RUNS]
+        rising = is_rising(metric, jobs, self.model.session)
+        return build_series(jobs, metric, self.model.words, self.band, rising=rising)
+
+    def _arrange(self, rows: int) -> tuple[int, int]:
+        """How many plots stand beside and below each other, as there is room."""
+        columns = min(self.plots, max(1, self.cells // _PLOT_CELLS))
+        columns = 2 if (self.plots, columns) == (4, 3) else columns
+        most = max(1, rows // (LEAST_ROWS + 1))
+        return columns, min(-(-self.plots // columns), most)
+
+    def build_head(self, cells: int) -> Sequence[Line]:
+        self.find_lines()
+        return self._above
 
     def build_lines(self, cells: int) -> Sequence[Line]:
-        jobs, parameters = self.find_jobs(), self.model.words.parameters
-        metric = self.find_metric()
-        plotted = []
-        for job in jobs:
-            words = describe_job(job.record.spec, parameters)
-            label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
-            curve = job.live.curves.get(metric)
-            if curve is not None and curve.steps:
-                plotted.append(Plotted(label, curve))
-        room = self.size.height - 1
-        below = min(len(plotted), max(1, room // 3))
-        drawn = render_plot(plotted, cells, room - below, log=self.logarithmic)
-        if not plotted:
+        """The legend; what stands above it is drawn with it."""
+        self._above, self._notes = (), ()
+        names, metric = self.list_metrics(), self.find_metric()
+        every, lacking = self._build_series(metric)
+        if not every:
             text = " No curve: mark runs in the table with space."
             return ((Span(text, "muted"),),)
-        return (*drawn, *render_legend(plotted, cells))
+        at, kept = names.index(metric), every[:MOST_CURVES]
+        places = find_places(kept, self.model.words, self.colour)
+        shown: list[tuple[str, list[Series]]] = []
+        for name in (*names[at:], *names[:at])[: self.plots]:
+            series = self._build_series(name)[0] if shown else kept
+            known = [one for one in series if one.key in places]
+            shown.append((name, [one._replace(place=places[one.key]) for one in known]))
+        jobs, session = self.find_jobs(), self.model.session
+        rising = [is_rising(name, jobs, session) for name, _ in shown]
+        legend = list(render_legend(shown, rising, self.frame, cells))
+        if lacking:
+            text = f" no {outside(metric)}: {join_some(lacking, 3)}"
+            legend.append(cut((Span(text, "warning"),), cells))
+        room = self.size.height - 1
+        rows = room - min(len(legend), max(2, room // 3))
+        drawn = self._arrange(rows)
+        self._above = (*self._draw_plots(shown, cells, rows, *drawn), legend[0])
+        self._notes = list(self._describe(shown, len(every), len(lacking)))
+        if (fitting := drawn[0] * drawn[1]) < self.plots:
+            self._notes.insert(0, f"{fitting} of {self.plots} plots fit")
+        return legend[1:]
+
+    def _draw_plots(
+        self, shown: _Shown, cells: int, rows: int, columns: int, below: int
+    ) -> Iterator[Line]:
+        """The plots of the first metrics, beside and below each other."""
+        frame = self.frame._replace(ascii=self.skin.ascii)
+        width, height = cells // columns, rows // below - (self.plots > 1)
+        blocks = []
+        for name, series in shown[: columns * below]:
+            faint = len(series) <= _MOST_FAINT
+            drawn = [one.draw(self.smoothing, faint=faint) for one in reversed(series)]
+            lines = list(render_plot(drawn, width, height, frame))
+            if self.plots > 1:
+                lines.insert(0, pad((Span(f" {outside(name)}", "accent"),), width))
+            blocks.append(lines)
+        for first in range(0, len(blocks), columns):
+            for parts in zip(*blocks[first : first + columns], strict=True):
+                yield join(parts, "")
+
+    def _describe(self, shown: _Shown, every: int, lacking: int) -> Iterator[str]:
+        """What the title says of how the curves are drawn."""
+        frame, first = self.frame, shown[0][1]
+        curves = [one.curve for one in first]
+        whole = measure_steps(curves, log=frame.log_x) or (0, 0)
+        start, end = frame.find_window(whole)
+        if self._range_from is not None:
+            yield f"range from {format_step(self._range_from, end - start)}, v ends it"
+        if frame.window is not None:
+            ends = [format_step(edge, end - start) for edge in (start, end)]
+            yield f"steps {ends[0]} to {ends[1]} of {count(whole[1])}"
+        if every > len(first):
+            yield f"the {len(first)} best of {every}"
+        if (runs := len(self.find_jobs())) > MOST_RUNS:
+            yield f"the first {MOST_RUNS} of {runs} runs"
+        if lacking:
+            yield f"{lacking} without it"
+        if self.smoothing:
+            raw = "" if len(first) <= _MOST_FAINT else ", raw not drawn"
+            yield f"smoothed {self.smoothing:g}{raw}"
+        words = self.model.words.parameters
+        if self.band:
+            seeds = any(is_seed(one.key) for one in words)
+            yield f"over seeds: {self.band}" if seeds else "no seed varies"
+        yield from (f"by {one.label}" for one in words if one.key == self.colour)
+        if hidden := count_hidden(curves, frame):
+            yield f"{plural(hidden, 'point')} <= 0 not shown"
 
     def build_title(self) -> Line:
-        names, metric = self.list_metrics(), self.find_metric()
+        self.find_lines()
+        names, frame = self.list_metrics(), self.frame
+        metric = self.find_metric()
         place = f" {names.index(metric) + 1}/{len(names)} (h l)" if names else ""
-        scale = ", log" if self.logarithmic else ""
-        return (Span(outside(metric), "accent"), Span(f"{scale}{place}", "muted"))
+        scales = ", log" * frame.log_y + ", log steps" * frame.log_x
+        words = "".join(f"  {note}" for note in self._notes)
+        told = Span(f"{scales}{place}{words}", "muted")
+        return (Span(outside(metric), "accent"), told)
+
+
+def _turn(values: Sequence[_T], value: _T, by: int = 1) -> _T:
+    """The next of some values; the first where it is none of them."""
+    at = values.index(value) + by if value in values else 0
+    return values[at % len(values)]
