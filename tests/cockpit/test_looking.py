@@ -15,6 +15,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.plans import opened
 from tests.cockpit.seat import Seat, cockpit
+from tests.cockpit.sweeps import swept
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import with_job
@@ -73,7 +74,7 @@ ROADS = {
     "two marked jobs are compared, and their curves share a frame": """
         space j j space d => dialog: -optim.lr: 1e-3|+optim.lr: 3e-4
         escape c => metrics: a | b
-        y right => metrics: log|lr""",
+        y l => metrics: log|lr""",
 }
 
 
@@ -82,6 +83,47 @@ async def test_keys_lead_where_they_should(road: str) -> None:
     async with cockpit() as seat:
         await seat.walk(ROADS[road])
         assert seat.handle.sent == []
+
+
+CURVES = {
+    "the first six rows, those under the cursor, the marked": """
+        c => metrics: a | f |train lr=3e-4 seed=2|!lr=1e-3
+        ] => metrics: a |seed=1|!seed=2
+        2 space space 4 => metrics: seed=1|seed=2|!seed=0""",
+    "a readout, steps around it, a range and back": """
+        c => metrics: newest|!steps 12.8k
+        left left left => metrics: at 25k|!newest
+        z => metrics: steps 12.|of 25.5k
+        { { => metrics: steps 0 to
+        f v => metrics: range from |!steps 0 to
+        left left left v => metrics: steps 24.|!range from
+        escape => metrics: newest|steps 24.
+        escape => metrics: !steps 24.
+        v => footer: to where the range begins; metrics: !range from""",
+    "smoothed, over seeds, by a parameter, and so when one comes back": """
+        c e => metrics: smoothed 0.6, raw not drawn
+        e b => metrics: smoothed 0.9 |over seeds: min to max|(3 seeds)|!raw
+        b => metrics: mean +- sd
+        c => metrics: by lr
+        y o => metrics: loss, log, log steps|2 points <= 0 not shown
+        8 4 => metrics: smoothed 0.9|mean +- sd|by lr|log steps""",
+    "several metrics, and one that runs lack": """
+        c n => metrics: lr|loss
+        n n => metrics: tokens|val_acc
+        n l l l => metrics: val_acc|2 without it|no val_acc: train lr=1e-4 seed=2""",
+}
+
+
+@pytest.mark.parametrize("road", CURVES)
+async def test_curves_are_looked_at(road: str) -> None:
+    async with cockpit(swept()) as seat:
+        await seat.walk(CURVES[road])
+
+
+async def test_of_more_runs_than_letters_the_best_are_drawn_and_all_counted() -> None:
+    async with cockpit(swept(seeds=9), (80, 24)) as seat:
+        await seat.see("v G v 4", metrics="the 26 best of 36")
+        await seat.see("b", metrics="(9 seeds)|!best of")
 
 
 AWAY: dict[str, Any] = {"away_since": T0 - 8 * 3600}

@@ -21,6 +21,7 @@ from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Hole
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.plans import branching, details, holey, opened
+from tests.cockpit.sweeps import swept
 from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, campaign, planned
@@ -201,6 +202,22 @@ def test_the_sessions(snap_compare: Compare) -> None:
     options = CockpitOptions(ascii=False, no_color=False)
     shown = SessionPicker(lambda: sessions, options, ManualClock(T0))
     assert snap_compare(shown, terminal_size=(100, 14))
+
+
+CURVES = {
+    "80x24": (LOW, "c"),
+    "80x24-band": (LOW, "c b e e c y"),
+    "120x40-several": (USUAL, "v G v 4 plus n n n z left left left"),
+    "200x60-beside": ((200, 60), "space j j j space e e"),
+}
+
+
+@pytest.mark.parametrize("at", CURVES)
+@pytest.mark.parametrize("look", ["dark", "nocolour", "ascii"])
+def test_curves(snap_compare: Compare, at: str, look: str) -> None:
+    size, script = CURVES[at]
+    shown = app(swept(), **{**LOOKS, "ascii": ASCII}[look])
+    assert snap_compare(shown, terminal_size=size, run_before=keys(script))
 
 
 BAD = "\x1b]52;c;AA\x07[/red]\u202e日本"

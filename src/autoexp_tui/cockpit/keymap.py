@@ -186,7 +186,7 @@ metrics.before  h  metrics  -  -  the metric before
 metrics.right  right,)  metrics  -  -
     a readout at a step; right by a cell, at the edge on to further steps
 metrics.left  left,(  metrics  3  readout  a readout at a step; left by a cell
-metrics.closer  z  metrics  4  closer
+metrics.closer  z  metrics  2  closer
     half as many steps, around the readout, else before the end
 metrics.wider  -  metrics  5  wider  twice as many steps
 metrics.whole  f  metrics  6  all  all steps, following the newest
@@ -196,13 +196,13 @@ metrics.on  }  metrics  -  -  half a plot on to later steps
 metrics.back  {  metrics  -  -  half a plot back to earlier steps
 metrics.scale  y  metrics  8  log y  logarithmic or linear values
 metrics.steps  o  metrics  -  log steps  logarithmic or linear steps
-metrics.smooth  e  metrics  6  smooth
+metrics.smooth  e  metrics  3  smooth
     a moving average: of 0.6, 0.9, 0.97, 0.99 of what was before, or none
-metrics.band  b  metrics  9  band
+metrics.band  b  metrics  4  band
     one curve over seeds: the least to the most, mean and deviation, or each run
-metrics.colour  c  metrics  10  colour
+metrics.colour  c  metrics  4  colour
     letters and colours by the next parameter, or each run its own
-metrics.several  n  metrics  9  several
+metrics.several  n  metrics  5  several
     two, three or four metrics beside each other, or one
 [Events]
 events.all  .  EVENTS  7  all

@@ -52,6 +52,8 @@ _ROLES: Final[tuple[Role, ...]] = (
 _BITS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Of a braille cell: its left, and its right column of dots."""
 _GLYPHS: Final = [chr(0x2800 + dots) for dots in range(256)]
+_FAINT: Final = 0xFF
+"""Owns the cells of what was smoothed."""
 _LETTER: Final = 3
 _VALUE: Final = 9
 _BEST: Final = 17
@@ -114,24 +116,6 @@ def _cut(xs: Sequence[float], ys: Sequence[float], start: float, end: float) -> 
     return kept, levels
 
 
-class _Layer(NamedTuple):
-    """One curve, its faint origin and the edges of its band, as strokes."""
-
-    place: int
-    curve: list[_Stroke]
-    raw: list[_Stroke]
-    high: list[_Stroke]
-    low: list[_Stroke]
-
-
-def _build_layer(one: Drawn, frame: Frame, start: float, end: float) -> _Layer:
-    curves = [one.curve, one.raw or Curve(), Curve(), Curve()]
-    if one.band is not None:
-        curves[2:] = [Curve(one.band.steps, edge) for edge in one.band[1:]]
-    strokes = [_list_strokes(curve, frame, start, end) for curve in curves]
-    return _Layer(one.place, *strokes)
-
-
 class _Axes(NamedTuple):
     """What the edges of a plot stand for, on its scales."""
 
@@ -141,9 +125,8 @@ class _Axes(NamedTuple):
     depth: float
 
 
-def _fit_axes(layers: Iterable[_Layer], start: float, end: float) -> _Axes | None:
+def _fit_axes(strokes: Sequence[_Stroke], start: float, end: float) -> _Axes | None:
     """Axes on which all strokes have room; None: there is none."""
-    strokes = [stroke for one in layers for lines in one[1:] for stroke in lines]
     if not strokes:
         return None
     low, high = min(min(ys) for _, ys in strokes), max(max(ys) for _, ys in strokes)
@@ -151,29 +134,66 @@ def _fit_axes(layers: Iterable[_Layer], start: float, end: float) -> _Axes | Non
     return _Axes(start, (end - start) or 1.0, high + margin, high - low + 2 * margin)
 
 
-class _Canvas:
-    """Dots, bands, faint dots and letters by cell; what is drawn last owns a cell.
+class _Plane:
+    """Dots by cell; of what is drawn last is a cell.
 
     A column of cells is a number, of which each byte is a row: the dots there, as
-    braille has them, or one more than the place of the curve that owns the cell.
+    braille has them; or who owns the cell: one more than a curve's place, 0: nobody.
     """
+
+    def __init__(self, width: int, height: int) -> None:
+        self.height, self.dots, self.owners = height, [0] * width, [0] * width
+        self._ones = int.from_bytes(b"\1" * height, "little")
+
+    def put(self, cells: Sequence[int], owner: int) -> None:
+        ones = self._ones
+        for column, dots in enumerate(cells):
+            if dots:
+                # A byte that is not 0 carries into its highest bit.
+                full = ((dots & ones * 0x7F) + ones * 0x7F | dots) >> 7 & ones
+                self.dots[column] |= dots
+                self.owners[column] &= ~(full * 0xFF)
+                self.owners[column] |= full * owner
+
+    def shade(self, high: Sequence[int], low: Sequence[int], place: int) -> None:
+        """Strew dots between two edges, to the end where one of them is not drawn."""
+        strewn = self._ones * (0x6A if place % 2 else 0x95)
+        cells = [0] * len(high)
+        for column, (top, bottom) in enumerate(zip(high, low, strict=True)):
+            for side in map(self._ones.__mul__, map(sum, _BITS)):
+                above, below = top & side, bottom & side
+                end = below.bit_length() or 8 * self.height
+                if above or below:
+                    reach = (1 << end) - (above & -above or 1)
+                    cells[column] |= reach & side & strewn
+        self.put(cells, place + 1)
+
+    def list_rows(self) -> Iterator[Iterator[tuple[int, int]]]:
+        """By row, the dots and the owner of each cell."""
+        dots, owners = (
+            [number.to_bytes(self.height, "little") for number in numbers]
+            for numbers in (self.dots, self.owners)
+        )
+        for row in range(self.height):
+            yield zip(
+                [one[row] for one in dots], [one[row] for one in owners], strict=True
+            )
+
+
+class _Canvas:
+    """Curves, behind them bands and what was smoothed, before them letters."""
 
     def __init__(self, width: int, height: int, axes: _Axes) -> None:
         self.width, self.height, self.axes = width, height, axes
-        self.dots, self.faint, self.owners = [0] * width, [0] * width, [0] * width
-        self.shades: list[dict[int, list[int]]] = [{} for _ in range(height)]
-        """By row, then by column, the places of the curves whose bands cover a cell."""
+        self.front, self.back = _Plane(width, height), _Plane(width, height)
         self.letters: list[dict[int, int]] = [{} for _ in range(height)]
+        """By row, then by column, the places of curves."""
+        levels = range(height * 4)
         self._upper = [
-            list(
-                accumulate(
-                    (side[n % 4] << n // 4 * 8 for n in range(height * 4)), initial=0
-                )
-            )
+            [0, *accumulate(side[level % 4] << level // 4 * 8 for level in levels)]
             for side in _BITS
         ]
         """By side, the dots above each one."""
-        self._ones = int.from_bytes(b"\1" * height, "little")
 
     def trace(self, strokes: Iterable[_Stroke]) -> list[int]:
         """The dots of strokes by column of cells."""
@@ -193,35 +213,6 @@ class _Canvas:
                 before, was = column, level
         return cells
 
-    def draw(self, strokes: Iterable[_Stroke], place: int) -> list[int]:
-        """Draw a curve over all others; its dots."""
-        cells, ones = self.trace(strokes), self._ones
-        for column, dots in enumerate(cells):
-            if dots:
-                # A byte that is not 0 carries into its highest bit.
-                full = ((dots & ones * 0x7F) + ones * 0x7F | dots) >> 7 & ones
-                self.dots[column] |= dots
-                self.owners[column] &= ~(full * 0xFF)
-                self.owners[column] |= full * (place + 1)
-        return cells
-
-    def draw_faintly(self, strokes: Iterable[_Stroke]) -> None:
-        for column, dots in enumerate(self.trace(strokes)):
-            self.faint[column] |= dots
-
-    def shade(self, layer: _Layer) -> None:
-        """Fill between the edges of a band; to the end where one cannot be shown."""
-        upper, lower = (self._find_rows(edge) for edge in (layer.high, layer.low))
-        for column in upper.keys() | lower.keys():
-            last = lower.get(column, self.height - 1)
-            for row in range(upper.get(column, 0), last + 1):
-                self.shades[row].setdefault(column, []).append(layer.place)
-
-    def _find_rows(self, strokes: Iterable[_Stroke]) -> dict[int, int]:
-        """By column of cells a row of the strokes."""
-        cells = self.trace(strokes)
-        return {at: _find_middle(dots) for at, dots in enumerate(cells) if dots}
-
     def put_letters(self, cells: Sequence[int], place: int, *, many: bool) -> None:
         """A letter at the end, and along a curve of several, where there is room."""
         columns = [at for at in reversed(range(self.width)) if cells[at]]
@@ -233,24 +224,18 @@ class _Canvas:
         for column in columns if many else ():
             if (column + 5 * place) % _LETTERS_EVERY == 0:
                 row = _find_middle(cells[column])
-                if self.owners[column] >> 8 * row & 0xFF == place + 1:
+                if self.front.owners[column] >> 8 * row & 0xFF == place + 1:
                     self.letters[row].setdefault(column, place)
 
     def list_rows(self, cursor: int, *, ascii_only: bool) -> Iterator[Line]:
         """The rows; what is empty takes the role before it."""
-        columns = [
-            [number.to_bytes(self.height, "little") for number in numbers]
-            for numbers in (self.dots, self.faint, self.owners)
-        ]
-        for row, (letters, shades) in enumerate(
-            zip(self.letters, self.shades, strict=True)
-        ):
-            cells = zip(
-                *([one[row] for one in numbers] for numbers in columns), strict=True
-            )
+        planes = zip(self.front.list_rows(), self.back.list_rows(), strict=True)
+        for letters, rows in zip(self.letters, planes, strict=True):
             found: list[tuple[str, Role]] = []
             role: Role = "text"
-            for column, (dots, faint, owner) in enumerate(cells):
+            for column, ((dots, owner), (behind, other)) in enumerate(
+                zip(*rows, strict=True)
+            ):
                 glyph = " "
                 if column in letters or (dots and ascii_only):
                     letter = letters.get(column, owner - 1)
@@ -259,11 +244,9 @@ class _Canvas:
                     role, glyph = _ROLES[(owner - 1) % len(_ROLES)], _GLYPHS[dots]
                 elif column == cursor:
                     role, glyph = "accent", "│"
-                elif faint:
-                    role, glyph = "muted", "." if ascii_only else _GLYPHS[faint]
-                elif column in shades:
-                    role = find_role(shades[column][-1])
-                    glyph = "░" if len(shades[column]) == 1 else "▒"
+                elif behind:
+                    role = "muted" if other == _FAINT else find_role(other - 1)
+                    glyph = "." if ascii_only else _GLYPHS[behind]
                 found.append((glyph, role))
             yield join_cells(found)
 
@@ -286,6 +269,15 @@ def _find_middle(dots: int) -> int:
     return ((dots & -dots).bit_length() + dots.bit_length() - 2) // 16
 
 
+def _list_parts(one: Drawn) -> Iterator[Curve]:
+    """The curve, what it was smoothed from, and the edges of its band."""
+    yield from (one.curve, one.raw or Curve())
+    if one.band is not None:
+        yield from (
+            Curve(one.band.steps, edge) for edge in (one.band.high, one.band.low)
+        )
+
+
 def render_plot(
     drawn: Sequence[Drawn], cells: int, rows: int, frame: Frame
 ) -> tuple[Line, ...]:
@@ -295,19 +287,25 @@ def render_plot(
     whole = measure_steps((one.curve for one in drawn), log=frame.log_x)
     first, last = frame.find_window(whole) if whole else (1, 1)
     start, end = (scale(edge, log=frame.log_x) for edge in (first, last))
-    layers = [_build_layer(one, frame, start, end) for one in drawn if whole]
-    axes = _fit_axes(layers, start, end)
+    curves = [
+        [_list_strokes(part, frame, start, end) for part in _list_parts(one)]
+        for one in (drawn if whole else ())
+    ]
+    every = [stroke for parts in curves for strokes in parts for stroke in strokes]
+    axes = _fit_axes(every, start, end)
     if axes is None or is_small:
         text = "too small to draw" if is_small else "nothing to draw here"
         told = pad((Span(f" {text}", "muted"),), cells)
         return (told, *[pad((), cells)] * (rows - 1))[:rows]
     canvas = _Canvas(cells - MARGIN, rows - 2, axes)
-    for one in layers:
-        canvas.shade(one)
-        canvas.draw_faintly(one.raw)
-    traces = [canvas.draw(one.curve, one.place) for one in layers]
-    for one, trace in zip(reversed(layers), reversed(traces), strict=True):
-        canvas.put_letters(trace, one.place, many=len(layers) > 1)
+    traces = [[canvas.trace(strokes) for strokes in parts] for parts in curves]
+    for one, (trace, raw, *edges) in zip(drawn, traces, strict=True):
+        if edges:
+            canvas.back.shade(edges[0], edges[1], one.place)
+        canvas.back.put(raw, _FAINT)
+        canvas.front.put(trace, one.place + 1)
+    for one, (trace, *_) in zip(reversed(drawn), reversed(traces), strict=True):
+        canvas.put_letters(trace, one.place, many=len(drawn) > 1)
     cursor = -1
     if frame.cursor is not None and first <= frame.cursor <= last:
         share = (scale(frame.cursor, log=frame.log_x) - start) / axes.reach
@@ -379,11 +377,13 @@ def render_legend(
         )
         gaps = one.curve.gaps
         more = f" and {len(gaps) - 1} more" if len(gaps) > 1 else ""
+        told = f"  not finite at {gaps[-1]}{more}" if gaps else ""
+        room = cells - _LETTER - len(columns) - len(told)
         parts = line(
             Span(fit(f" {find_letter(one.place)}", _LETTER), find_role(one.place)),
             Span(columns),
-            Span(f"not finite at {gaps[-1]}{more}  " if gaps else "", "failed"),
-            Span(shorten(one.label, max(1, cells - _LETTER)), "muted"),
+            Span(shorten(one.label, max(_LABEL // 2, room)), "muted"),
+            Span(told, "failed"),
         )
         yield cut(parts, cells)
 
