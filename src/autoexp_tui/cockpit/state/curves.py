@@ -258,7 +258,7 @@ def find_places(
     entry = next((one for one in words.parameters if one.key == colour), None)
     if entry is None:
         return {one.key: place for place, one in enumerate(ordered)}
-    values = {one.key: find_value(one.spec, colour) for one in ordered}
+    values = {one.key: find_value(one.spec, entry) for one in ordered}
     places = list(dict.fromkeys((*entry.values, *values.values())))
     return {key: places.index(value) for key, value in values.items()}
 
