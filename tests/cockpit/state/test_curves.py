@@ -108,9 +108,9 @@ def test_no_way_leads_beyond_the_steps_that_there_are(
 
 def test_steps_are_looked_at_around_the_readout_and_moved_with_it() -> None:
     frame = Frame().zoom(0.5, WHOLE)
-    assert frame.window == (12_750, 25_500)  # before the end
-    assert frame.move(-0.5, WHOLE).window == (6_375, 19_125)
-    assert frame.zoom(2.0, WHOLE).window is None
+    looks = [frame, frame.move(-0.5, WHOLE), frame.zoom(2.0, WHOLE)]
+    windows = [(12_750, 25_500), (6_375, 19_125), None]  # first before the end
+    assert [one.window for one in looks] == windows
     shown = frame.move_cursor(-0.1, WHOLE).move_cursor(-0.5, WHOLE)
     assert (shown.cursor, shown.window) == (19_125, (12_750, 25_500))
     beyond = shown.move_cursor(-1.0, WHOLE)
