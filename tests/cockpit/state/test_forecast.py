@@ -17,6 +17,7 @@ from autoexp_tui.cockpit.state.forecast import (
     estimate_ends,
     find_cut,
     find_sure_cuts,
+    format_end,
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -47,6 +48,7 @@ class Told:
     step: int | None = None
     rate: float | None = None
     before: tuple[int, ...] = ()
+    total: int | None = TOTAL
 
 
 def attempt_of(told: Told) -> Attempt | None:
@@ -72,7 +74,7 @@ def session_of(jobs: Sequence[Told], slots: int = 0) -> Snapshot:
             f"j{index}",
             index,
             stage=f"s{told.stage}",
-            progress_total=TOTAL,
+            progress_total=told.total,
             depends_on=tuple(f"j{before}" for before in told.before),
         )
         for index, told in enumerate(jobs)
@@ -108,33 +110,78 @@ FIRST, THIRD = replace(WAITS, before=(0,)), replace(WAITS, before=(2,))
         ([DONE, BLIND, WAITS, WAITS], 2, 3.0),
         ([DONE, BLIND, replace(BLIND, ran=HOUR / 2), WAITS], 1, 3.5),
         ([DONE, THIRD, BLIND], 0, 3.0),
-        ([RUNS, replace(WAITS, stage=1)], 0, None),
+        ([QUEUED, WAITS], 0, None),
     ],
 )
 def test_a_session_ends_with_its_last_run(
     jobs: list[Told], slots: int, hours: float | None
 ) -> None:
-    end = None if hours is None else pytest.approx(T0 + hours * HOUR)
-    found = estimate_ends(build_session(session_of(jobs, slots)))
-    assert found.session == end
-    assert "s1" not in found.stages
+    found = estimate_ends(build_session(session_of(jobs, slots))).session
+    end = None if found is None else (found.at - T0) / HOUR
+    assert end == (hours and pytest.approx(hours))
+    assert found is None or (found.guessed, found.least) == (False, False)
+
+
+NEXT = replace(FIRST, stage=1)  # not begun, of 1000 steps
+LAST = replace(WAITS, stage=2, before=(1,), total=None)
+BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "session", "stages"),
+    [
+        ([RUNS], "~08:57", "s0 ~08:57"),
+        ([RUNS, NEXT], "in ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, guessed"),
+        ([BLIND, NEXT], "", ""),
+        ([RUNS, BEGUN, replace(NEXT, before=(1,))], "~10:14", "s0 ~08:57|s1 ~10:14"),
+        ([RUNS, NEXT, LAST], "after ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, gue"),
+        ([RUNS, replace(LAST, before=(0,))], "after ~08:57", "s0 ~08:57"),
+        ([replace(RUNS, rate=0.05), NEXT], "in ~8 h, guessed", "s0 ~11:27|s1 in ~8 h"),
+        (
+            [replace(RUNS, rate=0.003), NEXT],
+            "in ~6 d, guessed",
+            "s0 in ~46 h|s1 in ~6 d",
+        ),
+    ],
+)
+def test_a_stage_that_has_not_shown_its_rate_is_guessed_by_others_and_called_so(
+    jobs: list[Told], session: str, stages: str
+) -> None:
+    found = estimate_ends(build_session(session_of(jobs)))
+    assert (format_end(found.session, T0) if found.session else "") == session
+    told = [f"{name} {format_end(end, T0)}" for name, end in found.stages.items()]
+    assert len(told) == len(stages.split("|")) * bool(stages)
+    assert all(map(str.startswith, told, stages.split("|")))
+
+
+def test_what_waits_for_a_slot_behind_a_guess_is_guessed_as_well() -> None:
+    jobs = [RUNS, NEXT, replace(WAITS, before=(1,))]
+    assert estimate_ends(build_session(session_of(jobs, 1))).stages["s0"].guessed
+
+
+def find_end(snapshot: Snapshot) -> float:
+    """When a session ends whose stages have all shown how fast they are."""
+    end = estimate_ends(build_session(snapshot)).session
+    assert end is not None
+    assert (end.guessed, end.least) == (False, False)
+    return end.at
 
 
 def test_what_is_queued_begins_when_the_executor_expects_it_or_as_others_did() -> None:
     base = session_of([DONE, QUEUED])
     queue = InQueue(expected_at=T0 + 5 * HOUR)
     told = replace(base, live=(None, Live(queue=queue)))
-    assert estimate_ends(build_session(told)).session == T0 + 7 * HOUR
+    assert find_end(told) == T0 + 7 * HOUR
     late = replace(base.jobs[0].attempts[0], submitted_at=T0 - 3 * HOUR)
     told = replace(base, jobs=(replace(base.jobs[0], attempts=(late,)), base.jobs[1]))
-    assert estimate_ends(build_session(told)).session == T0 - 60 + HOUR + 2 * HOUR
+    assert find_end(told) == T0 - 60 + HOUR + 2 * HOUR
 
 
 def test_a_retry_begins_when_its_wait_is_over() -> None:
     base = session_of([DONE, replace(QUEUED, state=JobState.RETRYING)])
     retry = Retry(lived=T0 + 60, from_checkpoint=True, why=why("retry"))
     told = replace(base, jobs=(base.jobs[0], replace(base.jobs[1], retry=retry)))
-    assert estimate_ends(build_session(told)).session == T0 + 60 + 2 * HOUR
+    assert find_end(told) == T0 + 60 + 2 * HOUR
 
 
 def two() -> Snapshot:

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.cockpit.spans import plain, render_bar
 from autoexp_tui.cockpit.state import stages
 from autoexp_tui.cockpit.state.forecast import estimate_ends
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.conditions import kinds as k
+from tests.cockpit.state.test_forecast import (
+    BLIND,
+    DONE,
+    RUNS,
+    TOTAL,
+    WAITS,
+    session_of,
+)
 from tests.cockpit.views import SESSION
 from tests.support.campaigns import all_done
 
 
 def test_a_stage_that_is_over_has_no_end_to_come() -> None:
     ended = stages.build_stages(build_session(all_done(10)), estimate_ends(SESSION))
-    assert all(stage.ends_at is None for stage in ended)
+    assert all((stage.end, stage.done) == (None, 1.0) for stage in ended)
+
+
+def test_a_bar_fills_with_the_steps_of_what_runs_and_is_full_when_all_is_done() -> None:
+    jobs = [DONE, RUNS, replace(RUNS, step=TOTAL), BLIND, WAITS]
+    session = build_session(session_of(jobs))
+    (stage,) = stages.build_stages(session, estimate_ends(session))
+    assert stage.done == pytest.approx((1 + 0.5 + 0.99 + 0 + 0) / 5)
+    assert plain(render_bar(0.99, 20)).endswith("█░")
 
 
 EITHER = k.Composite(mode="any", conditions=(k.FileExists(path="/a"), k.Approval()))

@@ -22,6 +22,7 @@ from autoexp_tui.cockpit.spans import (
     spread,
     width,
 )
+from autoexp_tui.cockpit.state.forecast import format_end
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import (
     ALIKE,
@@ -46,7 +47,6 @@ from autoexp_tui.text.spelling import (
     clock_time,
     duration,
     format_elapsed,
-    format_estimate,
     plural,
 )
 
@@ -109,9 +109,12 @@ def render_counts(
     while width(shown) > cells and len(found) > 1:
         del found[0]
         shown = (Span("  … ", "muted"), *join(found, " "))
-    if stage.ends_at is not None:
-        left = f"+{format_elapsed(stage.ends_at - now)}"
-        for ends in (format_estimate(stage.ends_at, now), left):
+    if stage.end is not None:
+        told = format_end(stage.end, now)
+        left = f"+{format_elapsed(stage.end.at - now)}"
+        if stage.end.guessed:
+            left = told.replace(", guessed", "?")
+        for ends in (told, left):
             if width(shown) + len(ends) < cells:
                 return spread(shown, (Span(ends, "muted"),), cells)
     return cut(shown, cells)

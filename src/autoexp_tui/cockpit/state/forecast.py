@@ -1,7 +1,8 @@
 """When jobs, stages and the session should end, and which their time limit will cut.
 
-A stage of whose durations and step rates nothing was observed has no estimate, and
-then neither has what comes after it. And what an end would cost: without a checkpoint
+A stage of whose durations and step rates nothing was observed is guessed by the step
+rate of the others where its steps are known; else it has no estimate, and then neither
+has what comes after it. And what an end would cost: without a checkpoint
 (kept in the metadata, or found by `checkpoints.glob`) all that the attempt has done.
 """
 
@@ -24,7 +25,14 @@ from autoexp_tui.cockpit.state.session import (
     sort_jobs,
 )
 from autoexp_tui.model.states import ACTIVE, BEGUN, TERMINAL, Cause, JobState, Outcome
-from autoexp_tui.text.spelling import count, wall_time
+from autoexp_tui.text.spelling import (
+    DAY,
+    HOUR,
+    count,
+    duration,
+    format_estimate,
+    wall_time,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
@@ -187,11 +195,33 @@ def measure_stall(job: JobView, now: float) -> float:
     return now - moved if moved is not None else 0.0
 
 
-class Ends(NamedTuple):
-    """When everything, and each stage, should have ended; UTC."""
+class End(NamedTuple):
+    """When something should have ended."""
 
-    session: float | None = None
-    stages: Mapping[str, float] = MappingProxyType({})
+    at: float
+    """UTC."""
+    guessed: bool = False
+    """Whether a stage counts for it that has not shown yet how fast it is."""
+    least: bool = False
+    """Whether it ends later, nobody knows when."""
+
+
+class Ends(NamedTuple):
+    """When everything, and each stage, should have ended."""
+
+    session: End | None = None
+    stages: Mapping[str, End] = MappingProxyType({})
+
+
+def format_end(end: End, now: float) -> str:
+    """`~19:40`; a guess, which is no time of day, `in ~5 h, guessed`; `after ~19:40`
+    where something that nobody can estimate comes last."""
+    if not end.guessed:
+        return f"{'after ' * end.least}{format_estimate(end.at, now)}"
+    left = max(0.0, end.at - now)
+    unit = next((one for one in (DAY, HOUR, 600) if left >= 1.5 * one), 600)
+    told = f"~{duration(max(1, round(left / unit)) * unit)}"
+    return f"{'after' if end.least else 'in'} {told}, guessed"
 
 
 def estimate_ends(session: SessionView) -> Ends:
@@ -203,40 +233,62 @@ def estimate_ends(session: SessionView) -> Ends:
     if not session.active or not left:
         return Ends()
     ends = _simulate(session, left)
-    stages: dict[str, float] = {}
+    stages: dict[str, list[End]] = {}
     for job in left:
-        stages[job.stage] = max(stages.get(job.stage, 0.0), ends[job.name])
-    known = {stage: end for stage, end in stages.items() if isfinite(end)}
-    return Ends(max(known.values()) if len(known) == len(stages) else None, known)
+        stages.setdefault(job.stage, []).append(ends[job.name])
+    last = {stage: _find_last(found) for stage, found in stages.items()}
+    known = {stage: end for stage, end in last.items() if end and not end.least}
+    return Ends(_find_last(ends.values()), known)
 
 
-def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, float]:
+def _find_last(ends: Iterable[End]) -> End | None:
+    """The end of the last of several; None: of none is one known."""
+    found = list(ends)
+    known = [end for end in found if isfinite(end.at)]
+    if not known:
+        return None
+    guessed, least = any(end.guessed for end in known), len(known) < len(found)
+    return End(max(end.at for end in known), guessed, least)
+
+
+def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, End]:
     """When each job that is left should end, `inf` where nobody knows: those to be sent
     are put on the engine's slots one after the other."""
     now, usual, wait = session.now, _measure_durations(session), _measure_wait(session)
+    rates = measure_rates(session).values()
+    rate = median(rates) if rates else 0.0
     jobs = {job.name: job for job in left}
-    slots: list[float] = [now] * (session.snapshot.engine.slots or len(left))
+    slots = [End(now)] * (session.snapshot.engine.slots or len(left))
     """A heap of when each is free again."""
-    ends: dict[str, float] = {}
+    ends: dict[str, End] = {}
+    runs = {job.name: _estimate_run(job, usual, rate) for job in left}
     for job in left:
         if job.record.state in ACTIVE:
-            end = _estimate_sent(job, usual.get(job.stage, inf), wait, now)
-            heapq.heappushpop(slots, end if isfinite(end) else now)
-            ends[job.name] = end
+            at = _estimate_sent(job, runs[job.name], wait, now)
+            end = ends[job.name] = End(at, job.stage not in usual)
+            heapq.heappushpop(slots, end if isfinite(at) else End(now))
     upstream = session.links.upstream
     waits = {name: jobs.keys() & upstream.get(name, ()) for name in jobs}
     for name in TopologicalSorter(waits).static_order():
         job = jobs[name]
         if name in ends:
             continue
-        start = max([slots[0], *(ends[other] for other in waits[name])])
+        before = [slots[0], *(ends[other] for other in waits[name])]
+        start = max(end.at for end in before)
         if job.record.retry is not None:
             lived = job.record.retry.lived
             start = max(start, session.snapshot.convert_to_t(lived))
-        ends[name] = start + wait + usual.get(job.stage, inf)
-        if isfinite(ends[name]):
-            heapq.heapreplace(slots, ends[name])
+        guessed = job.stage not in usual or any(end.guessed for end in before)
+        end = ends[name] = End(start + wait + runs[name], guessed)
+        if isfinite(end.at):
+            heapq.heapreplace(slots, end)
     return ends
+
+
+def _estimate_run(job: JobView, usual: Mapping[str, float], rate: float) -> float:
+    """Seconds that a run takes: as usual in its stage, else at the rate of others."""
+    guess = job.total / rate if job.total and rate else inf
+    return usual.get(job.stage, guess)
 
 
 def _estimate_sent(job: JobView, usual: float, wait: float, now: float) -> float:

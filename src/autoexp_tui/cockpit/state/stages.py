@@ -22,13 +22,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import describe_condition
-from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, count_looks
+from autoexp_tui.cockpit.state.session import (
+    BEGUN_LOOKS,
+    JobView,
+    Look,
+    SessionView,
+    count_looks,
+)
 from autoexp_tui.model.states import Result
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.forecast import Ends
+    from autoexp_tui.cockpit.state.forecast import End, Ends
 
 _WAITING: Final = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
+_MOST_SHARE: Final = 0.99
+"""Of a job that runs: only when all are done is a bar full."""
 UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
 
@@ -47,7 +55,9 @@ class StageView:
     name: str
     jobs: tuple[JobView, ...]
     counts: Mapping[Look, int]
-    ends_at: float | None
+    done: float
+    """The part that is done, 0 to 1; of what runs, by its steps."""
+    end: End | None
     waits: str
     """What its first waiting job waits for, said for the whole stage; may be empty."""
     after: tuple[str, ...]
@@ -58,11 +68,6 @@ class StageView:
     @property
     def total(self) -> int:
         return len(self.jobs)
-
-    @property
-    def done(self) -> float:
-        """The part that completed, 0 to 1."""
-        return self.counts.get(Look.DONE, 0) / max(1, self.total)
 
     @property
     def is_waiting(self) -> bool:
@@ -91,7 +96,8 @@ def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             name=name_stage(name),
             jobs=tuple(jobs),
             counts=count_looks(jobs),
-            ends_at=None
+            done=sum(map(_measure_share, jobs)) / len(jobs),
+            end=None
             if all(job.record.ended for job in jobs)
             else ends.stages.get(name),
             waits=_describe_waits(jobs, session),
@@ -101,6 +107,13 @@ def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
         for name, jobs in grouped.items()
         if jobs
     )
+
+
+def _measure_share(job: JobView) -> float:
+    """How much of a job is done: all, or in what runs the share of its steps."""
+    if job.look in BEGUN_LOOKS and job.step and job.total:
+        return min(job.step / job.total, _MOST_SHARE)
+    return float(job.look is Look.DONE)
 
 
 def name_stage(stage: str) -> str:

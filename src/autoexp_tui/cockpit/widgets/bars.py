@@ -26,6 +26,7 @@ from autoexp_tui.cockpit.spans import (
     width,
 )
 from autoexp_tui.cockpit.state import session as views
+from autoexp_tui.cockpit.state.forecast import format_end
 from autoexp_tui.cockpit.state.reasons import CauseGroup, count_needs, describe_needs
 from autoexp_tui.cockpit.state.session import Look, SessionView
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
@@ -35,7 +36,6 @@ from autoexp_tui.text.spelling import (
     count,
     duration,
     format_elapsed,
-    format_estimate,
     plural,
     wall_time,
 )
@@ -121,7 +121,7 @@ def _render_state(model: SessionModel, now: float) -> Iterator[Line]:
     if ends is not None and session.active:
         late = is_late(session, now)
         as_of = f", as of {clock_time(session.now, now)}" if late else ""
-        text = f"ends {format_estimate(ends, now)}{as_of}"
+        text = f"ends {format_end(ends, now)}{as_of}"
         yield (Span(text, "warning" if late else "text"),)
     if model.gpu_hours > 0:
         yield (Span(f"{count(model.gpu_hours)} GPU h", "muted"),)

@@ -341,7 +341,8 @@ class TimelinePane(HeadingsPane):
         if self.window is not None:
             return Window(self.window.begin, self.window.seconds, cells)
         playback = self.model.session.snapshot.playback
-        end = max(self.model.session.now, self.model.ends.session or 0.0)
+        last = self.model.ends.session
+        end = max(self.model.session.now, last.at if last is not None else 0.0)
         if playback is not None:
             end = max(end, playback.end)
         return build_window(self._find_begin(), end, cells)

@@ -13,9 +13,10 @@ from autoexp_tui.cockpit.render.why import (
     explain_plan,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join, shorten
+from autoexp_tui.cockpit.state.forecast import format_end
 from autoexp_tui.cockpit.state.session import JobView, Look, render_tallies
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
-from autoexp_tui.text.spelling import format_estimate, plural
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
@@ -136,8 +137,8 @@ def describe_stage(stage: StageView, now: float) -> WhyText:
     """A stage in a few lines: its counts, when it should end, what it waits for."""
     number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
     lines: list[Line] = [(*number, *join(render_tallies(stage.counts), " "))]
-    if stage.ends_at is not None:
-        lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
+    if stage.end is not None:
+        lines.append((Span(f"   ends {format_end(stage.end, now)}"),))
     if stage.is_waiting:
         lines.append((Span(f"   waits: {stage.waits}", "muted"),))
     return WhyText(f"stage {stage.name}", tuple(lines))
