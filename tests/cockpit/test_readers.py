@@ -97,12 +97,12 @@ async def test_behind_errors_without_a_plan_stands_that_planning_failed(
         assert seat.left == [LeaveWay.NOTHING]
 
 
-async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -> None:
+async def test_ctrl_r_over_a_plan_plans_it_again_and_without_a_config_says_so() -> None:
     asked: list[str] = []
     first = opened(plan([job("old")]))
     async with cockpit(first, replan=lambda: asked.append("x")) as seat:
         seat.handle.role = "live"
-        await seat.see("ctrl+r", footer="nobody has submitted")
+        await seat.see("ctrl+r", footer="no config to plan again")
         assert not asked
         seat.handle.role = "plan"
         await seat.press("ctrl+r")

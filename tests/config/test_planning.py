@@ -377,3 +377,70 @@ def test_the_config_of_a_job_is_planned_again_with_what_differs(
     assert job.output_dir == f"{base.cwd}/out/again"
     made = planner.compose(plan, "again", ["lr=7", "+monitoring=other"])
     assert made.command == ("./train", "7")
+
+
+def grown(
+    place: Path, session: Plan, *further: str, before: tuple[str, ...] = ()
+) -> p.PlanningAnswer:
+    """The plan of a growth over what a plan has begun."""
+    known = tuple((one.name, one.output_dir, one.log_dir) for one in session.jobs)
+    prints = tuple((one.name, one.fingerprint) for one in session.jobs)
+    return asked(
+        place,
+        *before,
+        want="growth",
+        further=further,
+        known=known,
+        fingerprints=prints,
+    )
+
+
+def test_two_more_values_join_by_the_parameter_s_own_name(place: Path) -> None:
+    session = planned(place)
+    answer = grown(place, session, "lr=[1e-4,2,3]")
+    assert answer.plan is not None
+    assert answer.renamed is answer.plan
+    prints = {one.name: one.fingerprint for one in answer.plan.jobs}
+    assert prints.items() >= {(one.name, one.fingerprint) for one in session.jobs}
+    assert [*prints][4:] == ["3_first", "3_then"]
+    assert answer.plan.overrides == ("sweep.groups.0.params.lr=[1e-4,2,3]",)
+    again = grown(place, session, "lr=[7]", before=answer.plan.overrides).plan
+    assert again is not None
+    assert again.overrides == ("sweep.groups.0.params.lr=[7]",)
+
+
+def test_a_job_under_a_new_name_is_composed_with_it_and_so_is_what_waits_for_it(
+    place: Path,
+) -> None:
+    session = planned(place)
+    (place / "config" / "exp.yaml").write_text(EXPERIMENT.replace("A: b", "A: c"))
+    renamed = grown(place, session).renamed
+    assert renamed is not None
+    first, then, *_ = renamed.jobs
+    assert (first.name, then.name) == ("1e-4_first_v2", "1e-4_then_v2")
+    assert first.output_dir == f"{place}/out/1e-4_first_v2"
+    assert "project.name='1e-4_first_v2'" in first.overrides
+    (condition,) = then.start_conditions
+    assert isinstance(condition, JobStateIs)
+    assert condition.jobs == ("1e-4_first_v2",)
+
+
+def test_what_joins_reads_jobs_that_are_there_where_they_are(place: Path) -> None:
+    session = planned(place)
+    elsewhere = "slurm.log_dir=${project.base_output_dir}/elsewhere"
+    plan = grown(place, session, "lr=[1e-4,3]", elsewhere).plan
+    assert plan is not None
+    logs = [one.log_dir for one in plan.jobs]
+    assert logs[:2] == [one.log_dir for one in session.jobs[:2]]
+    assert logs[2] == f"{place}/out/elsewhere/3_first"
+
+
+def test_a_parameter_that_several_nodes_sweep_has_to_be_named_by_its_place(
+    place: Path,
+) -> None:
+    twice = "params: {lr: [1e-4, 2]}\n    - params: {lr: [1]}"
+    text = EXPERIMENT.replace("params: {lr: [1e-4, 2]}", twice)
+    session = planned(place)
+    (place / "config" / "exp.yaml").write_text(text)
+    (error,) = grown(place, session, "lr=[3]").errors
+    assert "sweep.groups.1.params.lr=..." in error.hint

@@ -353,7 +353,8 @@ class Ground:
     def _find_record(
         self, plan: Plan, spec: JobSpec
     ) -> provenance.ProvenanceRecord | None:
-        if spec.config_record:  # of one job: not worth holding
+        if spec.config_record and spec.planned is not None:
+            # Of one job: not worth holding.
             return provenance.load_record(Path(spec.config_record))
         if plan.plan_id not in self._records:
             made = provenance.record_of(plan, self.session.state_dir)

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from autoexp_tui.cli import growth
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import (
     FIRST_FAMILY,
@@ -15,7 +16,7 @@ from autoexp_tui.cli.options import (
     option,
     parse_options,
 )
-from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.errors import AutoexpError, NotConfirmed, UsageError
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _FLAGS = (
     FIRST_FAMILY,
     option("--rest", "with --session: submit what was held as well"),
     FORCE,
+    *growth.FLAGS,
 )
 
 
@@ -35,7 +37,9 @@ def main(argv: Sequence[str]) -> int:
     """Run the config's campaign, or go on with a session, to its end; raises UsageError
     or NotConfirmed."""
     options, args = parse_options("autoexp-run", __doc__, argv, _FLAGS)
-    if args.first_family if options.session else args.rest:
+    growth.require_session(options, args)
+    is_new = not options.session or bool(options.overrides)
+    if args.rest if not options.session else args.first_family and not is_new:
         raise UsageError(
             "--first-family is for a new session, --rest for one that holds jobs",
             hint="autoexp-run --session ID --rest; autoexp-sessions list shows ids.",
@@ -72,8 +76,14 @@ def _open(
 
     if not options.session:
         return opening.open_chosen(options, first_family=args.first_family)
-    session = opening.find_session(options)
+    session = opening.find_session(options, options.session)
     handle = opening.SessionOpener(options).own(str(session.path))
+    if options.overrides:
+        try:
+            growth.grow_here(handle, session, options, args)
+        except (AutoexpError, KeyboardInterrupt):
+            handle.close()
+            raise
     snapshot = handle.snapshot()
     going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
     try:

@@ -1,4 +1,5 @@
 """autoexp-submit: creates the session, submits what may go, registers the rest, exits.
+With --session it plans again, with further overrides, and lets what is new join.
 
 The jobs that wait are started by whoever monitors the session: `autoexp-monitor`, the
 cockpit, or the engine that --detach leaves behind.
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoexp_tui.cli import growth
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
 from autoexp_tui.cli.options import FIRST_FAMILY, FORCE, option, parse_options
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -29,12 +31,16 @@ _FLAGS = (
     option("--detach", "leave an engine behind that goes on"),
     FIRST_FAMILY,
     FORCE,
+    *growth.FLAGS,
 )
 
 
 def main(argv: Sequence[str]) -> int:
     """Create the session of a plan, wait until what may go is taken, and let go."""
     options, args = parse_options("autoexp-submit", __doc__, argv, _FLAGS)
+    growth.require_session(options, args)
+    if options.session:
+        return growth.submit_more(options, args)
     from autoexp_tui.cli.background import start_background
     from autoexp_tui.cli.headless import detach, name_shown, report_no_start
     from autoexp_tui.cli.open import open_chosen

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
+    from autoexp_tui.model.commands import Grow
+    from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS: Final = (
@@ -123,6 +126,23 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
     return lambda *args: getattr(import_module(module), name)(*args)
+
+
+def _plan_growth(snapshot: Snapshot, overrides: Sequence[str]) -> Growth:
+    from autoexp_tui.cli.growth import plan_growth
+    from autoexp_tui.storage.session_dir import SessionDir
+
+    session = SessionDir(Path(snapshot.engine.directory))
+    return plan_growth(session, snapshot, overrides)
+
+
+def _store_growth(
+    snapshot: Snapshot, growth: Growth, choices: Choices
+) -> tuple[Grow, Mapping[str, int]]:
+    from autoexp_tui.cli.growth import store_growth
+    from autoexp_tui.storage.session_dir import SessionDir
+
+    return store_growth(SessionDir(Path(snapshot.engine.directory)), growth, choices)
 
 
 class Cockpit:
@@ -256,6 +276,8 @@ class Cockpit:
             ),
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
+            plan_growth=_plan_growth,
+            store_growth=_store_growth,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         return CockpitApp(handle, options=options, on_ready=handle.start)

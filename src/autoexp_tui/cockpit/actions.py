@@ -7,6 +7,7 @@ stopping it, or losing the terminal, leaves everything as it was."""
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,8 @@ from autoexp_tui.cockpit.dialogs.question import Answer as Reply
 from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.dialogs.reader import FaultsScreen, Page, ReaderScreen
 from autoexp_tui.cockpit.logfile import open_regular
+from autoexp_tui.cockpit.render.growth_questions import ask_growth, ask_ways
+from autoexp_tui.cockpit.render.plan_findings import render_fault
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Question,
@@ -32,6 +35,7 @@ from autoexp_tui.cockpit.render.questions import (
 from autoexp_tui.cockpit.render.resubmit_questions import (
     ask_resubmit,
 )
+from autoexp_tui.cockpit.screens.base import BoxScreen, Request
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.forecast import (
     NOT_YET,
@@ -40,7 +44,7 @@ from autoexp_tui.cockpit.state.forecast import (
     select_killable,
 )
 from autoexp_tui.conditions.jobs import Approval
-from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.effects.effects import ComposeJob, JoinJobs
 from autoexp_tui.events.runs import EffectOrdered
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import (
@@ -55,7 +59,9 @@ from autoexp_tui.model.commands import (
     Submit,
     Waive,
 )
+from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.wording import sentence
+from autoexp_tui.planning.growth import Choices, Growth, list_swept
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural
 
@@ -66,7 +72,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.reasons import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
-    from autoexp_tui.model.errors import Problem
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import Plan
 
@@ -129,9 +134,9 @@ class Actions:
         answers = [one for one in snapshot.events if one.command_id in self._unanswered]
         for record in answers:
             event = record.event
-            # A job is planned anew first: that may still be refused.
+            # A job is planned anew, a plan read first: that may still be refused.
             ordered = event.effect if isinstance(event, EffectOrdered) else None
-            if not isinstance(ordered, ComposeJob):
+            if not isinstance(ordered, ComposeJob | JoinJobs):
                 self._unanswered.discard(record.command_id)
             if isinstance(event, CommandRefused):
                 reason = outside(sentence(event.why, snapshot.now))
@@ -339,13 +344,93 @@ class Actions:
             self._app.notify("submission pauses; what runs goes on. P resumes")
 
     def plan_again(self) -> None:
-        """Plan from what was saved, where nobody has submitted the plan."""
-        replan = self._context.options.replan
-        if replan is None or self._context.handle.role != "plan":
-            self._app.notify("only a plan that nobody has submitted is planned again")
+        """Plan from what was saved: over a plan that nobody has submitted, or for more
+        to join the session."""
+        replan, context = self._context.options.replan, self._context
+        if context.model.session.snapshot.session and context.options.plan_growth:
+            if self._app.check_action("act", ("grow",)):
+                self._ask_overrides()
+            return
+        if replan is None or context.handle.role != "plan":
+            text = self._model.describe_opening() or "there is no config to plan again"
+            self._app.notify(text)
             return
         self._app.notify("planning again ...", timeout=KEEP)
         replan()
+
+    def _ask_overrides(self) -> None:
+        """Ask for overrides; the sweep's own values stand there to be added to."""
+        snapshot = self._model.session.snapshot
+        swept = list_swept(snapshot.jobs)
+
+        def answer(text: str) -> str:
+            try:
+                given = shlex.split(text) if text not in swept else []
+            except ValueError as error:
+                return str(error)
+            self._app.run_worker(self.grow(given))
+            return ""
+
+        request = Request(
+            label="plan again with",
+            hint="key=value ..., or nothing: the config as it is now",
+            answer=answer,
+            text=swept[0] if swept else "",
+            behind=1 if swept else 0,
+            others=(*swept[1:], "") if swept else (),
+        )
+        if isinstance(self._app.screen, BoxScreen):
+            self._app.screen.ask_line(request)
+
+    async def grow(self, overrides: Sequence[str]) -> None:
+        """Plan anew, ask, and let what is new join the session."""
+        plan, store = (
+            self._context.options.plan_growth,
+            self._context.options.store_growth,
+        )
+        background, snapshot = self._context.background, self._model.session.snapshot
+        if plan is None or store is None:
+            return
+        self._app.notify("planning again ...", timeout=KEEP)
+        try:
+            growth = await background.fetch(
+                "growth", partial(plan, snapshot, overrides)
+            )
+            self._app.notify("")
+            if growth.is_empty:
+                self._app.notify(f"nothing joins: it {growth.describe()}", timeout=KEEP)
+                return
+            choices = await self._ask_choices(growth)
+            if choices is None:
+                return
+            command, expected = await background.fetch(
+                "growth", partial(store, snapshot, growth, choices)
+            )
+        except AutoexpError as error:
+            self._app.notify("")
+            own = Problem(error.problem, where=error.where, hint=error.hint)
+            faults = getattr(error, "problems", ()) or (own,)
+            rows = (render_fault(one, (), 96) for one in faults)
+            page = Page("", tuple(row for fault in rows for row in fault))
+            title = "Nothing joins, and nothing was changed"
+            self._app.push_screen(ReaderScreen(self._context, title, [page]))
+            return
+        self.send(command, expected)
+        self._app.notify(f"sent: it {growth.describe()}")
+
+    async def _ask_choices(self, growth: Growth) -> Choices | None:
+        """What a person wants of a growth; None: to leave all as it is."""
+        given: dict[str, Any] = {}
+        for group, question in ask_ways(growth):
+            reply = await self._ask(question)
+            if reply is None:
+                return None
+            given[group] = reply.choice
+        reply = await self._ask(ask_growth(growth, Choices(**given)))
+        if reply is None:
+            return None
+        given["run"] = reply.choice or "all"
+        return Choices(**given)
 
     def show_faults(
         self, faults: Sequence[Problem], on_close: Callable[[], None]

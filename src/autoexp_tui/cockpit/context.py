@@ -10,11 +10,11 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Keymap
@@ -23,9 +23,16 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.forecast import Looks
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.model.commands import Grow
     from autoexp_tui.model.outputs import CheckpointPlace
+    from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.planning.job_details import JobDetails
+
+
+GrowthOrder: TypeAlias = "tuple[Grow, Mapping[str, int]]"
+"""The command, and the attempts that were seen of jobs that it leaves out."""
 
 
 class LeaveWay(StrEnum):
@@ -68,6 +75,11 @@ class CockpitOptions:
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
     replan: Callable[[], None] | None = None
     """Plans again from what was saved; at once back. None: there is no config."""
+    plan_growth: Callable[[Snapshot, Sequence[str]], Growth] | None = None
+    """Plans the session's config again, with further overrides, and compares; slow,
+    raises AutoexpError. None: nothing can join here."""
+    store_growth: Callable[[Snapshot, Growth, Choices], GrowthOrder] | None = None
+    """Keeps the plan that joins, for the engine to find; slow, raises AutoexpError."""
     changes: Callable[[], PlanChanges | None] | None = None
     """What is new in the plan shown since the last one of its config. None: there is no
     config."""

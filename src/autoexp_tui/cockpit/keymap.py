@@ -229,7 +229,7 @@ replay.end  end  ALL  -  -  to the end
 replay.jump  t  ALL  4  time  go to a time: 14:02, +2h, -1d, 50%
 [Cockpit]
 plan.again  ctrl+r  ALL  -  plan again
-    plan again once the config was saved, while nothing is submitted
+    plan again once the config was saved; over a session: add to it, with overrides
 plan.changes  =  ALL  -  changes  what changed since the last plan of this config
 app.help  ?  ALL  1  keys  this list
 app.palette  ctrl+p,:  ALL  -  palette  find a command by its name

@@ -53,9 +53,10 @@ _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
 
 
-Want: TypeAlias = Literal["plan", "points", "config", "job"]
+Want: TypeAlias = Literal["plan", "points", "config", "job", "growth"]
 """`plan`: everything; `points`: the expanded sweep; `config`: the composed primary
-config, or one job's; `job`: one job of a plan with further overrides."""
+config, or one job's; `job`: one job of a plan with further overrides; `growth`: a plan
+for a session that runs."""
 
 KnownJob: TypeAlias = tuple[str, str, str]
 """A job's name, its output directory and its log directory."""
@@ -86,6 +87,8 @@ class PlanningRequest:
     """Answer with the plan as `autoexp-plan --json` writes it, not with the plan."""
     known: tuple[KnownJob, ...] = ()
     """Jobs of the session that the plan is to join."""
+    fingerprints: tuple[tuple[str, str], ...] = ()
+    """For `growth`: of those jobs, by name."""
     search_dirs: tuple[str, ...] = ()
     """Where config groups are looked for beside the primary config's directory."""
     now: float = 0.0
@@ -95,7 +98,8 @@ class PlanningRequest:
     manifest: str = ""
     """For `job`: the file that holds the plan."""
     further: tuple[str, ...] = ()
-    """For `job`: overrides after the job's own."""
+    """For `job`: overrides after the job's own. For `growth`: after those of the plan,
+    where keys of the sweep may stand as its parameters are called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,10 @@ class PlanningAnswer:
 
     plan: Plan | None = None
     plan_json: str = ""
-    """Of the planning process alone: how the plan travels; the same for `job_json`."""
+    """Of the planning process alone: how the plan travels; the same for the others."""
+    renamed: Plan | None = None
+    """Of a growth: the plan with new names for jobs that differ from the session's."""
+    renamed_json: str = ""
     report: str = ""
     """The plan as `autoexp-plan --json` writes it; where that is asked for, there is no
     `plan`."""
@@ -151,13 +158,15 @@ def decode_request(data: bytes) -> PlanningRequest:
     tree: dict[str, Any] = json.loads(data)
     for key in ("overrides", "further", "search_dirs"):
         tree[key] = tuple(tree[key])
-    tree["known"] = tuple(tuple(job) for job in tree["known"])
+    for key in ("known", "fingerprints"):
+        tree[key] = tuple(tuple(job) for job in tree[key])
     return PlanningRequest(**tree)
 
 
 def encode_answer(answer: PlanningAnswer) -> bytes:
     """An answer as JSON; values that JSON has no word for become their text."""
-    tree = asdict(replace(answer, plan=None, job=None, config=None))
+    bare = replace(answer, plan=None, renamed=None, job=None, config=None)
+    tree = asdict(bare)
     tree["config"] = answer.config
     return json.dumps(tree, default=str).encode("utf-8", "surrogatepass")
 
@@ -172,11 +181,13 @@ def decode_answer(data: bytes) -> PlanningAnswer:
     for key in ("points", "holes"):
         tree[key] = tuple(tree[key])
     plan, job = tree.pop("plan_json"), tree.pop("job_json")
+    renamed = tree.pop("renamed_json")
     if plan or job:
         # Their codec takes 0.2 s of imports; not every answer has a plan.
         from autoexp_tui.storage.json_codec import decode, decode_plan
 
         tree["plan"] = decode_plan(plan.encode()) if plan else None
+        tree["renamed"] = decode_plan(renamed.encode()) if renamed else None
         tree["job"] = decode(JobSpec, job.encode(), "job") if job else None
     return PlanningAnswer(**tree)
 
@@ -341,13 +352,14 @@ class ChildPlanner:
 
     def _run(self, plan: Plan, **question: Any) -> PlanningAnswer:
         request = PlanningRequest(
-            cwd=_find_cwd(plan), state_dir=self._state_dir, keep=True, **question
+            cwd=find_cwd(plan), state_dir=self._state_dir, keep=True, **question
         )
         return run_planning(request, self._limit_seconds)
 
 
-def _find_cwd(plan: Plan) -> str:
-    """Where the plan was made; manifests of old do not say, but their jobs may."""
+def find_cwd(plan: Plan) -> str:
+    """Where the plan was made; manifests of old do not say, but their jobs may. Raises
+    UsageError where that is gone."""
     if not plan.cwd:
         return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
     if not Path(plan.cwd).is_dir():

@@ -31,6 +31,7 @@ from autoexp_tui.config.planning import (
     report_of,
 )
 from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.config.sweep_overrides import find_override
 from autoexp_tui.config.yaml_files import (
     KeyPlaces,
     make_refusal,
@@ -54,6 +55,8 @@ from autoexp_tui.planning.build import (
     build_mask,
     build_plan_outcome,
 )
+from autoexp_tui.planning.growth import settle_names
+from autoexp_tui.planning.job_builder import AS_WRITTEN, Naming
 from autoexp_tui.planning.job_config import resolve_where_possible, select_or_none
 from autoexp_tui.planning.overrides import check_hydra_key
 from autoexp_tui.planning.ports import (
@@ -98,7 +101,8 @@ def _end_unheard(answer_to: int) -> None:
 
 def answer_request(request: PlanningRequest) -> PlanningAnswer:
     """The answer to a request; what is wrong with the config is in it."""
-    planning = _Planning(request, Path(request.cwd or os.getcwd()))
+    cwd = Path(request.cwd or os.getcwd())
+    planning = _Planning(request, cwd, request.overrides)
     failed: Stage
     try:
         return _WANTED[request.want](planning)
@@ -118,10 +122,23 @@ class _Planning:
 
     request: PlanningRequest
     cwd: Path
+    overrides: tuple[str, ...] = ()
 
     @cached_property
     def configs(self) -> RecordBuilder:
         return RecordBuilder()
+
+    def add_overrides(self, further: Iterable[str]) -> None:
+        """Plan with further ones, which replace those of the same key; raises
+        CannotCompose."""
+        sweep = self.composer.sweep() or {}
+        found = [find_override(text, sweep) for text in further]
+        keys = {text.partition("=")[0] for text in found}
+        kept = (one for one in self.overrides if one.partition("=")[0] not in keys)
+        self.overrides = (*kept, *found)
+        self.composer.close()
+        for made in ("composer", "state_dir", "places"):
+            self.__dict__.pop(made, None)
 
     @cached_property
     def composer(self) -> HydraComposer:
@@ -129,7 +146,7 @@ class _Planning:
         return HydraComposer(
             request.config_ref,
             find_config_dir(request.config_dir or None, self.cwd),
-            request.overrides,
+            self.overrides,
             cwd=str(self.cwd),
             now=request.now or None,
             search_dirs=request.search_dirs,
@@ -155,18 +172,20 @@ class _Planning:
     def build(
         self,
         record: Callable[[int, ConfigView, Mapping[str, object]], None] | None,
+        naming: Naming = AS_WRITTEN,
     ) -> PlanOutcome:
         """The plan, or what is wrong with it; `record` is told each job's config."""
         request, composer = self.request, self.composer
         source = PlanSource(
             config_ref=composer.config_ref,
             config_dir=str(composer.config_dir),
-            overrides=request.overrides,
+            overrides=self.overrides,
             state_dir=str(self.state_dir),
             cwd=str(self.cwd),
             created_at=request.now,
             known=request.known,
             search_dirs=request.search_dirs,
+            naming=naming,
         )
         return build_plan_outcome(
             source, composer=composer, parser=self.make_parser(), record=record
@@ -194,12 +213,48 @@ class _Planning:
             return KeyPlaces(())
 
 
-def _answer_plan(planning: _Planning) -> PlanningAnswer:
+class _NoPlan(Exception):
+    """There is none; the answer says why."""
+
+    def __init__(self, answer: PlanningAnswer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def _answer_growth(planning: _Planning) -> PlanningAnswer:
+    """The plan with the names that its jobs have in the session, and the same with new
+    ones for those that differ."""
+    request, answers = planning.request, list[PlanningAnswer]()
+    places = {name: (output, logs) for name, output, logs in request.known}
+    if request.further:
+        planning.add_overrides(request.further)
+
+    def build(names: Mapping[str, str]) -> Plan:
+        answer = _answer_plan(planning, Naming(names, places))
+        if answer.plan is None:
+            raise _NoPlan(answer)
+        answers.append(answer)
+        return answer.plan
+
+    try:
+        plan, renamed = settle_names(dict(request.fingerprints), build)
+    except _NoPlan as failed:
+        return failed.answer
+    by_plan = {id(answer.plan): answer for answer in answers}
+    return replace(
+        by_plan[id(plan)],
+        renamed=renamed,
+        renamed_json="" if renamed is plan else by_plan[id(renamed)].plan_json,
+    )
+
+
+def _answer_plan(planning: _Planning, naming: Naming = AS_WRITTEN) -> PlanningAnswer:
     request, composer = planning.request, planning.composer
     outcome = planning.build(
         (lambda at, view, found: planning.configs.add(at, found, view.written_dict()))
         if request.keep
-        else None
+        else None,
+        naming,
     )
     errors, warnings = _collect_findings(planning, outcome)
     if outcome.plan is None or errors:
@@ -254,7 +309,7 @@ def _collect_findings(
         warnings += fold_problems(odd)
         errors = [*fold_problems(wrong)]
     wheres = {key: key for key in planning.places.list_hydra_keys()}
-    for text in planning.request.overrides:
+    for text in planning.overrides:
         key = text.partition("=")[0].lstrip("+~")
         wheres[key] = f"override {key}"
     found = [check_hydra_key(key, where) for key, where in wheres.items()]
@@ -350,4 +405,5 @@ _WANTED: Final[Mapping[Want, Callable[[_Planning], PlanningAnswer]]] = {
     "points": _answer_points,
     "config": _answer_config,
     "job": _answer_job,
+    "growth": _answer_growth,
 }

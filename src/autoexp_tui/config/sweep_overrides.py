@@ -64,6 +64,29 @@ def apply_sweep_overrides(
     return changed
 
 
+def find_override(text: str, sweep: Mapping[str, object]) -> str:
+    """An override whose key is a parameter of the sweep, as the one that reaches it
+    there: as an override of the config it would do nothing, for the sweep's values win.
+    Any other stays as it is. Raises CannotCompose: several nodes have that key."""
+    key, equals, value = text.partition("=")
+    plain = key.lstrip("+")
+    places = [
+        ".".join(map(str, path))
+        for path in _list_places(dict(sweep))
+        if len(path) > 1
+        and isinstance(path[-1], str)
+        and path[-1].lstrip("+") == plain
+        and (path[-2] == "params" or path[-3:-2] == ("grids",))
+    ]
+    if not equals or not places:
+        return text
+    if len(places) > 1:
+        message = f"the sweep has this parameter at {len(places)} places"
+        hint = "name one of them: " + ", ".join(f"sweep.{one}=..." for one in places)
+        raise CannotCompose((Problem(message, f"override {text}", hint=hint),))
+    return f"sweep.{places[0]}={value}"
+
+
 def _list_places(node: object, path: Path = ()) -> Iterator[Path]:
     """Every place of a tree, containers too."""
     yield path

@@ -22,6 +22,7 @@ from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.model.states import NOT_STARTED, JobState, Why, why
+from autoexp_tui.planning.growth import LEFT_OUT
 from autoexp_tui.planning.validate import validate_execution_plan
 
 NOT_IN_SCRIPTS = "a value from a log may not come into a script"
@@ -230,7 +231,7 @@ def _find_refusal(
 
 def _leave_out(context: DecisionContext, effect: effects.JoinJobs) -> None:
     """Hold or end jobs that are no longer planned."""
-    reason = why("no_longer_planned", by=effect.asked_by)
+    reason = why(LEFT_OUT, by=effect.asked_by)
     hold = tuple(
         name for name in effect.hold if context.job(name).state is not JobState.HELD
     )

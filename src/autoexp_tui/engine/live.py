@@ -269,9 +269,15 @@ class ViewerHandle(EngineHandle):
         thread.start()
         return order.command_id
 
-    def send_now(self, command: Command, *, by: str) -> str:
+    def send_now(
+        self,
+        command: Command,
+        *,
+        by: str,
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
         """Leave a command in the inbox at once; raises EnvironmentFailed."""
-        order = self._make_order(command, by, None)
+        order = self._make_order(command, by, expected)
         self._watcher.leave(order)
         return order.command_id
 

@@ -68,6 +68,7 @@ class SnapshotBuilder:
             session=state.session,
             name=state.name,
             plan=state.plan or _NO_PLAN,
+            asked=state.plans.get(state.asked),
             started_at=state.started_at,
             paused=state.paused,
             engine=engine,

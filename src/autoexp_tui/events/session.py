@@ -133,6 +133,8 @@ class PlanAdded(Event, topic="state"):
                 first_index=self.first_index,
             )
         state.joined = (*state.joined, self.sha)
+        if not self.job:
+            state.asked = self.sha
         state.highest = max((state.highest, *(spec.index for spec in new)))
         for spec in new:
             state.jobs[spec.name] = JobRecord(

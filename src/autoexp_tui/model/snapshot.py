@@ -159,6 +159,8 @@ class Snapshot:
     name: str = ""
     plan: Plan | None = None
     """None while it is still being read."""
+    asked: Plan | None = None
+    """The newest plan that a person asked for, the first one or one that joined."""
     started_at: float = 0.0
     paused: Why | None = None
     engine: EngineView

@@ -305,6 +305,8 @@ class SessionState:
     """The session's first plan, with the jobs, edges and rules of all that joined."""
     joined: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    asked: str = ""
+    """Sha of the newest plan that a person asked for; empty: before the first."""
     highest: int = -1
     """The highest index of a job."""
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)

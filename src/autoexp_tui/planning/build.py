@@ -26,7 +26,7 @@ from autoexp_tui.model.specs import (
     Plan,
     PlanFinding,
 )
-from autoexp_tui.planning.job_builder import JobBuilder
+from autoexp_tui.planning.job_builder import AS_WRITTEN, JobBuilder, Naming
 from autoexp_tui.planning.job_config import (
     CLOSED,
     FAULTS,
@@ -77,6 +77,7 @@ class Resolution:
         *,
         session: Monitoring,
         record: Record | None = None,
+        naming: Naming = AS_WRITTEN,
     ) -> None:
         """`session`: what the config says without any point."""
         self.families = Families(expansion.points, expansion.removed)
@@ -95,7 +96,9 @@ class Resolution:
             base_is_a_key=composer.base().has("base"),
         )
         self.finisher = JobFinisher(parser, session, self.warnings)
-        self._builder = JobBuilder(world, composer, parser, self.finisher, record)
+        self._builder = JobBuilder(
+            world, composer, parser, self.finisher, record, naming
+        )
 
     def resolve(self) -> Sequence[Draft]:
         """Make every job; those without faults, in order of index."""
@@ -217,6 +220,7 @@ class PlanSource:
     """Jobs of the session that the plan is to join: conditions may name them."""
     search_dirs: tuple[str, ...] = ()
     """Where config groups were looked for beside `config_dir`."""
+    naming: Naming = AS_WRITTEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +277,14 @@ def build_plan_outcome(
     except SweepRefused as refused:
         errors += (*refused.problems, *check_without_jobs(base, parser, sweep))
         return PlanOutcome(None, fold_problems(errors))
-    resolution = Resolution(expansion, composer, parser, session=session, record=record)
+    resolution = Resolution(
+        expansion,
+        composer,
+        parser,
+        session=session,
+        record=record,
+        naming=source.naming,
+    )
     drafts = resolution.resolve()
     errors += resolution.problems
     warnings = fold_problems(resolution.warnings)

@@ -41,6 +41,7 @@ from autoexp_tui.planning.job_config import (
 from autoexp_tui.planning.overrides import (
     OverrideWriter,
     escape_dollars,
+    format_override,
     is_number,
     strip_quotes,
 )
@@ -88,6 +89,19 @@ class _NotNamed(Exception):
     """A parameter reads the job's name, which is not known yet."""
 
 
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What a session says of names that a config gives."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Name as the config gives it -> the one that the job has instead."""
+    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Job that is there already -> its output and log directory."""
+
+
+AS_WRITTEN: Final = Naming()
+
+
 class JobBuilder:
     def __init__(
         self,
@@ -96,7 +110,9 @@ class JobBuilder:
         parser: SpecParser,
         finisher: JobFinisher,
         record: Record | None = None,
+        naming: Naming = AS_WRITTEN,
     ) -> None:
+        self._naming = naming
         self._world = world
         self._composer = composer
         self._parser = parser
@@ -279,13 +295,20 @@ class JobBuilder:
             raise
         if fault := find_fault_of_name(name):
             raise Refused((Problem(f"{shorten_text(repr(name))}: {fault}", NAME),))
+        if name in self._naming.names:
+            name = self._naming.names[name]
+            if not any(plain_key(key) == NAME for key in draft.texts):
+                draft.texts[NAME] = format_override(NAME, escape_dollars(name))
         draft.put(view, NAME, name)
         base = base or "outputs"
+        logs = logs or posixpath.join(base, "logs")
+        new = posixpath.join(base, name), posixpath.join(logs, name)
+        output_dir, log_dir = self._naming.places.get(name, new)
         draft.identity = replace(
             draft.identity,
             name=name,
-            output_dir=posixpath.join(base, name),
-            log_dir=posixpath.join(logs or posixpath.join(base, "logs"), name),
+            output_dir=output_dir,
+            log_dir=log_dir,
             script_path=posixpath.join(
                 scripts or posixpath.join(base, "scripts"), f"{name}.sbatch"
             ),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import SessionOpener, find_session
 from autoexp_tui.cli.options import Options, name_session
 from autoexp_tui.cockpit.state.session import SessionView, build_session
-from autoexp_tui.effects.effects import CancelTasks, ComposeJob
+from autoexp_tui.effects.effects import CancelTasks, ComposeJob, JoinJobs
 from autoexp_tui.engine.live import LiveHandle, ViewerHandle
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events.events import CommandRefused, EffectOrdered
@@ -189,7 +189,13 @@ class Answer(NamedTuple):
     """What a person should know beside it."""
 
 
-def send(request: Request, commands: Sequence[Command]) -> Answer:
+def send(
+    request: Request,
+    commands: Sequence[Command],
+    *,
+    by: str = "script",
+    expected: Mapping[str, int] | None = None,
+) -> Answer:
     """Send commands one after the other; the first that is not done ends it."""
     session = request.session
     handle = SessionOpener(request.options).enter(str(session.path))
@@ -197,7 +203,7 @@ def send(request: Request, commands: Sequence[Command]) -> Answer:
     try:
         for command in commands:
             now = handle.send_now if isinstance(handle, ViewerHandle) else handle.send
-            sent = now(command, by="script")
+            sent = now(command, by=by, expected=expected)
             answer = _read_answer(session, _wait(handle, sent), sent)
             if answer.outcome != "done":
                 break
@@ -213,7 +219,7 @@ def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
         own, on_the_way = _list_own(snapshot, sent)
-        if own and ComposeJob not in on_the_way:
+        if own and not on_the_way & {ComposeJob, JoinJobs}:
             is_ended = CancelTasks not in on_the_way
             if is_ended if handle.role == "viewer" else _is_quiet(snapshot):
                 return snapshot
@@ -225,7 +231,7 @@ def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
 
 def _list_own(
     snapshot: Snapshot, sent: str
-) -> tuple[Sequence[Event], Container[type[Effect]]]:
+) -> tuple[Sequence[Event], set[type[Effect]]]:
     """The events of a command, and the kinds of its orders that are on their way."""
     own = [record.event for record in snapshot.events if record.command_id == sent]
     ordered = {event.effect_id for event in own if isinstance(event, EffectOrdered)}

@@ -186,6 +186,8 @@ class Answer:
     key: str
     command: Command | None = None
     """What that orders, where the question is about a command."""
+    choice: str = ""
+    """The id of the way that was chosen, where there were several."""
 
 
 class QuestionScreen(Overlay[Answer | None]):
@@ -365,7 +367,7 @@ class QuestionScreen(Overlay[Answer | None]):
             except AnswerError as error:
                 self._refuse(str(error))
             else:
-                self.finish(Answer(key, command))
+                self.finish(Answer(key, command, choice.id if choice else ""))
 
     def _refuse(self, problem: str) -> None:
         """Say why not; empty: nothing is wrong."""

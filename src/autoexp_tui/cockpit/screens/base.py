@@ -56,12 +56,24 @@ class Request:
     """Takes the line on enter; what is wrong with it is told, to be mended."""
     text: str = ""
     """What stands there at first."""
+    behind: int = 0
+    """Characters of that text behind the cursor."""
+    others: Sequence[str] = ()
+    """What the up and down keys put in its place, one after the other."""
     preview: Callable[[str], object] = lambda text: None
     """Called with what is typed so far."""
     give_up: Callable[[], object] = lambda: None
     """Called on esc."""
     back_to: Widget | None = None
     """Has the focus afterwards; None: what the screen begins with."""
+
+
+def _show_other(field: Prompt, request: Request, step: int) -> None:
+    """Put the next of a request's texts into the field."""
+    texts = (request.text, *request.others)
+    at = texts.index(field.value) if field.value in texts else 0
+    field.value = texts[(at + step) % len(texts)]
+    field.cursor_position = len(field.value) - request.behind
 
 
 class BoxScreen(Screen[None], inherit_bindings=False):
@@ -230,6 +242,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self._request = request
         self.footer.show_notice((Span(f" {request.label} ", "accent"),))
         self.field = Prompt(value=request.text, placeholder=request.hint, id="prompt")
+        self.field.cursor_position = len(request.text) - request.behind
         self.mount(self.field)
         self.layout_panes()
         self.focus_pane(self.field)
@@ -241,6 +254,9 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     async def _type(self, field: Prompt, event: Typed) -> None:
         key = event.key if isinstance(event, events.Key) else ""
         request = self._request
+        if request is not None and request.others and key in ("up", "down"):
+            _show_other(field, request, 1 if key == "down" else -1)
+            return
         if request is None or key not in ("enter", "escape"):
             await field.take(event)
             return

@@ -1,0 +1,109 @@
+"""What ctrl+r asks over a running session: what becomes of jobs that differ, or are no
+longer planned, and then whether the rest may join."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from autoexp_tui.cockpit.render.questions import Choice, Question
+from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside
+from autoexp_tui.planning.estimate import estimate, format_gpu_hours
+from autoexp_tui.planning.growth import (
+    Choices,
+    Growth,
+    build_joining_plan,
+    choose_running,
+    list_lines,
+)
+from autoexp_tui.text.spelling import plural
+
+_ROLES: Final[Mapping[str, Role]] = {
+    "+": "done",
+    "-": "failed",
+    "~": "warning",
+    "!": "warning",
+}
+_WAYS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
+    "different": (
+        ("keep", "keep running as they are"),
+        ("rename", "come again under new names"),
+    ),
+    "waiting": (
+        ("stay", "stay: they run when their turn comes"),
+        ("hold", "are held"),
+        ("end", "are ended, without a run"),
+    ),
+    "running": (("stay", "stay"), ("end", "are ended: K would lose as much")),
+}
+
+
+def ask_ways(growth: Growth) -> Iterator[tuple[str, Question]]:
+    """A question for each group of jobs of which a person has to say what becomes of
+    it, with the field of `Choices` that its answer is for."""
+    titles = {
+        "different": ("differs from the plan", "differ from the plan"),
+        "waiting": (
+            "is no longer planned, and waits",
+            "are no longer planned, and wait",
+        ),
+        "running": ("is no longer planned, and runs", "are no longer planned, and run"),
+    }
+    for group, (one, more) in titles.items():
+        names: Sequence[str] = getattr(growth, group)
+        if not names:
+            continue
+        lines: list[Line] = [(Span(f"  {outside(name)}"),) for name in names]
+        if group == "different":
+            lines = [*_render_different(growth)]
+        yield (
+            group,
+            Question(
+                title=f"{plural(len(names), 'job')} {one if len(names) == 1 else more}",
+                lines=tuple(lines),
+                stay="Leave all as it is",
+                confirm="go on",
+                choices=tuple(Choice(way, text) for way, text in _WAYS[group]),
+            ),
+        )
+
+
+def _render_different(growth: Growth) -> Iterator[Line]:
+    for name in growth.different:
+        new = growth.new_names.get(name, "")
+        yield line(
+            Span("  "), Span(outside(name)), Span(f"  or {outside(new)}", "muted")
+        )
+    yield from (
+        (Span(f"  ! {outside(text, 1000)}", "warning"),)
+        for mark, text in list_lines(growth)
+        if mark == "!"
+    )
+    readers = [name for name in growth.new_names if name not in growth.different]
+    for name in readers:
+        text = f"  {outside(name)} reads them: {outside(growth.new_names[name])}"
+        yield (Span(text, "muted"),)
+
+
+def ask_growth(growth: Growth, choices: Choices) -> Question:
+    """The last question: all that would be done, and how much of it runs at once."""
+    plan = build_joining_plan(growth, choices)
+    number = plural(len(plan.jobs), "job")
+    cost = format_gpu_hours(estimate(plan.jobs)) if plan.jobs else "nothing to run"
+    first = choose_running(plan, Choices(run="family"))
+    ways = [Choice("all", f"all {number}: {cost}")]
+    if 0 < len(first) < len(plan.jobs):
+        ways.append(Choice("family", f"one family first ({len(first)}), hold the rest"))
+    ways.append(Choice("none", "hold them all: S lets them run"))
+    lines: list[Line] = [(Span(f"It {outside(growth.describe())}."),), ()]
+    lines += [
+        line(Span(f"  {mark} ", _ROLES.get(mark, "muted")), Span(outside(text, 2000)))
+        for mark, text in list_lines(growth)
+    ]
+    return Question(
+        title=f"Let {number} join?" if plan.jobs else "Change the session?",
+        lines=tuple(lines),
+        stay="Leave all as it is",
+        confirm="let them join" if plan.jobs else "do it",
+        choices=tuple(ways) if plan.jobs else (),
+    )
