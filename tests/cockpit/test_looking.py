@@ -318,3 +318,14 @@ async def test_a_sort_that_holds_no_longer_says_so_and_is_done_again() -> None:
         assert seat.jobs.jobs.keys[0] == best
         await seat.see("comma", jobs="by LOSS (, reverses")
         assert seat.jobs.jobs.keys[0] != best
+
+
+async def test_y_in_why_copies_the_page_of_the_run_where_its_log_told_one() -> None:
+    url = "https://wandb.ai/me/p/runs/i31"
+    base = campaign(4)
+    name = base.jobs[0].spec.name
+    async with cockpit(with_job(base, name, metadata={"run_url": url})) as seat:
+        await seat.see("2 g 3", why=f"run_url|{url}")
+        assert seat.widget("why").copy_text() == url
+        await seat.see("2 j 3", why="cooldown|!run_url")
+        assert "values" in seat.widget("why").copy_text()

@@ -198,6 +198,7 @@ SAVED = {"name": "saved", "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
                                       kinds.Cooldown(cooldown_seconds=1.0))),)}),
     pytest.param(RULES["metrics"], ACC, {"name": "acc"}, id="a group named value"),
     (parse_metric_file, "m/*.jsonl", {"path": "m/*.jsonl", "format": "jsonl"}),
+    (parse_metric_file, "tb/**/events.out.tfevents.*", {"format": "tensorboard"}),
     (parse_metric_file, TRAIN, {"metrics": {"loss": "train loss"}}),
 ])  # fmt: skip
 def test_a_rule_has_the_fields(

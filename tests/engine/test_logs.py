@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
+EVENTS = Path(__file__).parents[1] / "telemetry/data/tensorboardx.tfevents"
 QUICK = Anomalies(min_points=2, flat_share=0.05, divergence="off", nan="warn")
 NOTE = Log(message="{name}: {line}")
 EVERY = finds("every", "E", NOTE)
@@ -348,6 +350,22 @@ def test_files_that_match_a_pattern_are_read_as_they_come() -> None:
     )
     one.run(80)
     assert one.live().metrics == {"loss": 3.0, "acc": 0.5}
+
+
+def test_an_event_file_is_read_as_it_grows_and_one_that_is_cut_is_told_of() -> None:
+    path, data = "/out/a/tb/events.out.tfevents.1.vm", EVENTS.read_bytes()
+    parts = (data[:100], data[100:230], data[230:-9])
+    rules = MetricFile(path="tb/events.out.*", format="tensorboard")
+    one = bench(
+        *(Write(at=5.0 * n, data=part, path=path) for n, part in enumerate(parts)),
+        seconds=40.0,
+        rules=Monitoring(metrics_files=(rules,)),
+    )
+    one.run(8)
+    assert (one.live().step, one.live().metrics) == (2, {"loss": 1.5, "eval_acc": 0.5})
+    one.reach(60, a="COMPLETED")
+    (told,) = warned(one, "metrics_file_torn")
+    assert path in one.words(told)
 
 
 def test_a_file_s_metric_wins_over_the_log_s() -> None:

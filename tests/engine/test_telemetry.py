@@ -11,6 +11,7 @@ import pytest
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
+from autoexp_tui.engine.run_telemetry import MOST_METRICS
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of
@@ -120,6 +121,36 @@ def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
 def test_what_is_kept_of_a_job_is_bounded() -> None:
     """At ten thousand jobs of five metrics: a quarter of a gigabyte in all."""
     assert [count_points(jobs) for jobs in (10, 2_000, 10_000)] == [512, 200, 40]
+
+
+@pytest.mark.parametrize(("line", "url"), [
+    ("wandb: 🚀 View run at \x1b[34mhttps://wandb.ai/me/p/runs/i31zyslt\x1b[0m",
+     "https://wandb.ai/me/p/runs/i31zyslt"),
+    ("wandb: 🚀 View run happy-disco-4 at: https://wandb.ai/me/p/runs/m9", None),
+    ("wandb: Syncing run saturday: https://app.wandb.ai/me/T+x/runs/j",
+     "https://app.wandb.ai/me/T+x/runs/j"),
+    ("🏃 View run loud at: http://host:5000/#/experiments/0/runs/ab1",
+     "http://host:5000/#/experiments/0/runs/ab1"),
+    ("TensorBoard 2.17.1 at http://localhost:6006/ (Press CTRL+C to quit)",
+     "http://localhost:6006/"),
+    ("wandb: ⭐️ View project at https://wandb.ai/me/p", ""),
+    ("View run at ftp://x/y, see TensorBoard at http://x", ""),
+])  # fmt: skip
+def test_the_page_of_a_run_is_found_in_its_log(line: str, url: str | None) -> None:
+    reader = Reader()
+    reader.read(f"text\n{line}\nView run at https://second.one/\n")
+    wanted = url or line.rpartition(" ")[2] if url != "" else "https://second.one/"
+    assert reader.context.job("a").metadata == {"run_url": wanted}
+
+
+def test_metrics_over_the_bound_are_left_out_and_told_of_but_never_the_loss() -> None:
+    reader = Reader()
+    reader.read("step 1 " + " ".join(f"m{n}=1 acc=2" for n in range(70)) + "\n")
+    reader.read("step 2 loss: 3 m69=1\n")
+    assert len(reader.live().metrics) == MOST_METRICS + 1
+    assert reader.fact("loss") == MetricFact(3.0, 2)
+    (warned,) = reader.emitted(events.WarningRaised)
+    assert (warned.why.code, dict(warned.why.args)["most"]) == ("metrics_left_out", 64)
 
 
 STORED = Monitoring(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.engine.ports import FoundFile, Search
+from autoexp_tui.engine.ports import FoundFile, LogCursor, Search
 from autoexp_tui.probes.log_reader import MOST_FILES, LogReader, note_lengths
 
 
@@ -32,6 +33,31 @@ def test_paths_and_patterns_are_found_once(tmp_path: Path, attempts: list[str]) 
     for number in range(MOST_FILES + 5):
         (tmp_path / f"{number:03}.csv").write_text("x\n")
     assert len(find_files([f"{tmp_path}/*.csv"], *attempts)) == MOST_FILES
+
+
+def test_a_file_of_records_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    file, reader = tmp_path / "events.out.tfevents.1", LogReader()
+    at, found = (
+        LogCursor(
+            job="a",
+            attempt=1,
+            run=0,
+            path=str(file),
+            offset=0,
+            outlives=True,
+            binary=True,
+        ),
+        b"",
+    )
+    for part in (b"\x18\0\n\0", b"\r\xff" * 9, b"\0end"):
+        with file.open("ab") as target:
+            target.write(part)
+        chunk = reader.read(replace(at, offset=len(found)))
+        assert chunk is not None
+        assert (chunk.offset, chunk.midline) == (len(found), False)
+        found += chunk.data
+    assert found == file.read_bytes()
+    assert reader.read(replace(at, offset=len(found))) is None
 
 
 def test_earlier_parts_are_told_apart(tmp_path: Path, attempts: list[str]) -> None:

@@ -169,7 +169,7 @@ class Logs:
     def read(self, at: LogCursor) -> LogChunk | None:
         whole = self.files.read(at.path) or b""
         data = whole[at.offset : at.offset + at.limit]
-        if not at.final:
+        if not (at.final or at.binary):
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return None

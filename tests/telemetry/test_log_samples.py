@@ -6,12 +6,18 @@ prints the table."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from autoexp_tui.model.rules import MetricFile
+from autoexp_tui.telemetry.metric_files import FileReader
 from autoexp_tui.telemetry.metrics import MetricReader, Point
+from autoexp_tui.telemetry.tensorboard_events import parse_event
 
 DATA = Path(__file__).parent / "data"
 _MEGATRON = (
@@ -174,6 +180,59 @@ def test_a_table_in_two_chunks_is_one_point() -> None:
         for point in reader.read(line, start)
     ]
     assert [point.step for point in parts] == [3584, 73728]
+
+
+TENSORBOARD = MetricFile(path="x", format="tensorboard")
+EVENTS = {
+    "tensorboardx": [
+        (1, {"loss": 3.0}), (1, {"eval_acc": 0.25}), (2, {"loss": 1.5}),
+        (2, {"eval_acc": 0.5}), (30, {"loss": 0.10000000149011612}),
+        (30, {"eval_acc": math.nan})],
+    "tensorboard": [(5, {"epoch_accuracy": 2.5}), (6, {"epoch_accuracy": 3.0})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVENTS)
+@given(size=st.integers(1, 400))
+def test_event_files_tell_their_scalars_however_they_are_cut(
+    name: str, size: int
+) -> None:
+    data, reader = (DATA / f"{name}.tfevents").read_bytes(), FileReader(TENSORBOARD)
+    chunks = [data[at : at + size] for at in range(0, len(data), size)]
+    points = [
+        point for n, one in enumerate(chunks) for point in reader.read(one, n * size)
+    ]
+    assert repr([(one.step, one.values) for one in points]) == repr(EVENTS[name])
+    assert [one.offset for one in points[:1]] == [40 if name == "tensorboardx" else 88]
+    records = reader.records
+    assert records is not None
+    assert (records.unread, records.is_torn) == (0, False)
+
+
+@pytest.mark.parametrize(("end", "flaw", "points", "is_torn"), [
+    (250, b"", 4, False), (5, b"", 0, False), (182, b"\xff" * 60, 3, True),
+    (182, b"text and no record", 3, True),
+])  # fmt: skip
+def test_a_cut_or_damaged_event_file_is_read_up_to_there(
+    end: int, flaw: bytes, points: int, *, is_torn: bool
+) -> None:
+    reader, data = (
+        FileReader(TENSORBOARD),
+        (DATA / "tensorboardx.tfevents").read_bytes(),
+    )
+    assert len(reader.read(data[:end] + flaw)) == points
+    records = reader.records
+    assert records is not None
+    assert records.is_torn == is_torn
+    assert records.unread > 0
+    assert reader.read(data[end:], end) == [] or not is_torn
+
+
+@given(st.binary(max_size=80), st.integers(0, 300))
+def test_no_content_of_a_record_is_an_error(noise: bytes, place: int) -> None:
+    data = (DATA / "tensorboard.tfevents").read_bytes()
+    parse_event(noise)
+    parse_event(data[place : place + 60] + noise)
 
 
 if __name__ == "__main__":

@@ -494,10 +494,14 @@ def _read_metric_file(fields: Fields, findings: Findings) -> None:
         hint = did_you_mean(name, PATH_FIELDS, "fields of a job")
         findings.add(f"there is no field `{name}` in paths of metrics", "path", hint)
     suffix = path.rpartition(".")[2].lower()
-    form = fields.get("format") or _BY_SUFFIX.get(suffix)
+    by_name = "tensorboard" if "tfevents" in path else _BY_SUFFIX.get(suffix)
+    form = fields.get("format") or by_name
     if form is None:
-        hint = "format: jsonl (a JSON object a line), or csv"
+        hint = "format: jsonl (a JSON object a line), csv, or tensorboard"
         findings.add("its name does not tell the format", "path", hint)
+    if form == "tensorboard" and fields.get("step"):
+        problem = "is not for TensorBoard, whose events have steps of their own"
+        findings.add(problem, "step", "leave it out")
     fields["format"] = form or "jsonl"
 
 

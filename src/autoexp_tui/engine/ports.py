@@ -237,6 +237,8 @@ class LogCursor:
     """The file is of the job, and not of the run alone."""
     search: Search | None = None
     """Files are looked for; none is read."""
+    binary: bool = False
+    """It has no lines: whatever is there is read."""
 
 
 class LogSource(Protocol):

@@ -39,17 +39,30 @@ from autoexp_tui.telemetry.inactivity import (
     compile_quiet_rule,
 )
 from autoexp_tui.telemetry.log_rules import Match, MatchLimits, Scanner, compile_rule
-from autoexp_tui.telemetry.metric_files import FileReader, is_pattern, locate_files
+from autoexp_tui.telemetry.metric_files import (
+    FileReader,
+    is_binary,
+    is_pattern,
+    locate_files,
+)
 from autoexp_tui.telemetry.metrics import (
     MetricReader,
     OwnMetrics,
     Point,
     compile_metric,
 )
-from autoexp_tui.text.log_lines import LOSS, STEP, find_canonical_name
+from autoexp_tui.text.log_lines import (
+    LOSS,
+    MAIN_METRICS,
+    RUN_URL,
+    STEP,
+    find_canonical_name,
+)
 
 MOST_METRICS: Final = 64
-"""Of one job; further names are left out."""
+"""Of one job; further names are left out, but for those that everybody has."""
+FULL_CURVES: Final = 8
+"""Metrics of a job whose curves have all the points; those of others a quarter."""
 TREND_POINTS: Final = 32
 """Of the small curve in a row of a table."""
 PACE_SECONDS: Final = 30.0
@@ -101,6 +114,11 @@ class MetricSource:
     """The highest step that this run wrote."""
     rewritten_to: int | None = None
     """The highest step that it had written when the file began anew."""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether it has records, and no lines."""
+        return self.reader is not None and is_binary(self.reader.file)
 
     def rewind(self) -> None:
         """Another text: a log of another run, or a file that began anew."""
@@ -196,6 +214,8 @@ class RunTelemetry:
     """The metric of the result, where the rules or the log have it."""
     best: float | None = None
     """The number that the job is for, by the result's mode; None: there is none."""
+    left_out: str = ""
+    """A metric that was left out; whoever tells of it empties this."""
     owners: dict[str, MetricSource] = field(default_factory=dict)
     """Metric -> the source that tells it."""
 
@@ -280,13 +300,17 @@ class RunTelemetry:
                 ):
                     self.best = value
             if name not in self.curves:
-                self.curves[name] = ThinnedCurve(self.curve_points)
+                is_full = len(self.curves) < FULL_CURVES or self._is_main(name)
+                points = self.curve_points // (1 if is_full else 4)
+                self.curves[name] = ThinnedCurve(points)
             self.curves[name].add(self.at, value)
 
     def _claim(self, source: MetricSource, name: str) -> bool:
         """Whether a source may tell a metric that it did not tell before."""
         owner = self.owners.get(name)
-        if owner is None and len(self.owners) >= MOST_METRICS:
+        is_full = owner is None and len(self.owners) >= MOST_METRICS
+        if is_full and not self._is_main(name):
+            self.left_out = name
             return False
         if owner is not None and owner.rank > source.rank:
             return False
@@ -297,6 +321,10 @@ class RunTelemetry:
             if name == self.loss:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
+
+    def _is_main(self, name: str) -> bool:
+        """Whether a metric is one that people and rules look at first."""
+        return name in MAIN_METRICS or name in (self.loss, self.result_metric)
 
     def _choose_result(self) -> None:
         named = self.rules.result.metric
@@ -353,6 +381,18 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
+_RUN_URL_RULE: Final = LogEvent(
+    name=RUN_URL,
+    pattern=r"(?:View run (?:[^:]* )?at|Syncing run \S+|TensorBoard \d[\w.]* at):? *"
+    r"(?:\x1b\[[\d;]*m)*(?P<url>https?://[!-~]*[\w/=-])",
+    pattern_type="regex",
+    extract_groups={RUN_URL: "url"},
+    match_once=True,
+)
+"""What Weights & Biases, MLflow and TensorBoard print of where a run is to be seen. Its
+searching costs next to nothing: literals lead it."""
+
+
 class CompiledRules(NamedTuple):
     rules: Monitoring
     lines: Scanner
@@ -382,11 +422,13 @@ class RuleCompiler:
             compile_quiet_rule, stall_after_seconds=rules.stall_after_seconds
         )
         loud = [rule for rule in mine if rule not in quiet]
-        scanner = Scanner(list(self._accept(compile_rule, loud)))
+        lines = list(self._accept(compile_rule, loud))
+        is_own = any(rule.name == RUN_URL for rule in loud)
+        scanner = Scanner(lines if is_own else [*lines, compile_rule(_RUN_URL_RULE)])
         still = tuple(self._accept(compile_quiet, quiet))
         metrics = OwnMetrics(list(self._accept(compile_metric, rules.metrics)))
         patterns = sum(rule.pattern.size for rule in still if rule.pattern)
-        size = scanner.search.size + metrics.search.size + patterns
+        size = sum(one.pattern.size for one in lines) + metrics.search.size + patterns
         made = CompiledRules(rules, scanner, still, metrics, size)
         self._compiled[key] = made
         return made

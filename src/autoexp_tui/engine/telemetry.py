@@ -11,6 +11,7 @@ from autoexp_tui.actions.orders import raise_warning
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
 from autoexp_tui.engine.run_telemetry import (
+    MOST_METRICS,
     MetricSource,
     Pace,
     RuleCompiler,
@@ -54,6 +55,8 @@ JUMP_SECONDS: Final = 20.0
 """Between two commits that decide something: more is a jump of the clock."""
 THINNING: Final = 768
 """Stretches of a log: of each, a backlog leaves the first and the last point."""
+RECORD_COST: Final = 400
+"""Instructions that a byte of a file of records costs, about."""
 SMALL_CHUNK: Final = 64 << 10
 """Bytes up to which all points of a chunk are read."""
 
@@ -98,7 +101,8 @@ class Telemetry:
         attempt, run = job.attempts[-1], self.find_run(job)
         file = run.files.get(source)
         offset = run.gpu_offset if source == GPU else run.log.offset
-        cost = 1 if source else max(1, run.cost)
+        binary = file is not None and file.is_binary
+        cost = RECORD_COST if binary else 1 if source else max(1, run.cost)
         return LogCursor(
             job=job.spec.name,
             attempt=attempt.number,
@@ -110,6 +114,7 @@ class Telemetry:
             cost=cost,
             source=source,
             outlives=file is not None,
+            binary=binary,
         )
 
     def find_run(self, job: JobRecord) -> RunTelemetry:
@@ -178,6 +183,7 @@ class Telemetry:
             points = self._read_log(context, run, chunk, is_over=is_over)
         else:
             points = source.read_file(chunk)
+            _warn_of_torn(context, run, at.path, source)
         return self._add_points(context, run, source, chunk, points, is_over=is_over)
 
     def _read_gpus(
@@ -251,6 +257,8 @@ class Telemetry:
         job, lived = context.state.jobs[run.job], context.now.lived
         for point in points:
             run.add_point(source, point, lived)
+            if run.left_out:
+                _warn_of_left_out(context, run)
             loss = point.values.get(run.loss)
             if loss is not None and not is_over and run.owners.get(run.loss) is source:
                 total = run.total or job.spec.progress_total
@@ -341,7 +349,11 @@ class Telemetry:
         clear_alerts(context, job)
         self.record_gathered(context, job)
         run = self.runs.get(job)
-        if run is not None and (run.facts or run.reached is not None):
+        if run is None:
+            return
+        for path, file in run.files.items():
+            _warn_of_torn(context, run, path, file, is_over=True)
+        if run.facts or run.reached is not None:
             _note(context, run)
 
     def build_live(
@@ -363,6 +375,29 @@ class Telemetry:
 def count_points(jobs: int) -> int:
     """Points of each curve in a session of so many jobs, for bounded memory."""
     return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
+
+
+def _warn_of_torn(
+    context: DecisionContext,
+    run: RunTelemetry,
+    path: str,
+    file: MetricSource,
+    *,
+    is_over: bool = False,
+) -> None:
+    """Warn of a file of records that is damaged, or (`is_over`) ends within one."""
+    records = file.reader.records if file.reader is not None else None
+    if records is not None and (records.is_torn or (is_over and records.unread)):
+        warning_id = "t" + ids.digest(run.job, path)
+        reason = why("metrics_file_torn", path=path, bytes=records.unread)
+        raise_warning(context, warning_id, reason, run.job)
+
+
+def _warn_of_left_out(context: DecisionContext, run: RunTelemetry) -> None:
+    name, run.left_out = run.left_out, ""
+    warning_id = "l" + ids.digest(run.job, run.attempt)
+    reason = why("metrics_left_out", most=MOST_METRICS, name=name)
+    raise_warning(context, warning_id, reason, run.job)
 
 
 def _note(

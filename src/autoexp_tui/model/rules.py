@@ -168,7 +168,7 @@ class MetricFile:
 
     path: str
     """Or a glob, below the job's output directory; `{name}` is replaced."""
-    format: Literal["jsonl", "csv"]
+    format: Literal["jsonl", "csv", "tensorboard"]
     step: str = ""
     """The key or column of the step; empty: one that is called like it."""
     metrics: Mapping[str, str] = field(default_factory=dict)

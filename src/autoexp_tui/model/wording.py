@@ -387,6 +387,12 @@ matches_gathered: {rule} matches too often
 log_unread: log too long to read
     {bytes:size} of the log of {job} were not searched by any rule: it had ended, and
     there was more to read than its last {tail:size}.
+metrics_left_out: more than {most} metrics
+    it tells more than {most} metrics: {name} and others are left out. `metrics` of a
+    file in `monitoring.metrics_files` names those that are wanted.
+metrics_file_torn: a file of metrics is cut or damaged
+    {path:path} is cut or damaged within its last {bytes:size}: what stood before was
+    read, what follows is not.
 clock_set: wall clock set {way}
     the wall clock was set {way} by {seconds:duration}. Nothing waits for it: cooldowns,
     time-outs and ages go on by the time that passes.

@@ -104,8 +104,9 @@ class LogReader:
 
     def read(self, at: LogCursor) -> LogChunk | None:
         """At most `at.limit` bytes (and 1 MiB) up to the last whole line. A line longer
-        than that comes in pieces. After a truncation or replacement the chunk starts a
-        new file with `reset`, and may be empty. Raises OSError."""
+        than that comes in pieces, a binary file as it is. After a truncation or
+        replacement the chunk starts a new file with `reset`, and may be empty. Raises
+        OSError."""
         try:
             return self._read(at)
         except OSError as error:
@@ -149,7 +150,7 @@ class LogReader:
             head = place.head if place else b""
             if len(head) < _MEMORY:
                 head = os.pread(handle, _MEMORY, 0) if start else data[:_MEMORY]
-        is_whole = at.final and start + len(data) >= found.st_size
+        is_whole = at.binary or (at.final and start + len(data) >= found.st_size)
         if not is_whole:  # a last line without its end may still grow
             whole = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
             data = data[: whole or (len(data) if len(data) == limit else 0)]
@@ -166,7 +167,9 @@ class LogReader:
             data=data,
             size=found.st_size,
             reset=not is_same,
-            midline=before != b"" and not before.endswith((b"\n", b"\r")),
+            midline=not at.binary
+            and before != b""
+            and not before.endswith((b"\n", b"\r")),
         )
 
     def tail(self, path: str, limit: int) -> str:

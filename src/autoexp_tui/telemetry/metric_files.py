@@ -1,5 +1,6 @@
-"""Metrics from files that hold nothing else: a JSON object a line, or CSV. What cannot
-be read (a torn line, a word where a number is wanted) says nothing."""
+"""Metrics from files that hold nothing else: a JSON object a line, CSV, TensorBoard's
+events. What cannot be read (a torn line, a word where a number is wanted) says
+nothing."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.telemetry.metric_lines import Reading, split_lines
 from autoexp_tui.telemetry.metrics import Point, StepCounter
+from autoexp_tui.telemetry.tensorboard_events import RecordSplitter, parse_event
 from autoexp_tui.text.log_lines import STEP, find_canonical_name
 
 PATH_FIELDS: Final = ("name", "stage", "family", "index", "output_dir", "log_dir")
@@ -65,6 +67,11 @@ def locate_files(rules: Monitoring, job: JobSpec) -> tuple[str, ...]:
     return tuple(locate_file(file, job) for file in rules.metrics_files)
 
 
+def is_binary(file: MetricFile) -> bool:
+    """Whether a file has records, and no lines."""
+    return file.format == "tensorboard"
+
+
 _Record: TypeAlias = Mapping[str, object]
 """Key or column -> value."""
 
@@ -77,6 +84,8 @@ class FileReader:
         self._names = {
             key: find_canonical_name(name) for name, key in file.metrics.items()
         }
+        self.records = RecordSplitter() if is_binary(file) else None
+        """Of a file that has no lines."""
         is_csv = file.format == "csv"
         self._parse_line = _Csv().parse_line if is_csv else _parse_json_line
         self._steps = StepCounter()
@@ -85,17 +94,21 @@ class FileReader:
         self._known: dict[str, str] = {}
 
     def read(self, data: bytes, offset: int = 0) -> list[Point]:
-        """The points of whole lines that begin at byte `offset` of the file."""
+        """The points of whole lines that begin at byte `offset` of the file, or of the
+        records in these bytes."""
         points = []
-        for start, line in split_lines(data):
-            found = self._parse_line(line)
+        split = self.records.split if self.records else split_lines
+        parse = parse_event if self.records else self._parse_line
+        for start, line in split(data):
+            found = parse(line)
             reading = self._read_record(found) if found else None
             if reading and (point := self._steps.make_point(reading, offset + start)):
                 points.append(point)
         return points
 
     def _read_record(self, record: _Record) -> Reading | None:
-        step_key = self.file.step or next((k for k in _STEP_KEYS if k in record), "")
+        named = "" if self.records else self.file.step
+        step_key = named or next((k for k in _STEP_KEYS if k in record), "")
         values = {
             name: number
             for key, value in record.items()

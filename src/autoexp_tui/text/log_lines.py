@@ -55,6 +55,11 @@ EVAL_LOSS: Final = "eval_loss"
 LEARNING_RATE: Final = "learning_rate"
 TOKENS_PER_SECOND: Final = "tokens_per_second"
 GRAD_NORM: Final = "grad_norm"
+MAIN_METRICS: Final = frozenset(
+    (LOSS, EVAL_LOSS, LEARNING_RATE, TOKENS_PER_SECOND, GRAD_NORM)
+)
+RUN_URL: Final = "run_url"
+"""The key of a job's metadata for the page that shows its run."""
 _ALIASES: Final = {
     **dict.fromkeys(("iteration", "iter", "global_step"), STEP),
     **dict.fromkeys(("lm_loss", "train_loss"), LOSS),

@@ -65,6 +65,7 @@ from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_text, mask_words
 from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import CAUSES
+from autoexp_tui.text.log_lines import RUN_URL
 from autoexp_tui.text.spelling import (
     clock_time,
     count,
@@ -402,6 +403,8 @@ def _list_facts(
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
     values = {key: find_value(spec, words.find(key)) for key in keys}
     yield "values", _format_values(values, mask) or "-"
+    if url := record.metadata.get(RUN_URL):
+        yield RUN_URL, f"{outside(url, 2000)}   (y copies it)"
     if spec.planned is not None:
         planned = {key: find_planned(spec, words.find(key)) for key in spec.own_values}
         yield "planned", _format_values(planned, mask)
@@ -414,7 +417,8 @@ def _list_facts(
     yield "output", outside(spec.output_dir)
     yield "log", outside(spec.log_path_current)
     for key, text in record.metadata.items():
-        yield outside(key), outside(text)
+        if key != RUN_URL:
+            yield outside(key), outside(text)
     for name, value in job.list_metrics().items():
         yield outside(name), format_metric(value)
     for attempt in reversed(record.attempts):

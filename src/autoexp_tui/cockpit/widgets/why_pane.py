@@ -12,10 +12,11 @@ from autoexp_tui.cockpit.render.why import (
     explain_jobs,
     explain_plan,
 )
-from autoexp_tui.cockpit.spans import Line, Span, join, shorten
+from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten
 from autoexp_tui.cockpit.state.forecast import format_end
 from autoexp_tui.cockpit.state.session import JobView, Look, render_tallies
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
+from autoexp_tui.text.log_lines import RUN_URL
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
@@ -67,6 +68,12 @@ class WhyPane(TextPane):
             first = explain_plan(session, self.context.describe_return())
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
         return about
+
+    def copy_text(self) -> str:
+        """The addresses where its runs are to be seen, else all of the text."""
+        told = (job.record.metadata.get(RUN_URL, "") for job in self._jobs)
+        urls = [outside(url, 2000) for url in told if url.startswith("http")]
+        return "\n".join(urls) or super().copy_text()
 
     @property
     def rows_in_body(self) -> int:
