@@ -136,6 +136,7 @@ BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
         ([RUNS, BEGUN, replace(NEXT, before=(1,))], "~10:14", "s0 ~08:57|s1 ~10:14"),
         ([RUNS, NEXT, LAST], "after ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, gue"),
         ([RUNS, replace(LAST, before=(0,))], "after ~08:57", "s0 ~08:57"),
+        ([replace(RUNS, rate=3e-3), replace(LAST, before=(0,))], "after ~46 h 17", "s0"),
         ([replace(RUNS, rate=0.05), NEXT], "in ~8 h, guessed", "s0 ~11:27|s1 in ~8 h"),
         (
             [replace(RUNS, rate=0.003), NEXT],

@@ -217,7 +217,8 @@ def format_end(end: End, now: float) -> str:
     """`~19:40`; a guess, which is no time of day, `in ~5 h, guessed`; `after ~19:40`
     where something that nobody can estimate comes last."""
     if not end.guessed:
-        return f"{'after ' * end.least}{format_estimate(end.at, now)}"
+        told = format_estimate(end.at, now)
+        return f"after {told.removeprefix('in ')}" if end.least else told
     left = max(0.0, end.at - now)
     unit = next((one for one in (DAY, HOUR, 600) if left >= 1.5 * one), 600)
     told = f"~{duration(max(1, round(left / unit)) * unit)}"
