@@ -124,6 +124,7 @@ def test_a_session_ends_with_its_last_run(
 
 NEXT = replace(FIRST, stage=1)  # not begun, of 1000 steps
 LAST = replace(WAITS, stage=2, before=(1,), total=None)
+SLOW = replace(RUNS, rate=3e-3)
 BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
 
 
@@ -136,7 +137,7 @@ BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
         ([RUNS, BEGUN, replace(NEXT, before=(1,))], "~10:14", "s0 ~08:57|s1 ~10:14"),
         ([RUNS, NEXT, LAST], "after ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, gue"),
         ([RUNS, replace(LAST, before=(0,))], "after ~08:57", "s0 ~08:57"),
-        ([replace(RUNS, rate=3e-3), replace(LAST, before=(0,))], "after ~46 h 17", "s0"),
+        ([SLOW, replace(LAST, before=(0,))], "after ~46 h 17", "s0"),
         ([replace(RUNS, rate=0.05), NEXT], "in ~8 h, guessed", "s0 ~11:27|s1 in ~8 h"),
         (
             [replace(RUNS, rate=0.003), NEXT],

@@ -96,7 +96,7 @@ def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             name=name_stage(name),
             jobs=tuple(jobs),
             counts=count_looks(jobs),
-            done=sum(map(_measure_share, jobs)) / len(jobs),
+            done=_measure_done(jobs),
             end=None
             if all(job.record.ended for job in jobs)
             else ends.stages.get(name),
@@ -109,11 +109,15 @@ def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
     )
 
 
-def _measure_share(job: JobView) -> float:
-    """How much of a job is done: all, or in what runs the share of its steps."""
-    if job.look in BEGUN_LOOKS and job.step and job.total:
-        return min(job.step / job.total, _MOST_SHARE)
-    return float(job.look is Look.DONE)
+def _measure_done(jobs: Sequence[JobView]) -> float:
+    """The part of jobs that is done: all of some, of what runs that of its steps."""
+    shares = (
+        min(job.step / job.total, _MOST_SHARE)
+        for job in jobs
+        if job.look in BEGUN_LOOKS and job.step and job.total
+    )
+    done = sum(job.look is Look.DONE for job in jobs)
+    return (done + sum(shares)) / len(jobs)
 
 
 def name_stage(stage: str) -> str:
