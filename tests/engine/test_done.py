@@ -115,6 +115,9 @@ def test_a_done_job_run_anew_forgets_its_former_life_and_what_builds_on_it_runs(
     one = Bench(CHAIN, {"a": [[OK]]}, done=[*done_all().values()])
     one.step()
     assert (one.job("a").done_before, bool(one.job("a").metadata)) == (True, True)
+    noted = one.job("a").noted
+    assert noted is not None
+    assert noted.lows == noted.highs == {"loss": (2.5, 80)}
     one.resubmit("a", from_checkpoint=False)
     one.reach(a="RUNNING")
     assert (one.job("a").metadata, one.job("a").noted) == ({}, None)

@@ -213,8 +213,21 @@ def test_a_result_is_the_named_metric_or_the_newest_loss(
         reader = Reader(replace(rules, result=spec))
         reader.read(text)
         reader.telemetry.finish_run(reader.context, "a")
-        (noted,) = reader.emitted(events.MetricsNoted)
+        noted = reader.emitted(events.MetricsNoted)[-1]
         assert noted.result == reader.live().result == result
+
+
+def test_the_end_of_a_run_notes_the_lowest_and_highest_values_with_their_steps() -> (
+    None
+):
+    reader = Reader()
+    reader.read("step: 1 loss: 3\nstep: 2 loss: 1\nstep: 3 loss: nan\n")
+    reader.read("step: 2 loss: 1.5\nstep: 4 loss: 1\n")  # it went back a step
+    assert reader.live().lows == {"loss": (1.0, 2)}
+    reader.telemetry.finish_run(reader.context, "a")
+    *before, noted = reader.emitted(events.MetricsNoted)
+    assert (noted.lows, noted.highs) == ({"loss": (1.0, 2)}, {"loss": (3.0, 1)})
+    assert all(one.lows == {} for one in before)  # a run that goes on is read anew
 
 
 Look = tuple[float, tuple[int, ...], int]

@@ -26,6 +26,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import MetricFact, Moment
+from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, is_for_stage
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
@@ -205,7 +206,8 @@ class RunTelemetry:
     reached: int | None = None
     """The last step that this run reported; None: it reported none."""
     noted_lived: float = float("-inf")
-    noted: tuple[int, dict[str, float]] | None = None
+    noted: tuple[int, dict[str, float], bool] | None = None
+    """What was noted last: the step, the values, whether the run was over."""
     restarted: bool = False
     """The log began anew within the attempt: its worries are void."""
     replaced: int = 0
@@ -216,6 +218,10 @@ class RunTelemetry:
     """The number that the job is for, by the result's mode; None: there is none."""
     left_out: str = ""
     """A metric that was left out; whoever tells of it empties this."""
+    lows: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Metric -> its lowest finite value, the first of equal ones, and its step: of the
+    run and of those that it goes on from."""
+    highs: dict[str, tuple[float, int]] = field(default_factory=dict)
     owners: dict[str, MetricSource] = field(default_factory=dict)
     """Metric -> the source that tells it."""
 
@@ -231,7 +237,14 @@ class RunTelemetry:
         self.progress = find_canonical_name(rules.progress.metric)
         self._choose_result()
         newest = self.facts.get(self.result_metric)
-        self.best = _find_result_so_far(job)
+        before = _find_noted_before(job)
+        if before is None:
+            self.lows, self.highs = {}, {}
+        else:
+            self.lows = {**before.lows, **self.lows}
+            self.highs = {**before.highs, **self.highs}
+        result = before.result if before else None
+        self.best = None if result is None else float(result)
         if self.best is None and newest is not None:
             self.best = newest.value
         self.once = set()
@@ -299,6 +312,11 @@ class RunTelemetry:
                     or (value < best if mode == "min" else value > best)
                 ):
                     self.best = value
+            if math.isfinite(value):
+                if name not in self.lows or value < self.lows[name][0]:
+                    self.lows[name] = (value, self.at)
+                if name not in self.highs or value > self.highs[name][0]:
+                    self.highs[name] = (value, self.at)
             if name not in self.curves:
                 is_full = len(self.curves) < FULL_CURVES or self._is_main(name)
                 points = self.curve_points // (1 if is_full else 4)
@@ -317,7 +335,8 @@ class RunTelemetry:
         self.owners[name] = source
         self._choose_result()
         if owner is not None:
-            self.curves.pop(name, None)
+            for kept in (self.curves, self.lows, self.highs):
+                kept.pop(name, None)
             if name == self.loss:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
@@ -352,6 +371,8 @@ class RunTelemetry:
             rate=self.pace.rate,
             metrics={k: fact.value for k, fact in self.facts.items()} | gpu.newest,
             result=self.best,
+            lows=dict(self.lows),
+            highs=dict(self.highs),
             curves=Curves(self.curves | gpu.curves),
             gpu=None
             if self.gpu_at is None
@@ -361,15 +382,15 @@ class RunTelemetry:
         )
 
 
-def _find_result_so_far(job: JobRecord) -> float | None:
-    """What the runs before the newest came to, where that goes on from them."""
+def _find_noted_before(job: JobRecord) -> NotedMetrics | None:
+    """What was noted of the runs before the newest, where that goes on from them."""
     noted, attempt = job.noted, job.attempts[-1]
-    if noted is None or noted.result is None or noted.attempt < 1:
+    if noted is None or noted.attempt < 1:
         return None
     then = job.attempts[noted.attempt - 1]
     goes_on = then is attempt or attempt.resume
     same_work = then.fingerprint == attempt.fingerprint
-    return float(noted.result) if goes_on and same_work else None
+    return noted if goes_on and same_work else None
 
 
 _PASSING: Final = frozenset({"plateau", "divergence", "stall"})

@@ -354,7 +354,7 @@ class Telemetry:
         for path, file in run.files.items():
             _warn_of_torn(context, run, path, file, is_over=True)
         if run.facts or run.reached is not None:
-            _note(context, run)
+            _note(context, run, is_over=True)
 
     def build_live(
         self,
@@ -401,10 +401,17 @@ def _warn_of_left_out(context: DecisionContext, run: RunTelemetry) -> None:
 
 
 def _note(
-    context: DecisionContext, run: RunTelemetry, *, has_findings: bool = False
+    context: DecisionContext,
+    run: RunTelemetry,
+    *,
+    has_findings: bool = False,
+    is_over: bool = False,
 ) -> None:
-    """Journal the newest values; `has_findings`: and that anomalies were noted."""
-    now = (run.at, {name: fact.value for name, fact in run.facts.items()})
+    """Journal the newest values; `has_findings`: and that anomalies were noted;
+    `is_over`: with the lowest and highest ones, which an engine reads anew of a run
+    that goes on."""
+    values = {name: fact.value for name, fact in run.facts.items()}
+    now = (run.at, values, is_over)
     if now == run.noted and not has_findings:
         return
     run.noted_lived, run.noted = context.now.lived, now
@@ -413,9 +420,11 @@ def _note(
         events.MetricsNoted(
             **pick(run, "job", "attempt", "run", "total"),
             step=run.at,
-            values={name: _to_json(value) for name, value in now[1].items()},
+            values={name: _to_json(value) for name, value in values.items()},
             judged={name: max(s.offset, s.judged) for name, s in sources.items()},
             result=None if run.best is None else _to_json(run.best),
+            lows=dict(run.lows) if is_over else {},
+            highs=dict(run.highs) if is_over else {},
         )
     )
 

@@ -19,7 +19,7 @@ from autoexp_tui.model.event import (
 from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.state import Deferred, Mark, Matched, SessionState, Warned
-from autoexp_tui.model.states import Why
+from autoexp_tui.model.states import Extremes, Why
 from autoexp_tui.text.spelling import count, format_number
 
 
@@ -75,10 +75,13 @@ class MetricsNoted(Event, topic=""):
     """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
     result: float | str | None = None
     """The number that the job is for; None: not known."""
+    lows: Extremes = field(default_factory=dict)
+    """Metric -> its lowest value and the step of that; told once, at the run's end."""
+    highs: Extremes = field(default_factory=dict)
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         same = ("attempt", "run", "step", "total", "values", "judged", "result")
-        noted = NotedMetrics(**pick(self, *same))
+        noted = NotedMetrics(**pick(self, *same, "lows", "highs"))
         update(state, self.job, noted=noted)
 
     def format_headline(self, now: float) -> Headline:

@@ -216,6 +216,7 @@ class DoneFound(Event, topic="state"):
             noted = None
             if work.step is not None:
                 same = pick(work, "step", "total", "values", "result")
+                same |= pick(work, "lows", "highs")
                 noted = NotedMetrics(attempt=0, **same)
             changes = {"metadata": work.metadata, "noted": noted}
             update(state, work.job, done=work, **changes)

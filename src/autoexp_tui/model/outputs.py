@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoexp_tui.model.states import Extremes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -87,6 +89,10 @@ class NotedMetrics:
     judged: Mapping[str, int] = field(default_factory=dict)
     """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
     result: float | str | None = None
+    lows: Extremes = field(default_factory=dict)
+    """Of the run and of those that it goes on from, once its log was read to the end;
+    empty before, and in records of older programs."""
+    highs: Extremes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,3 +119,6 @@ class DoneWork:
     total: int | None = None
     values: Mapping[str, float | str] = field(default_factory=dict)
     result: float | str | None = None
+    lows: Extremes = field(default_factory=dict)
+    """As `NotedMetrics` has them; absent in records of older programs."""
+    highs: Extremes = field(default_factory=dict)

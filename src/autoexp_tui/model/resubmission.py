@@ -225,6 +225,8 @@ def work_of(state: SessionState, job: JobRecord) -> DoneWork:
         total=noted.total if noted else None,
         values=noted.values if noted else {},
         result=noted.result if noted else None,
+        lows=noted.lows if noted else {},
+        highs=noted.highs if noted else {},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from autoexp_tui.model.states import Verdict, Why
+from autoexp_tui.model.states import Extremes, Verdict, Why
 from autoexp_tui.text.spelling import Present
 
 if TYPE_CHECKING:  # a first paint needs no events
@@ -73,6 +73,9 @@ class Live:
     curves: Mapping[str, Curve] = field(default_factory=dict)
     trend: Sequence[float] = ()
     """The metric of the result, thinned to at most 32 points, for a sparkline."""
+    lows: Extremes = field(default_factory=dict)
+    """The lowest value of each metric that a log told, and its step."""
+    highs: Extremes = field(default_factory=dict)
     last_step_at: float | None = None
     start: tuple[Verdict | None, ...] = ()
     """The newest verdicts of the start conditions, arguments as of now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
@@ -104,6 +105,9 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     for old, _, new in (line.partition(":") for line in _STEPS.split("\n") if line)
 }
 
+
+Extremes: TypeAlias = Mapping[str, tuple[float, int]]
+"""Metric -> its lowest, or its highest, finite value, and the step of that."""
 
 Topic: TypeAlias = Literal[
     "submit",
