@@ -117,6 +117,9 @@ class ResultSpec:
     metric: str = ""
     """Empty: the monitoring's `loss`, else `loss`."""
     mode: Literal["min", "max", "last"] = "last"
+    over: tuple[str, ...] | None = None
+    """Keys in which runs of one result may differ: the seed; None: those that are
+    called so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

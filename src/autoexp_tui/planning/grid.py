@@ -69,9 +69,11 @@ def find_axes(
     is called by the last part of its key; by the whole where that is unclear.
     """
     values: dict[str, dict[str, Counter[str]]] = {}
-    for stage, own in points:
-        for key, value in own.items():
-            values.setdefault(key, {}).setdefault(stage, Counter())[value] += 1
+    met = Counter(
+        (stage, key, value) for stage, own in points for key, value in own.items()
+    )
+    for (stage, key, value), number in met.items():
+        values.setdefault(key, {}).setdefault(stage, Counter())[value] = number
     sizes = Counter(stage for stage, _ in points)
     is_staged = len({stage for stage in sizes if stage}) > 1
     axes: dict[str, Sequence[str]] = {}

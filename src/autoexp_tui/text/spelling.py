@@ -204,9 +204,9 @@ def fit(text: str, width: int) -> str:
     return kept.rstrip() + "…" if width > 0 else ""
 
 
-def format_metric(value: float | None) -> str:
-    """A metric's value with four digits, `2.914`, very small and large ones with two,
-    `2.5e-4`; `nan` and `inf` by name, None as `-`."""
+def format_metric(value: float | None, digits: int = 4) -> str:
+    """A metric's value with so many digits, `2.914`, very small and large ones with two
+    fewer, `2.5e-4`; `nan` and `inf` by name, None as `-`."""
     if value is None:
         return "-"
     if math.isnan(value):
@@ -214,8 +214,8 @@ def format_metric(value: float | None) -> str:
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
     if value != 0 and not 1e-3 <= abs(value) < 1e5:
-        return format_float(float(f"{value:.1e}"), "scientific")
-    places = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+        return format_float(float(f"{value:.{max(1, digits - 3)}e}"), "scientific")
+    places = digits - (1 if abs(value) < 10 else 2 if abs(value) < 100 else 3)
     return f"{value:.{places}f}"
 
 

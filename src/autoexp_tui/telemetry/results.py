@@ -1,0 +1,597 @@
+"""What a campaign found: a row for each run group, a column for each swept parameter
+and each metric asked for.
+
+A run group is the jobs of one stage that agree in everything but the keys `over`, the
+seeds mostly; their values are averaged. What is no finite number is counted and never
+averaged, and what is missing says why. Pure, of frozen records; a cell is worked out
+when somebody looks at it, for there may be ten thousand rows and as many metrics.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import statistics
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from autoexp_tui.model.states import TERMINAL, JobState
+from autoexp_tui.model.wording import STATES, format_cause_of_end
+from autoexp_tui.planning.dag import find_stage_parents, order_stages
+from autoexp_tui.planning.grid import Axis, Settings, find_axes, read_settings
+from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.log_lines import find_canonical_name
+from autoexp_tui.text.spelling import format_metric, plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.masking import MaskRules
+    from autoexp_tui.model.outputs import DoneWork, NotedMetrics
+    from autoexp_tui.model.snapshot import Live
+    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.model.state import JobRecord
+
+How: TypeAlias = Literal["last", "min", "max", "step"]
+SEEDS: Final = frozenset({"seed", "random_seed", "rng_seed", "data_seed"})
+"""Last parts of keys that are averaged over where the config does not say."""
+SESSION: Final = ""
+"""The key of the column that tells sessions apart, where there are several."""
+DIGITS: Final = 5
+"""Of a value: runs that differ in the fourth are not the same."""
+EXAMPLES: Final = "loss, accuracy:max, eval_loss:min, loss@5000, or * for all"
+_LARGE_IS_GOOD: Final = re.compile(
+    r"(^|_)(acc|accuracy|precision|recall|f1|auc|auroc|map|bleu|rouge|meteor|score"
+    r"|rewards?|returns?|r2|success|tokens|throughput|mfu|pass|exact|em|iou|dice)(_|$)"
+)
+"""Words in names of metrics of which more is better; of any other less is."""
+_MOST_CELLS: Final = 20_000
+"""That are kept once they were worked out."""
+_NO_CURVE: Final = "no curve at hand: no engine has its log in memory"
+
+
+class Measure(NamedTuple):
+    """A column of a metric: its newest value, its best, or that at a step."""
+
+    metric: str
+    """Its canonical name."""
+    how: How = "last"
+    step: int = 0
+    """With `step`: which one; of a thinned curve the nearest that was kept."""
+
+    def __str__(self) -> str:
+        suffix = f"@{self.step}" if self.how == "step" else f":{self.how}"
+        return self.metric + ("" if self.how == "last" else suffix)
+
+    @property
+    def is_large_good(self) -> bool:
+        """Whether the largest is the best: as asked for, else by the metric's name."""
+        if self.how in ("min", "max"):
+            return self.how == "max"
+        return _LARGE_IS_GOOD.search(self.metric) is not None
+
+
+def parse_measures(text: str, known: Sequence[str]) -> tuple[Measure, ...]:
+    """The columns that a person asks for, of metrics that some job has; raises
+    ValueError with a sentence."""
+    measures: dict[Measure, None] = {}
+    for word in text.replace(",", " ").split():
+        if word == "*":
+            measures |= dict.fromkeys(map(Measure, known))
+            continue
+        name, at, step = word.partition("@")
+        name, _, how = name.partition(":")
+        metric = find_canonical_name(name)
+        if how not in ("", "last", "min", "max") or (
+            at and (how or not step.isdigit())
+        ):
+            raise ValueError(f"{word!r} reads {EXAMPLES}")
+        if metric not in known:
+            hint = did_you_mean(metric, known, "metrics")
+            raise ValueError(f"no job of this stage has told {name!r}; {hint}")
+        wanted: Any = "step" if at else how or "last"
+        measures[Measure(metric, wanted, int(step or 0))] = None
+    return tuple(measures)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A session's side: its jobs, and what is known of them besides, in one order."""
+
+    plan: Plan
+    jobs: Sequence[JobRecord]
+    live: Sequence[Live | None]
+    session: str = ""
+
+
+class RunGroup(NamedTuple):
+    """A row: what its jobs have in common, and which they are."""
+
+    settings: Settings
+    source: int
+    jobs: tuple[int, ...]
+    """Places in the source's `jobs`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The rows of a stage, in plan order; they follow from the plan alone."""
+
+    stage: str
+    stages: tuple[str, ...]
+    """Those that can be asked for, each after those that it follows from."""
+    axes: tuple[Axis, ...]
+    rows: tuple[RunGroup, ...]
+    over: tuple[str, ...]
+    """Keys that jobs of one row may differ in, as far as some job has them."""
+    by_name: bool
+    """Whether these were found by their names: nobody declared any."""
+    unknown: tuple[str, ...]
+    """What was declared, or asked for, and no job of the stage has."""
+    result: Measure
+    """What the stage is for: `monitoring.result`."""
+
+    def describe_over(self) -> str:
+        """`mean and deviation over seed, found by its name`; empty: no row has two."""
+        unknown = ", ".join(self.unknown)
+        told = f"no job of this stage sets {unknown}" if unknown else ""
+        if not self.over:
+            return told
+        names = ", ".join(key.rsplit(".", 1)[-1] for key in self.over)
+        found = ", found by its name" if self.by_name else ""
+        return "; ".join(
+            filter(None, (f"mean and deviation over {names}{found}", told))
+        )
+
+
+def list_result_stages(plan: Plan) -> tuple[str, ...]:
+    """The stages of a plan, each after those that it follows from."""
+    return tuple(order_stages(find_stage_parents(plan)))
+
+
+def choose_stage(plan: Plan, stages: Sequence[str]) -> str:
+    """The stage that says of itself what its result is, else one of several jobs; the
+    last of those."""
+    first: dict[str, JobSpec] = {}
+    for job in plan.jobs:
+        first.setdefault(job.stage, job)
+    common, sizes = plan.monitoring.result, Counter(job.stage for job in plan.jobs)
+    own = [one for one in stages if plan.rules_of(first[one]).result != common]
+    several = [one for one in stages if sizes[one] > 1]
+    return next(iter(reversed(own or several or stages)), "")
+
+
+def group_runs(
+    sources: Sequence[Source],
+    stage: str | None = None,
+    *,
+    over: Sequence[str] | None = None,
+    by: Sequence[str] = (),
+) -> Groups:
+    """The rows of a stage, by default of the one that has the result.
+
+    `over`: keys that are averaged over, in place of those that the config declares;
+    `by`: the only ones that are not. A key may be given by its last parts.
+    """
+    ordered = [list_result_stages(source.plan) for source in sources]
+    if stage is None:
+        stage = choose_stage(sources[0].plan, ordered[0])
+    found = [
+        (source, place, job.spec)
+        for source, it in enumerate(sources)
+        for place, job in enumerate(it.jobs)
+        if job.spec.stage == stage
+    ]
+    read = _SettingsReader([it.plan.mask for it in sources])
+    points = [read.list_pairs(source, spec) for source, _, spec in found]
+    keys = read.list_keys()
+    first = found[0] if found else None
+    rules = sources[first[0]].plan.rules_of(first[2]) if first else None
+    declared = over if over is not None else rules.result.over if rules else None
+    if by:
+        dropped = [key for key in keys if not any(_is_named(key, one) for one in by)]
+    elif declared is None:
+        dropped = [key for key in keys if key.rsplit(".", 1)[-1] in SEEDS]
+    else:
+        dropped = [key for key in keys if any(_is_named(key, it) for it in declared)]
+    wanted = tuple(by or declared or ())
+    unknown = tuple(w for w in wanted if not any(_is_named(key, w) for key in keys))
+    names = [it.session for it in sources] if len(sources) > 1 else []
+    rows: dict[object, tuple[Settings, int, list[int]]] = {}
+    for (source, place, _), pairs in zip(found, points, strict=True):
+        kept = [pair for pair in pairs if pair and pair[0] not in dropped]
+        if names:
+            kept.insert(0, (SESSION, names[source]))
+        key = frozenset(kept)
+        if key in rows:
+            rows[key][2].append(place)
+        else:
+            rows[key] = (dict(kept), source, [place])
+    result = rules.result if rules else None
+    metric = (result.metric if result else "") or (rules.loss if rules else "loss")
+    return Groups(
+        stage=stage,
+        stages=tuple(dict.fromkeys(itertools.chain(*ordered))),
+        axes=_find_columns([settings for settings, _, _ in rows.values()], names),
+        rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in rows.values()),
+        over=tuple(dropped),
+        by_name=declared is None and not by,
+        unknown=unknown,
+        result=Measure(find_canonical_name(metric), result.mode if result else "last"),
+    )
+
+
+def _find_columns(
+    rows: Sequence[Settings], sessions: Sequence[str]
+) -> tuple[Axis, ...]:
+    axes = find_axes([("", settings) for settings in rows])
+    own = (Axis(SESSION, "session", tuple(sessions)),) if sessions else ()
+    return (*own, *(one for one in axes if one.key != SESSION))
+
+
+def _is_named(key: str, name: str) -> bool:
+    wanted = plain_key(name)
+    return key == wanted or key.endswith(f".{wanted}")
+
+
+_Pair: TypeAlias = tuple[str, str] | None
+"""A key and its value, spelled; None: it is none of the sweep's."""
+
+
+class _SettingsReader:
+    """`read_settings` of many jobs: each value is spelled once."""
+
+    def __init__(self, rules: Sequence[MaskRules]) -> None:
+        self._rules = rules
+        self._known: dict[object, _Pair] = {}
+
+    def list_pairs(self, source: int, spec: JobSpec) -> list[_Pair]:
+        known, pairs = self._known, []
+        for key, value in spec.parameters.items():
+            place: object = (source, key, value.__class__, value)
+            try:
+                pairs.append(known[place])
+            except KeyError:
+                pairs.append(self._read(place, source, key, value))
+            except TypeError:  # a list, a mapping
+                pairs.append(self._read((source, key, repr(value)), source, key, value))
+        return pairs
+
+    def _read(self, place: object, source: int, key: str, value: object) -> _Pair:
+        if place not in self._known:
+            read = read_settings({key: value}, self._rules[source])
+            self._known[place] = next(iter(read.items()), None)
+        return self._known[place]
+
+    def list_keys(self) -> list[str]:
+        """Of all that was read, in its order."""
+        return list(dict.fromkeys(pair[0] for pair in self._known.values() if pair))
+
+
+class Value(NamedTuple):
+    """What one run has of a measure."""
+
+    number: float | None
+    """May be nan or infinite: the run said so."""
+    step: int | None = None
+    """Of the best, or the one that was found for a step."""
+    why: str = ""
+    """Why there is none."""
+
+
+def read_value(
+    job: JobRecord, live: Live | None, measure: Measure, result: Measure
+) -> Value:
+    """What a job's newest work came to; `result`: the measure that its stage is for."""
+    told, metric = job.noted or job.done, measure.metric
+    if job.spec.planned is not None and job.is_doing_other_work:
+        return Value(None, why="not run with its new values yet")
+    if measure.how == "step":
+        return _read_at_step(job, live, measure)
+    newest = live.metrics.get(metric) if live else None
+    if newest is None and told is not None and metric in told.values:
+        newest = float(told.values[metric])
+    if measure.how != "last" and (best := _find_best(live, told, measure)):
+        return Value(*best)
+    if measure.how == "last" and newest is not None:
+        return Value(newest)
+    if measure == result:
+        results = (one.result for one in (live, told) if one is not None)
+        known = next((one for one in results if one is not None), None)
+        if known is not None:
+            return Value(float(known))
+    if newest is None:
+        return Value(None, why=_explain_missing(job, told, metric))
+    if not math.isfinite(newest):
+        return Value(newest)
+    if job.ended:
+        return Value(None, why="its best was not recorded by the version that ran it")
+    return Value(None, why="its best is not known while no engine reads its log")
+
+
+def _find_best(
+    live: Live | None, told: NotedMetrics | DoneWork | None, measure: Measure
+) -> tuple[float, int] | None:
+    """The value and its step, of the log, of a replay's curve, or as it was noted."""
+    metric, is_low = measure.metric, measure.how == "min"
+    if live is not None:
+        if best := (live.lows if is_low else live.highs).get(metric):
+            return best
+        curve = live.curves.get(metric)
+        pairs = zip(curve.values, curve.steps, strict=True) if curve else ()
+        finite = [(value, step) for value, step in pairs if math.isfinite(value)]
+        if finite:
+            return (min if is_low else max)(finite, key=lambda one: one[0])
+    return (told.lows if is_low else told.highs).get(metric) if told else None
+
+
+def _read_at_step(job: JobRecord, live: Live | None, measure: Measure) -> Value:
+    curve = live.curves.get(measure.metric) if live else None
+    if curve is None or not curve.steps:
+        told = job.noted or job.done
+        has_it = told is not None and measure.metric in told.values
+        why = _NO_CURVE if has_it else _explain_missing(job, told, measure.metric)
+        return Value(None, why=why)
+    if curve.steps[-1] < measure.step:
+        verb = "ended" if job.ended else "is"
+        return Value(None, why=f"{verb} at step {curve.steps[-1]}")
+    at = bisect_left(curve.steps, measure.step)
+    near = range(max(0, at - 1), min(at + 1, len(curve.steps)))
+    best = min(near, key=lambda place: abs(curve.steps[place] - measure.step))
+    return Value(curve.values[best], curve.steps[best])
+
+
+def _explain_missing(
+    job: JobRecord, told: NotedMetrics | DoneWork | None, metric: str
+) -> str:
+    if job.state is JobState.PLANNED:
+        return "not submitted"
+    if job.state in (JobState.RUNNING, JobState.SUSPENDED):
+        return f"{STATES[job.state]}, no value yet"
+    if job.state is JobState.COMPLETED:
+        return f"its log tells no {metric}" if told else "no metric was recorded"
+    if job.state not in TERMINAL or job.cause is None:
+        return STATES[job.state]
+    return f"{STATES[job.state]}: {format_cause_of_end(job.cause, job.state)}"
+
+
+class Cell(NamedTuple):
+    """A measure of a run group."""
+
+    mean: float | None
+    """Of the finite values; None: there is none."""
+    deviation: float | None
+    """Of a sample (n - 1); None below two values."""
+    finite: int
+    """How many values that is the mean of."""
+    of: int
+    """Jobs of the group."""
+    step: int | None
+    """Of a single value: where it stands."""
+    problems: Mapping[str, int]
+    """What the other jobs say, and how many do: `nan`, `failed: out of memory`."""
+
+    def describe(self) -> str:
+        """`2.9143 ±0.0120 2/3`; what is missing, where there is no value."""
+        if self.mean is None:
+            return "; ".join(
+                f"{number}x {problem}" if number > 1 else problem
+                for problem, number in self.problems.items()
+            )
+        parts = [format_metric(self.mean, DIGITS)]
+        if self.deviation is not None:
+            parts.append(f"±{format_metric(self.deviation, DIGITS - 1)}")
+        if self.step is not None:
+            parts.append(f"@{self.step}")
+        if self.finite < self.of:
+            parts.append(f"{self.finite}/{self.of}")
+        return " ".join(parts)
+
+
+_NO_PROBLEMS: Final[Mapping[str, int]] = {}
+
+
+def compute_cell(values: Sequence[Value]) -> Cell:
+    """Mean and deviation of what is finite; the rest by name and number."""
+    finite = [
+        one
+        for one in values
+        if one.number is not None and one.number - one.number == 0.0
+    ]
+    problems = _NO_PROBLEMS
+    if len(finite) < len(values):
+        problems = Counter(
+            one.why or format_metric(one.number) for one in values if one not in finite
+        )
+    if len(finite) == 1:
+        number, step, _ = finite[0]
+        return Cell(number, None, 1, len(values), step, problems)
+    numbers = [one.number or 0.0 for one in finite]
+    mean = statistics.fmean(numbers) if numbers else None
+    deviation = statistics.stdev(numbers) if len(numbers) > 1 else None
+    return Cell(mean, deviation, len(numbers), len(values), None, problems)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResultTable:
+    """Groups with their measures; columns are the axes, then the measures."""
+
+    sources: Sequence[Source]
+    groups: Groups
+    measures: tuple[Measure, ...]
+    baseline: int | None = None
+    """A row that the others are compared to."""
+    _cells: dict[tuple[int, int], Cell] = field(default_factory=dict)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        return (*(one.label for one in self.groups.axes), *map(str, self.measures))
+
+    def list_jobs(self, row: int) -> list[JobRecord]:
+        group = self.groups.rows[row]
+        return [self.sources[group.source].jobs[place] for place in group.jobs]
+
+    def list_values(self, row: int, measure: int) -> list[Value]:
+        """Of each job of a row."""
+        group, wanted = self.groups.rows[row], self.measures[measure]
+        source, result = self.sources[group.source], self.groups.result
+        jobs, live = source.jobs, source.live
+        return [read_value(jobs[at], live[at], wanted, result) for at in group.jobs]
+
+    def cell(self, row: int, measure: int) -> Cell:
+        found = self._cells.get((row, measure))
+        if found is None:
+            found = compute_cell(self.list_values(row, measure))
+            if len(self._cells) < _MOST_CELLS:
+                self._cells[row, measure] = found
+        return found
+
+    def difference(self, row: int, measure: int) -> float | None:
+        """How much more it is than the baseline's; None without one, or for it."""
+        if self.baseline is None or row == self.baseline:
+            return None
+        mean = self.cell(row, measure).mean
+        base = self.cell(self.baseline, measure).mean
+        return None if mean is None or base is None else mean - base
+
+    def describe_cell(self, row: int, measure: int) -> str:
+        difference, text = self.difference(row, measure), self.cell(row, measure)
+        if difference is None:
+            return text.describe()
+        sign = "" if difference < 0 else "+"
+        return f"{text.describe()} ({sign}{format_metric(difference, DIGITS)})"
+
+    def describe_setting(self, row: int, axis: int) -> str:
+        """A row's value of a swept parameter, `-` where its jobs set none."""
+        key = self.groups.axes[axis].key
+        return self.groups.rows[row].settings.get(key, "-")
+
+    def describe_row(self, row: int) -> str:
+        """`lr=1e-3 bsz=64`."""
+        settings = self.groups.rows[row].settings
+        return " ".join(
+            f"{one.label}={settings[one.key]}"
+            for one in self.groups.axes
+            if one.key in settings
+        )
+
+    def find_row(self, text: str) -> int:
+        """The one row that has all of `lr=1e-3 bsz=64`; raises ValueError."""
+        wanted = [word.partition("=")[::2] for word in text.replace(",", " ").split()]
+
+        def holds(settings: Settings) -> bool:
+            return all(
+                any(_is_named(key, name) and settings[key] == value for key in settings)
+                for name, value in wanted
+            )
+
+        rows = [at for at, row in enumerate(self.groups.rows) if holds(row.settings)]
+        if len(rows) != 1:
+            raise ValueError(f"{plural(len(rows), 'row')} of this table have {text!r}")
+        return rows[0]
+
+    def is_rising(self, column: int) -> bool:
+        """Whether the best, or the first, of a column is its lowest."""
+        at = column - len(self.groups.axes)
+        return at < 0 or not self.measures[at].is_large_good
+
+    def sort_rows(self, column: int, *, reverse: bool = False) -> tuple[int, ...]:
+        """Places of the rows: best first, of a parameter the smallest; without a value
+        last either way."""
+        at, axes = column - len(self.groups.axes), self.groups.axes
+        rows = range(len(self.groups.rows))
+        ranks: dict[int, Any]
+        if at >= 0:
+            means = ((row, self.cell(row, at).mean) for row in rows)
+            ranks = {row: mean for row, mean in means if mean is not None}
+        else:
+            order = {value: n for n, value in enumerate(axes[column].values)}
+            texts = ((row, self.describe_setting(row, column)) for row in rows)
+            ranks = {row: order[text] for row, text in texts if text in order}
+        falls = self.is_rising(column) == reverse
+        known = sorted(ranks, key=ranks.__getitem__, reverse=falls)
+        return (*known, *(row for row in rows if row not in ranks))
+
+    @property
+    def result_column(self) -> int:
+        """The first measure's: what a table is sorted by unasked."""
+        return len(self.groups.axes) if self.measures else 0
+
+
+def list_metrics(sources: Sequence[Source], groups: Groups) -> tuple[str, ...]:
+    """The metrics that some job of the stage has told, the result's first."""
+    names: dict[str, None] = {groups.result.metric: None}
+    for group in groups.rows:
+        source = sources[group.source]
+        for place in group.jobs:
+            job, live = source.jobs[place], source.live[place]
+            told = job.noted or job.done
+            names.update(dict.fromkeys(told.values if told else ()))
+            names.update(dict.fromkeys(live.metrics if live else ()))
+    return tuple(names)
+
+
+class HeatCell(NamedTuple):
+    """A field of a heat map: the rows that have both values, the best one first."""
+
+    rows: tuple[int, ...]
+    level: int
+    """From 0, the worst, to 3, the best; -1: none of its rows has a value."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatMap:
+    """The best result of each pair of values of two parameters."""
+
+    across: Axis
+    down: Axis
+    cells: Mapping[tuple[str, str], HeatCell]
+    """By the values (down, across)."""
+    holes: Mapping[tuple[str, str], str]
+    """Fields that a filter emptied -> that filter."""
+
+
+LEVELS: Final = 4
+
+
+def build_heat_map(table: ResultTable, across: int, down: int, measure: int) -> HeatMap:
+    """`across`, `down`: places of two axes; `measure`: the place of the result."""
+    axes = table.groups.axes
+    x, y = axes[across], axes[down]
+    found: dict[tuple[str, str], list[int]] = {}
+    for row in table.sort_rows(len(axes) + measure):
+        key = table.describe_setting(row, down), table.describe_setting(row, across)
+        found.setdefault(key, []).append(row)
+    best = {key: table.cell(rows[0], measure).mean for key, rows in found.items()}
+    means = [mean for mean in best.values() if mean is not None]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+
+    def rank(mean: float | None) -> int:
+        if mean is None:
+            return -1
+        share = (mean - low) / (high - low) if high > low else 1.0
+        is_falling = not table.measures[measure].is_large_good and high > low
+        return min(LEVELS - 1, int((1.0 - share if is_falling else share) * LEVELS))
+
+    cells = {key: HeatCell(tuple(rows), rank(best[key])) for key, rows in found.items()}
+    return HeatMap(x, y, cells, _find_holes(table, x, y, cells.keys()))
+
+
+def _find_holes(
+    table: ResultTable, x: Axis, y: Axis, taken: Iterable[tuple[str, str]]
+) -> Mapping[tuple[str, str], str]:
+    """Fields without a job that a filter names, wholly or by one of their values."""
+    there, holes = set(taken), dict[tuple[str, str], str]()
+    for source in table.sources:
+        for hole in source.plan.holes:
+            if hole.stage not in ("", table.groups.stage):
+                continue
+            own = read_settings(hole.parameters, source.plan.mask)
+            for down in (own[y.key],) if y.key in own else y.values:
+                for across in (own[x.key],) if x.key in own else x.values:
+                    if (down, across) not in there:
+                        holes.setdefault((down, across), hole.filter)
+    return holes
