@@ -46,7 +46,7 @@ ENDED = "train is cancelled: there is nothing to kill"
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("", 2, "Verbs: list, show, stop"),
+        ("", 2, "Verbs: list, show, results"),
         ("shwo k7f2", 2, "did you mean `show`?"),
         ("pause", 2, "pause: which session?"),
         ("show x", 2, "there is no session 'x'"),
@@ -65,6 +65,12 @@ ENDED = "train is cancelled: there is nothing to kill"
         ("approve k7f2 train", 2, "none of these jobs asks for approval"),
         ("show k7f", 0, "k7f2  small"),
         ("show k7", 2, "several sessions begin with 'k7': k7aa, k7f2"),
+        ("results", 2, "results: of which session?"),
+        ("results k7f2 --stage trian", 2, "did you mean `train`?"),
+        ("results k7f2 --metric loss --csv --json", 2, "one at a time"),
+        ("results k7f2 --metric los", 2, "no job of this stage has told 'los'"),
+        ("results k7f2 --by lr", 2, "no job of asks sets 'lr'"),
+        ("results k7f2 k7aa --stage train", 0, "cancelled: cancelled by a person"),
         ("stop k7f2", 0, "no engine runs k7f2"),
         ("restart k7aa", 0, "all jobs of k7aa have ended"),
         ("kill k7aa train --yes", 1, ENDED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +24,7 @@ from autoexp_tui.model.event import Event
 from autoexp_tui.model.snapshot import Playback, SessionBrief, Snapshot
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.testing.clock import ManualClock
-from tests.cockpit.plans import holey, opened
+from tests.cockpit.plans import FILTER, holey, opened
 from tests.cockpit.seat import Seat, cockpit, read_lines
 from tests.cockpit.views import brief, eventful, replay, replayed_week
 from tests.planning.plans import job, plan
@@ -77,6 +78,32 @@ ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
         escape => focus: stages
         G home j l enter => focus: jobs; why: lr0.0001_bsz128_cooldown""",
     ),
+    "results are there sorted, are sorted again, compared, and lead to jobs": (
+        campaign,
+        """
+        e => results: evaluate, 40 rows|by loss, lowest first|1/2
+        comma => results: by loss, highest first
+        h comma => results: by bsz, lowest first|over seed, found by its name
+        b => results: against lr=1e-3 bsz=256|(
+        end enter => focus: jobs; why: lr5e-05_bsz4096_evaluate""",
+    ),
+    "other metrics, stages and the way of a column": (
+        campaign,
+        """
+        e m ctrl+u 'los enter => footer: did you mean `loss`?
+        ctrl+u 'loss@5000~loss:max enter => results: loss@5000|loss:max
+        o => results: by loss, lowest
+        left_square_bracket => results: cooldown, 40 rows|by loss
+        c => focus: metrics; jobs: 6 marked""",
+    ),
+    "a heat map names what is missing, and is left for the table": (
+        in_plan,
+        f"""
+        e G => results: lr|bsz|not submit
+        end l => results: filtered; conditions: the filter {FILTER}
+        escape => results: by loss, lowest first
+        escape => focus: jobs""",
+    ),
     "a running session has its grid": (campaign, "1 G => grid: evaluate|running"),
     "thousands of rows": (
         of_thousands,
@@ -109,6 +136,22 @@ async def test_keys_in_other_modes(road: str) -> None:
     async with cockpit(made(), (80 if "many" in made.__name__ else 120, 40)) as seat:
         await seat.walk(steps)
         assert seat.handle.sent == []
+
+
+async def test_results_are_saved_in_the_form_of_the_name_and_over_nothing(
+    tmp_path: Path,
+) -> None:
+    async with cockpit(save_directory=str(tmp_path)) as seat:
+        await seat.see("e ctrl+s enter", footer="saved 40 rows as")
+        await seat.see("ctrl+s enter", footer="_results-2.csv")
+        await seat.see(
+            "ctrl+s ctrl+u 'a.txt enter", footer="ends in .csv, .md or .json"
+        )
+        await seat.see("ctrl+u 'a.md enter", footer="/a.md")
+        await seat.see("ctrl+s ctrl+u 'no/a.md enter", footer="not saved: No such")
+    names = sorted(os.listdir(tmp_path))
+    assert names == ["a.md", *sorted(name for name in names if "_results" in name)]
+    assert len({(tmp_path / name).read_bytes() for name in names[1:]}) == 1
 
 
 async def to_group(seat: Seat, look: Look) -> str:

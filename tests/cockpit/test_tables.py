@@ -22,6 +22,7 @@ from autoexp_tui.cockpit.keymap import COMMANDS, FORBIDDEN_KEYS, Keymap, build_k
 from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import ListScreen
+from autoexp_tui.cockpit.screens.results import ResultsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import Span, line
 from autoexp_tui.cockpit.state.session import Look
@@ -67,6 +68,7 @@ def test_every_command_can_be_carried_out_where_it_is() -> None:
     panes = dict(list_kinds(Pane))
     lists = ("timeline", "waiting", "grid", "conditions")
     screens: dict[str, type] = dict.fromkeys(lists, ListScreen)
+    screens["results"] = ResultsScreen
     screens |= dict.fromkeys(("events", "effect", "evidence"), EventsScreen)
     for command in TABLE:
         destination, name, parameters = parse(command.action)

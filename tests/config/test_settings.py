@@ -55,7 +55,7 @@ def test_monitoring_becomes_core_values() -> None:
             "progress": {"metric": "step", "total": "train.steps"},
             "anomalies": {"nan": "warn", "divergence": False},
             "warnings": {"flat": {"share": 0.2}},
-            "result": {"metric": "acc", "mode": "max"},
+            "result": {"metric": "acc", "mode": "max", "over": ["m.seed"]},
             "notify": {"command": ["mail", "me"]}, "lock_stale_seconds": 120,
             "storm": {"failures": 0, "per": ["node"]}},
     }  # fmt: skip
@@ -65,7 +65,7 @@ def test_monitoring_becomes_core_values() -> None:
         metrics=(rule_kinds.MetricPattern(name="acc", pattern=r"acc (\d+)"),),
         progress=rule_kinds.Progress(metric="step", total="train.steps"),
         anomalies=rule_kinds.Anomalies(nan="warn", divergence="off", flat_share=0.2),
-        result=rule_kinds.ResultSpec(metric="acc", mode="max"),
+        result=rule_kinds.ResultSpec(metric="acc", mode="max", over=("m.seed",)),
         notify_command=("mail", "me"), lock_stale_seconds=120.0,
         storm=rule_kinds.Storm(failures=0, per=("node",)),
     )  # fmt: skip

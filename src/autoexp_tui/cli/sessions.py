@@ -2,6 +2,7 @@
 
 list                      every session of this and other known state directories
 show ID [JOB]             how it stands: its engine, its jobs; all about one job
+results ID...             what the runs came to, by swept values, the best first
 stop ID [--jobs]          ends its engine; with --jobs also what runs
 restart ID                leaves an engine behind that goes on
 pause|resume ID           submits nothing more; submits again
@@ -69,6 +70,28 @@ VERBS: Final[dict[str, Verb]] = {
             option("--since", "what is new since: 2h, 14:02, 03-12, left", "WHEN"),
         ),
         words=2,
+    ),
+    "results": Verb(
+        "results.show_results",
+        (
+            option("--stage", "of this stage; by default of what has the result", "S"),
+            option(
+                "--metric",
+                "a column: loss, accuracy:max, loss@5000; * for all; may be repeated",
+                "METRIC",
+                action="append",
+                default=[],
+            ),
+            option(
+                "--by",
+                "rows by these parameters alone; all others are averaged over",
+                "KEY,...",
+            ),
+            option("--baseline", "the row to compare with", "KEY=VALUE,..."),
+            option("--csv", "as CSV"),
+            option("--markdown", "as a Markdown table"),
+        ),
+        words=None,
     ),
     "stop": Verb(
         "maintenance.stop", (option("--jobs", "cancel what runs or waits as well"),)

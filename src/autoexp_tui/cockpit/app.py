@@ -121,7 +121,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             await asyncio.sleep(0)  # a dialog opens before the next key
 
     def on_mount(self) -> None:
-        for mode in ("jobs", "events", "waiting", "timeline", "grid"):
+        for mode in ("jobs", "events", "waiting", "timeline", "grid", "results"):
             self.add_mode(mode, partial(self._make_screen, mode))
         self.context.handle.subscribe(self._publish)
         self.set_interval(1.0, self.update_every_second)
@@ -144,6 +144,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             from autoexp_tui.cockpit.screens.events import EventsScreen
 
             return EventsScreen(self.context)
+        if mode == "results":
+            from autoexp_tui.cockpit.screens.results import ResultsScreen
+
+            return ResultsScreen(self.context)
         from autoexp_tui.cockpit.screens.lists import LISTS, ListScreen
 
         return ListScreen(self.context, LISTS[mode])

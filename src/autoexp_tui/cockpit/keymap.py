@@ -34,12 +34,13 @@ Pane: TypeAlias = Literal[
     "timeline",
     "waiting",
     "grid",
+    "results",
     "conditions",
 ]
 _MAIN: Final = frozenset({"stages", "jobs", "why", "metrics", "needs", "log"})
 _EVENTS: Final = frozenset({"events", "effect"})
 _LOGS: Final = frozenset({"log", "evidence"})
-_GRID: Final = frozenset({"grid", "conditions"})
+_GRID: Final = frozenset({"grid", "results", "conditions"})
 _VERBS: Final = _MAIN | _GRID | {"timeline", "waiting"}
 _SETS: Final[Mapping[str, frozenset[str]]] = {
     "ALL": _VERBS | _EVENTS | _LOGS,
@@ -49,6 +50,8 @@ _SETS: Final[Mapping[str, frozenset[str]]] = {
     "GRID": _GRID,
     "VERBS": _VERBS,
     "TABLES": _MAIN - _LOGS - {"metrics"},
+    "OWN_G": frozenset({"stages", "results"}),
+    "READS": _LOGS | {"metrics"},
     "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
 }
 """Panes by the names that the table has for them."""
@@ -71,6 +74,8 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "app": "app.{}",
     "pane.next": "app.focus_next",
     "pane.previous": "app.focus_previous",
+    "results.stage": "results_stage(1)",
+    "results.stage_before": "results_stage(-1)",
     "stages.grid": "app.show_mode('grid')",
     "rows.need": "app.show_need",
     "rows.next_job": "rows_move('down')",
@@ -147,8 +152,8 @@ look.copy  y  ALL-metrics  -  -  copy what is under the cursor
 move.down  j,down  ALL  -  -  one line down
 move.up  k,up  ALL  -  -  one line up
 move.first  g,home  ALL  -  -  to the first line
-move.last  G,end  ALL-stages  -  -  to the last line
-move.last_stage  end  stages  -  -  to the last stage
+move.last  G,end  ALL-OWN_G  -  -  to the last line
+move.last_stage  end  OWN_G  -  -  to the last stage, or result
 move.half_down  ctrl+d,pagedown  ALL  -  -  down by half a page
 move.half_up  ctrl+u,pageup  ALL  -  -  up by half a page
 move.left  h,left  ALL-metrics  -  -  fold; the column, or sorted column, before
@@ -163,6 +168,8 @@ pane.needs  5  ALL  -  needs you  go to pane 5, needs you
 mode.events  8  ALL  -  events  every command and effect, as sent
 mode.timeline  9  ALL  -  time-line
     the campaign over time: what ran, waited and failed when
+mode.results  e  ALL-READS  -  results
+    what the runs came to, by swept values: the best first
 mode.waiting  w  ALL-LOGS  -  waiting  all that waits, by reason, the longest wait first
 stages.grid  G  stages  4  grid
     swept values by stages, a cell a job; holes name their filter
@@ -214,6 +221,19 @@ events.kind_before  [  EVENTS  -  -  events of the kind before
 events.same_job  f  EVENTS  5  this job
     events of the job under the cursor alone, or of all
 events.job  o  EVENTS  6  its job  to the job of the event, in the table
+[Results]
+results.sort  comma  results  2  sort  sort by the column, again: reverse; h l: which
+results.metrics  m  results  3  metrics  choose: loss, accuracy:max, loss@5000
+results.how  o  results  6  how  the column's newest values, lowest or highest
+results.stage  ]  results  5  stage  the results of the next stage
+results.stage_before  [  results  -  -  of the stage before
+results.baseline  b  results  7  baseline
+    compare all rows to this one; again: to none
+results.heat  G  results  4  heat map
+    the best result by two parameters, or the table again
+results.pair  n  results  8  pair  the heat map of the next two parameters
+results.curves  c  results  9  curves  curves of the best runs
+results.save  ctrl+s  results  1  save  save as CSV, Markdown or JSON
 [Time-line]
 timeline.closer  +  timeline  2  closer  half as long a time; h and l move it
 timeline.wider  -  timeline  3  wider  twice as long a time

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from autoexp_tui.model.states import Extremes
 
@@ -97,6 +97,11 @@ class PackedExtremes(Mapping[str, tuple[float, int]]):
     def __getitem__(self, name: str) -> tuple[float, int]:
         at = self._names[name]
         return self._values[at], self._steps[at]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """As the base has it, without an exception for what is not there."""
+        at = self._names.get(name)
+        return default if at is None else (self._values[at], self._steps[at])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

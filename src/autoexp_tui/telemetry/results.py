@@ -9,14 +9,13 @@ when somebody looks at it, for there may be ten thousand rows and as many metric
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-import statistics
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.states import TERMINAL, JobState
@@ -124,6 +123,8 @@ class Groups:
     stages: tuple[str, ...]
     """Those that can be asked for, each after those that it follows from."""
     axes: tuple[Axis, ...]
+    shown: Mapping[str, Mapping[str, str]]
+    """Key of an axis -> its values, and how they are spelled beside each other."""
     rows: tuple[RunGroup, ...]
     over: tuple[str, ...]
     """Keys that jobs of one row may differ in, as far as some job has them."""
@@ -212,10 +213,12 @@ def group_runs(
             rows[key] = (dict(kept), source, [place])
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
+    axes = _find_columns([settings for settings, _, _ in rows.values()], names)
     return Groups(
         stage=stage,
-        stages=tuple(dict.fromkeys(itertools.chain(*ordered))),
-        axes=_find_columns([settings for settings, _, _ in rows.values()], names),
+        stages=tuple(dict.fromkeys(chain(*ordered))),
+        axes=axes,
+        shown={one.key: dict(zip(one.values, one.shown, strict=True)) for one in axes},
         rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in rows.values()),
         over=tuple(dropped),
         by_name=declared is None and not by,
@@ -228,7 +231,8 @@ def _find_columns(
     rows: Sequence[Settings], sessions: Sequence[str]
 ) -> tuple[Axis, ...]:
     axes = find_axes([("", settings) for settings in rows])
-    own = (Axis(SESSION, "session", tuple(sessions)),) if sessions else ()
+    names = tuple(sessions)
+    own = (Axis(SESSION, "session", names, names),) if sessions else ()
     return (*own, *(one for one in axes if one.key != SESSION))
 
 
@@ -396,6 +400,9 @@ _NO_PROBLEMS: Final[Mapping[str, int]] = {}
 
 def compute_cell(values: Sequence[Value]) -> Cell:
     """Mean and deviation of what is finite; the rest by name and number."""
+    number, step, _ = values[0]
+    if len(values) == 1 and number is not None and number - number == 0.0:
+        return Cell(number, None, 1, 1, step, _NO_PROBLEMS)  # most are such
     finite = [
         one
         for one in values
@@ -410,8 +417,11 @@ def compute_cell(values: Sequence[Value]) -> Cell:
         number, step, _ = finite[0]
         return Cell(number, None, 1, len(values), step, problems)
     numbers = [one.number or 0.0 for one in finite]
-    mean = statistics.fmean(numbers) if numbers else None
-    deviation = statistics.stdev(numbers) if len(numbers) > 1 else None
+    if not numbers:
+        return Cell(None, None, 0, len(values), None, problems)
+    mean = math.fsum(number / len(numbers) for number in numbers)  # none is too large
+    spread = math.hypot(*(number - mean for number in numbers))
+    deviation = spread / math.sqrt(len(numbers) - 1)
     return Cell(mean, deviation, len(numbers), len(values), None, problems)
 
 
@@ -464,17 +474,22 @@ class ResultTable:
         sign = "" if difference < 0 else "+"
         return f"{text.describe()} ({sign}{format_metric(difference, DIGITS)})"
 
-    def describe_setting(self, row: int, axis: int) -> str:
+    def find_setting(self, row: int, axis: int) -> str:
         """A row's value of a swept parameter, `-` where its jobs set none."""
         key = self.groups.axes[axis].key
         return self.groups.rows[row].settings.get(key, "-")
+
+    def describe_setting(self, row: int, axis: int) -> str:
+        """The same, spelled like the others of its column."""
+        text = self.find_setting(row, axis)
+        return self.groups.shown[self.groups.axes[axis].key].get(text, text)
 
     def describe_row(self, row: int) -> str:
         """`lr=1e-3 bsz=64`."""
         settings = self.groups.rows[row].settings
         return " ".join(
-            f"{one.label}={settings[one.key]}"
-            for one in self.groups.axes
+            f"{one.label}={self.describe_setting(row, at)}"
+            for at, one in enumerate(self.groups.axes)
             if one.key in settings
         )
 
@@ -484,7 +499,11 @@ class ResultTable:
 
         def holds(settings: Settings) -> bool:
             return all(
-                any(_is_named(key, name) and settings[key] == value for key in settings)
+                any(
+                    _is_named(key, name)
+                    and value in (own, self.groups.shown.get(key, {}).get(own))
+                    for key, own in settings.items()
+                )
                 for name, value in wanted
             )
 
@@ -509,7 +528,7 @@ class ResultTable:
             ranks = {row: mean for row, mean in means if mean is not None}
         else:
             order = {value: n for n, value in enumerate(axes[column].values)}
-            texts = ((row, self.describe_setting(row, column)) for row in rows)
+            texts = ((row, self.find_setting(row, column)) for row in rows)
             ranks = {row: order[text] for row, text in texts if text in order}
         falls = self.is_rising(column) == reverse
         known = sorted(ranks, key=ranks.__getitem__, reverse=falls)
@@ -558,12 +577,21 @@ LEVELS: Final = 4
 
 
 def build_heat_map(table: ResultTable, across: int, down: int, measure: int) -> HeatMap:
-    """`across`, `down`: places of two axes; `measure`: the place of the result."""
-    axes = table.groups.axes
-    x, y = axes[across], axes[down]
+    """`across`, `down`: places of two axes; `measure`: the place of the result. Values
+    that filters left no job of are there as well."""
+    keys = [table.groups.axes[at].key for at in (across, down)]
+    holes = [
+        (read_settings(hole.parameters, source.plan.mask), hole.filter)
+        for source in table.sources
+        for hole in source.plan.holes
+        if hole.stage in ("", table.groups.stage)
+    ]
+    points = [row.settings for row in table.groups.rows] + [own for own, _ in holes]
+    both = [("", {key: own[key] for key in keys if key in own}) for own in points]
+    x, y = sorted(find_axes(both), key=lambda one: keys.index(one.key))
     found: dict[tuple[str, str], list[int]] = {}
-    for row in table.sort_rows(len(axes) + measure):
-        key = table.describe_setting(row, down), table.describe_setting(row, across)
+    for row in table.sort_rows(len(table.groups.axes) + measure):
+        key = table.find_setting(row, down), table.find_setting(row, across)
         found.setdefault(key, []).append(row)
     best = {key: table.cell(rows[0], measure).mean for key, rows in found.items()}
     means = [mean for mean in best.values() if mean is not None]
@@ -577,21 +605,11 @@ def build_heat_map(table: ResultTable, across: int, down: int, measure: int) -> 
         return min(LEVELS - 1, int((1.0 - share if is_falling else share) * LEVELS))
 
     cells = {key: HeatCell(tuple(rows), rank(best[key])) for key, rows in found.items()}
-    return HeatMap(x, y, cells, _find_holes(table, x, y, cells.keys()))
-
-
-def _find_holes(
-    table: ResultTable, x: Axis, y: Axis, taken: Iterable[tuple[str, str]]
-) -> Mapping[tuple[str, str], str]:
-    """Fields without a job that a filter names, wholly or by one of their values."""
-    there, holes = set(taken), dict[tuple[str, str], str]()
-    for source in table.sources:
-        for hole in source.plan.holes:
-            if hole.stage not in ("", table.groups.stage):
-                continue
-            own = read_settings(hole.parameters, source.plan.mask)
-            for down in (own[y.key],) if y.key in own else y.values:
-                for across in (own[x.key],) if x.key in own else x.values:
-                    if (down, across) not in there:
-                        holes.setdefault((down, across), hole.filter)
-    return holes
+    emptied: dict[tuple[str, str], str] = {}
+    for own, text in holes:  # one that names no value of an axis is one of all
+        for key in product(
+            *([own[one.key]] if one.key in own else one.values for one in (y, x))
+        ):
+            if key not in cells:
+                emptied.setdefault(key, text)  # the first filter counts
+    return HeatMap(x, y, cells, emptied)

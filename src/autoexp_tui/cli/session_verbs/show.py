@@ -294,12 +294,15 @@ def _metrics_json(
 ) -> Record | None:
     """The engine's own newest values where it tells them, else the recorded ones."""
     if live is not None and live.step is not None:
-        step, total, values = live.step, live.total, json_safe(live.metrics)
+        told: Live | NotedMetrics = live
+        values = json_safe(live.metrics)
     elif noted is not None:
-        step, total, values = noted.step, noted.total, json_safe(noted.values)
+        told, values = noted, json_safe(noted.values)
     else:
         return None
-    return {"step": step, "total": total, "values": values}
+    plain = {"step": told.step, "total": told.total, "values": values}
+    best = {"lows": dict(told.lows), "highs": dict(told.highs)}
+    return {**plain, "result": json_safe(told.result), **best}
 
 
 def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:

@@ -21,16 +21,19 @@ from autoexp_tui.model.policy import Policy, find_policy
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
+    from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
 
 
 class ListScreen(JobListScreen):
     """A list of a kind, and every condition of what its cursor points at."""
 
-    active_list: HeadingsPane | GridPane
+    active_list: HeadingsPane | GridPane | ResultsPane
     lower_pane: Pane = "conditions"
 
     def __init__(
-        self, context: CockpitContext, kind: type[HeadingsPane | GridPane]
+        self,
+        context: CockpitContext,
+        kind: type[HeadingsPane | GridPane | ResultsPane],
     ) -> None:
         super().__init__(context)
         self.first_pane = kind.name_in_table

@@ -62,7 +62,7 @@ _TWINS: Final = str.maketrans(
         **{look.glyph: look.twin for look in Look},
         **dict.fromkeys("┬┤├┼┴└┌┐┘", "+"),
         **dict(zip("…─━│▾▴▹█░▒╌", "~-=|v^>#.=-", strict=True)),
-        **dict(zip("▁▂▃▄▅▆▇★●○é", "__--==^**oe", strict=True)),
+        **dict(zip("▁▂▃▄▅▆▇★●○é▓±▴", "__--==^**oe%~^", strict=True)),
     }
 )
 

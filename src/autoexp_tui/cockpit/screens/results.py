@@ -1,0 +1,143 @@
+"""Results: the table of run groups, or a heat map of it, and below each run of the row.
+
+What is saved is written behind the screen, to where the cockpit was opened, and never
+over a file that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cockpit.screens.base import Request
+from autoexp_tui.cockpit.screens.lists import ListScreen
+from autoexp_tui.cockpit.spans import outside, shorten
+from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES
+from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
+from autoexp_tui.telemetry.result_export import FORMS
+from autoexp_tui.telemetry.results import EXAMPLES, parse_measures
+from autoexp_tui.text.spelling import plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import CockpitContext
+
+
+class ResultsScreen(ListScreen):
+    """The results of the session."""
+
+    active_list: ResultsPane
+
+    def __init__(self, context: CockpitContext) -> None:
+        super().__init__(context, ResultsPane)
+
+    def on_screen_resume(self) -> None:
+        """Sort as things stand now: nobody reads the rows yet."""
+        pane = self.active_list
+        pane.sort(pane.sorted_by, back=pane.is_reversed)
+
+    def action_results_sort(self) -> None:
+        self.active_list.sort_next()
+        self._follow_cursor()
+
+    def action_results_how(self) -> None:
+        self.active_list.change_how()
+        self._follow_cursor()
+
+    def action_results_stage(self, step: int) -> None:
+        self.notify(f"stage {outside(self.active_list.change_stage(step))}")
+        self._follow_cursor()
+
+    def action_results_baseline(self) -> None:
+        self.active_list.set_baseline()
+        self._follow_cursor()
+
+    def action_results_heat(self) -> None:
+        pane = self.active_list
+        if problem := pane.toggle_heat(on=pane.heat is None):
+            self.notify(problem, severity="warning")
+
+    def action_results_pair(self) -> None:
+        pane = self.active_list
+        if problem := pane.toggle_heat(
+            on=True, pair=pane.pair + (pane.heat is not None)
+        ):
+            self.notify(problem, severity="warning")
+
+    def action_results_metrics(self) -> None:
+        """Ask which metrics to show."""
+        pane = self.active_list
+        known = pane.list_metrics()
+
+        def answer(text: str) -> str:
+            try:
+                pane.choose(parse_measures(text, known))
+            except ValueError as problem:
+                return outside(problem)
+            self._follow_cursor()
+            return ""
+
+        shown = " ".join(map(str, pane.table.measures)) if pane.table else ""
+        request = Request(label="metrics", hint=EXAMPLES, answer=answer, text=shown)
+        self.ask_line(request)
+
+    async def action_results_curves(self) -> None:
+        """Mark the runs of the first rows, and go to their curves."""
+        pane = self.active_list
+        jobs = [job for row in pane.rows[:MOST_CURVES] for job in pane.list_jobs(row)]
+        self.model.marks = {job.name for job in jobs[:MOST_CURVES]}
+        await self.run_action("app.show_pane('metrics')")
+        self.app.notify(f"the best {len(self.model.marks)} are marked: their curves")
+
+    def action_results_save(self) -> None:
+        """Ask for a name; its end says the form."""
+        table = self.active_list.table
+        if table is None:
+            return
+        plan = self.model.session.snapshot.plan
+        name = f"{plan.name if plan else ''}_{table.groups.stage}_results"
+        name = re.sub(r"[^\w.-]+", "_", name).strip("_.")
+
+        def answer(text: str) -> str:
+            form = FORMS.get(os.path.splitext(text)[1].lstrip(".").lower())
+            if form is None:
+                return "a name ends in .csv, .md or .json"
+            write = partial(form, table, self.active_list.rows)
+            target = os.path.join(self.context.options.save_directory, text.strip())
+            self.run_worker(self._save(write, os.path.abspath(target)))
+            return ""
+
+        hint = "NAME.csv, .md or .json"
+        request = Request(label="save as", hint=hint, answer=answer, text=f"{name}.csv")
+        self.ask_line(request)
+
+    async def _save(self, write: Callable[[], str], target: str) -> None:
+        save = partial(_write_anew, target, write)
+        try:
+            path = await self.context.background.fetch("save", save)
+        except OSError as problem:
+            reason = problem.strerror or str(problem)
+            self.notify(f"not saved: {outside(reason)}", severity="warning")
+        else:
+            number = plural(len(self.active_list.rows), "row")
+            room = max(20, self.size.width - 30)
+            where = shorten(outside(path, 4000), room, middle=True)
+            self.notify(f"saved {number} as {where}")
+
+
+def _write_anew(target: str, write: Callable[[], str]) -> str:
+    """Write to a file that is not there yet, else beside it with a number; its path."""
+    text = write()
+    stem, end = os.path.splitext(target)
+    for number in count(1):
+        path = target if number == 1 else f"{stem}-{number}{end}"
+        try:
+            with open(path, "x", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("a count has no end")

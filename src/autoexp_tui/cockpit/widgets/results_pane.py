@@ -1,0 +1,512 @@
+"""The results: a row a run group, its swept values beside its metrics, the best first.
+
+Rows stay where they are until they are sorted anew. Of the metrics only what is visible
+is worked out. The other face is a heat map: the best result of each pair of values of
+two parameters, with a shade and its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
+
+from rich.cells import cell_len
+
+from autoexp_tui.cockpit.render.why import NO_JOB_SHOWN, WhyText
+from autoexp_tui.cockpit.session_model import MANY
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Role,
+    Span,
+    cut,
+    fit,
+    line,
+    outside,
+    pad,
+    plain,
+)
+from autoexp_tui.cockpit.state.parameters import CHANGED
+from autoexp_tui.cockpit.state.session import (
+    JobView,
+    count_looks,
+    render_badge,
+    render_tallies,
+)
+from autoexp_tui.cockpit.state.stages import name_stage
+from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.telemetry.results import (
+    DIGITS,
+    HeatCell,
+    HeatMap,
+    Measure,
+    ResultTable,
+    Source,
+    build_heat_map,
+    group_runs,
+    list_metrics,
+)
+from autoexp_tui.text.spelling import format_metric, plural
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.keymap import Pane as PaneName
+
+_SHADES: Final = "░▒▓█"
+"""From the worst to the best."""
+_WIDEST_VALUE: Final = 14
+_RUNS: Final = 10
+"""Cells of the column that counts how the runs stand."""
+_VALUE: Final = 9
+"""Cells of a number, and of what stands beside it."""
+_FIELD: Final = 12
+_WIDEST_FIELD: Final = 22
+_MOST_RUNS_TOLD: Final = 60
+_HOWS: Final = ("last", "min", "max")
+
+
+class Shown(NamedTuple):
+    """A column on the screen: its place among the table's heads, and its cells."""
+
+    place: int
+    """-1: how the runs stand."""
+    cells: int
+
+
+class ResultsPane(ListPane):
+    """Rows sorted by a column; `left` and `right` choose the column."""
+
+    name_in_table = "results"
+    number = "e"
+    heading = "Results"
+    nothing = " The results are being worked out."
+    home: ClassVar[PaneName] = "jobs"
+    table: ResultTable | None = None
+    rows: tuple[int, ...] = ()
+    """Places of the table's rows, as they were sorted last."""
+    column: int = 0
+    """Of the table's heads, the one under the cursor; of a heat map the field."""
+    stage: str | None = None
+    """None: the one that has the result."""
+    measures: tuple[Measure, ...] = ()
+    """What was asked for; empty: the stage's result."""
+    sorted_by: int = 0
+    is_reversed: bool = False
+    heat: HeatMap | None = None
+    pair: int = 0
+    """Which two parameters the heat map is of."""
+    _baseline: str = ""
+    """The key of the row that the others are compared to."""
+    _groups_of: tuple[object, ...] = ()
+
+    def renew(self) -> None:
+        """Take the newest values; group the runs of a plan that is new."""
+        session = self.model.session
+        plan = session.snapshot.plan
+        if plan is None:
+            self.update_lines()
+            return
+        of = (plan, self.stage, *session.changed)
+        if self.table is None or not _is_same(of, self._groups_of):
+            self._groups_of = of
+            work = partial(group_runs, (self._make_source(),), self.stage)
+            if len(plan.jobs) <= MANY:
+                self._take(work)
+            else:
+                self.run_worker(self._take_many(work))
+            return
+        self.table = replace(
+            self.table, sources=(self._make_source(),), _cells={}, baseline=None
+        )
+        self._show()
+
+    def _make_source(self) -> Source:
+        snapshot = self.model.session.snapshot
+        assert snapshot.plan is not None
+        return Source(snapshot.plan, snapshot.jobs, snapshot.live, snapshot.session)
+
+    async def _take_many(self, work: Callable[[], Any]) -> None:
+        groups = await self.context.background.fetch("results", work)
+        self._take(lambda: groups)
+        self.post_message(self.CursorMoved(self))
+
+    def _take(self, work: Callable[[], Any]) -> None:
+        groups, wanted = work(), self.measures
+        self.table = ResultTable(
+            (self._make_source(),), groups, wanted or (groups.result,)
+        )
+        self.heat = None
+        self.column = self.table.result_column
+        self.sort(self.column)
+
+    def _show(self) -> None:
+        table = self.table
+        assert table is not None
+        baseline = [at for at in self.rows if self._find_key(at) == self._baseline]
+        self.table = replace(table, baseline=next(iter(baseline), None))
+        if self.heat is not None:
+            self.heat = self._build_heat()
+            self.set_keys(self.heat.down.values)
+        else:
+            self.set_keys(map(self._find_key, self.rows))
+
+    def _find_key(self, row: int) -> str:
+        assert self.table is not None
+        group = self.table.groups.rows[row]
+        return self.table.sources[group.source].jobs[group.jobs[0]].name
+
+    def sort(self, column: int, *, back: bool = False) -> None:
+        """Sort by a column as things stand now; `back`: the other way round."""
+        if self.table is not None:
+            self.sorted_by, self.is_reversed = column, back
+            self.rows = self.table.sort_rows(column, reverse=back)
+            self._show()
+
+    def sort_next(self) -> None:
+        """By the column under the cursor; again: the other way round."""
+        again = self.sorted_by == self.column
+        if self.heat is None:
+            self.sort(self.column, back=again and not self.is_reversed)
+            self.move_to(0)
+
+    def choose(self, measures: tuple[Measure, ...] = ()) -> None:
+        """Show other metrics; the first is sorted by."""
+        if self.table is not None:
+            self.measures = measures
+            groups = self.table.groups
+            self._take(lambda: groups)
+
+    def list_metrics(self) -> tuple[str, ...]:
+        table = self.table
+        return list_metrics(table.sources, table.groups) if table else ()
+
+    def change_how(self) -> None:
+        """The newest values of the column under the cursor, then the lowest, then the
+        highest."""
+        at = self._find_measure()
+        if self.table is None or at is None:
+            return
+        measures, column = list(self.table.measures), self.column
+        how = measures[at].how
+        after = _HOWS[(_HOWS.index(how) + 1) % len(_HOWS)] if how in _HOWS else "last"
+        measures[at] = Measure(measures[at].metric, after)  # type: ignore[arg-type]
+        self.choose(tuple(measures))
+        self.column = column
+        self.sort(column)
+
+    def change_stage(self, step: int) -> str:
+        """To another stage; its name."""
+        if self.table is None:
+            return ""
+        stages = self.table.groups.stages
+        at = stages.index(self.table.groups.stage) + step
+        self.stage, self.measures = stages[at % len(stages)], ()
+        self.renew()
+        return name_stage(self.stage)
+
+    def set_baseline(self) -> None:
+        """Compare all rows to that under the cursor; on that row: to none."""
+        if self.heat is None:
+            self._baseline = "" if self._baseline == self.key else self.key
+            self.renew()
+
+    def toggle_heat(self, *, on: bool, pair: int = 0) -> str:
+        """The heat map, or the table again; why there is none."""
+        if self.table is None or len(self.table.groups.axes) < 2:
+            return "a heat map needs two swept parameters in one stage"
+        self.pair = pair
+        self.heat = self._build_heat() if on else None
+        self.column = 0 if on else self.sorted_by
+        self._show()
+        self.post_message(self.CursorMoved(self))
+        return ""
+
+    def _build_heat(self) -> HeatMap:
+        assert self.table is not None
+        pairs = list(combinations(range(len(self.table.groups.axes)), 2))
+        down, across = pairs[self.pair % len(pairs)]
+        at = self.sorted_by - len(self.table.groups.axes)
+        return build_heat_map(self.table, across, down, max(0, at))
+
+    def _find_measure(self) -> int | None:
+        """The place of the measure under the cursor."""
+        at = self.column - len(self.table.groups.axes) if self.table else -1
+        return at if at >= 0 and self.heat is None else None
+
+    def find_rows(self) -> tuple[int, ...]:
+        """The row under the cursor; of a heat map those of its field, best first."""
+        if self.table is None or not self.keys:
+            return ()
+        if self.heat is None:
+            return (self.rows[self.cursor],)
+        return found.rows if (found := self._find_field()) else ()
+
+    def _find_field(self) -> HeatCell | None:
+        if self.heat is None or not self.keys:
+            return None
+        return self.heat.cells.get((self.key, self.heat.across.values[self.column]))
+
+    def find_jobs(self) -> tuple[JobView, ...]:
+        rows = self.find_rows()[:1]
+        return tuple(job for row in rows for job in self.list_jobs(row))
+
+    def list_jobs(self, row: int) -> tuple[JobView, ...]:
+        """The jobs of a row, as the newest session has them."""
+        assert self.table is not None
+        jobs = self.model.session.jobs
+        return tuple(jobs[at] for at in self.table.groups.rows[row].jobs)
+
+    def describe_row(self) -> str:
+        table = self.table
+        if table is None or len(self.find_jobs()) < 2:
+            return ""
+        described = table.describe_row(self.find_rows()[0])
+        return f"{name_stage(table.groups.stage)} {described}"
+
+    def open_row(self) -> tuple[JobView, ...]:
+        return self.find_jobs()
+
+    def go_back(self) -> bool:
+        """From the heat map to the table."""
+        if self.heat is None:
+            return False
+        self.toggle_heat(on=False)
+        return True
+
+    def move(self, how: str) -> None:
+        step = {"right": 1, "left": -1}.get(how, 0)
+        if not step or self.table is None:
+            super().move(how)
+            return
+        heads = self.heat.across.values if self.heat else self.table.heads
+        self.column = max(0, min(self.column + step, len(heads) - 1))
+        self.update_lines()
+        self.post_message(self.CursorMoved(self))
+
+    def copy_text(self) -> str:
+        return "\n".join(plain(one).strip() for one in self.find_answer().lines)
+
+    def build_title(self) -> Line:
+        table = self.table
+        if table is None:
+            return ()
+        groups = table.groups
+        number = sum(len(row.jobs) for row in groups.rows)
+        size = f"{plural(len(groups.rows), 'row')} of {plural(number, 'job')}"
+        parts = [f"{name_stage(groups.stage)}, {size}", self._describe_order()]
+        if self.heat is not None:
+            shades = f"{_SHADES[-1]} best {_SHADES[0]} worst"
+            parts[1:] = [str(table.measures[self._find_heat_measure()]), shades]
+        if table.baseline is not None:
+            parts.append(f"against {table.describe_row(table.baseline)}")
+        parts.append(groups.describe_over())
+        return (Span(outside("   ".join(filter(None, parts))), "muted"),)
+
+    def _find_heat_measure(self) -> int:
+        assert self.table is not None
+        return max(0, self.sorted_by - len(self.table.groups.axes))
+
+    def _describe_order(self) -> str:
+        assert self.table is not None
+        rising = self.table.is_rising(self.sorted_by) != self.is_reversed
+        head = self.table.heads[self.sorted_by] if self.table.heads else ""
+        return f"by {head}, {'lowest' if rising else 'highest'} first"
+
+    def choose_columns(self, cells: int) -> tuple[Sequence[Shown], int]:
+        """What stands beside each other, and how many columns do not: the first
+        parameters stay, of the rest so many as fit about the cursor's."""
+        table = self.table
+        assert table is not None
+        widths = self._measure_widths()
+        axes, pinned, left = len(table.groups.axes), 0, cells
+        while pinned < axes and cells - left + widths[pinned] <= cells * 45 // 100:
+            left -= widths[pinned] + 2
+            pinned += 1
+        rest = [*range(pinned, axes), -1, *range(axes, len(table.heads))]
+        at = rest.index(self.column) if self.column in rest else len(rest) - 1
+        if self.column < axes and self.column not in rest:
+            at = 0
+        shown = [at]
+        while True:
+            before, after = shown[0] - 1, shown[-1] + 1
+            used = sum(widths[rest[one]] + 2 for one in shown)
+            if before >= 0 and used + widths[rest[before]] <= left:
+                shown.insert(0, before)
+            elif after < len(rest) and used + widths[rest[after]] <= left:
+                shown.append(after)
+            else:
+                break
+        places = (*range(pinned), *(rest[one] for one in shown))
+        columns = [Shown(place, widths[place]) for place in places]
+        spare = left - sum(one.cells + 2 for one in columns[pinned:])
+        if spare > 0 and columns[-1].place >= axes:  # reasons have room
+            columns[-1] = Shown(columns[-1].place, columns[-1].cells + spare)
+        return columns, len(rest) - len(shown)
+
+    def _measure_widths(self) -> dict[int, int]:
+        table = self.table
+        assert table is not None
+        widths = {-1: _RUNS}
+        for at, one in enumerate(table.groups.axes):
+            texts = (one.label, *one.shown[:200])
+            widths[at] = min(_WIDEST_VALUE, max(map(cell_len, texts)) + 2)
+        is_averaged = any(len(row.jobs) > 1 for row in table.groups.rows)
+        for at, measure in enumerate(table.measures, len(table.groups.axes)):
+            cells = (
+                _VALUE + (_VALUE + 4) * is_averaged + _VALUE * (measure.how != "last")
+            )
+            cells += (_VALUE + 2) * (table.baseline is not None)
+            widths[at] = max(cells, cell_len(str(measure)) + 2)
+        return widths
+
+    def build_head(self, cells: int) -> Sequence[Line]:
+        table = self.table
+        if table is None or not self.keys:
+            return ()
+        if self.heat is not None:
+            return (self._build_heat_head(self.heat, cells),)
+        shown, hidden = self.choose_columns(cells - self.lead)
+        parts = [Span(" " * self.lead)]
+        for place, width in shown:
+            head = "runs" if place < 0 else outside(table.heads[place])
+            if place == self.sorted_by:
+                rising = table.is_rising(place) != self.is_reversed
+                head = f"{head} {'▴' if rising else '▾'}"
+            role: Role = "strong" if place == self.column else "muted"
+            parts.append(Span(f"{fit(head, width)}  ", role))
+        if hidden:
+            note = Span(f"+{hidden} hidden, h l", "accent")
+            return (line(*cut(tuple(parts), cells - len(note.text) - 1), " ", note),)
+        return (line(*parts),)
+
+    def row(self, place: int, cells: int) -> Line:
+        if self.table is None:
+            return ()
+        if self.heat is not None:
+            return self._build_heat_row(self.heat, place, cells)
+        table, at, parts = self.table, self.rows[place], []
+        jobs = self.list_jobs(at)
+        for column, width in self.choose_columns(cells)[0]:
+            measure = column - len(table.groups.axes)
+            content: Line
+            if column < 0:
+                one = len(jobs) == 1
+                looks = count_looks(jobs)
+                content = (render_badge(jobs[0].look),) if one else ()
+                content = content or tuple(render_tallies(looks))
+            elif measure < 0:
+                content = (Span(self._describe_setting(at, column, jobs)),)
+            else:
+                is_there = table.cell(at, measure).mean is not None
+                text = outside(table.describe_cell(at, measure))
+                content = (Span(fit(text, width), "text" if is_there else "muted"),)
+            parts += [*pad(cut(content, width), width), Span("  ")]
+        return line(*parts)
+
+    def _describe_setting(self, row: int, axis: int, jobs: Sequence[JobView]) -> str:
+        """A swept value, marked where it is not the plan's."""
+        assert self.table is not None
+        key = self.table.groups.axes[axis].key
+        own = (one for job in jobs for one in job.record.spec.own_values)
+        mark = CHANGED if any(one.lstrip("+~") == key for one in own) else ""
+        return outside(self.table.describe_setting(row, axis)) + mark
+
+    def _build_heat_head(self, heat: HeatMap, cells: int) -> Line:
+        first, width, shown = self._choose_fields(heat, cells)
+        corner = f"{heat.down.label} \\ {heat.across.label}"
+        parts = [Span(" " * self.lead), Span(fit(outside(corner), first), "muted")]
+        for place in shown:
+            role: Role = "strong" if place == self.column else "muted"
+            value = outside(heat.across.shown[place])
+            parts.append(Span(fit(f" {value}", width), role))
+        hidden = len(heat.across.values) - len(shown)
+        return line(*parts, Span(f" +{hidden}, h l" if hidden else "", "accent"))
+
+    def _choose_fields(self, heat: HeatMap, cells: int) -> tuple[int, int, range]:
+        """Cells of the values down, and of a field; the fields beside each other."""
+        corner = f"{heat.down.label} \\ {heat.across.label}"
+        first = max(map(cell_len, (corner, *heat.down.shown[:200])))
+        first = min(first + 2, cells // 3)
+        number = len(heat.across.values)
+        room = cells - first - self.lead - 8
+        width = max(_FIELD, min(_WIDEST_FIELD, room // max(1, number)))
+        fitting = max(1, min(number, room // width))
+        start = max(0, min(self.column - fitting // 2, number - fitting))
+        return first, width, range(start, start + fitting)
+
+    def _build_heat_row(self, heat: HeatMap, place: int, cells: int) -> Line:
+        first, width, shown = self._choose_fields(heat, cells + self.lead)
+        down = heat.down.values[place]
+        parts = [Span(fit(outside(heat.down.shown[place]), first))]
+        for at in shown:
+            is_here = place == self.cursor and at == self.column
+            left, right = "[]" if is_here else "  "
+            text, role = self._describe_field(heat, (down, heat.across.values[at]))
+            text = fit(text, width - 2)
+            parts += [Span(left, "key"), Span(text, role), Span(right, "key")]
+        return line(*parts)
+
+    def _describe_field(self, heat: HeatMap, key: tuple[str, str]) -> tuple[str, Role]:
+        assert self.table is not None
+        found = heat.cells.get(key)
+        if found is None:
+            return ("filtered" if key in heat.holes else "no job"), "skipped"
+        cell = self.table.cell(found.rows[0], self._find_heat_measure())
+        if cell.mean is None:
+            return outside(cell.describe()), "muted"
+        role: Role = "strong" if found.level == len(_SHADES) - 1 else "text"
+        return f"{_SHADES[found.level]} {format_metric(cell.mean, DIGITS)}", role
+
+    def find_answer(self) -> WhyText:
+        """About the row under the cursor: each of its runs with its values."""
+        table, rows = self.table, self.find_rows()
+        if table is None or not self.keys:
+            return NO_JOB_SHOWN
+        if not rows:
+            return self._explain_hole()
+        lines: list[Line] = []
+        if len(rows) > 1:
+            text = f" {plural(len(rows), 'row')} have these values; the best:"
+            lines.append((Span(text, "muted"),))
+        for at, measure in enumerate(table.measures):
+            text = outside(table.describe_cell(rows[0], at))
+            lines.append((Span(f" {measure}  ", "title"), Span(text)))
+            others = table.cell(rows[0], at).problems
+            if others and table.cell(rows[0], at).mean is not None:
+                told = "; ".join(f"{n} of them {why}" for why, n in others.items())
+                lines.append((Span(f"   not in the mean: {outside(told)}", "warning"),))
+        lines.append(())
+        for number, job in enumerate(self.list_jobs(rows[0])[:_MOST_RUNS_TOLD]):
+            lines.append(self._explain_run(rows[0], number, job))
+        if (more := len(self.list_jobs(rows[0])) - _MOST_RUNS_TOLD) > 0:
+            lines.append((Span(f"   and {more} more", "muted"),))
+        return WhyText(outside(table.describe_row(rows[0])), tuple(lines))
+
+    def _explain_run(self, row: int, number: int, job: JobView) -> Line:
+        assert self.table is not None
+        parts = [Span("   "), render_badge(job.look), Span(f"  {outside(job.name)}")]
+        for at, measure in enumerate(self.table.measures):
+            value = self.table.list_values(row, at)[number]
+            text = value.why or format_metric(value.number, DIGITS)
+            step = "" if value.step is None else f" @{value.step}"
+            parts.append(Span(f"   {measure} ", "muted"))
+            parts.append(Span(f"{outside(text)}{step}"))
+        return line(*parts)
+
+    def _explain_hole(self) -> WhyText:
+        assert self.heat is not None
+        heat, across = self.heat, self.heat.across.values[self.column]
+        where = f"{heat.down.label}={self.key} {heat.across.label}={across}"
+        text = heat.holes.get((self.key, across), "")
+        reason = " No job: the sweep does not make this combination."
+        if text:
+            reason = f" No job: the filter {outside(text, 2000)} took it."
+        return WhyText(outside(where), ((Span(reason),),))
+
+
+def _is_same(one: Sequence[object], other: Sequence[object]) -> bool:
+    """By identity: plans and jobs are large."""
+    if len(one) != len(other):
+        return False
+    return all(a is b or a == b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,179 @@
+"""A table of results as CSV, Markdown, JSON, or text for a terminal: what a person
+sees, with all digits where a program reads it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from autoexp_tui.model.masking import mask_value
+from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.telemetry.results import SESSION, Cell, How, ResultTable
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import count_columns
+
+_Field: TypeAlias = Callable[[Cell, float | None], object]
+"""Of a cell and its difference to the baseline."""
+
+
+def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
+    """A column for each parameter, the number of runs, and for each measure its value
+    and what else there is: deviation, n, step, difference, what is missing."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    fields = [_list_fields(table, one.how) for one in table.measures]
+    heads = [
+        f"{measure}.{name}" if name else str(measure)
+        for measure, own in zip(table.measures, fields, strict=True)
+        for name in own
+    ]
+    keys = [one.key or "session" for one in table.groups.axes]
+    writer.writerow([*keys, "runs", *heads])
+    finds = [tuple(own.values()) for own in fields]
+    for row in rows:
+        cells: list[object] = [*_list_settings(table, row).values()]
+        cells.append(len(table.groups.rows[row].jobs))
+        for at, own in enumerate(finds):
+            cell, difference = table.cell(row, at), table.difference(row, at)
+            cells += [find(cell, difference) for find in own]
+        writer.writerow(cells)  # None is an empty field
+    return text.getvalue()
+
+
+def _list_fields(table: ResultTable, how: How) -> Mapping[str, _Field]:
+    """What is told of a measure, by the end of the column's name."""
+    fields: dict[str, _Field] = {"": lambda cell, _: cell.mean}
+    if any(len(group.jobs) > 1 for group in table.groups.rows):
+        fields["sd"] = lambda cell, _: cell.deviation
+        fields["n"] = lambda cell, _: cell.finite
+    if how != "last":
+        fields["step"] = lambda cell, _: cell.step
+    if table.baseline is not None:
+        fields["difference"] = lambda _, difference: difference
+    fields["missing"] = lambda cell, _: (
+        _describe_missing(cell) if cell.problems else None
+    )
+    return fields
+
+
+def _describe_missing(cell: Cell) -> str:
+    return "; ".join(f"{number}x {why}" for why, number in cell.problems.items())
+
+
+def _list_settings(table: ResultTable, row: int) -> Mapping[str, Any]:
+    """Key -> the value of a row, as the sweep has it, secrets masked."""
+    group = table.groups.rows[row]
+    source = table.sources[group.source]
+    found = {
+        plain_key(key): mask_value(key, value, source.plan.mask)
+        for key, value in source.jobs[group.jobs[0]].spec.parameters.items()
+    }
+    found[SESSION] = source.session
+    return {one.key: found.get(one.key) for one in table.groups.axes}
+
+
+def write_markdown(table: ResultTable, rows: Sequence[int]) -> str:
+    """A table as GitHub has it; what would end a cell is escaped."""
+    heads, *cells = _list_texts(table, rows)
+    lines = [heads, ["---"] * len(heads), *cells]
+    text = "\n".join(f"| {' | '.join(map(_escape, cells))} |" for cells in lines)
+    over = table.groups.describe_over()
+    return f"{text}\n\n{over}\n" if over else f"{text}\n"
+
+
+def _escape(text: str) -> str:
+    return clean_line(text).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def write_text(table: ResultTable, rows: Sequence[int]) -> str:
+    """Columns side by side, as wide as they need to be."""
+    lines = [[clean_line(text) for text in cells] for cells in _list_texts(table, rows)]
+    widths = [max(map(count_columns, column)) for column in zip(*lines, strict=True)]
+    shown = [
+        "  ".join(
+            text + " " * (width - count_columns(text))
+            for text, width in zip(cells, widths, strict=True)
+        ).rstrip()
+        for cells in lines
+    ]
+    return "\n".join(shown)
+
+
+def _list_texts(table: ResultTable, rows: Sequence[int]) -> Iterator[list[str]]:
+    """The head and the cells of each row, as they are shown."""
+    axes, measures = range(len(table.groups.axes)), range(len(table.measures))
+    several = any(len(group.jobs) > 1 for group in table.groups.rows)
+    heads = [*table.heads]
+    if several:
+        heads.insert(len(axes), "runs")
+    yield heads
+    for row in rows:
+        cells = [table.describe_setting(row, at) for at in axes]
+        cells += [str(len(table.groups.rows[row].jobs))] if several else []
+        yield [*cells, *(table.describe_cell(row, at) for at in measures)]
+
+
+def list_json(table: ResultTable, rows: Sequence[int]) -> Mapping[str, Any]:
+    """The table as plain data, its rows in the order that was asked for."""
+    groups, baseline = table.groups, table.baseline
+    return {
+        "stage": groups.stage,
+        "over": list(groups.over),
+        "over_found_by_name": groups.by_name,
+        "parameters": [one.key or "session" for one in groups.axes],
+        "metrics": [
+            {
+                "metric": one.metric,
+                "how": one.how,
+                "step": one.step if one.how == "step" else None,
+            }
+            for one in table.measures
+        ],
+        "baseline": None if baseline is None else table.describe_row(baseline),
+        "rows": [_list_row(table, row) for row in rows],
+    }
+
+
+def _list_row(table: ResultTable, row: int) -> Mapping[str, Any]:
+    source = table.sources[table.groups.rows[row].source]
+    settings = dict(_list_settings(table, row))
+    settings.pop(SESSION, None)
+    return {
+        "session": source.session,
+        "parameters": settings,
+        "jobs": [job.name for job in table.list_jobs(row)],
+        "results": [
+            _list_cell(table.cell(row, at), table.difference(row, at))
+            for at in range(len(table.measures))
+        ],
+    }
+
+
+def _list_cell(cell: Cell, difference: float | None) -> Mapping[str, Any]:
+    return {
+        "mean": cell.mean,
+        "deviation": cell.deviation,
+        "n": cell.finite,
+        "of": cell.of,
+        "step": cell.step,
+        "difference": difference,
+        "missing": cell.problems,
+    }
+
+
+def write_json(table: ResultTable, rows: Sequence[int]) -> str:
+    """As `list_json` has it, in one line; the rows one by one, for there are many."""
+    head = json.dumps({**list_json(table, ()), "rows": []})
+    lines = (json.dumps(_list_row(table, row), default=str) for row in rows)
+    return head.removesuffix("]}") + ", ".join(lines) + "]}\n"
+
+
+FORMS: Final[Mapping[str, Callable[[ResultTable, Sequence[int]], str]]] = {
+    "csv": write_csv,
+    "md": write_markdown,
+    "json": write_json,
+}
+"""By the end of a file's name."""
