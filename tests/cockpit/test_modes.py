@@ -94,7 +94,7 @@ ROADS: dict[str, tuple[Callable[[], Snapshot], str]] = {
         ctrl+u 'loss@5000~loss:max enter => results: loss@5000|loss:max
         o => results: by loss, lowest
         left_square_bracket => results: cooldown, 40 rows|by loss
-        c => focus: metrics; jobs: 6 marked""",
+        c => focus: metrics""",
     ),
     "a heat map names what is missing, and is left for the table": (
         in_plan,

@@ -232,7 +232,8 @@ results.baseline  b  results  7  baseline
 results.heat  G  results  4  heat map
     the best result by two parameters, or the table again
 results.pair  n  results  8  pair  the heat map of the next two parameters
-results.curves  c  results  9  curves  curves of the best runs
+results.curves  c  results  9  curves
+    curves of the marked runs, else of the first six rows
 results.save  ctrl+s  results  1  save  save as CSV, Markdown or JSON
 [Time-line]
 timeline.closer  +  timeline  2  closer  half as long a time; h and l move it

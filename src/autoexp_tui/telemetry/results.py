@@ -607,9 +607,8 @@ def build_heat_map(table: ResultTable, across: int, down: int, measure: int) -> 
     cells = {key: HeatCell(tuple(rows), rank(best[key])) for key, rows in found.items()}
     emptied: dict[tuple[str, str], str] = {}
     for own, text in holes:  # one that names no value of an axis is one of all
-        for key in product(
-            *([own[one.key]] if one.key in own else one.values for one in (y, x))
-        ):
-            if key not in cells:
-                emptied.setdefault(key, text)  # the first filter counts
+        sides = ([own[it.key]] if it.key in own else it.values for it in (y, x))
+        for field_down, field_across in product(*sides):
+            if (field_down, field_across) not in cells:  # the first filter counts
+                emptied.setdefault((field_down, field_across), text)
     return HeatMap(x, y, cells, emptied)

@@ -14,9 +14,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.screens.base import Request
+from autoexp_tui.cockpit.screens.jobs import FIRST_ROWS
 from autoexp_tui.cockpit.screens.lists import ListScreen
 from autoexp_tui.cockpit.spans import outside, shorten
-from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES
+from autoexp_tui.cockpit.state.curves import MOST_CURVES
 from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
 from autoexp_tui.telemetry.result_export import FORMS
 from autoexp_tui.telemetry.results import EXAMPLES, parse_measures
@@ -85,12 +86,10 @@ class ResultsScreen(ListScreen):
         self.ask_line(request)
 
     async def action_results_curves(self) -> None:
-        """Mark the runs of the first rows, and go to their curves."""
+        """Curves of the marked runs, else of those of the first rows."""
         pane = self.active_list
-        jobs = [job for row in pane.rows[:MOST_CURVES] for job in pane.list_jobs(row)]
-        self.model.marks = {job.name for job in jobs[:MOST_CURVES]}
-        await self.run_action("app.show_pane('metrics')")
-        self.app.notify(f"the best {len(self.model.marks)} are marked: their curves")
+        jobs = [job for row in pane.rows[:FIRST_ROWS] for job in pane.list_jobs(row)]
+        await self.app.run_action(("app", "show_curves", (jobs[:MOST_CURVES],)))
 
     def action_results_save(self) -> None:
         """Ask for a name; its end says the form."""
