@@ -108,11 +108,10 @@ def test_what_differs_stays_or_comes_again_under_new_names(shell: Shell) -> None
 def test_what_is_no_longer_planned_is_named_and_ended_where_that_is_asked(
     shell: Shell,
 ) -> None:
-    shell.write(EXPERIMENT.replace("timeout_seconds: 60", "timeout_seconds: 60"))
-    shell.tell("n=[1,2,3]", "--first-family")
-    told = shell.tell("n=[1,2]", "--unplanned-waiting", "end")
-    assert told["no_longer_planned"]["waiting"] + told["no_longer_planned"]["ended"]
-    assert told["outcome"] == "done"
+    shell.tell("n=[1,2,3,4]", "--first-family")  # the other one is held
+    told = shell.tell("n=[1,2,3]", "--unplanned-waiting", "end")
+    assert told["no_longer_planned"]["waiting"] == ["4_first", "4_then"]
+    assert "0 jobs, 6 stay the same" in shell.grow("--yes", code=3)
 
 
 def test_a_name_that_means_another_point_has_to_be_decided_about(shell: Shell) -> None:
@@ -134,6 +133,7 @@ def test_a_name_that_means_another_point_has_to_be_decided_about(shell: Shell) -
         (("slurm.client.class_name=SlurmClient",), 3, "slurm.client.class_name: is"),
         (("nn=3",), 2, "there is no such key"),
         (("n=[3,3]",), 3, "2 jobs have the name 3_first"),
+        (("--config-ref", "other"), 2, "--config-ref says another"),
     ],
 )
 def test_what_a_session_cannot_take_is_refused_with_its_place(

@@ -191,3 +191,40 @@ def test_no_slurm_job_approves_and_a_person_in_salloc_does(
         run.finish(90)
     assert campaign.events("ApprovalAnswered") == 1
     assert campaign.begun()["spend"] == 1
+
+
+# --------------------------------------------------------------------------- growth
+GROWING = """
+project: {name: "n{n}_{stage}", base_output_dir: out}
+n: 0
+backend: {class_name: Command, command: [sh, -c, 'echo "$0" >> "$1"', "${n}", %s]}
+slurm: {client: {class_name: SlurmClient, poll_seconds: 2}, log_dir: out/logs}
+sweep:
+  groups:
+    - params: {n: [1, 2]}
+    - configs:
+        - stage: first
+        - stage: then
+          start_conditions:
+            - {class_name: JobState, job_name: "{sibling.first.name}",
+               state: COMPLETED, timeout_seconds: 600}
+"""
+
+
+def test_more_joins_a_session_whose_engine_runs_and_each_job_runs_once(
+    ours: Ours, tmp_path: Path
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/exp.yaml").write_text(GROWING % (tmp_path / "ledger"))
+    begun = ours("submit", "--detach", "--json")
+    assert begun.returncode == 0, begun.stderr
+    session = json.loads(begun.stdout)["session"]
+    grown = ours("submit", "--session", session, "n=[1,2,3,4]", "--yes", "--json")
+    assert grown.returncode == 0, grown.stderr
+    told = json.loads(grown.stdout)
+    assert (len(told["added"]), len(told["same"])) == (4, 4)
+    done = ours("monitor", "--session", session, "--json")
+    states = [job["state"] for job in result_of(done.stdout).values()]
+    assert states == ["COMPLETED"] * 8, done.stderr
+    ran = sorted((tmp_path / "ledger").read_text().split())
+    assert ran == ["1", "1", "2", "2", "3", "3", "4", "4"]

@@ -152,6 +152,22 @@ def require_session(options: Options, args: argparse.Namespace) -> None:
         )
 
 
+def _refuse_other_plans(options: Options) -> None:
+    """What joins a session is of its own config; raises UsageError."""
+    given = {
+        "--manifest": options.manifest,
+        "--config-ref": options.config_ref,
+        "--config-dir": options.config_dir,
+        "--local": options.local,
+    }
+    for flag, value in given.items():
+        if value:
+            raise UsageError(
+                f"--session plans the config of the session again: {flag} says another",
+                hint=f"Leave {flag} away; overrides change what is planned.",
+            )
+
+
 def confirm_growth(growth: Growth, choices: Choices, options: Options) -> None:
     """Show what would be done, on stderr, and return once somebody has said yes, with
     --yes or at the terminal; raises NotConfirmed."""
@@ -179,17 +195,8 @@ def confirm_growth(growth: Growth, choices: Choices, options: Options) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise NotConfirmed(f"it {head}", hint="Add --yes to do it.")
-    for mark, text in list_lines(growth):
+    for mark, text in list_lines(growth, choices):
         say(f"  {mark} {clean(text)}")
-    done = {
-        "jobs that differ": choices.different or "keep",
-        "waiting ones no longer planned": choices.waiting,
-        "running ones no longer planned": choices.running,
-    }
-    shown = (growth.different, growth.waiting, growth.running)
-    for (what, how), names in zip(done.items(), shown, strict=True):
-        if names:
-            say(f"  {what}: {how}")
     print("Let it join? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise NotConfirmed("not joined", hint="Nothing was changed.")
@@ -235,6 +242,7 @@ def submit_more(options: Options, args: argparse.Namespace) -> int:
     from autoexp_tui.cli.open import SessionOpener, confirm, find_session
     from autoexp_tui.cli.session_verbs.request import Request, send
 
+    _refuse_other_plans(options)
     session = find_session(options, options.session)
     handle = SessionOpener(options).view(str(session.path))
     try:
@@ -271,6 +279,7 @@ def grow_here(
     """Let more join a session that this process runs; raises AutoexpError."""
     from autoexp_tui.cli.open import confirm
 
+    _refuse_other_plans(options)
     choices = read_choices(args)
     growth = plan_growth(session, handle.snapshot(), options.overrides)
     confirm_growth(growth, choices, options)

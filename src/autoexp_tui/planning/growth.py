@@ -318,14 +318,23 @@ def list_swept(jobs: Iterable[JobRecord]) -> list[str]:
     ]
 
 
-def list_lines(growth: Growth) -> list[tuple[str, str]]:
-    """Mark and sentence of all that is to be known of a growth, names included."""
+def list_lines(growth: Growth, choices: Choices | None = None) -> list[tuple[str, str]]:
+    """Mark and sentence of all that is to be known of a growth, names included, and of
+    what becomes of its jobs where that is chosen."""
     lines = [("+", _count(growth.added, "joins", "join"))] if growth.added else []
-    lines += [("=", _count(growth.same, "stays the same", "stay the same"))]
+    if growth.same:
+        lines.append(("=", _count(growth.same, "stays the same", "stay the same")))
     known = {job.name: job for job in growth.sessions_jobs}
     planned = {job.name: job for job in growth.plan.jobs}
     if growth.different:
         lines.append(("~", _count(growth.different, "differs", "differ")))
+    if choices and growth.different:
+        new = join_some([*growth.new_names.values()], _MOST_NAMES)
+        renames = choices.different == "rename"
+        text = (
+            f"under new names: {new}" if renames else "those keep running as they are"
+        )
+        lines.append(("+" if renames else "=", text))
     for name in growth.moved[:_MOST_NAMES]:
         was, now = (_list_values(one[name]) for one in (known, planned))
         keys = [key for key in now if now[key] != was.get(key)]
@@ -337,9 +346,12 @@ def list_lines(growth: Growth) -> list[tuple[str, str]]:
     if readers:  # as they are, they read what is there
         text = f"{_count(readers, 'reads', 'read')}"
         lines.append(("~", f"{text} (with new names: they too, anew)"))
+    ways = ["waiting", "running"]
+    if choices:
+        ways = [f"waiting: {choices.waiting}", f"running: {choices.running}"]
     for names, what in (
-        (growth.waiting, "waiting"),
-        (growth.running, "running"),
+        (growth.waiting, ways[0]),
+        (growth.running, ways[1]),
         (growth.ended, "ended"),
     ):
         if names:

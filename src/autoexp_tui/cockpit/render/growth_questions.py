@@ -98,7 +98,7 @@ def ask_growth(growth: Growth, choices: Choices) -> Question:
     lines: list[Line] = [(Span(f"It {outside(growth.describe())}."),), ()]
     lines += [
         line(Span(f"  {mark} ", _ROLES.get(mark, "muted")), Span(outside(text, 2000)))
-        for mark, text in list_lines(growth)
+        for mark, text in list_lines(growth, choices)
     ]
     return Question(
         title=f"Let {number} join?" if plan.jobs else "Change the session?",
