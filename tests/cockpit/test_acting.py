@@ -115,7 +115,7 @@ async def test_one_family_goes_first_and_the_rest_is_offered_afterwards() -> Non
     first = shown.jobs[0].spec.family
     jobs = (replace(job, state=states[job.spec.family == first]) for job in shown.jobs)
     async with cockpit(replace(shown, jobs=tuple(jobs))) as seat:
-        seat.check(jobs="not chosen: S submits it")
+        seat.check(jobs="not chosen: S sub")
         await seat.see("S", dialog="the 8 jobs left")
 
 

@@ -16,6 +16,7 @@ from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.plans import opened
 from tests.cockpit.seat import Seat, cockpit
 from tests.cockpit.sweeps import swept
+from tests.cockpit.views import brief
 from tests.planning.plans import job, plan
 from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import with_job
@@ -136,6 +137,10 @@ SHORT_ROADS: list[tuple[Snapshot, str, dict[str, Any]]] = [
     (campaign(), "=> header: ends", {}),  # estimated in the background
     (campaign(), "=> dialog: You left at\n! => focus: jobs; jobs: >  ✗ failed", AWAY),
     (campaign(), "? => dialog: submit: all|run.kill", {"size": (120, 160)}),
+    (campaign(), ": 'zzqq => dialog: Nothing fits zzqq", {}),
+    (campaign(), ": 'cooldo enter => jobs: only stage cooldown (esc)", {}),
+    (campaign(), ": 'lr0.002256eval enter => why: lr0.002_bsz256_evaluate", {}),
+    (campaign(), "5 ? => dialog: Here, in needs", {}),
     (campaign(), ": 'needs~first => dialog: plan order\nenter => jobs: (. plan", {}),
     (campaign(), "w ! => focus: jobs; jobs: >  ✗ failed", {}),
     (campaign(), "8 ! => focus: jobs; jobs: >  ✗ failed", {}),
@@ -235,6 +240,17 @@ async def test_a_plan_being_made_is_told_and_then_has_its_places(
 
 async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
     async with cockpit() as seat:
+        for offset, order in (
+            (27, "by lr (, rev"),
+            (27, "by lr (, plan"),
+            (19, "by STAGE"),
+        ):
+            await seat.pilot.click("#jobs", offset=(offset, 1))
+            await seat.see(jobs=order)
+        await seat.press("full_stop", "full_stop", "g")
+        await seat.pilot.click("#footer", offset=(3, 0))
+        await seat.see(dialog="Keys|Here, in jobs")
+        await seat.press("escape")
         await seat.pilot.click("#jobs", offset=(10, 6))
         await seat.pilot.pause()
         assert seat.jobs.jobs.key == seat.model.session.jobs[4].name
@@ -329,3 +345,19 @@ async def test_y_in_why_copies_the_page_of_the_run_where_its_log_told_one() -> N
         assert seat.widget("why").copy_text() == url
         await seat.see("2 j 3", why="cooldown|!run_url")
         assert "values" in seat.widget("why").copy_text()
+
+
+async def test_the_palette_finds_sessions_and_says_how_one_is_opened() -> None:
+    listed = [brief(id="a1b2", name="sweepy"), brief(id="k7f2")]
+    async with cockpit(list_sessions=lambda: listed) as seat:
+        await seat.see(": 'sweepy", dialog="a1b2 sweepy")
+        await seat.see("enter", footer="`autoexp-tui --session a1b2` opens it")
+
+
+async def test_a_theme_is_taken_while_the_cockpit_runs() -> None:
+    async with cockpit() as seat:
+        before = seat.widget("jobs").render_line(3)
+        await seat.play(": 'light enter")
+        await seat.until(lambda: seat.app.context.skin.theme.name == "autoexp-light")
+        assert seat.widget("jobs").render_line(3) != before
+        assert seat.app.theme == "autoexp-light"

@@ -17,7 +17,8 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.options import Parser, read_options
-from autoexp_tui.cockpit.keymap import Keymap, build_keymap, display_key
+from autoexp_tui.cockpit.keymap import Keymap, display_key
+from autoexp_tui.cockpit.settings import build_settings
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.specs import ACTIONS, CONDITIONS, parse_condition
 from autoexp_tui.config.yaml_files import parse_nodes
@@ -167,8 +168,8 @@ def test_a_json_block_is_json(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
-def test_a_toml_block_is_a_keymap_that_is_accepted(block: Block) -> None:
-    build_keymap(tomllib.loads(block.text)["keys"])
+def test_a_toml_block_is_a_keymap_or_settings_that_are_accepted(block: Block) -> None:
+    assert build_settings(tomllib.loads(block.text), block.text).keymap is not None
 
 
 # ----------------------------------------------------------------------------- links

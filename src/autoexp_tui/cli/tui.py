@@ -30,25 +30,32 @@ from autoexp_tui.model.errors import (
     Problem,
     UsageError,
 )
+from autoexp_tui.storage.atomic import explaining
+from autoexp_tui.storage.trust import get_accepted_file, read_checked
 
 if TYPE_CHECKING:
     import argparse
 
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.context import CockpitOptions
+    from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
+    from autoexp_tui.cockpit.settings import Settings
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.model.commands import Grow
-    from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.snapshot import SessionBrief, Snapshot
+    from autoexp_tui.model.specs import Plan
     from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.storage.session_dir import SessionDir
 
+_MOST_SETTINGS: Final = 1 << 20
+"""Bytes of the settings."""
 _FLAGS: Final = (
     option("--submit", "submit the whole plan at once"),
     option("--read-only", "look, and command nothing"),
     option("--ascii", "no glyphs beyond ASCII", default=None),
-    option("--theme", "dark, light, ansi, or a theme file", "THEME", default="dark"),
+    option("--theme", "dark, light, ansi, or a theme file", "THEME"),
     option("--keymap", "your own keys", "FILE"),
     option("--mouse", "take the mouse (off by default)"),
     option("--replay", "play a session's journal (--session)"),
@@ -109,18 +116,41 @@ def _pick_session(options: Options, args: argparse.Namespace) -> str:
     return picker.run(mouse=args.mouse) or ""
 
 
-def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
+def _load_settings(*, commands: bool) -> Settings:
+    """The person's own file, which nobody else may write; raises AutoexpError."""
+    from autoexp_tui.cockpit.keymap import parse_toml
+    from autoexp_tui.cockpit.settings import Settings, build_settings
+
+    file = get_accepted_file().parent / "settings.toml"
+    if not file.exists():
+        return Settings()
+    with explaining(file, "read"):
+        data = read_checked(file, "own", _MOST_SETTINGS)
+    content = parse_toml(data, str(file))
+    return build_settings(content, str(file), commands=commands)
+
+
+def _build_options(
+    options: Options, args: argparse.Namespace, *, commands: bool = False
+) -> CockpitOptions:
+    """What was asked for, and what the person's settings say; `commands`: with their
+    own commands."""
     from autoexp_tui.cockpit.context import CockpitOptions
     from autoexp_tui.cockpit.keymap import load_keymap
 
+    settings = _load_settings(commands=commands)
+    keymap = settings.keymap
+    if args.keymap:
+        own = [*settings.keymap.own.values()] if settings.keymap else []
+        keymap = load_keymap(Path(args.keymap)).add(own, args.keymap)
     return CockpitOptions(
         read_only=args.read_only,
         ascii=args.ascii,
         no_color=options.no_color or None,
-        theme=args.theme,
+        theme=args.theme or settings.theme or "dark",
         mouse=args.mouse,
         slow=args.slow,
-        keymap=load_keymap(Path(args.keymap)) if args.keymap else None,
+        keymap=keymap,
     )
 
 
@@ -149,6 +179,8 @@ class Cockpit:
     """One run of the cockpit, from its first paint to what becomes of the engine."""
 
     def __init__(self, options: Options, args: argparse.Namespace) -> None:
+        from autoexp_tui.cockpit.keymap import Keymap
+
         self._options = options
         self._args = args
         self._failure: BaseException | None = None
@@ -159,6 +191,11 @@ class Cockpit:
         self._session: SessionDir | None = session
         self._is_planning = session is None and not options.manifest
         self._looks = args.read_only or bool(session and session.find_user())
+        may_run = not (self._looks or args.replay)
+        self._shown = _build_options(options, args, commands=may_run)
+        self._keymap = self._shown.keymap or Keymap()
+        self._own_keymap = self._keymap
+        """The keys without the commands of a config."""
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
@@ -207,6 +244,8 @@ class Cockpit:
         session, args = self._session, self._args
         if session is None:
             plan, self._changes = opening.make_plan(self._options)
+            if self._is_planning and not args.read_only:
+                self._keymap = self._add_commands(plan)
             if args.submit:
                 opening.confirm(plan, self._options, asks=False)
             handle = opening.open_plan(plan, self._options)
@@ -222,6 +261,14 @@ class Cockpit:
         if self._looks:
             return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
+
+    def _add_commands(self, plan: Plan) -> Keymap:
+        """The keys with the commands of the config that was just planned: those of a
+        plan that was found stored are nobody's wish; raises UsageError."""
+        from autoexp_tui.cockpit.settings import read_own_commands
+
+        own = read_own_commands(plan.ui.get("commands") or (), "ui.commands")
+        return self._own_keymap.add(own, "ui.commands")
 
     def _report_failure(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
@@ -244,6 +291,11 @@ class Cockpit:
 
         return PlanChanges(**self._changes) if self._changes else None
 
+    def _list_sessions(self) -> Sequence[SessionBrief]:
+        from autoexp_tui.storage.sessions import list_sessions
+
+        return list_sessions(*opening.list_places(self._options))
+
     def _plan_again(self) -> None:
         self._failure = None
         self._handle.start()
@@ -258,7 +310,8 @@ class Cockpit:
             come_back = f"autoexp-tui --session {name_session(session.path)}"
             seen = None if self._args.replay else session.read_last_visit()
         options = replace(
-            _build_options(self._options, self._args),
+            self._shown,
+            read_keymap=lambda: self._keymap,
             come_back=come_back,
             away_since=seen,
             replay=self._args.replay,
@@ -274,6 +327,7 @@ class Cockpit:
             keep_columns=_load_later(
                 "autoexp_tui.storage.table_columns", "keep_columns"
             ),
+            list_sessions=self._list_sessions,
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
             plan_growth=_plan_growth,

@@ -28,24 +28,27 @@ from autoexp_tui.cockpit.context import (
     LeaveWay,
     WallClock,
 )
-from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
+from autoexp_tui.cockpit.keymap import Keymap, Pane
 from autoexp_tui.cockpit.render.layout import is_too_small
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, outside
 from autoexp_tui.cockpit.themes import apply_skin
+from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.text.spelling import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from autoexp_tui.cockpit.actions import Actions
+    from autoexp_tui.cockpit.dialogs.palette import Entry
     from autoexp_tui.cockpit.dialogs.question import Overlay
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.errors import Problem
-    from autoexp_tui.model.snapshot import EngineView, Snapshot
+    from autoexp_tui.model.snapshot import EngineView, SessionBrief, Snapshot
     from autoexp_tui.model.specs import Plan
 
 REFRESH_SECONDS: Final = 1.0
@@ -97,8 +100,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._was_watching = False
         """Whether another engine was seen to live while this cockpit looked on."""
         self._explain_takeover(model.session.snapshot.engine)
-        self._columns_for: Plan | None = None
-        """The plan for which the table's columns were read."""
+        self._taken: Plan | None = None
+        """The plan for which keys and the table's columns were read."""
         self._newest: Snapshot | None = None
         """What was published last, until it is shown."""
         self._shown_at = float("-inf")
@@ -130,7 +133,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._on_ready()
             self._greet()
             self._estimate_ends()
-            self._load_columns()
+            self._take_plan()
 
         self.call_after_refresh(finish_first_paint)
 
@@ -216,7 +219,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.actions.take(snapshot, before)
         self._estimate_ends()
         self.renew_screen()
-        self._load_columns()
+        self._take_plan()
         self._greet()
         self._explain_takeover(snapshot.engine)
         self.notifier.notify()
@@ -254,10 +257,13 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
         self.run_worker(estimate())
 
-    def _load_columns(self) -> None:
-        """Read the columns of the table, once there is a plan, or another."""
+    def _take_plan(self) -> None:
+        """Read keys and columns of the table, once there is a plan, or another."""
         plan = self.context.model.session.snapshot.plan
-        before, self._columns_for = self._columns_for, plan
+        before, self._taken = self._taken, plan
+        read_keymap = self.context.options.read_keymap
+        if plan is not before and read_keymap is not None:
+            self.context.keymap = read_keymap()
         if plan is None or plan is before or self.context.options.read_columns is None:
             return
         from autoexp_tui.cockpit.dialogs.columns import find_config, load_columns
@@ -343,8 +349,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def action_help(self) -> None:
         from autoexp_tui.cockpit.dialogs.reader import list_keys
 
-        keys = list_keys(self.context.keymap, replay=self.context.is_replay)
-        self._show_lines("Keys", keys)
+        screen, replay = self.full_screen, self.context.is_replay
+        if screen is not None:
+            pane = screen.find_pane().name_in_table
+            keys = list_keys(self.context.keymap, pane, replay=replay)
+            self._show_lines("Keys", keys)
 
     def _show_lines(
         self, title: str, lines: Sequence[Line], passes: Mapping[str, str] | None = None
@@ -355,17 +364,91 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.push_screen(reader, lambda key: self.action_show_need() if key else None)
 
     def action_palette(self) -> None:
-        """Find a command by its name, and carry it out."""
-        from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
+        """Find something by its name: carry it out, or go there."""
+        from autoexp_tui.cockpit.dialogs.palette import PaletteScreen
 
         async def run(screen: BoxScreen) -> None:
             palette = PaletteScreen(self.context, screen.find_pane().name_in_table)
-            command = await self.push_screen_wait(palette)
-            if command is not None:
-                await screen.run_command(COMMANDS[command])
+            if list_sessions := self.context.options.list_sessions:
+                self.run_worker(show_sessions(palette, list_sessions))
+            entry = await self.push_screen_wait(palette)
+            if entry is not None:
+                await self._open_entry(screen, entry)
+
+        async def show_sessions(
+            palette: PaletteScreen, work: Callable[[], Sequence[SessionBrief]]
+        ) -> None:
+            with suppress(AutoexpError, OSError):  # they are then not found, no more
+                found = await self.context.background.fetch("sessions", work)
+                palette.show_sessions(found)
 
         if self.full_screen is not None:
             self.run_worker(run(self.full_screen))
+
+    async def _open_entry(self, screen: BoxScreen, entry: Entry) -> None:
+        session = self.context.model.session
+        match entry.kind:
+            case "command":
+                await screen.run_command(self.context.keymap.commands[entry.id])
+            case "job" if job := session.find_job(entry.id):
+                self.action_show_job(job)
+            case "stage":
+                names = {job.name for job in session.jobs if job.stage == entry.id}
+                only = (outside(f"stage {entry.id}"), frozenset(names))
+                self.context.model.update_arrangement(only=only)
+                self.action_show_pane("jobs")
+                self.renew_screen()
+            case "session":
+                command = f"autoexp-tui --session {entry.id}"
+                self.notify(f"`{command}` opens it; {self.notifier.copy(command)}")
+            case "theme":
+                self.switch_theme(entry.id)
+
+    def switch_theme(self, name: str) -> None:
+        """Draw everything by another theme, from now on."""
+        wanted = self.context.options
+        self.context.skin = apply_skin(
+            self, name, no_color=wanted.no_color, ascii_only=wanted.ascii
+        )
+        for stack in self._screen_stacks.values():
+            for screen in stack:
+                for widget in screen.query(LinesWidget):
+                    widget.refresh()
+
+    def action_run_own(self, name: str) -> None:
+        """Run a command of a person's own, for the job under the cursor."""
+        from autoexp_tui.cockpit.own_commands import run_own
+
+        own = self.context.keymap.own.get(name)
+        if own is not None and self._may_run():
+            self.run_worker(run_own(self.context, self, own, self._find_job()))
+
+    def action_open_shell(self) -> None:
+        """Open a shell where the job under the cursor is."""
+        import os
+
+        from autoexp_tui.cockpit import own_commands as own
+
+        job = self._find_job()
+        if job is None:
+            self.notify("there is no job here")
+        elif self._may_run():
+            words, directory = own.choose_shell(job)
+            session = self.context.model.session.snapshot.session
+            environment = {**os.environ, **own.build_environment(job, session)}
+            own.run_in_terminal(self, "the shell", words, environment, directory)
+
+    def _may_run(self) -> bool:
+        """Whether a person may run programs from here; else it is said why not."""
+        allowed = not self.context.is_read_only and not self.context.is_replay
+        if not allowed:
+            self.notify("read only: nothing is run from here", severity="warning")
+        return allowed
+
+    def _find_job(self) -> JobView | None:
+        screen = self.full_screen
+        jobs = screen.find_jobs() if isinstance(screen, JobListScreen) else ()
+        return next(iter(jobs), None)
 
     def action_show_details(self, jobs: Sequence[JobView]) -> None:
         from autoexp_tui.cockpit.dialogs.reader import show_job_details

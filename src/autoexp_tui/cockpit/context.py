@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.commands import Grow
     from autoexp_tui.model.outputs import CheckpointPlace
-    from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.snapshot import SessionBrief, Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.planning.job_details import JobDetails
@@ -90,6 +90,10 @@ class CockpitOptions:
     none are kept."""
     keep_columns: Callable[[str, Sequence[str]], None] | None = None
     """Keeps them; slow, raises AutoexpError."""
+    read_keymap: Callable[[], Keymap] | None = None
+    """The keys once there is a plan, with commands of its config. None: as before."""
+    list_sessions: Callable[[], Sequence[SessionBrief]] | None = None
+    """Lists the sessions that there are; slow. None: only this one is known."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
 
@@ -113,15 +117,16 @@ KEEP: Final = math.inf
 """How long a notice stands that stays until a key is pressed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ScreenContext:
     """What every screen has, outside of a session too."""
 
     skin: Skin
+    """Another one once a person takes another theme."""
     clock: Clock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class CockpitContext(ScreenContext):
     """What screens, dialogs and actions share; the app makes it once."""
 

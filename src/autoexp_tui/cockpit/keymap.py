@@ -12,7 +12,7 @@ import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from textual.keys import KEY_NAME_REPLACEMENTS
 
@@ -20,6 +20,8 @@ from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from autoexp_tui.model.own_commands import OwnCommand
 
 Pane: TypeAlias = Literal[
     "stages",
@@ -37,6 +39,7 @@ Pane: TypeAlias = Literal[
     "results",
     "conditions",
 ]
+PANES: Final = frozenset(get_args(Pane))
 _MAIN: Final = frozenset({"stages", "jobs", "why", "metrics", "needs", "log"})
 _EVENTS: Final = frozenset({"events", "effect"})
 _LOGS: Final = frozenset({"log", "evidence"})
@@ -78,6 +81,7 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "results.stage_before": "results_stage(-1)",
     "stages.grid": "app.show_mode('grid')",
     "rows.need": "app.show_need",
+    "job.shell": "app.open_shell",
     "rows.next_job": "rows_move('down')",
     "rows.previous_job": "rows_move('up')",
 }
@@ -108,6 +112,12 @@ class Command:
     def acts(self) -> bool:
         """Whether it changes anything outside the screen."""
         return self.group == "Act"
+
+    @property
+    def is_special(self) -> bool:
+        """Whether it belongs to some panes, and is no verb, nor moves."""
+        usual = self.group in ("Act", "Move", "Replay", "Cockpit")
+        return not usual and len(self.where) < len(_SETS["ALL"]) - 1
 
     @property
     def replay(self) -> bool:
@@ -143,6 +153,8 @@ rows.columns  |  MAIN-LOGS  -  columns
 rows.diff  d  MAIN-LOGS  10  diff  compare two marked jobs: overrides, config, script
 rows.config  i  MAIN+GRID-LOGS  10  config
     how the job is made: overrides, config and who set each key, script
+job.shell  $  VERBS  -  shell
+    a shell where the job is: on its node, or here in its output directory
 rows.curves  c  TABLES  11  curves
     curves of the marked runs, else of the first six rows
 rows.next_job  ]  MAIN  -  -  the next job, pane kept
@@ -253,7 +265,8 @@ plan.again  ctrl+r  ALL  -  plan again
     plan again once the config was saved; over a session: add to it, with overrides
 plan.changes  =  ALL  -  changes  what changed since the last plan of this config
 app.help  ?  ALL  1  keys  this list
-app.palette  ctrl+p,:  ALL  -  palette  find a command by its name
+app.palette  ctrl+p,:  ALL  -  find
+    find a command, job, stage, session or theme by some letters of its name
 app.redraw  ctrl+l  ALL  -  -  draw the screen again
 app.leave  q,ctrl+q,ctrl+c  ALL  1  leave  leave; the engine goes on
 """
@@ -318,10 +331,48 @@ class Keymap:
 
     def __init__(self, own_keys: Mapping[str, tuple[str, ...]] | None = None) -> None:
         own = own_keys or {}
+        self.commands: Mapping[str, Command] = COMMANDS
+        """By id."""
         self._keys = {name: own.get(name, one.keys) for name, one in COMMANDS.items()}
+        self.own: Mapping[str, OwnCommand] = {}
+        """The commands that a person added, by id."""
+
+    def add(self, own: Sequence[OwnCommand], where: str) -> Keymap:
+        """The same with a person's own commands; raises UsageError with every key that
+        another command has, or that is none."""
+        made, names = Keymap(), {sign: name for name, sign in _SIGNS.items()}
+        first = len(self.own) + 1
+        made.own = {
+            **self.own,
+            **{f"own.{at}": one for at, one in enumerate(own, first)},
+        }
+        fresh = {name: one for name, one in made.own.items() if name not in self.own}
+        made.commands = {**self.commands}
+        made._keys = {**self._keys}
+        for name, one in fresh.items():
+            keys = (names.get(one.key, one.key),)
+            made._keys[name] = keys
+            made.commands = {
+                **made.commands,
+                name: Command(
+                    id=name,
+                    keys=keys,
+                    label=one.label,
+                    help=f"{one.label}: {' '.join(one.command)}"[:80],
+                    group="Your own",
+                    where=frozenset(one.where) or _VERBS,
+                    action=f"app.run_own({name!r})",
+                    foot=12,
+                ),
+            }
+        keys_of = {name: made._keys[name] for name in fresh}
+        problems = [*_check_keys(keys_of), *_find_clashes(keys_of, made)]
+        if problems:
+            raise UsageError("; ".join(problems), where, _NOTHING_BOUND)
+        return made
 
     def __iter__(self) -> Iterator[Command]:
-        return iter(COMMANDS.values())
+        return iter(self.commands.values())
 
     def keys(self, command_id: str) -> tuple[str, ...]:
         """The keys of a command, as Textual names them."""
@@ -363,14 +414,20 @@ _KEY: Final = re.compile(
 
 def read_toml(path: Path) -> Mapping[str, object]:
     """What a TOML file of a person's own says; raises UsageError."""
+    try:
+        return parse_toml(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), str(path)) from error
+
+
+def parse_toml(data: bytes, where: str) -> Mapping[str, object]:
+    """What a TOML text says; raises UsageError."""
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), str(path)) from error
+        return tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"not TOML: {error}", str(path)) from error
+        raise UsageError(f"not TOML: {error}", where) from error
 
 
 def load_keymap(path: Path) -> Keymap:
@@ -397,16 +454,23 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
         listed = value if isinstance(value, list) else [value]
         keys = tuple(names.get(str(key), str(key)) for key in listed)
         own[name] = keys
+    problems += [*_check_keys(own), *_find_clashes(own, Keymap(own))]
+    if problems:
+        raise UsageError("; ".join(problems), where, _NOTHING_BOUND)
+    return Keymap(own)
+
+
+_NOTHING_BOUND: Final = "the help (?) lists ids and keys; nothing bound"
+
+
+def _check_keys(own: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    """Keys that are none, or that others need."""
+    for name, keys in own.items():
         for key in keys:
             if key not in _SIGNS and not _KEY.fullmatch(key):
-                problems.append(f"{name}: no key {key!r}")
+                yield f"{name}: no key {key!r}"
             elif key in FORBIDDEN_KEYS:
-                problems.append(f"{name}: {key} must stay free")
-    problems += _find_clashes(own, Keymap(own))
-    if problems:
-        hint = "the help (?) lists ids and keys; nothing bound"
-        raise UsageError("; ".join(problems), where, hint)
-    return Keymap(own)
+                yield f"{name}: {key} must stay free"
 
 
 def has_clash(first: Command, second: Command) -> bool:
@@ -418,12 +482,13 @@ def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterabl
     """Keys of two commands; lower-case twins of acting keys, which stay unbound."""
     acting = {key: one.id for one in keymap if one.acts for key in keymap.keys(one.id)}
     for name, keys in own.items():
-        for key in set(keys).difference(COMMANDS[name].keys):
+        usual = COMMANDS[name].keys if name in COMMANDS else ()
+        for key in set(keys).difference(usual):
             if len(key) == 1 and key.islower() and (twin := key.upper()) in acting:
                 yield f"{name}: {key} is one slip from {twin} ({acting[twin]})"
         for other in keymap:
             shared = set(keys) & set(keymap.keys(other.id))
-            if shared and has_clash(COMMANDS[name], other):
+            if shared and has_clash(keymap.commands[name], other):
                 names = ", ".join(sorted(map(display_key, shared)))
                 acts = " (it acts)" if other.acts else ""
                 yield f"{name}: {names} is {other.id}'s{acts}"

@@ -63,6 +63,11 @@ def find_themes_directory() -> Path:
     return packed if packed.is_dir() else package.parent.parent / "themes"
 
 
+def list_themes() -> list[str]:
+    """The names of the shipped themes."""
+    return sorted(entry.stem for entry in find_themes_directory().glob("*.toml"))
+
+
 def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     """The skin of a theme's name, or of a path to a theme file; raises UsageError."""
     directory = find_themes_directory()
@@ -71,8 +76,7 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     if name.endswith(".toml"):
         path = Path(name).expanduser()
     elif not path.is_file():
-        known = sorted(entry.stem for entry in directory.glob("*.toml"))
-        hint = f"themes: {', '.join(known)}; or a path to a .toml file"
+        hint = f"themes: {', '.join(list_themes())}; or a path to a .toml file"
         raise UsageError(f"no theme {name!r}", "ui.theme", hint)
     skin = replace(_build_skin(read_toml(path), str(path)), ascii=ascii_only)
     if not no_color:

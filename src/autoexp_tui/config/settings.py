@@ -29,6 +29,7 @@ from autoexp_tui.executors.slurm.script import (
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem, UsageError
+from autoexp_tui.model.own_commands import OwnCommand
 from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
@@ -174,6 +175,8 @@ class UiSettings:
     first_run: str | None = None
     """What to say while nothing is submitted."""
     on_hangup: Literal["detach", "stop"] = "detach"
+    commands: tuple[OwnCommand, ...] = ()
+    """Commands on keys; only the cockpit that opened the config has them."""
 
 
 def _read_client(fields: Fields, findings: Findings) -> None:
@@ -271,7 +274,7 @@ SECTIONS: Final[Mapping[str, Kind]] = {
             "storm": Kind(rule_kinds.Storm, _read_storm),
         },
     ),
-    "ui": Kind(UiSettings),
+    "ui": Kind(UiSettings, lists={"commands": Kind(OwnCommand).parse}),
 }
 
 

@@ -256,11 +256,12 @@ class QuestionScreen(Overlay[Answer | None]):
 
     def _build_choices(self, cells: int) -> list[Line]:
         rows: list[Line] = []
-        for choice in self.question.choices:
+        for place, choice in enumerate(self.question.choices, 1):
             is_chosen = choice is self.choice
             mark = Span("(o) ", "accent") if is_chosen else Span("( ) ", "muted")
             label = Span(choice.label, "text" if is_chosen else "muted")
-            rows += wrap((mark, label), cells, "    ")
+            number = Span(f"{place} " if place < 10 else "  ", "key")
+            rows += wrap((number, mark, label), cells, "      ")
         return [*rows, ()] if rows else []
 
     def find_field_row(self) -> int | None:
@@ -313,6 +314,8 @@ class QuestionScreen(Overlay[Answer | None]):
             case key if key.isdecimal() and is_counted:
                 self._digits = (self._digits + key)[:6]
                 self._refuse("")
+            case key if has_choices and self._is_digit(key):
+                self._choose(int(key) - 1)
             case key if key in dict(self.question.others):
                 self._confirm(key)
             case "enter":
@@ -324,6 +327,11 @@ class QuestionScreen(Overlay[Answer | None]):
                 self._stay()
             case key:
                 self.handle_scroll(key)
+
+    def _is_digit(self, key: str) -> bool:
+        """Whether a key picks a way: a digit, unless the chosen way wants a text."""
+        known = key in "123456789"[: len(self.question.choices)]
+        return known and not self._has_field()
 
     def _press_stay(self) -> None:
         """Press the stay button; where a text is wanted, see to that first."""

@@ -36,7 +36,6 @@ from autoexp_tui.cockpit.spans import (
     wrap,
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_planned, format_value
-from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.masking import MaskRules, mask_override, mask_value
 from autoexp_tui.planning.job_details import Entry, JobDetails, Origin
@@ -310,81 +309,27 @@ async def show_job_details(
     screen.replace_pages(pages)
 
 
-def list_keys(keymap: Keymap, *, replay: bool = False) -> Sequence[Line]:
-    """The command table, as a person reads it; in a replay its own keys come first."""
-    groups = sorted(HELP_GROUPS, key=lambda group: not (replay and group == "Replay"))
+def list_keys(keymap: Keymap, pane: Pane, *, replay: bool = False) -> Sequence[Line]:
+    """The command table, as a person reads it: what not all panes have of `pane`, then
+    the rest; in a replay its own keys come first."""
+    groups: dict[str, list[Command]] = {"Replay": []} if replay else {}
+    own = [one for one in keymap.at(pane, replay=replay) if one.is_special]
+    groups |= {f"Here, in {pane}": own}
+    groups |= {group: [] for group in HELP_GROUPS if group not in groups}
+    for one in keymap:
+        if one not in own:
+            groups.setdefault(one.group, []).append(one)
     lines: list[Line] = []
-    for group in groups:
+    for group, listed in groups.items():
         title = (
             "Act (upper case; all but P and U ask first)" if group == "Act" else group
         )
-        lines += [(), (Span(title, "title"),)]
-        for one in (one for one in keymap if one.group == group):
+        lines += [(), (Span(title, "title"),)] if listed else []
+        for one in listed:
             keys = " ".join(display_key(key) for key in keymap.keys(one.id))
             key = Span(f"  {fit(keys, 16)} ", "key")
             lines.append((key, Span(one.help), Span(f"   {one.id}", "muted")))
     return lines[1:]
-
-
-class PaletteScreen(Overlay[str | None]):
-    """Finds a command by its words; enter closes with its id."""
-
-    AUTO_FOCUS = "#field"
-    edge_role = "accent"
-    ROWS_SHOWN = 12
-
-    def __init__(self, context: CockpitContext, pane: Pane) -> None:
-        super().__init__(context)
-        self._pane = pane
-        self._chosen = 0
-        self.field: Prompt = Prompt(id="field", placeholder="a command")
-
-    def find_commands(self) -> list[Command]:
-        words = self.field.value.lower().split()
-        here = self.context.keymap.at(self._pane, replay=self.context.is_replay)
-        return [
-            one
-            for one in here
-            if one.group != "Move" or words
-            if all(word in f"{one.id} {one.label} {one.help}".lower() for word in words)
-        ]
-
-    def build_title(self) -> Line:
-        return (Span(" Commands ", "strong"),)
-
-    def build_fixed(self, cells: int) -> Sequence[Line]:
-        found = self.find_commands()
-        most = self.ROWS_SHOWN
-        first = max(0, min(self._chosen - most + 1, len(found) - most))
-        rows: list[Line] = []
-        for place, command in enumerate(found[first : first + most], first):
-            is_chosen = place == self._chosen
-            mark = Span("> " if is_chosen else "  ", "accent")
-            key = Span(fit(self.context.keymap.key(command.id), 10), "key")
-            label = Span(command.help, "strong" if is_chosen else "text")
-            rows.append((mark, key, label))
-        return [(Span(":", "key"),), (), *rows, *([()] * (most - len(rows)))]
-
-    def find_field_row(self) -> int | None:
-        return 0
-
-    def on_input_changed(self, event: Prompt.Changed) -> None:
-        event.stop()
-        self._chosen = 0
-        self.layout_box()
-
-    async def process_key(self, event: events.Key) -> None:
-        step = {"down": 1, "up": -1}.get(event.key, 0)
-        found = self.find_commands()
-        if event.key in ("escape", "ctrl+c", "ctrl+q"):
-            self.finish(None)
-        elif event.key == "enter":
-            self.finish(found[self._chosen].id if found else None)
-        elif step:
-            self._chosen = max(0, min(self._chosen + step, len(found) - 1))
-            self.layout_box()
-        else:
-            await self.field.take(event)
 
 
 _MOST_BYTES: Final = 1 << 20

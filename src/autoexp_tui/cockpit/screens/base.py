@@ -111,6 +111,11 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self.show_notice("")
         await self.app.run_action(command.action, self, {"pane": self.find_pane()})
 
+    async def on_footer_clicked(self, message: Footer.Clicked) -> None:
+        message.stop()
+        if self.field is None:
+            await self.run_command(message.command)
+
     def find_pane(self) -> panes.Pane:
         """The pane that has the focus, else what this screen begins with."""
         if isinstance(self.focused, panes.Pane):

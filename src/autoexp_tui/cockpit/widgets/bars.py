@@ -8,6 +8,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from textual import events
+from textual.message import Message
 from textual.widgets import Input
 
 from autoexp_tui.cockpit.render.layout import SMALLEST, is_too_small
@@ -190,7 +191,7 @@ def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
     return f"{done}{f' !{number}' if number else ''} {name}"
 
 
-def render_footer(
+def list_hints(
     keymap: Keymap,
     pane: Pane,
     useful: Collection[str],
@@ -198,9 +199,10 @@ def render_footer(
     *,
     replay: bool = False,
     paused: bool = False,
-) -> Line:
-    """The keys that matter in a pane, looking left, acting right; at most `cells` wide,
-    for which the least important go.
+) -> Sequence[tuple[Line, Command | None]]:
+    """The keys that matter in a pane, looking left, acting right, each with its
+    command, and what is between them; together at most `cells` wide, for which the
+    least important go.
 
     `useful` holds the ids of acting commands that could do something now; `paused`:
     whether submission is, and may be resumed.
@@ -216,13 +218,17 @@ def render_footer(
         label = "resume" if paused and one.id == "run.pause" else one.label
         return (Span(keymap.key(one.id), "key"), Span(f" {label}"))
 
-    leave: Line = (Span(keymap.key("app.leave"), "key"), Span(" leave"))
+    gap: tuple[Line, None] = ((Span("  "),), None)
     border: Line = (Span(" "), Span("│", "rule"), Span(" "))
+    leave = next(one for one in keymap if one.id == "app.leave")
     while True:
-        left = join(map(hint, looks), "  ")
-        content = (Span(" "), *left, *border, *join([*map(hint, acts), leave], "  "))
-        if width(content) <= cells or not (looks or acts):
-            return content
+        found: list[tuple[Line, Command | None]] = [((Span(" "),), None)]
+        for place, one in enumerate([*looks, *acts, leave]):
+            between = (border, None) if place == len(looks) else gap
+            found += [between] if place else [(border, None)] * (not looks)
+            found.append((hint(one), one))
+        if sum(width(part) for part, _ in found) <= cells or not (looks or acts):
+            return found
         (looks if len(looks) > 2 or not acts else acts).pop()
 
 
@@ -303,12 +309,19 @@ class Footer(LinesWidget):
     problem: str = ""
     """What is wrong with what is being typed, said in a line above; empty: nothing."""
 
+    class Clicked(Message):
+        """A command's key was clicked on."""
+
+        def __init__(self, command: Command) -> None:
+            super().__init__()
+            self.command = command
+
     notice: Line = ()
     _pane: Pane = "jobs"
     _useful: Collection[str] = ()
 
     def show_keys(self, pane: Pane, useful: Collection[str]) -> None:
-        """Show the keys of a pane; see `render_footer`."""
+        """Show the keys of a pane; see `list_hints`."""
         self._pane, self._useful = pane, useful
         self.update_lines()
 
@@ -318,7 +331,13 @@ class Footer(LinesWidget):
         self.update_lines()
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
-        content = self.notice or render_footer(
+        hints = [part for part, _ in self._list_hints(cells)]
+        content = self.notice or tuple(span for part in hints for span in part)
+        above = [(Span(f" {self.problem}", "failed"),)] if self.problem else []
+        return [Painted(cut(one, cells)) for one in (*above, content)]
+
+    def _list_hints(self, cells: int) -> Sequence[tuple[Line, Command | None]]:
+        return list_hints(
             self.context.keymap,
             self._pane,
             self._useful,
@@ -326,8 +345,16 @@ class Footer(LinesWidget):
             replay=self.context.is_replay,
             paused=self.model.session.snapshot.paused is not None,
         )
-        above = [(Span(f" {self.problem}", "failed"),)] if self.problem else []
-        return [Painted(cut(one, cells)) for one in (*above, content)]
+
+    async def on_click(self, event: events.Click) -> None:
+        """Carry out the command whose key was clicked on."""
+        left = event.x
+        for part, command in () if self.notice else self._list_hints(self.size.width):
+            left -= width(part)
+            if left < 0:
+                if command is not None:
+                    self.post_message(self.Clicked(command))
+                return
 
 
 class TimeBar(LinesWidget):

@@ -25,7 +25,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason
-from autoexp_tui.cockpit.state.rows import Column, Kind, is_falling, sort_next
+from autoexp_tui.cockpit.state.rows import Column, Kind, is_falling, sort_by, sort_next
 from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, render_badge
 from autoexp_tui.cockpit.widgets.pane import ListPane
 from autoexp_tui.text.spelling import (
@@ -502,6 +502,24 @@ class JobsPane(ListPane):
         if not (hides_right or self.table.first):
             way = "rows.columns"
         return f"+{self.table.hidden} hidden ({self.context.keymap.key(way)})"
+
+    def click_head(self, cell: int) -> None:
+        """Sort by the column whose title was clicked on."""
+        left = cell - GUTTER
+        for column in self.columns if left >= 0 else ():
+            left -= column.cells + 1
+            if left < 0:
+                self.sort_by(column)
+                return
+
+    def sort_by(self, column: Column) -> None:
+        """Sort by a column; by the one sorted by the other way round."""
+        model, wanted = self.model, self.model.arrangement
+        last = wanted.column.id if wanted.column and wanted.order == "column" else ""
+        is_same = column.id == last
+        back = wanted.reversed == model.is_stale if is_same else False
+        model.update_arrangement(sort_by(model.session, column, wanted, back=back))
+        self.renew()
 
     def on_resize(self) -> None:
         self._choose_columns()

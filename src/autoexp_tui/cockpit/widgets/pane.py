@@ -125,7 +125,10 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
         """A widget outside of a session reads only how screens look, and the time."""
         super().__init__(**options)
         self.context = cast("CockpitContext", context)
-        self.skin = context.skin
+
+    @property
+    def skin(self) -> Skin:
+        return self.context.skin
 
     @property
     def model(self) -> SessionModel:
@@ -480,6 +483,11 @@ class ListPane(Pane):
         place = self.top + event.y - above
         if event.y >= above and place < len(self.keys):
             self.move_to(place)
+        elif not self.bare and 0 < event.y < above:
+            self.click_head(event.x)
+
+    def click_head(self, cell: int) -> None:
+        """What a click on the head does, in a cell from the left."""
 
     def on_resize(self) -> None:
         self._show_cursor()
