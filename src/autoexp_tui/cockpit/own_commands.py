@@ -1,4 +1,4 @@
-"""A person's own commands, run for the job under the cursor; and a shell where a job is.
+"""A person's own commands, run for the job under the cursor; a shell where a job is.
 
 The words go to the program as they are written. What is known of the job is in the
 environment alone, so that no name, no log and no parameter becomes a word or a program.
@@ -140,16 +140,20 @@ def run_in_terminal(
     directory: str = "",
 ) -> None:
     """Give the terminal to a program until it ends."""
+    told = ""
     try:
         with app.suspend(), _ignoring_keys():
             print(f"{' '.join(words)}   (its end leads back)")  # noqa: T201 - no screen
-            made = subprocess.run(
-                words, env=environment, cwd=directory or None, check=False
-            )
+            try:  # what is raised up to `suspend` would leave the terminal as it is
+                made = subprocess.run(
+                    words, env=environment, cwd=directory or None, check=False
+                )
+            except OSError as error:
+                told = _describe_failure(words, error)
     except SuspendNotSupported:
-        app.notify(f"{outside(label)} needs a terminal", severity="error")
-    except OSError as error:
-        app.notify(_describe_failure(words, error), severity="error")
+        told = f"{label} needs a terminal"
+    if told:
+        app.notify(outside(told), severity="error")
     else:
         app.notify(f"{outside(label)} ended with {made.returncode}")
 
