@@ -14,6 +14,7 @@ from textual import events
 from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.state.forecast import Looks
 from autoexp_tui.cockpit.state.session import Look
+from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model import commands as c
@@ -455,3 +456,13 @@ async def test_a_fault_ends_the_screen_and_is_told(place: str) -> None:
     assert (app.return_code, app.actions.countdown) == (1, None)
     assert seats[0].left == []
     assert not seats[0].handle.closed
+
+
+async def test_ways_are_picked_by_digit_and_digits_then_go_to_the_wanted_text() -> None:
+    async with asking("R", Look.FAILED) as (seat, _):
+        await seat.see("2", dialog="2 (o) as planned")
+        await seat.see("6", dialog="6 (o) with another time limit")
+        await seat.press(*"12h")
+        assert seat.app.screen.query_one(Prompt).value == "12h"
+    async with asking("X", Look.WAITING) as (seat, _):
+        await seat.see("2", dialog="2 (o)")

@@ -202,6 +202,7 @@ class QuestionScreen(Overlay[Answer | None]):
         self._problem = ""
         self._deaf_until = math.inf
         self._chosen = 0
+        self._has_picked = False
         self._texts = [choice.given for choice in question.choices]
         if any(choice.asks for choice in question.choices):
             self.field = Prompt(value=self._texts[0], id="field")
@@ -329,9 +330,10 @@ class QuestionScreen(Overlay[Answer | None]):
                 self.handle_scroll(key)
 
     def _is_digit(self, key: str) -> bool:
-        """Whether a key picks a way: a digit, unless the chosen way wants a text."""
+        """Whether a key picks a way: a digit, unless it begins the text of one that
+        was picked."""
         known = key in "123456789"[: len(self.question.choices)]
-        return known and not self._has_field()
+        return known and not (self._has_field() and (self._has_picked or self.text))
 
     def _press_stay(self) -> None:
         """Press the stay button; where a text is wanted, see to that first."""
@@ -351,6 +353,7 @@ class QuestionScreen(Overlay[Answer | None]):
         """Choose a way; what was typed for the one of before is kept."""
         if self.field is not None:
             self._texts[self._chosen] = self.field.value
+        self._has_picked = True
         self._chosen = place % len(self.question.choices)
         if self.field is not None:
             self.field.value = self._texts[self._chosen]
