@@ -461,7 +461,7 @@ async def test_a_fault_ends_the_screen_and_is_told(place: str) -> None:
 async def test_ways_are_picked_by_digit_and_digits_then_go_to_the_wanted_text() -> None:
     async with asking("R", Look.FAILED) as (seat, _):
         await seat.see("2", dialog="2 (o) as planned")
-        await seat.see("6", dialog="6 (o) with another time limit")
+        await seat.see("5", dialog="5 (o) with another time limit")
         await seat.press(*"12h")
         assert seat.app.screen.query_one(Prompt).value == "12h"
     async with asking("X", Look.WAITING) as (seat, _):
