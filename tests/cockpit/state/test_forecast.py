@@ -124,6 +124,7 @@ def test_a_session_ends_with_its_last_run(
 
 NEXT = replace(FIRST, stage=1)  # not begun, of 1000 steps
 LAST = replace(WAITS, stage=2, before=(1,), total=None)
+HASTY = replace(RUNS, rate=8.0)
 SLOW = replace(RUNS, rate=3e-3)
 BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
 
@@ -134,6 +135,7 @@ BEGUN = replace(RUNS, stage=1, rate=0.1, step=900)
         ([RUNS], "~08:57", "s0 ~08:57"),
         ([RUNS, NEXT], "in ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, guessed"),
         ([BLIND, NEXT], "", ""),
+        ([HASTY, NEXT], "in ~3 min, guessed", "s0 ~08:42|s1 in ~3 min, guessed"),
         ([RUNS, BEGUN, replace(NEXT, before=(1,))], "~10:14", "s0 ~08:57|s1 ~10:14"),
         ([RUNS, NEXT, LAST], "after ~50 min, guessed", "s0 ~08:57|s1 in ~50 min, gue"),
         ([RUNS, replace(LAST, before=(0,))], "after ~08:57", "s0 ~08:57"),

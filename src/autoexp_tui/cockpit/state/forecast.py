@@ -220,7 +220,7 @@ def format_end(end: End, now: float) -> str:
         told = format_estimate(end.at, now)
         return f"after {told.removeprefix('in ')}" if end.least else told
     left = max(0.0, end.at - now)
-    unit = next((one for one in (DAY, HOUR, 600) if left >= 1.5 * one), 600)
+    unit = next((one for one in (DAY, HOUR, 600) if left >= 1.5 * one), 60)
     told = f"~{duration(max(1, round(left / unit)) * unit)}"
     return f"{'after' if end.least else 'in'} {told}, guessed"
 

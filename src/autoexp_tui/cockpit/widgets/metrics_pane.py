@@ -226,6 +226,8 @@ class MetricsPane(TextPane):
         start, end = frame.find_window(whole)
         if self._range_from is not None:
             yield f"range from {format_step(self._range_from, end - start)}, v ends it"
+        if frame.cursor is not None and self.plots > 1:
+            yield f"at {count(frame.cursor)}"
         if frame.window is not None:
             ends = [format_step(edge, end - start) for edge in (start, end)]
             yield f"steps {ends[0]} to {ends[1]} of {count(whole[1])}"
