@@ -19,7 +19,7 @@ WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); \
 PYTEST_ARGS ?= -n $(WORKERS) --dist loadgroup
 LEFT_OUT := slurm or pty or slow
 
-.PHONY: run test test-all thorough check bench simulate compare races fuzz screenshots clean help setup
+.PHONY: run test test-all thorough check bench man simulate compare races fuzz screenshots clean help setup
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -29,6 +29,7 @@ help:
 	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
 	@echo "make races        race real processes for a session (RACES=$(RACES))"
 	@echo "make fuzz         plan sweeps made at random (FUZZ=$(FUZZ))"
+	@echo "make man          write manual pages and completions into build/shell"
 	@echo "make screenshots  picture real runs into screenshots/"
 	@echo "make clean        remove .venv and caches"
 
@@ -80,6 +81,14 @@ races: $(READY)
 
 fuzz: $(READY)
 	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/sweep/test_sweeps_at_random.py
+
+man: $(READY)
+	@mkdir -p build/shell/man1 build/shell/bash build/shell/zsh
+	@for command in $(BIN)/autoexp-*; do name=$$(basename $$command); \
+	  $$command --print-completion man > build/shell/man1/$$name.1 && \
+	  $$command --print-completion bash > build/shell/bash/$$name && \
+	  $$command --print-completion zsh > build/shell/zsh/_$$name || exit 1; done
+	@echo "build/shell holds the manual pages and completions"
 
 screenshots: $(READY)
 	@$(BIN)/python screenshots/make.py

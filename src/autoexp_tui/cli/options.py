@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui import __version__
+from autoexp_tui.cli.completion import FORMS, PrintCompletion
 from autoexp_tui.model.errors import UsageError
 
 DEFAULT_CONFIG: Final = "exp"
@@ -87,6 +88,15 @@ _COMMON: Final = (
     option("--no-color", "no colours (or NO_COLOR)"),
     VERSION,
 )
+_COMPLETION: Final = (
+    ["--print-completion"],
+    {
+        "action": PrintCompletion,
+        "choices": FORMS,
+        "metavar": "FORM",
+        "help": "completion for bash, zsh or tcsh; man: the manual page",
+    },
+)
 _OVERRIDES: Final = (
     ["overrides"],
     {"nargs": "*", "metavar": "key=value", "help": "Hydra overrides"},
@@ -111,7 +121,7 @@ def build_parser(
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for names, settings in flags:
+    for names, settings in (*flags, _COMPLETION):
         made.add_argument(*names, **settings)
     return made
 

@@ -120,12 +120,22 @@ VERBS: Final[dict[str, Verb]] = {
 }
 
 
+def _list_all_flags() -> tuple[Flag, ...]:
+    """What any verb takes, each option once, and the verbs: for a shell to complete."""
+    (names, settings), words = _WORDS
+    flags = {tuple(one[0]): one for verb in VERBS.values() for one in verb.flags}
+    return ((names, {**settings, "choices": ("", *VERBS)}), words, *flags.values())
+
+
 def main(argv: Sequence[str]) -> int:
     """Carry out one verb."""
     given = next((word for word in argv if word in VERBS), "")
     verb = VERBS.get(given, Verb(""))
+    flags = (*_WORDS, *verb.flags)
+    if not given and any(word.startswith("--print-completion") for word in argv):
+        flags = _list_all_flags()
     options, args = parse_options(
-        *("autoexp-sessions", __doc__, argv, (*_WORDS, *verb.flags)), overrides=False
+        *("autoexp-sessions", __doc__, argv, flags), overrides=False
     )
     if args.verb != given or not given:
         raise UsageError(
