@@ -44,7 +44,7 @@ DIGITS: Final = 5
 EXAMPLES: Final = "loss, accuracy:max, eval_loss:min, loss@5000, or * for all"
 _LARGE_IS_GOOD: Final = re.compile(
     r"(^|_)(acc|accuracy|precision|recall|f1|auc|auroc|map|bleu|rouge|meteor|score"
-    r"|rewards?|returns?|r2|success|tokens|throughput|mfu|pass|exact|em|iou|dice)(_|$)"
+    r"|rewards?|returns?|r2|success|psnr|ssim|util|tokens|throughput|mfu|pass|exact|em|iou|dice)(_|$)"
 )
 """Words in names of metrics of which more is better; of any other less is."""
 _MOST_CELLS: Final = 20_000
@@ -165,6 +165,14 @@ def choose_stage(plan: Plan, stages: Sequence[str]) -> str:
     return next(iter(reversed(own or several or stages)), "")
 
 
+def is_averaged(key: str, over: Sequence[str] | None) -> bool:
+    """Whether runs that differ in a key alone are averaged: it is one of `over`; None,
+    for the config does not say: it is a seed by its name."""
+    if over is None:
+        return key.rsplit(".", 1)[-1] in SEEDS
+    return any(_is_named(key, one) for one in over)
+
+
 def group_runs(
     sources: Sequence[Source],
     stage: str | None = None,
@@ -194,10 +202,8 @@ def group_runs(
     declared = over if over is not None else rules.result.over if rules else None
     if by:
         dropped = [key for key in keys if not any(_is_named(key, one) for one in by)]
-    elif declared is None:
-        dropped = [key for key in keys if key.rsplit(".", 1)[-1] in SEEDS]
     else:
-        dropped = [key for key in keys if any(_is_named(key, it) for it in declared)]
+        dropped = [key for key in keys if is_averaged(key, declared)]
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(_is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []

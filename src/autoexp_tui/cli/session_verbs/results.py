@@ -45,7 +45,8 @@ def show_results(request: Request) -> int:
         return ExitCode.OK
     number = sum(len(group.jobs) for group in table.groups.rows)
     size = f"{plural(len(rows), 'row')} of {plural(number, 'job')}"
-    facts = [f"stage {table.groups.stage or '-'}", size, table.groups.describe_over()]
+    stage = f"stage {table.groups.stage}" if table.groups.stage else ""
+    facts = [stage, size, table.groups.describe_over()]
     print(clean_line("; ".join(filter(None, facts))))
     print(write_text(table, rows))
     return ExitCode.OK
@@ -70,7 +71,7 @@ def _build_table(request: Request, sources: Sequence[Source]) -> ResultTable:
     if args.by and groups.unknown:
         keys = list(dict.fromkeys(key for row in groups.rows for key in row.settings))
         hint = did_you_mean(groups.unknown[0], [*keys, *groups.over], "keys")
-        raise UsageError(f"--by: no job of {groups.stage} sets {args.by!r}", hint=hint)
+        raise UsageError(f"--by: no job of this stage sets {args.by!r}", hint=hint)
     try:
         known = list_metrics(sources, groups)
         wanted = parse_measures(" ".join(args.metric), known)

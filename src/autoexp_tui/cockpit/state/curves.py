@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -11,8 +10,15 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.parameters import PlanWords, describe_job, find_value
+from autoexp_tui.cockpit.state.parameters import (
+    Parameter,
+    PlanWords,
+    describe_job,
+    find_value,
+)
 from autoexp_tui.model.snapshot import Curve
+from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.text.log_lines import find_canonical_name
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
@@ -23,16 +29,8 @@ MOST_CURVES: Final = 26
 BandKind: TypeAlias = Literal["", "min to max", "mean +- sd"]
 BAND_KINDS: Final[tuple[BandKind, ...]] = ("", "min to max", "mean +- sd")
 
-_SEEDS: Final = frozenset({"seed", "random_seed", "rng_seed", "data_seed"})
-"""Last parts of keys that only repeat a run."""
 _MOST_POINTS: Final = 512
 """Of a curve over seeds."""
-_RISING: Final = re.compile(
-    r"acc(uracy)?\d*|auc|bleu|rouge\w*|f1|score|rew(ard)?|return|precision|recall"
-    r"|map|psnr|ssim|throughput|tokens|mfu|util"
-)
-"""Words of a metric of which more is better."""
-_WORD: Final = re.compile(r"[A-Za-z]+\d*")
 
 
 class Band(NamedTuple):
@@ -177,20 +175,25 @@ def count_hidden(curves: Iterable[Curve], frame: Frame) -> int:
     return found
 
 
-def is_seed(key: str) -> bool:
-    """Whether a parameter only repeats a run."""
-    return key.split(".")[-1].lstrip("+~") in _SEEDS
+def is_over_seeds(entry: Parameter, words: PlanWords, jobs: Sequence[JobView]) -> bool:
+    """Whether runs of `jobs` that differ in a parameter alone are repeated ones."""
+    from autoexp_tui.telemetry.results import is_averaged  # a first paint needs none
+
+    plan = words.plan
+    rules = plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
+    return is_averaged(plain_key(entry.key), rules.result.over if rules else None)
 
 
 def is_rising(metric: str, jobs: Sequence[JobView], session: SessionView) -> bool:
     """Whether more of a metric is better: as the result of these jobs says, else by its
     name."""
+    from autoexp_tui.telemetry.results import Measure  # a first paint needs none
+
     plan = session.snapshot.plan
     rules = plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
-    told = rules.result.mode if rules is not None else "last"
-    if rules and told != "last" and metric == (rules.result.metric or rules.loss):
-        return told == "max"
-    return any(_RISING.fullmatch(word.lower()) for word in _WORD.findall(metric))
+    named = rules is not None and metric == (rules.result.metric or rules.loss)
+    mode = rules.result.mode if rules and named else "last"
+    return Measure(find_canonical_name(metric), mode).is_large_good
 
 
 def find_best(curve: Curve, *, rising: bool) -> tuple[int, float] | None:
@@ -218,7 +221,9 @@ def build_series(
 ) -> tuple[list[Series], list[str]]:
     """What has the metric, the best first, each run for itself or joined over seeds;
     and the names of those that lack it."""
-    shown = [one for one in words.parameters if not (kind and is_seed(one.key))]
+    jobs = tuple(jobs)
+    seeds = [one for one in words.parameters if is_over_seeds(one, words, jobs)]
+    shown = [one for one in words.parameters if not (kind and one in seeds)]
     groups: dict[str, list[JobView]] = {}
     labels: dict[str, str] = {}
     for job in jobs:

@@ -25,8 +25,8 @@ from autoexp_tui.cockpit.state.curves import (
     build_series,
     count_hidden,
     find_places,
+    is_over_seeds,
     is_rising,
-    is_seed,
     measure_steps,
 )
 from autoexp_tui.cockpit.state.session import sort_jobs
@@ -242,7 +242,8 @@ class MetricsPane(TextPane):
             yield f"smoothed {self.smoothing:g}{raw}"
         words = self.model.words.parameters
         if self.band:
-            seeds = any(is_seed(one.key) for one in words)
+            jobs = self.find_jobs()
+            seeds = any(is_over_seeds(one, self.model.words, jobs) for one in words)
             yield f"over seeds: {self.band}" if seeds else "no seed varies"
         yield from (f"by {one.label}" for one in words if one.key == self.colour)
         if hidden := count_hidden(curves, frame):
