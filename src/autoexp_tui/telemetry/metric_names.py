@@ -42,7 +42,7 @@ _LOSS: Final = re.compile(
 )
 """A loss has rules of its own."""
 _SCORE: Final = re.compile(
-    r"(?:^|_)(?:acc|accuracy|top|f1|ppl|perplexity|rewards?|returns?|score|bleu|rouge\w?"
+    r"(?:^|_)(?:acc|accuracy|top_?\d+|f1|ppl|perplexity|rewards?|returns?|score|bleu|rouge\w?"
     r"|auc|auroc|map|miou|iou|precision|recall|mse|mae|rmse|psnr|ssim|fid|kl|wer|cer|bpb"
     r"|mcc|mfu)(?:_\d+)?(?:_mean|_avg|_std)?$|per_?s(?:ec(?:ond)?)?$|throughput|tflops"
 )
