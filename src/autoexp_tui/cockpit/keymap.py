@@ -159,7 +159,8 @@ rows.curves  c  TABLES  11  curves
     curves of the marked runs, else of the first six rows
 rows.next_job  ]  MAIN  -  -  the next job, pane kept
 rows.previous_job  [  MAIN  -  -  the job before, pane kept
-look.copy  y  ALL-metrics  -  -  copy what is under the cursor
+look.copy  y  ALL-metrics  -  -
+    copy what is under the cursor; in Why the address of the run
 [Move]
 move.down  j,down  ALL  -  -  one line down
 move.up  k,up  ALL  -  -  one line up

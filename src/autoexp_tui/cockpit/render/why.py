@@ -404,7 +404,7 @@ def _list_facts(
     values = {key: find_value(spec, words.find(key)) for key in keys}
     yield "values", _format_values(values, mask) or "-"
     if url := record.metadata.get(RUN_URL):
-        yield RUN_URL, f"{outside(url, 2000)}   (y copies it)"
+        yield RUN_URL, outside(url, 2000)
     if spec.planned is not None:
         planned = {key: find_planned(spec, words.find(key)) for key in spec.own_values}
         yield "planned", _format_values(planned, mask)
