@@ -253,7 +253,7 @@ def test_of_a_family_or_the_rest_its_own_cost_alone_is_confirmed(
     jobs = tuple(replace(view, spec=spec, state=state) for view, spec, state in pairs)
     rest = ScriptedHandle(replace(planned(10), plan=FAMILIES, jobs=jobs))
     found = SimpleNamespace(path="")
-    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda _: found)
+    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda *_: found)
     monkeypatch.setattr("autoexp_tui.cli.open.SessionOpener.own", lambda *_: rest)
     code, _, err = say(run.main, "--session", "k7f2", "--rest")
     assert (code, rest.closed) == (3, True)
