@@ -8,12 +8,17 @@ minute.
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import random
 import re
 import statistics
 import subprocess
 import sys
 import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,9 +26,21 @@ from tempfile import TemporaryDirectory
 from tests.bench.measures import measure_wall
 from tests.cockpit.ptys import ROOT, OnTerminal
 from tests.model.builders import job, plan
+from tests.support.campaigns import all_done
+from tests.support.scripted_handle import ScriptedHandle
+from textual import events
 
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
+from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
+from autoexp_tui.model.outputs import NotedMetrics, pack_extremes
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.json_codec import encode_plan
+from autoexp_tui.telemetry.result_export import FORMS
+from autoexp_tui.telemetry.results import Measure
 
 BARE = """
 from textual.app import App
@@ -130,6 +147,73 @@ def bench_log() -> None:
     print(f"log           tail of 10 GB {took * 1000:8.1f} ms")
 
 
+METRICS = [*(f"metric_{n}" for n in range(29)), "loss"]
+
+
+def sweep_of(jobs: int) -> Snapshot:
+    """Jobs that completed, each with values of its own, 30 metrics and their bests."""
+    draw, records = random.Random(7), []
+    for at in range(jobs):
+        own = {"optim.lr": at % 100 + 1, "data.bsz": at // 100, "seed": at % 2}
+        values = {name: draw.random() for name in METRICS}
+        best = {name: (value, draw.randrange(60_000)) for name, value in values.items()}
+        noted = NotedMetrics(
+            attempt=1, step=60_000, total=60_000, values=values,
+            lows=pack_extremes(best), highs=pack_extremes(best),
+        )  # fmt: skip
+        spec = job(f"j{at}", at, stage="train", parameters=own)
+        records.append(JobRecord(spec=spec, state=JobState.COMPLETED, noted=noted))
+    snapshot, specs = all_done(1), [one.spec for one in records]
+    live = (None,) * jobs
+    made = plan(*specs)
+    return replace(snapshot, plan=made, jobs=tuple(records), live=live, warnings=())
+
+
+async def bench_results(jobs: int) -> None:
+    """From the key to the first rows; a sort; the whole table as a file."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    snapshot = sweep_of(jobs)
+    held = tracemalloc.get_traced_memory()[0] - before
+    best = [(one.noted.lows, one.noted.highs) for one in snapshot.jobs if one.noted]
+    own = sum(
+        sys.getsizeof(array)
+        for pair in best
+        for one in pair
+        for array in (one, one._values, one._steps)
+    )  # type: ignore[attr-defined]
+    tracemalloc.stop()
+    print(f"results       records {held / 1e6:.0f} MB, {own / 1e6:.0f} MB of it bests")
+    app = CockpitApp(ScriptedHandle(snapshot), options=CockpitOptions(notify=False))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(1.0)
+        gc.collect()
+        gc.freeze()  # as the command does once a session is open
+
+        async def time_key(key: str, is_shown: Callable[[ResultsPane], bool]) -> float:
+            start = time.perf_counter()
+            app.post_message(events.Key(key, None))
+            while not (found := app.screen.query(ResultsPane)) or not (
+                is_shown(found.first())
+            ):
+                await pilot.pause(0.001)
+            return (time.perf_counter() - start) * 1000
+
+        shown = await time_key("e", lambda pane: "✓" in str(pane._lines_shown))
+        again = [
+            await time_key("comma", lambda pane, on=on: pane.is_reversed is on)
+            for on in (True, False) * 5
+        ]
+        pane = app.screen.query_one(ResultsPane)
+        print(f"results       {jobs:>6} jobs  shown {shown:.0f} ms, sorted ", end="")
+        print(f"{statistics.median(again):.0f} ms")
+        pane.choose(tuple(Measure(name, "min") for name in METRICS))
+        assert pane.table is not None
+        for form, write in FORMS.items():
+            took = measure_wall(partial(write, pane.table, pane.rows))
+            print(f"results       30 metrics as {form:<4} {took:5.2f} s")
+
+
 def main() -> None:
     bench_first_paint()
     bench_help()
@@ -137,6 +221,7 @@ def main() -> None:
         bench_keys(jobs)
     bench_bytes()
     bench_log()
+    asyncio.run(bench_results(10_000))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,34 @@ def test_curves(snap_compare: Compare, at: str, look: str) -> None:
     assert snap_compare(shown, terminal_size=size, run_before=keys(script))
 
 
+def came_to() -> Snapshot:
+    """Runs of a sweep over seeds, each with the last values of its curves."""
+    snapshot = swept()
+    pairs = ((live, live.curves.items()) for live in snapshot.live if live is not None)
+    told = ({name: curve.values[-1] for name, curve in its} for _, its in pairs)
+    known = zip(filter(None, snapshot.live), told, strict=True)
+    live = tuple(replace(live, metrics=metrics) for live, metrics in known)
+    return replace(snapshot, live=live)
+
+
+RESULTS = {
+    "80x24": (came_to, LOW, "e"),
+    "120x40-heat": (campaign, USUAL, "e G j l"),
+    "200x60-metrics": (
+        *(came_to, (200, 60)),
+        "e m space l o s s colon m a x enter b j",
+    ),
+}
+
+
+@pytest.mark.parametrize("at", RESULTS)
+@pytest.mark.parametrize("look", ["dark", "ascii"])
+def test_results(snap_compare: Compare, at: str, look: str) -> None:
+    made, size, script = RESULTS[at]
+    shown = app(made(), **{**LOOKS, "ascii": ASCII}[look])
+    assert snap_compare(shown, terminal_size=size, run_before=keys(script))
+
+
 BAD = "\x1b]52;c;AA\x07[/red]\u202e日本"
 
 
@@ -252,6 +281,13 @@ def test_the_grid_with_hostile_names_in_ascii(snap_compare: Compare) -> None:
     hole = Hole(parameters={BAD: "x"}, stage=BAD, filter=BAD, where=BAD)
     shown = app(opened(plan(jobs, holes=(hole,))), **ASCII)
     assert snap_compare(shown, terminal_size=LOW, run_before=keys("1 G end"))
+
+
+def test_results_with_hostile_names(snap_compare: Compare) -> None:
+    own: list[Any] = [{BAD: f"{BAD}{n}", f"{BAD}2": n} for n in range(2)]
+    jobs = [job(f"j{n}", n, stage=BAD, parameters=own[n]) for n in range(2)]
+    shown = app(opened(plan(jobs)), **ASCII)
+    assert snap_compare(shown, terminal_size=LOW, run_before=keys("e"))
 
 
 @BY_SIZE

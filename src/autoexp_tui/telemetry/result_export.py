@@ -46,7 +46,7 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
 def _list_fields(table: ResultTable, how: How) -> Mapping[str, _Field]:
     """What is told of a measure, by the end of the column's name."""
     fields: dict[str, _Field] = {"": lambda cell, _: cell.mean}
-    if any(len(group.jobs) > 1 for group in table.groups.rows):
+    if table.groups.is_averaged:
         fields["sd"] = lambda cell, _: cell.deviation
         fields["n"] = lambda cell, _: cell.finite
     if how != "last":
@@ -105,14 +105,15 @@ def write_text(table: ResultTable, rows: Sequence[int]) -> str:
 def _list_texts(table: ResultTable, rows: Sequence[int]) -> Iterator[list[str]]:
     """The head and the cells of each row, as they are shown."""
     axes, measures = range(len(table.groups.axes)), range(len(table.measures))
-    several = any(len(group.jobs) > 1 for group in table.groups.rows)
     heads = [*table.heads]
-    if several:
+    if table.groups.is_averaged:
         heads.insert(len(axes), "runs")
     yield heads
     for row in rows:
         cells = [table.describe_setting(row, at) for at in axes]
-        cells += [str(len(table.groups.rows[row].jobs))] if several else []
+        cells += (
+            [str(len(table.groups.rows[row].jobs))] if table.groups.is_averaged else []
+        )
         yield [*cells, *(table.describe_cell(row, at) for at in measures)]
 
 

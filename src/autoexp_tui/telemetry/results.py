@@ -83,7 +83,7 @@ def parse_measures(text: str, known: Sequence[str]) -> tuple[Measure, ...]:
             continue
         name, at, step = word.partition("@")
         name, _, how = name.partition(":")
-        metric = find_canonical_name(name)
+        metric = name if name in known else find_canonical_name(name)
         if how not in ("", "last", "min", "max") or (
             at and (how or not step.isdigit())
         ):
@@ -126,6 +126,8 @@ class Groups:
     shown: Mapping[str, Mapping[str, str]]
     """Key of an axis -> its values, and how they are spelled beside each other."""
     rows: tuple[RunGroup, ...]
+    is_averaged: bool
+    """Whether some row has several jobs."""
     over: tuple[str, ...]
     """Keys that jobs of one row may differ in, as far as some job has them."""
     by_name: bool
@@ -226,6 +228,7 @@ def group_runs(
         axes=axes,
         shown={one.key: dict(zip(one.values, one.shown, strict=True)) for one in axes},
         rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in rows.values()),
+        is_averaged=len(rows) < len(found),
         over=tuple(dropped),
         by_name=declared is None and not by,
         unknown=unknown,

@@ -98,7 +98,11 @@ class ResultsPane(ListPane):
     """Which two parameters the heat map is of."""
     _baseline: str = ""
     """The key of the row that the others are compared to."""
+    _row_keys: Sequence[str] = ()
+    """Of each row of the table: its first job, which stays when jobs join."""
     _groups_of: tuple[object, ...] = ()
+    _columns: tuple[Sequence[Shown], int] = ((), 0)
+    _columns_of: tuple[object, ...] = ()
 
     def renew(self) -> None:
         """Take the newest values; group the runs of a plan that is new."""
@@ -136,6 +140,11 @@ class ResultsPane(ListPane):
         self.table = ResultTable(
             (self._make_source(),), groups, wanted or (groups.result,)
         )
+        sources = self.table.sources
+        self._row_keys = [
+            f"{row.source} {sources[row.source].jobs[row.jobs[0]].spec.name}"
+            for row in groups.rows
+        ]
         self.heat = None
         self.column = self.table.result_column
         self.sort(self.column)
@@ -143,18 +152,15 @@ class ResultsPane(ListPane):
     def _show(self) -> None:
         table = self.table
         assert table is not None
-        baseline = [at for at in self.rows if self._find_key(at) == self._baseline]
-        self.table = replace(table, baseline=next(iter(baseline), None))
+        if self._baseline or table.baseline is not None:
+            keys, wanted = self._row_keys, self._baseline
+            baseline = keys.index(wanted) if wanted in keys else None
+            self.table = replace(table, baseline=baseline)
         if self.heat is not None:
             self.heat = self._build_heat()
             self.set_keys(self.heat.down.values)
         else:
-            self.set_keys(map(self._find_key, self.rows))
-
-    def _find_key(self, row: int) -> str:
-        assert self.table is not None
-        group = self.table.groups.rows[row]
-        return self.table.sources[group.source].jobs[group.jobs[0]].name
+            self.set_keys(map(self._row_keys.__getitem__, self.rows))
 
     def sort(self, column: int, *, back: bool = False) -> None:
         """Sort by a column as things stand now; `back`: the other way round."""
@@ -318,7 +324,16 @@ class ResultsPane(ListPane):
         parameters stay, of the rest so many as fit about the cursor's."""
         table = self.table
         assert table is not None
-        widths = self._measure_widths()
+        of = (table.groups, table.measures, table.baseline, cells, self.column)
+        if self._columns_of == of:  # once for all rows
+            return self._columns
+        self._columns_of, self._columns = of, self._choose_columns(table, cells)
+        return self._columns
+
+    def _choose_columns(
+        self, table: ResultTable, cells: int
+    ) -> tuple[Sequence[Shown], int]:
+        widths = self._measure_widths(table)
         axes, pinned, left = len(table.groups.axes), 0, cells
         while pinned < axes and cells - left + widths[pinned] <= cells * 45 // 100:
             left -= widths[pinned] + 2
@@ -344,17 +359,16 @@ class ResultsPane(ListPane):
             columns[-1] = Shown(columns[-1].place, columns[-1].cells + spare)
         return columns, len(rest) - len(shown)
 
-    def _measure_widths(self) -> dict[int, int]:
-        table = self.table
-        assert table is not None
+    def _measure_widths(self, table: ResultTable) -> dict[int, int]:
         widths = {-1: _RUNS}
         for at, one in enumerate(table.groups.axes):
             texts = (one.label, *one.shown[:200])
             widths[at] = min(_WIDEST_VALUE, max(map(cell_len, texts)) + 2)
-        is_averaged = any(len(row.jobs) > 1 for row in table.groups.rows)
         for at, measure in enumerate(table.measures, len(table.groups.axes)):
             cells = (
-                _VALUE + (_VALUE + 4) * is_averaged + _VALUE * (measure.how != "last")
+                _VALUE
+                + (_VALUE + 4) * table.groups.is_averaged
+                + _VALUE * (measure.how != "last")
             )
             cells += (_VALUE + 2) * (table.baseline is not None)
             widths[at] = max(cells, cell_len(str(measure)) + 2)
@@ -481,6 +495,8 @@ class ResultsPane(ListPane):
             lines.append(self._explain_run(rows[0], number, job))
         if (more := len(self.list_jobs(rows[0])) - _MOST_RUNS_TOLD) > 0:
             lines.append((Span(f"   and {more} more", "muted"),))
+        if over := table.groups.describe_over():  # the title may have no room for it
+            lines += [(), (Span(f" {outside(over)}", "muted"),)]
         return WhyText(outside(table.describe_row(rows[0])), tuple(lines))
 
     def _explain_run(self, row: int, number: int, job: JobView) -> Line:
