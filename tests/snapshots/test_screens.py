@@ -209,7 +209,7 @@ CURVES = {
     "80x24": (LOW, "c"),
     "80x24-band": (LOW, "c b e e c y"),
     "120x40-several": (USUAL, "v G v 4 plus n n n z left left left"),
-    "200x60-beside": ((200, 60), "space j j j space e e"),
+    "200x60-beside": ((200, 60), "space j j j space 4 e e"),
 }
 
 
