@@ -150,13 +150,14 @@ def bench_log() -> None:
 METRICS = [*(f"metric_{n}" for n in range(29)), "loss"]
 
 
-def sweep_of(jobs: int) -> Snapshot:
+def sweep_of(jobs: int, *, has_bests: bool = True) -> Snapshot:
     """Jobs that completed, each with values of its own, 30 metrics and their bests."""
     draw, records = random.Random(7), []
     for at in range(jobs):
         own = {"optim.lr": at % 100 + 1, "data.bsz": at // 100, "seed": at % 2}
         values = {name: draw.random() for name in METRICS}
-        best = {name: (value, draw.randrange(60_000)) for name, value in values.items()}
+        best = {name: (values[name], draw.randrange(60_000)) for name in values}
+        best = best if has_bests else {}
         noted = NotedMetrics(
             attempt=1, step=60_000, total=60_000, values=values,
             lows=pack_extremes(best), highs=pack_extremes(best),
@@ -169,21 +170,20 @@ def sweep_of(jobs: int) -> Snapshot:
     return replace(snapshot, plan=made, jobs=tuple(records), live=live, warnings=())
 
 
+def is_sorted(pane: ResultsPane, *, back: bool) -> bool:
+    return pane.is_reversed is back
+
+
 async def bench_results(jobs: int) -> None:
     """From the key to the first rows; a sort; the whole table as a file."""
-    tracemalloc.start()
-    before = tracemalloc.get_traced_memory()[0]
-    snapshot = sweep_of(jobs)
-    held = tracemalloc.get_traced_memory()[0] - before
-    best = [(one.noted.lows, one.noted.highs) for one in snapshot.jobs if one.noted]
-    own = sum(
-        sys.getsizeof(array)
-        for pair in best
-        for one in pair
-        for array in (one, one._values, one._steps)
-    )  # type: ignore[attr-defined]
-    tracemalloc.stop()
-    print(f"results       records {held / 1e6:.0f} MB, {own / 1e6:.0f} MB of it bests")
+    held, snapshot = [], sweep_of(1)
+    for has_bests in (False, True):
+        del snapshot
+        tracemalloc.start()
+        snapshot = sweep_of(jobs, has_bests=has_bests)
+        held.append(tracemalloc.get_traced_memory()[0] / 1e6)
+        tracemalloc.stop()
+    print(f"results       records {held[0]:.0f} MB, with bests {held[1]:.0f} MB")
     app = CockpitApp(ScriptedHandle(snapshot), options=CockpitOptions(notify=False))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(1.0)
@@ -200,10 +200,11 @@ async def bench_results(jobs: int) -> None:
             return (time.perf_counter() - start) * 1000
 
         shown = await time_key("e", lambda pane: "✓" in str(pane._lines_shown))
-        again = [
-            await time_key("comma", lambda pane, on=on: pane.is_reversed is on)
-            for on in (True, False) * 5
-        ]
+        again = []
+        for turn in range(10):
+            is_back = turn % 2 == 0
+            took = await time_key("comma", partial(is_sorted, back=is_back))
+            again.append(took)
         pane = app.screen.query_one(ResultsPane)
         print(f"results       {jobs:>6} jobs  shown {shown:.0f} ms, sorted ", end="")
         print(f"{statistics.median(again):.0f} ms")
