@@ -7,6 +7,7 @@ two parameters, with a shade and its number.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -131,7 +132,7 @@ class ResultsPane(ListPane):
         return Source(snapshot.plan, snapshot.jobs, snapshot.live, snapshot.session)
 
     async def _take_many(self, work: Callable[[], Any]) -> None:
-        groups = await self.context.background.fetch("results", work)
+        groups = await asyncio.to_thread(work)  # the disks' thread may hang
         self._take(lambda: groups)
         self.post_message(self.CursorMoved(self))
 
