@@ -100,6 +100,7 @@ def default_experiment(state_dir: str) -> None:
     wait(handle, asks)
     asyncio.run(picture(handle, "approve-120x40", LARGE, ("exclamation_mark", "A")))
     asyncio.run(picture(handle, "events-120x40", LARGE, ("8",)))
+    asyncio.run(picture(handle, "results-120x40", LARGE, ("e",)))
     handle.close()
 
 
