@@ -78,7 +78,8 @@ def test_submit_monitor_and_cockpit_need_no_config(
     said = f"error: {manifest}: no session in {tmp_path}/state runs this plan\n"
     said += "  autoexp-submit --manifest FILE makes one.\n"
     assert say(monitor.main, "--manifest", manifest) == (2, "", said)
-    made = Namespace(submit=False, read_only=False, replay=False)
+    screen = dict.fromkeys(("ascii", "keymap", "mouse", "slow", "theme"))
+    made = Namespace(submit=False, read_only=False, replay=False, **screen)
     cockpit = Cockpit(Options(manifest=manifest, state_dir="state"), made)
     handle = cockpit._open_now()
     try:

@@ -11,7 +11,6 @@ import pytest
 
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.plan_diff import format_since
-from autoexp_tui.cli.run import main as run
 from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.storage import plan_changes
@@ -55,7 +54,7 @@ def test_a_session_s_plan_is_shown_and_takes_nothing_else(
     assert code == 0
     assert [one["name"] for one in json.loads(out)["jobs"]] == [PLAN.jobs[0].name]
     assert plan_here("--session", "k7f2", "--points")[0] == 2
-    code, _, err = say(run, "--session", "k7f2", "--state-dir", "state", "lr=3")
+    code, _, err = plan_here("--session", "k7f2", "lr=3")
     assert (code, "--session takes no overrides" in err) == (2, True)
 
 

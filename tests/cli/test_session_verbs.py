@@ -69,7 +69,7 @@ ENDED = "train is cancelled: there is nothing to kill"
         ("results k7f2 --stage trian", 2, "did you mean `train`?"),
         ("results k7f2 --metric loss --csv --json", 2, "one at a time"),
         ("results k7f2 --metric los", 2, "no job of this stage has told 'los'"),
-        ("results k7f2 --by lr", 2, "no job of asks sets 'lr'"),
+        ("results k7f2 --by lr", 2, "no job of this stage sets 'lr'"),
         ("results k7f2 k7aa --stage train", 0, "cancelled: cancelled by a person"),
         ("stop k7f2", 0, "no engine runs k7f2"),
         ("restart k7aa", 0, "all jobs of k7aa have ended"),
