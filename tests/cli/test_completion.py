@@ -27,7 +27,6 @@ def print_form(command: str, form: str, capsys: pytest.CaptureFixture[str]) -> s
 def test_bash_completes_the_options_and_verbs_of_a_command(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("shtab")
     script = print_form(command, "bash", capsys)
     subprocess.run(["bash", "-n"], input=script.encode(), check=True)
     own = {"tui": "--theme", "sessions": "--followers", "plan": "--diff"}
@@ -40,7 +39,6 @@ def test_bash_completes_the_options_and_verbs_of_a_command(
 def test_a_manual_page_tells_the_options_of_a_command(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("argparse_manpage")
     page = print_form(command, "man", capsys)
     name = f"autoexp-{command}".replace("_", "-").upper()
     assert page.splitlines()[0].replace("\\", "").startswith(f'.TH {name} "1"')
