@@ -321,13 +321,25 @@ def test_nor_one_that_cannot_be_switched_off_or_that_a_variable_names(
     assert not ran.exists()
 
 
+def test_nor_do_a_users_own_settings_change_what_is_told(
+    repository: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = read_git_state(repository)
+    own = ran.parent / ".gitconfig"
+    for key, value in (("diff.noprefix", "true"), ("diff.external", f"touch {ran}")):
+        git(repository, "config", "-f", str(own), key, value)
+    monkeypatch.setenv("HOME", str(own.parent))
+    assert read_git_state(repository) == expected
+    assert not ran.exists()
+
+
 def test_nothing_else_calls_git() -> None:
     package = Path(provenance.__file__).parents[1]
     calls = re.compile(r"""[=(\s][\[(]\s*["']git["'],""")
     callers = [
         path.name for path in package.rglob("*.py") if calls.search(path.read_text())
     ]
-    assert callers == ["provenance.py"]
+    assert callers == ["repository.py"]
 
 
 def test_where_git_tells_nothing_a_note_says_why(
@@ -343,7 +355,7 @@ def test_where_git_tells_nothing_a_note_says_why(
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
         assert note().startswith("git did not answer")
-    monkeypatch.setattr(provenance, "_SECONDS", 0.2)
+    monkeypatch.setattr("autoexp_tui.storage.repository._SECONDS", 0.2)
     os.mkfifo(repository / "pipe")  # a configuration that never ends
     git(repository, "config", "include.path", str(repository / "pipe"))
     assert note().startswith("git did not answer")

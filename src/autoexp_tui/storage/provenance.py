@@ -7,9 +7,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import os
-import subprocess
-import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -242,49 +239,19 @@ def _join_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-# A repository's own configuration may name programs: filters, drivers of diffs, hooks,
-# a watcher of files, ssh. Whoever looks at a directory has not agreed to them. They are
-# all switched off on the command line, which wins over every file; files under a filter
-# are then compared as they lie. Submodules, with configurations of their own, are not
-# entered.
-_SECONDS: Final = 20.0
-_OFF: Final[Mapping[str, str]] = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": os.devnull,
-    "core.sshCommand": "false",
-    "core.askPass": "false",
-    "core.editor": "false",
-    "core.pager": "cat",
-    "diff.external": "",
-    "gpg.program": "false",
-    "log.showSignature": "false",
-    "protocol.allow": "never",
-    "submodule.recurse": "false",
-}
-_DRIVERS: Final = (
-    r"^(filter|diff|merge)\..*"
-    r"\.(clean|smudge|process|required|command|textconv|driver)$"
-)
-_ENVIRONMENT: Final = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_PAGER": "cat",
-}
-_PROGRAMS: Final = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS")
-
-
 def read_git_state(directory: Path) -> GitState:
     """The commit and the uncommitted changes of the repository around `directory`."""
+    from autoexp_tui.storage.repository import Repository
+
     try:
-        git = Git(directory)
+        git = Repository(directory)
         commit, _ = git.read("rev-parse", "HEAD", most=_MOST_DIFF)
         if not commit:
             return GitState(note="not in a git repository, or no commit yet")
         diff, cut = git.read(*_DIFF, most=_MOST_DIFF)
         names, more = git.read(*_UNTRACKED, most=_MOST_DIFF)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return GitState(note=f"git did not answer: {error}")
+    except EnvironmentFailed as error:
+        return GitState(note=str(error))
     untracked = names.decode("utf-8", "replace").split("\0")[:-1]
     notes = [f"the diff was cut at {_MOST_DIFF} bytes"] if cut else []
     if more or len(untracked) > _MOST_NAMES:
@@ -295,47 +262,3 @@ def read_git_state(directory: Path) -> GitState:
         untracked=tuple(untracked[:_MOST_NAMES]),
         note="; ".join(notes),
     )
-
-
-class Git:
-    def __init__(self, directory: Path) -> None:
-        """Switch off what its configuration would run; raises OSError or a time-out."""
-        self._directory = directory
-        self._settings = dict(_OFF)
-        words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
-        names, more = self.read(*words, most=1 << 20)
-        if more:
-            raise OSError("the repository's configuration names too many programs")
-        for name in filter(None, names.decode("utf-8", "surrogateescape").split("\0")):
-            if "=" in name or "\n" in name:
-                problem = f"the repository's configuration names a program: {name!r}"
-                raise OSError(problem)
-            self._settings[name] = "false" if name.endswith(".required") else ""
-
-    def read(self, *words: str, most: int) -> tuple[bytes, bool]:
-        """What git says, `most` bytes of it, and whether there was more; nothing when
-        it fails; raises OSError or TimeoutExpired."""
-        off = [f"{key}={value}" for key, value in self._settings.items()]
-        settings = [word for setting in off for word in ("-c", setting)]
-        command = ("git", "-C", str(self._directory), *settings, *words)
-        environment = {k: v for k, v in os.environ.items() if k not in _PROGRAMS}
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=environment | _ENVIRONMENT,
-        ) as process:
-            watch = threading.Timer(_SECONDS, process.kill)
-            watch.start()
-            assert process.stdout is not None
-            data = process.stdout.read(most + 1)
-            cut = len(data) > most
-            if cut:
-                process.kill()
-            status = process.wait()
-            late = not watch.is_alive()
-            watch.cancel()
-        if late and status < 0:
-            raise subprocess.TimeoutExpired(command, _SECONDS)
-        return (data[:most], cut) if cut or status == 0 else (b"", False)
