@@ -16,10 +16,10 @@ from tests.support.fake_script import RunScript
 
 HERE: Final = "tests.extending"
 ENTRY_POINTS: Final = (
-    ("condition.disk_free", f"{HERE}.own_kinds:DiskFree"),
-    ("action.tag_run", f"{HERE}.own_kinds:TagRun"),
-    ("effect.write_tag", f"{HERE}.own_kinds:WriteTag"),
-    ("event.RunTagged", f"{HERE}.own_kinds:RunTagged"),
+    ("condition.disk_free", f"{HERE}.disk_free:DiskFree"),
+    ("action.tag_run", f"{HERE}.tag_run:TagRun"),
+    ("effect.write_tag", f"{HERE}.write_tag:WriteTag"),
+    ("event.RunTagged", f"{HERE}.run_tagged:RunTagged"),
     ("event.GoalSet", f"{HERE}.tally:GoalSet"),
     ("event.JobTallied", f"{HERE}.tally:JobTallied"),
     ("command.set_goal", f"{HERE}.tally:SetGoal"),

@@ -17,15 +17,16 @@ from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.storage.journal import decode_record, encode_record
 from autoexp_tui.storage.json_codec import build_validator, decode_plan, encode_plan
 from tests.extending.conftest import ENTRY_POINTS
-from tests.extending.own_kinds import DiskFree, WriteTag
+from tests.extending.disk_free import DiskFree
+from tests.extending.write_tag import WriteTag
 from tests.model.builders import job, plan
 
 HERE = "tests.extending.test_broken_packages"
 BROKEN = (
     ("condition.bad", "nope:X"),
-    ("condition.absent", "tests.extending.own_kinds:Absent"),
+    ("condition.absent", "tests.extending.disk_free:Absent"),
     ("condition.alien", f"{HERE}:Alien"),
-    ("condition.renamed", "tests.extending.own_kinds:DiskFree"),
+    ("condition.renamed", "tests.extending.disk_free:DiskFree"),
     ("condition.odd", f"{HERE}:Odd"), ("effect.bad", "nope:X"), ("event.Bad", "nope:X"),
     ("condition.rival", "one.a:A"), ("condition.rival", "two.b:B"),
 )  # fmt: skip

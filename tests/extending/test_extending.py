@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.config.specs import parse_action, parse_condition
+from autoexp_tui.events.runs import EffectSettled
+from autoexp_tui.extend import Headline
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent
@@ -19,9 +23,11 @@ from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
 from tests.extending.conftest import bench
-from tests.extending.own_kinds import DiskFree, RunTagged, TagRun
+from tests.extending.disk_free import DiskFree
+from tests.extending.run_tagged import RunTagged
+from tests.extending.tag_run import TagRun
 from tests.extending.tally import SetGoal, Tally
-from tests.model.builders import job, plan
+from tests.model.builders import happen, job, plan, started
 
 
 def read_back(one: Bench) -> SessionState:
@@ -59,12 +65,33 @@ def test_an_action_orders_an_effect_whose_answer_is_an_event() -> None:
     assert isinstance(action, TagRun)
     rule = StateEvent(name="tag", state="success", actions=(action,))
     of = plan(job("a", stage="s"), monitoring=Monitoring(state_events=(rule,)))
+    assert decode_plan(encode_plan(of)) == of
     one = bench(of)
     one.until(lambda: bool(one.happened(RunTagged)))
-    assert one.world.errands.written == {"/out/a/tags.txt": "best of s\n"}
     assert one.job("a").metadata["tag"] == "best of s"
     assert read_back(one).jobs["a"] == one.job("a")
-    assert decode_plan(encode_plan(of)) == of
+
+
+@pytest.mark.parametrize(("problem", "outcome"), [("", "ok"), ("disk full", "failed")])
+def test_an_effect_is_carried_out_or_its_failure_told(
+    problem: str, outcome: str
+) -> None:
+    rule = StateEvent(name="t", state="success", actions=(TagRun(tag="best"),))
+    one = bench(plan(job("a"), monitoring=Monitoring(state_events=(rule,))))
+    one.world.errands.problem = problem
+    one.until(lambda: one.job("a").ended and not one.engine.state.pending)
+    assert one.happened(EffectSettled)[-1].outcome == outcome
+    tags = {} if problem else {"/out/a/tags.txt": "best\n"}
+    assert one.world.errands.written == tags
+    assert len(one.happened(RunTagged)) == len(tags)
+
+
+def test_an_event_is_folded_told_and_read_back() -> None:
+    state = started(plan(job("a")))
+    (record,) = happen(state, RunTagged(job="a", tag="best"))
+    assert state.jobs["a"].metadata["tag"] == "best"
+    assert record.event.format_headline(0.0) == Headline("tagged", "best")
+    assert decode_record(encode_record(record)) == record
 
 
 async def test_a_policy_decides_is_resumed_and_keeps_the_session_open() -> None:
