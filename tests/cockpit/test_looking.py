@@ -127,6 +127,16 @@ async def test_of_more_runs_than_letters_the_best_are_drawn_and_all_counted() ->
         await seat.see("b", metrics="(9 seeds)|!best of")
 
 
+async def test_the_best_rows_of_the_results_come_as_a_curve_each_over_their_seeds() -> (
+    None
+):
+    async with cockpit(swept(seeds=9)) as seat:
+        await seat.see("e c", metrics="over seeds: mean +- sd|lr=1e-3 (9 seeds)")
+        await seat.see("b", metrics="the 26 best of 36|!over seeds")
+        await seat.see("l escape e c", metrics="loss 1/4|over seeds")
+        await seat.see("escape down 4", metrics="!over seeds")
+
+
 AWAY: dict[str, Any] = {"away_since": T0 - 8 * 3600}
 PLANNING = Snapshot(name="exp", engine=EngineView(role="plan", doing="planning exp"))
 GOES_ON = "footer: planning exp goes on"

@@ -312,10 +312,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.jobs_screen.renew()
         self.jobs_screen.show_pane(pane)
 
-    def action_show_curves(self, jobs: Sequence[JobView]) -> None:
-        """To Jobs mode, and there to the curves of the marked jobs, else of these."""
+    def action_show_curves(self, jobs: Sequence[JobView], metric: str) -> None:
+        """To Jobs mode, and there to the curves of the marked jobs, else of these over
+        seeds."""
         self.action_show_pane("jobs")
-        self.jobs_screen.show_curves(jobs)
+        self.jobs_screen.show_curves(jobs, metric, joins=True)
 
     def action_show_mode(self, mode: str) -> None:
         """To another mode; there already, to its list."""

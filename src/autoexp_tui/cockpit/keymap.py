@@ -246,7 +246,7 @@ results.heat  G  results  4  heat map
     the best result by two parameters, or the table again
 results.pair  n  results  8  pair  the heat map of the next two parameters
 results.curves  c  results  9  curves
-    curves of the marked runs, else of the first six rows
+    curves of the marked runs, else of the first six rows, each over its seeds
 results.save  ctrl+s  results  1  save  save as CSV, Markdown or JSON
 [Time-line]
 timeline.closer  +  timeline  2  closer  half as long a time; h and l move it

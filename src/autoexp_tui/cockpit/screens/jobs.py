@@ -209,9 +209,13 @@ class JobsScreen(LogScreen, JobListScreen):
             jobs = tuple(islice(with_curves, FIRST_ROWS)) or jobs
         self.show_curves(jobs)
 
-    def show_curves(self, jobs: Sequence[JobView]) -> None:
-        """To the curves of the marked jobs, else of these, until the cursor moves."""
+    def show_curves(
+        self, jobs: Sequence[JobView], metric: str = "", *, joins: bool = False
+    ) -> None:
+        """To the curves of the marked jobs, else of these, until the cursor moves;
+        `joins`: of these over seeds."""
         self.metrics.chosen = tuple(job.name for job in jobs)
+        self.metrics.metric, self.metrics.joins = metric or self.metrics.metric, joins
         self.show_pane("metrics")
         self.metrics.renew()
 

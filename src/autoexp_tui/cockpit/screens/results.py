@@ -10,14 +10,13 @@ import os
 import re
 from collections.abc import Callable
 from functools import partial
-from itertools import count
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.screens.base import Request
 from autoexp_tui.cockpit.screens.jobs import FIRST_ROWS
 from autoexp_tui.cockpit.screens.lists import ListScreen
 from autoexp_tui.cockpit.spans import outside, shorten
-from autoexp_tui.cockpit.state.curves import MOST_CURVES
 from autoexp_tui.cockpit.widgets.results_pane import ResultsPane
 from autoexp_tui.telemetry.result_export import FORMS
 from autoexp_tui.telemetry.results import EXAMPLES, parse_measures
@@ -86,10 +85,14 @@ class ResultsScreen(ListScreen):
         self.ask_line(request)
 
     async def action_results_curves(self) -> None:
-        """Curves of the marked runs, else of those of the first rows."""
+        """Curves of the marked runs, else of the first rows that have one."""
         pane = self.active_list
-        jobs = [job for row in pane.rows[:FIRST_ROWS] for job in pane.list_jobs(row)]
-        await self.app.run_action(("app", "show_curves", (jobs[:MOST_CURVES],)))
+        rows = (
+            [job for job in pane.list_jobs(row) if job.live.curves] for row in pane.rows
+        )
+        first = islice(filter(None, rows), FIRST_ROWS)
+        jobs = tuple(chain(*first)) or pane.find_jobs()
+        await self.app.run_action(("app", "show_curves", (jobs, pane.find_metric())))
 
     def action_results_save(self) -> None:
         """Ask for a name; its end says the form."""

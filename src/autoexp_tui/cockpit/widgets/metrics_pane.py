@@ -19,6 +19,7 @@ from autoexp_tui.cockpit.render.plot import (
 from autoexp_tui.cockpit.spans import Line, Span, cut, join, outside, pad
 from autoexp_tui.cockpit.state.curves import (
     BAND_KINDS,
+    BandKind,
     MOST_CURVES,
     Frame,
     Series,
@@ -58,12 +59,14 @@ class MetricsPane(TextPane):
     metric = ""
     frame = Frame()
     smoothing = 0.0
-    band = BAND_KINDS[0]
+    band: BandKind = ""
     colour = ""
     """The parameter that letters and colours stand for; empty: each run has its own."""
     plots = 1
     chosen: tuple[str, ...] = ()
     """The runs that `c` chose, until the table's cursor moves."""
+    joins: bool = False
+    """Whether these are drawn over seeds where no band was set."""
     _range_from: float | None = None
     _names: tuple[str, ...] = ()
     _above: Sequence[Line] = ()
@@ -80,6 +83,11 @@ class MetricsPane(TextPane):
         session = self.model.session
         marked = sort_jobs(session.list_jobs(self.model.marks))
         return marked or session.list_jobs(self.chosen or self._names)
+
+    def find_band(self) -> BandKind:
+        """How curves are joined over seeds: as was set, or as their choice asks for."""
+        joins = self.joins and self.chosen and not self.model.marks
+        return self.band or (BAND_KINDS[-1] if joins else "")
 
     def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
@@ -120,7 +128,8 @@ class MetricsPane(TextPane):
             case "smooth":
                 self.smoothing = _turn(_SMOOTHING, self.smoothing)
             case "band":
-                self.band = _turn(BAND_KINDS, self.band)
+                self.band = _turn(BAND_KINDS, self.find_band())
+                self.joins = False
             case "colour":
                 keys = ["", *(one.key for one in self.model.words.parameters)]
                 self.colour = _turn(keys, self.colour)
@@ -157,7 +166,8 @@ class MetricsPane(TextPane):
         """What has a metric, the best first, and what lacks it."""
         jobs = self.find_jobs()[:MOST_RUNS]
         rising = is_rising(metric, jobs, self.model.session)
-        return build_series(jobs, metric, self.model.words, self.band, rising=rising)
+        band = self.find_band()
+        return build_series(jobs, metric, self.model.words, band, rising=rising)
 
     def _arrange(self, rows: int) -> tuple[int, int]:
         """How many plots stand beside and below each other, as there is room."""
@@ -241,10 +251,10 @@ class MetricsPane(TextPane):
             raw = "" if len(first) <= _MOST_FAINT else ", raw not drawn"
             yield f"smoothed {self.smoothing:g}{raw}"
         words = self.model.words.parameters
-        if self.band:
+        if band := self.find_band():
             jobs = self.find_jobs()
             seeds = any(is_over_seeds(one, self.model.words, jobs) for one in words)
-            yield f"over seeds: {self.band}" if seeds else "no seed varies"
+            yield f"over seeds: {band}" if seeds else "no seed varies"
         yield from (f"by {one.label}" for one in words if one.key == self.colour)
         if hidden := count_hidden(curves, frame):
             yield f"{plural(hidden, 'point')} <= 0 not shown"

@@ -233,13 +233,17 @@ class ResultsPane(ListPane):
         assert self.table is not None
         pairs = list(combinations(range(len(self.table.groups.axes)), 2))
         down, across = pairs[self.pair % len(pairs)]
-        at = self.sorted_by - len(self.table.groups.axes)
-        return build_heat_map(self.table, across, down, max(0, at))
+        return build_heat_map(self.table, across, down, self._find_heat_measure())
 
     def _find_measure(self) -> int | None:
         """The place of the measure under the cursor."""
         at = self.column - len(self.table.groups.axes) if self.table else -1
         return at if at >= 0 and self.heat is None else None
+
+    def find_metric(self) -> str:
+        """The one that is sorted by; empty: a parameter is."""
+        at = self.sorted_by - len(self.table.groups.axes) if self.table else -1
+        return self.table.measures[at].metric if self.table and at >= 0 else ""
 
     def find_rows(self) -> tuple[int, ...]:
         """The row under the cursor; of a heat map those of its field, best first."""
