@@ -186,6 +186,12 @@ def plain_key(key: str) -> str:
     return STAGE if bare in STAGE_KEYS else bare
 
 
+def is_named(key: str, name: str) -> bool:
+    """Whether a plain key is meant by a name: all of it, or its last parts."""
+    wanted = plain_key(name)
+    return key == wanted or key.endswith(f".{wanted}")
+
+
 def is_key(text: str) -> bool:
     """Whether Hydra can set `text`, written with or without `+`, `++` and `~`."""
     bare = re.sub(r"^(?:\+{1,2}|~)", "", text)

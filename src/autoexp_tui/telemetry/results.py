@@ -22,7 +22,7 @@ from autoexp_tui.model.states import TERMINAL, JobState
 from autoexp_tui.model.wording import STATES, format_cause_of_end
 from autoexp_tui.planning.dag import find_stage_parents, order_stages
 from autoexp_tui.planning.grid import Axis, Settings, find_axes, read_settings
-from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.sweep.points import is_named
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.spelling import format_metric, plural
@@ -172,7 +172,7 @@ def is_averaged(key: str, over: Sequence[str] | None) -> bool:
     for the config does not say: it is a seed by its name."""
     if over is None:
         return key.rsplit(".", 1)[-1] in SEEDS
-    return any(_is_named(key, one) for one in over)
+    return any(is_named(key, one) for one in over)
 
 
 def group_runs(
@@ -203,11 +203,11 @@ def group_runs(
     rules = sources[first[0]].plan.rules_of(first[2]) if first else None
     declared = over if over is not None else rules.result.over if rules else None
     if by:
-        dropped = [key for key in keys if not any(_is_named(key, one) for one in by)]
+        dropped = [key for key in keys if not any(is_named(key, one) for one in by)]
     else:
         dropped = [key for key in keys if is_averaged(key, declared)]
     wanted = tuple(by or declared or ())
-    unknown = tuple(w for w in wanted if not any(_is_named(key, w) for key in keys))
+    unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
     rows: dict[object, tuple[Settings, int, list[int]]] = {}
     for (source, place, _), pairs in zip(found, points, strict=True):
@@ -243,11 +243,6 @@ def _find_columns(
     names = tuple(sessions)
     own = (Axis(SESSION, "session", names, names),) if sessions else ()
     return (*own, *(one for one in axes if one.key != SESSION))
-
-
-def _is_named(key: str, name: str) -> bool:
-    wanted = plain_key(name)
-    return key == wanted or key.endswith(f".{wanted}")
 
 
 _Pair: TypeAlias = tuple[str, str] | None
@@ -509,7 +504,7 @@ class ResultTable:
         def holds(settings: Settings) -> bool:
             return all(
                 any(
-                    _is_named(key, name)
+                    is_named(key, name)
                     and value in (own, self.groups.shown.get(key, {}).get(own))
                     for key, own in settings.items()
                 )
