@@ -19,8 +19,8 @@ from autoexp_tui.cockpit.render.plot import (
 from autoexp_tui.cockpit.spans import Line, Span, cut, join, outside, pad
 from autoexp_tui.cockpit.state.curves import (
     BAND_KINDS,
-    BandKind,
     MOST_CURVES,
+    BandKind,
     Frame,
     Series,
     build_series,
