@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.cli.open import SessionOpener
+from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.submit import main as submit
 
@@ -94,6 +96,21 @@ def test_without_a_screen_more_joins_and_runs_to_its_end(shell: Shell) -> None:
     assert max(shell.ran.values()) == 1
 
 
+def test_beside_a_living_engine_more_is_handed_to_that_and_watched(
+    shell: Shell,
+) -> None:
+    options = Options(state_dir=str(shell.root / "outputs/.autoexp"))
+    place = shell.root / "outputs/.autoexp" / shell.session
+    engine = SessionOpener(options).own(str(place))
+    try:
+        words = ("--session", shell.session, "n=[1,2,3]", "--yes", "--json")
+        told = json.loads(shell.call(run, *words).splitlines()[0])
+    finally:
+        engine.close()
+    assert [job["state"] for job in told["jobs"]] == ["COMPLETED"] * 6
+    assert max(shell.ran.values()) == 1
+
+
 def test_what_differs_stays_or_comes_again_under_new_names(shell: Shell) -> None:
     shell.write(EXPERIMENT.replace("tag: x", "tag: y"))
     assert "--differing rename" in shell.grow("--yes", code=3)
@@ -129,7 +146,7 @@ def test_a_name_that_means_another_point_has_to_be_decided_about(shell: Shell) -
     ("words", "code", "told"),
     [
         (("project.base_output_dir=other",), 3, "project.base_output_dir: is"),
-        (("monitoring.state_dir=other",), 3, "cannot change in a session"),
+        (("monitoring.state_dir=other",), 3, "/other now, and outputs/.autoexp"),
         (("slurm.client.class_name=SlurmClient",), 3, "slurm.client.class_name: is"),
         (("nn=3",), 2, "there is no such key"),
         (("n=[3,3]",), 3, "2 jobs have the name 3_first"),
@@ -143,6 +160,21 @@ def test_what_a_session_cannot_take_is_refused_with_its_place(
     assert told in shell.grow(*words, "--yes", code=code)
     after = (shell.root / "outputs/.autoexp" / shell.session / "journal.jsonl").stat()
     assert after.st_size == before.st_size
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("n: 0", "n: 0\nmonitoring: {state_dir: b}", "monitoring.state_dir: is "),
+        ("base_output_dir: out", "base_output_dir: b", "project.base_output_dir: is "),
+        ("LocalClient", "SlurmClient", "slurm.client.class_name: is SlurmClient now"),
+    ],
+)
+def test_a_file_that_changed_what_a_session_cannot_is_refused_too(
+    shell: Shell, old: str, new: str, told: str
+) -> None:
+    shell.write(EXPERIMENT.replace(old, new))
+    assert told in shell.grow("n=[1,2,3]", "--yes", code=3)
 
 
 def test_the_choices_about_a_session_need_one(say: Say) -> None:

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.options import Flag, Options, option, require_overrides
-from autoexp_tui.model.errors import NotConfirmed, Problem, UsageError, ValidationFailed
+from autoexp_tui.model.errors import (
+    EnvironmentFailed,
+    NotConfirmed,
+    UsageError,
+    ValidationFailed,
+)
 from autoexp_tui.planning.growth import (
     Choices,
     Growth,
@@ -25,13 +30,13 @@ from autoexp_tui.text.sanitize import clean
 if TYPE_CHECKING:
     import argparse
 
-    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.commands import Grow
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.storage.session_dir import SessionDir
 
 ANSWER_SECONDS = 60.0
-"""How long an engine of this process is given to let a plan join."""
+"""How long an engine is given to let a plan join."""
 FLAGS: Final[tuple[Flag, ...]] = (
     option(
         "--differing",
@@ -76,13 +81,6 @@ def plan_growth(
             where=session.id,
             hint="It was begun from a manifest that names none.",
         )
-    for text in overrides:
-        if text.partition("=")[0].lstrip("+~") == "monitoring.state_dir":
-            hint = "begin another session for it"
-            raise ValidationFailed(
-                "the session stays where it is",
-                problems=(Problem("cannot change in a session", text, hint=hint),),
-            )
     specs = [job.spec for job in snapshot.jobs]
     request = PlanningRequest(
         want="growth",
@@ -215,9 +213,9 @@ def describe_growth(growth: Growth) -> dict[str, Any]:
     }
 
 
-def wait_joined(handle: LiveHandle, command: str) -> None:
-    """Return once the engine of this process has let a plan join; raises
-    ValidationFailed where it was refused."""
+def wait_joined(handle: EngineHandle, command: str) -> None:
+    """Return once the session's engine has let a plan join; raises ValidationFailed
+    where it was refused, and EnvironmentFailed where it does not answer."""
     from autoexp_tui.effects.effects import JoinJobs
     from autoexp_tui.events.events import CommandRefused
     from autoexp_tui.model.wording import sentence
@@ -232,6 +230,12 @@ def wait_joined(handle: LiveHandle, command: str) -> None:
         if own and not any(isinstance(p.effect, JoinJobs) for p in snapshot.pending):
             return
         time.sleep(0.05)
+    raise EnvironmentFailed(
+        f"the engine did not answer within {ANSWER_SECONDS:.0f} s",
+        snapshot.session,
+        "The plan is stored, and asked for: `autoexp-sessions show` tells whether it "
+        "has joined.",
+    )
 
 
 def submit_more(options: Options, args: argparse.Namespace) -> int:
@@ -274,9 +278,12 @@ def submit_more(options: Options, args: argparse.Namespace) -> int:
 
 
 def grow_here(
-    handle: LiveHandle, session: SessionDir, options: Options, args: argparse.Namespace
+    handle: EngineHandle,
+    session: SessionDir,
+    options: Options,
+    args: argparse.Namespace,
 ) -> None:
-    """Let more join a session that this process runs; raises AutoexpError."""
+    """Let more join a session that is run or watched here; raises AutoexpError."""
     from autoexp_tui.cli.open import confirm
 
     _refuse_other_plans(options)

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.cli.diagnostics import make_entry, say
+from autoexp_tui.cli.diagnostics import make_entry
 from autoexp_tui.cli.options import (
     QUIET,
     Options,
     find_state_dir,
-    name_session,
     option,
     parse_options,
 )
@@ -48,10 +47,6 @@ def main(argv: Sequence[str]) -> int:
 
     session = find_session(options)
     handle = SessionOpener(options).join(str(session.path))
-    if options.approve and handle.role == "viewer":
-        where = name_session(session.path)
-        say("--approve counts once this process runs the session; now it watches.")
-        say(f"Answer what asks now: `autoexp-sessions approve {where}`")
     how = Watching(json=options.json, quiet=args.quiet)
     return follow(handle, how, "autoexp-monitor")
 

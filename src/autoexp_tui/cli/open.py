@@ -17,6 +17,7 @@ from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     Options,
     find_state_dir,
+    name_session,
 )
 from autoexp_tui.model.errors import (
     AutoexpError,
@@ -316,6 +317,10 @@ class SessionOpener:
 
         handle = SessionHandle(lambda: self.enter(directory), self)
         handle.open_now()
+        if self._options.approve and handle.role == "viewer":
+            where = name_session(Path(directory))
+            say("--approve counts once this process runs the session; now it watches.")
+            say(f"Answer what asks now: `autoexp-sessions approve {where}`")
         return handle
 
     def _find(self, directory: str) -> tuple[SessionDir, LeaseWatch]:

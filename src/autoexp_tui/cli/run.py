@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import AutoexpError, NotConfirmed, UsageError
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
-    from autoexp_tui.engine.live import LiveHandle
+    from autoexp_tui.engine.handle import EngineHandle
 
 _NOT_SUBMITTED = frozenset({JobState.PLANNED, JobState.HELD})
 _FLAGS = (
@@ -62,13 +62,15 @@ def main(argv: Sequence[str]) -> int:
         if states & _NOT_SUBMITTED if args.rest else states <= {JobState.PLANNED}:
             handle.send(Submit(jobs=chosen), by="autoexp-run")
 
-    return follow(handle, how, "autoexp-run", begin=submit, chosen=frozenset(chosen))
+    again = "autoexp-monitor" if handle.role == "viewer" else "autoexp-run"
+    return follow(handle, how, again, begin=submit, chosen=frozenset(chosen))
 
 
 def _open(
     options: Options, args: argparse.Namespace
-) -> tuple[LiveHandle, tuple[str, ...]]:
+) -> tuple[EngineHandle, tuple[str, ...]]:
     """An engine for the session that was named, or for a new one; what is chosen of it.
+    What joins a session that has its engine is handed to that, and watched.
 
     With --first-family the rest is held, and those that were chosen decide the code.
     """
@@ -77,7 +79,9 @@ def _open(
     if not options.session:
         return opening.open_chosen(options, first_family=args.first_family)
     session = opening.find_session(options, options.session)
-    handle = opening.SessionOpener(options).own(str(session.path))
+    opener = opening.SessionOpener(options)
+    enter = opener.join if options.overrides else opener.own
+    handle = enter(str(session.path))
     if options.overrides:
         try:
             growth.grow_here(handle, session, options, args)

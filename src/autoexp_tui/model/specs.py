@@ -202,6 +202,8 @@ class Plan:
     search_dirs: tuple[str, ...] = ()
     created_at: float = 0.0
     state_dir: str
+    own_state_dir: str = ""
+    """What its config says of it, whichever counts; empty: made by an older program."""
     base_output_dir: str = ""
     share: Share = "private"
     mask: MaskRules = NO_RULES

@@ -359,7 +359,8 @@ def _build_plan(
 ) -> Plan:
     prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
     monitoring, ui = (closed.get(key) for key in ("monitoring", "ui"))
-    configured = isinstance(monitoring, Mapping) and monitoring.get("state_dir")
+    own = monitoring.get("state_dir") if isinstance(monitoring, Mapping) else None
+    own_state_dir = str(own or DEFAULT_STATE_DIR)
     base_output_dir = select_or_none(base, "project.base_output_dir")
     shared = select_or_none(base, "project.share")  # group, or {group: read | write}
     group = shared.get("group") if isinstance(shared, Mapping) else None
@@ -375,7 +376,8 @@ def _build_plan(
         cwd=source.cwd,
         search_dirs=source.search_dirs,
         created_at=source.created_at,
-        state_dir=str(source.state_dir or configured or DEFAULT_STATE_DIR),
+        state_dir=source.state_dir or own_state_dir,
+        own_state_dir=own_state_dir,
         base_output_dir="" if base_output_dir is None else str(base_output_dir),
         share="group_write" if group == "write" else share,
         mask=build_mask(mask, (job.parameters for job in jobs)),

@@ -233,7 +233,11 @@ def find_refusals(plan: Plan, session: Plan) -> Iterable[Problem]:
             session.executor.class_name,
         ),
         ("project.base_output_dir", plan.base_output_dir, session.base_output_dir),
-        ("monitoring.state_dir", plan.state_dir, session.state_dir),
+        (
+            "monitoring.state_dir",
+            plan.own_state_dir,
+            session.own_state_dir or plan.own_state_dir,
+        ),
         ("project.share", plan.share, session.share),
     )
     for key, new, old in fixed:

@@ -427,13 +427,14 @@ class _Lint:
                 groups.setdefault(over, []).append(job)
         for over, jobs in groups.items():
             keys = {plain_key(key): None for job in jobs for key in job.parameters}
+            known = [key for key in keys if key not in NOT_OVERRIDES]
             name = "" if over == self._plan.monitoring.result.over else jobs[0].name
             for at, one in enumerate(over):
                 if not any(is_named(key, one) for key in keys):
                     message = (
                         f"no job sets {one}, which results are to be averaged over"
                     )
-                    hint = did_you_mean(one, keys, "swept keys")
+                    hint = did_you_mean(one, known, "swept keys")
                     self._warn(message, f"monitoring.result.over.{at}", name, hint)
 
     def _check_reads(self) -> None:
