@@ -108,12 +108,14 @@ class ObservationHandlers:
         return []
 
     def _note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
-        """A call raised where it must not: a fault of ours."""
-        if not got.effect_id:  # of a look that goes on failing alike it is told once
-            if self.health.faults.get(got.what) == got.problem:
-                return
-            self.health.faults[got.what] = got.problem
-        self.log_fault(got.trace)
+        """A call raised where it must not: a fault of ours. One that goes on failing
+        alike is told once."""
+        key = got.effect_id or got.what
+        if self.health.faults.get(key) != got.problem:
+            self.health.faults[key] = got.problem
+            self.log_fault(got.trace)
+            fault = events.EngineFaulted(where=got.what, problem=got.problem)
+            context.draft.emit(fault)
         pending = context.state.pending.get(got.effect_id)
         effect = pending.effect if pending else None
         if pending is not None and pending.effect.recovery == "once":
@@ -127,7 +129,6 @@ class ObservationHandlers:
             SubmissionAnswer(self.dispatcher, context, pending).note_doubt(answer)
         elif got.effect_id:
             self.dispatcher.rest(got.effect_id, FAULT_SECONDS)
-        context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
     def _note_facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
