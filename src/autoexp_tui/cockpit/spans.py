@@ -87,7 +87,8 @@ def shorten(text: str, cells: int, *, middle: bool = False) -> str:
     if cells <= 0 or cell_len(text) <= cells:
         return text if cells > 0 else ""
     last = (cells - 1) // 2 if middle and cells >= 8 else 0
-    end = set_cell_size(text[::-1], last)[::-1].lstrip()
+    end = set_cell_size(text[::-1], last)[::-1]
+    end = end if text.endswith(end) else end[1:]  # a blank for half a wide letter
     return set_cell_size(text, cells - 1 - last) + ELLIPSIS + end
 
 
@@ -168,14 +169,18 @@ _WORD: Final = re.compile(r" *[^ ]+| +$")
 
 
 def render_pairs(
-    pairs: Iterable[tuple[str, Line | str]], indent: str, widest: int
+    pairs: Iterable[tuple[str, Line | str]],
+    indent: str,
+    widest: int,
+    least: int = 0,
+    gap: str = "  ",
 ) -> Iterator[Line]:
-    """A line for each name and value, values in one column; a name of more than
-    `widest` cells stands out of line."""
+    """A line for each name and value, values in one column behind at `least` so many
+    cells; a name of more than `widest` cells stands out of line."""
     known = list(pairs)
-    cells = min(widest, max((cell_len(name) for name, _ in known), default=0))
+    cells = max(least, *(min(widest, cell_len(name)) for name, _ in known), 0)
     for name, value in known:
-        head = Span(f"{indent}{name}{' ' * (cells - cell_len(name))}  ", "muted")
+        head = Span(f"{indent}{name}{' ' * (cells - cell_len(name))}{gap}", "muted")
         yield line(head, *([value] if isinstance(value, str) else value))
 
 

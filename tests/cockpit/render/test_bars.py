@@ -37,7 +37,9 @@ def test_no_bar_is_wider_than_the_screen(cells: int) -> None:
     assert width(render_header(MANY, cells, T0)) == cells
     assert "14 need you" in plain(render_header(MANY, cells, T0))
     assert width(bars.render_counts(SESSION, cells)) <= cells
-    assert width(bars.render_time_bar(SHOWN, cells)) <= cells
+    two = bars.render_time_bar(SHOWN, cells, 2)
+    assert all(width(one) <= cells for one in two)
+    assert plain(two[1]).endswith(" ✗ failed ? asked ░ gone ")
     panes: tuple[Pane, ...] = ("jobs", "log", "metrics", "events")
     for told in (render_footer(Keymap(), pane, ALL, cells) for pane in panes):
         assert width(told) <= cells
@@ -115,7 +117,16 @@ SHOWN = Playback(
 
 
 def bar(shown: Playback = SHOWN) -> str:
-    return plain(bars.render_time_bar(shown, 120))
+    return plain(bars.render_time_bar(shown, 120, 1)[0])
+
+
+def test_days_are_ticks_with_their_names_below() -> None:
+    first, second = map(
+        plain, bars.render_time_bar(replace(SHOWN, at=T0, landmarks=()), 120, 2)
+    )
+    assert first.count("┼") == 7
+    assert first.index("┼") == second.index("Sun 15")
+    assert plain(bars.render_time_bar(SHOWN, 80, 2)[1]).split()[0] == "Sun"
 
 
 def test_the_speed_is_spelled_and_every_glyph_has_a_twin() -> None:

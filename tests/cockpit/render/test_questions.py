@@ -360,6 +360,7 @@ def test_leaving_says_that_the_engine_goes_on() -> None:
     )
     assert paused is not None
     assert paused.others == ()
+    assert all(paused.lines)  # no empty one where nobody says how to come back
     ended = build_session(replace(all_done(4), open=True))
     ordered = "All jobs have ended; what rules ordered is still being done."
     assert ordered in body(questions.ask_leave(ended, ""))

@@ -154,9 +154,10 @@ def ask_leave(session: SessionView, come_back: str) -> Question | None:
     if not todo:
         left = "All jobs have ended; what rules ordered is still being done."
     goes_on = Span("The engine goes on without this screen; nothing is stopped.")
+    told = (goes_on, Span(left, "muted"), Span(come_back, "muted"))
     return Question(
         title="Leave?",
-        lines=((goes_on,), (Span(left, "muted"),), line(Span(come_back, "muted"))),
+        lines=tuple(line(one) for one in told if one.text),
         stay="Stay",
         confirm="leave",
         others=() if snapshot.paused else (("p", "pause submission and leave"),),

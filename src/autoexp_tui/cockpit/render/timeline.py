@@ -206,6 +206,16 @@ def list_ticks(window: Window, now: float = 0.0) -> list[float]:
     return found
 
 
+def list_midnights(window: Window) -> Iterator[float]:
+    """The beginnings of the days of the machine's zone, of at most 400."""
+    year, month, day, *_ = time.localtime(window.begin)
+    for later in range(1, 401):
+        t = time.mktime((year, month, day + later, *(0,) * 5, -1))
+        if t >= window.end:
+            return
+        yield t
+
+
 def format_tick(t: float, *, by_days: bool) -> str:
     """`14:00`; at midnights, and where days are the step, `Mon 09`."""
     local = time.localtime(t)

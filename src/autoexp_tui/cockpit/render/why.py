@@ -89,8 +89,9 @@ _MARKS: Final = {
 _ENDING: Final = {Result.FAIL: "can no longer happen", Result.WAIT: "no"}
 """How near a condition is to end a job: its own sentences are for waits."""
 _MOST_JOBS: Final = 200
-_WIDEST_NAME: Final = 24
-"""Cells of the names of facts; a longer one stands out of line."""
+_NAME_CELLS: Final = (24, 10)
+"""Of the names of facts at most, a longer one stands out of line; and at least, so that
+values seldom move from one job to the next."""
 _STALE_SECONDS: Final = 180.0
 """After which a sample of GPUs, of which there is one every half minute, is old."""
 _IDLE: Final = 600.0
@@ -181,7 +182,7 @@ def explain_job(
         *_render_warnings(job, session),
         *_render_behind([job], session),
         (),
-        *render_pairs(_list_facts(job, session, words), _INDENT, _WIDEST_NAME),
+        *render_pairs(_list_facts(job, session, words), _INDENT, *_NAME_CELLS, gap=" "),
     )
     shown = "   ".join(filter(None, title))
     return WhyText(shown, lines, _render_next([job], acts=acts))

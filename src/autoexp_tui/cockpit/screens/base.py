@@ -18,7 +18,13 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Command, Pane
-from autoexp_tui.cockpit.render.layout import Box, Boxes, build_two_boxes, is_too_small
+from autoexp_tui.cockpit.render.layout import (
+    TALL_FROM,
+    Box,
+    Boxes,
+    build_two_boxes,
+    is_too_small,
+)
 from autoexp_tui.cockpit.spans import Role, Span, outside
 from autoexp_tui.cockpit.state.forecast import NOTHING_TO_END
 from autoexp_tui.cockpit.state.session import JobView, Scope, choose_scope
@@ -156,7 +162,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         width, height = self.size
         if not self.context.is_replay or is_too_small(width, height):
             return self.size
-        return Size(width, height - 1)
+        return Size(width, height - (1 if height < TALL_FROM else 2))
 
     def layout_panes(self) -> None:
         room = self.room

@@ -140,6 +140,9 @@ def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
         ends = [job.attempt.ended_at or 0.0 for job in jobs if job.attempt]
         ended = f"the last ended {clock_time(max(ends), session.now)}" if ends else ""
         return ended or "all of them"
+    if jobs[0].look is Look.QUEUED:
+        words = {_find_queue_words(job) for job in jobs}
+        return (outside(words.pop()) if len(words) == 1 else "") or "queued"
     if jobs[0].look is Look.STALLED:
         stood = min(measure_stall(job, session.now) for job in jobs)
         return f"no step for > {duration(stood)}" if stood else "no step"

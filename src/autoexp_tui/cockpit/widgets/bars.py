@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from autoexp_tui.cockpit.render.layout import SMALLEST, is_too_small
-from autoexp_tui.cockpit.render.timeline import Window, list_ticks
+from autoexp_tui.cockpit.render.timeline import Window, list_midnights
 from autoexp_tui.cockpit.spans import (
     Line,
     Role,
@@ -247,9 +247,9 @@ def format_speed(speed: float) -> str:
     return f"{speed:.0f}x" if speed >= 10 or speed == int(speed) else f"{speed:.1f}x"
 
 
-def render_time_bar(playback: Playback, cells: int) -> Line:
-    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in at
-    most `cells`."""
+def render_time_bar(playback: Playback, cells: int, rows: int) -> Sequence[Line]:
+    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in a
+    second row the days and what the signs mean; each in at most `cells`."""
     wide = cells >= 100
     playing = Span(" ▸ ", "running") if playback.playing else Span(" ‖ ", "stalled")
     clock = "%a %d %b %H:%M:%S" if wide else "%m-%d %H:%M"
@@ -264,25 +264,46 @@ def render_time_bar(playback: Playback, cells: int) -> Line:
         text = f"{gone / whole if whole > 0 else 1.0:4.0%} "
     right: Line = (Span(f" {text}", "muted"),)
     room = max(8, cells - width(left) - width(right) - 2)
-    bar = join_cells(_build_bar(playback, room))
-    return cut((*left, Span("├", "rule"), *bar, Span("┤", "rule"), *right), cells)
+    window = Window(playback.begin, max(whole, 1e-3) * (1 + 1e-9), room)
+    bar = join_cells(_build_bar(playback, window))
+    lines = [(*left, Span("├", "rule"), *bar, Span("┤", "rule"), *right)]
+    if rows > 1:
+        indent = width(left) + 1
+        days = _render_days(window, cells - indent)
+        lines.append((Span(" " * indent), *days))
+    return [cut(one, cells) for one in lines]
 
 
-def _build_bar(playback: Playback, room: int) -> list[tuple[str, Role]]:
-    seconds = max(playback.end - playback.begin, 1e-3)
-    window = Window(playback.begin, seconds * (1 + 1e-9), room)
+def _render_days(window: Window, cells: int) -> Line:
+    """The days below their ticks, where there is room; at the right the legend."""
+    legend = [
+        part
+        for word, (glyph, role) in reversed(_MARKS.items())
+        for part in (Span(glyph, role), Span(f" {word} ", "muted"))
+    ]
+    names, room = "", min(window.cells, cells - width(legend))
+    for t in list_midnights(window):
+        place = window.find_cell(t)
+        name = time.strftime("%a %d", time.localtime(t))
+        if (place > len(names) + 1 or not names) and place + len(name) < room:
+            names = names.ljust(place) + name
+    return (Span(names.ljust(room), "muted"), *legend)
+
+
+def _build_bar(playback: Playback, window: Window) -> list[tuple[str, Role]]:
     here = window.find_cell(playback.at)
     cells: list[tuple[str, Role]] = [
-        ("━", "accent") if place < here else ("─", "rule") for place in range(room)
+        ("━", "accent") if place < here else ("─", "rule")
+        for place in range(window.cells)
     ]
-    for tick in list_ticks(window):
+    for tick in list_midnights(window):
         place = window.find_cell(tick)
         cells[place] = ("┼", cells[place][1])
     order = list(_MARKS)
     for mark in sorted(playback.landmarks, key=lambda one: order.index(one.kind)):
         for place in window.list_cells(mark.t, mark.until):
             cells[place] = _MARKS[mark.kind]
-    cells[max(0, min(here, room - 1))] = ("●", "focus")
+    cells[max(0, min(here, window.cells - 1))] = ("●", "focus")
     return cells
 
 
@@ -364,7 +385,7 @@ class TimeBar(LinesWidget):
         playback = self.model.session.snapshot.playback
         if playback is None:
             return [Painted((Span(" reading the journal", "muted"),))]
-        return [Painted(render_time_bar(playback, cells))]
+        return [Painted(one) for one in render_time_bar(playback, cells, rows)]
 
 
 Typed: TypeAlias = events.Key | events.Paste

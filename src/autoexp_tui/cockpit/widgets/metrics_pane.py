@@ -186,7 +186,7 @@ class MetricsPane(TextPane):
         names, metric = self.list_metrics(), self.find_metric()
         every, lacking = self._build_series(metric)
         if not every:
-            text = " No curve: mark runs in the table with space."
+            text = " No curve yet: mark runs in the table with space."
             return ((Span(text, "muted"),),)
         at, kept = names.index(metric), every[:MOST_CURVES]
         places = find_places(kept, self.model.words, self.colour)
