@@ -129,9 +129,7 @@ def test_jobs_told_together_share_one_reason() -> None:
     )
     both = [stall, looking(Look.STALLED, session)[1]]
     assert find_common_reason(both, session) == "no step for > 52 min"
-    assert (
-        told(Look.QUEUED) == "lower priority than 41 jobs in gpu"
-    )  # their ages differ
+    assert told(Look.QUEUED) == "lower priority than 41 jobs in gpu"
     other = changed(looking(Look.QUEUED)[0], Live(queue=OWN))[0]
     assert find_common_reason((*looking(Look.QUEUED), other), SESSION) == "queued"
 

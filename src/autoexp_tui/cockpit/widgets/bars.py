@@ -276,11 +276,9 @@ def render_time_bar(playback: Playback, cells: int, rows: int) -> Sequence[Line]
 
 def _render_days(window: Window, cells: int) -> Line:
     """The days below their ticks, where there is room; at the right the legend."""
-    legend = [
-        part
-        for word, (glyph, role) in reversed(_MARKS.items())
-        for part in (Span(glyph, role), Span(f" {word} ", "muted"))
-    ]
+    legend: Line = ()
+    for word, (glyph, role) in _MARKS.items():
+        legend = (Span(glyph, role), Span(f" {word} ", "muted"), *legend)
     names, room = "", min(window.cells, cells - width(legend))
     for t in list_midnights(window):
         place = window.find_cell(t)
