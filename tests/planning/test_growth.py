@@ -159,13 +159,14 @@ def test_neither_the_version_of_before_nor_its_job_are_no_longer_planned() -> No
     [
         ("slurm.client.class_name", {"executor": ExecutorSpec(class_name="Slurm")}),
         ("project.base_output_dir", {"base_output_dir": "/other"}),
-        ("monitoring.state_dir", {"state_dir": "/other"}),
+        ("monitoring.state_dir", {"own_state_dir": "/other"}),
     ],
 )
 def test_what_the_session_has_once_is_refused(
     key: str, changed: dict[str, Any]
 ) -> None:
-    (found,) = find_refusals(replace(SESSION, **changed), SESSION)
+    session = replace(SESSION, own_state_dir="/here")
+    (found,) = find_refusals(replace(session, **changed), session)
     assert found.where == key
 
 
