@@ -102,6 +102,16 @@ def test_what_is_not_as_it_was_shown_is_refused_and_changes_nothing(
     assert not bench.engine.state.pending
 
 
+def test_what_a_plan_leaves_out_does_not_begin_before_it_has_joined() -> None:
+    bench = begun()
+    bench.world.slots = 3  # an engine that begins would start all
+    bench.start()
+    grow(bench, hold=("b",), end=("old",))
+    assert refusals(bench) == []
+    assert (bench.state("b"), bench.state("old")) == ("HELD", "CANCELLED")
+    assert bench.job("x").attempts
+
+
 def test_a_plan_that_is_not_there_is_refused() -> None:
     bench = begun()
     bench.order(Grow(sha="feedbeef"), by="cockpit")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.options import Flag, Options, option, require_overrides
 from autoexp_tui.model.errors import (
+    AutoexpError,
     EnvironmentFailed,
     NotConfirmed,
     UsageError,
@@ -243,24 +244,9 @@ def submit_more(options: Options, args: argparse.Namespace) -> int:
     command, or an engine is started for as long as it takes; the exit code."""
     import json
 
-    from autoexp_tui.cli.open import SessionOpener, confirm, find_session
     from autoexp_tui.cli.session_verbs.request import Request, send
 
-    _refuse_other_plans(options)
-    session = find_session(options, options.session)
-    handle = SessionOpener(options).view(str(session.path))
-    try:
-        snapshot = handle.snapshot()
-    finally:
-        handle.close()
-    growth, choices = (
-        plan_growth(session, snapshot, options.overrides),
-        read_choices(args),
-    )
-    confirm_growth(growth, choices, options)
-    joining = build_joining_plan(growth, choices)
-    confirm(joining, options, choose_running(joining, choices))
-    command, expected = store_growth(session, growth, choices, force=options.force)
+    session, growth, command, expected = _prepare(options, args)
     request = Request("submit", (options.session,), args, options)
     answer = send(request, [command], by="autoexp-submit", expected=expected)
     done = answer.outcome == "done"
@@ -277,20 +263,44 @@ def submit_more(options: Options, args: argparse.Namespace) -> int:
     return ExitCode.OK if done else ExitCode.JOBS_NOT_COMPLETED
 
 
-def grow_here(
-    handle: EngineHandle,
-    session: SessionDir,
-    options: Options,
-    args: argparse.Namespace,
-) -> None:
-    """Let more join a session that is run or watched here; raises AutoexpError."""
-    from autoexp_tui.cli.open import confirm
+def grow_here(options: Options, args: argparse.Namespace) -> EngineHandle:
+    """Let more join the session that `--session` names, and stay with it: an engine of
+    this process, or a view of that which lives; raises AutoexpError."""
+    from autoexp_tui.cli.open import SessionOpener
+
+    session, _, command, expected = _prepare(options, args)
+    sent: list[str] = []
+
+    def begin(engine: EngineHandle) -> None:
+        sent.append(engine.send(command, by="autoexp-run", expected=expected))
+
+    handle = SessionOpener(options).join(str(session.path), begin)
+    try:
+        if not sent:
+            begin(handle)
+        wait_joined(handle, sent[0])
+    except (AutoexpError, KeyboardInterrupt):
+        handle.close()
+        raise
+    return handle
+
+
+def _prepare(
+    options: Options, args: argparse.Namespace
+) -> tuple[SessionDir, Growth, Grow, Mapping[str, int]]:
+    """What is to join is planned, confirmed, and stored beside the journal."""
+    from autoexp_tui.cli.open import SessionOpener, confirm, find_session
 
     _refuse_other_plans(options)
+    session = find_session(options, options.session)
+    handle = SessionOpener(options).view(str(session.path))
+    try:
+        snapshot = handle.snapshot()
+    finally:
+        handle.close()
     choices = read_choices(args)
-    growth = plan_growth(session, handle.snapshot(), options.overrides)
+    growth = plan_growth(session, snapshot, options.overrides)
     confirm_growth(growth, choices, options)
     joining = build_joining_plan(growth, choices)
     confirm(joining, options, choose_running(joining, choices))
-    command, expected = store_growth(session, growth, choices, force=options.force)
-    wait_joined(handle, handle.send(command, by="autoexp-run", expected=expected))
+    return session, growth, *store_growth(session, growth, choices, force=options.force)

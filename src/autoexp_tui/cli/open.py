@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.options import (
@@ -255,6 +255,13 @@ def require_person(what: str, state_dir: Path) -> None:
         )
 
 
+Begin: TypeAlias = Callable[["LiveHandle"], object]
+
+
+def _begin_at_once(_engine: LiveHandle) -> None:
+    """An engine that is told nothing first."""
+
+
 class SessionOpener:
     """The ways into sessions. Implements `session_handle.SessionEntry`.
 
@@ -266,16 +273,24 @@ class SessionOpener:
         self._options = options
         self._watches: dict[str, LeaseWatch] = {}
 
-    def enter(self, directory: str) -> LiveHandle | ViewerHandle:
-        """Run the session if it is free, else watch it."""
+    def enter(
+        self, directory: str, begin: Begin = _begin_at_once
+    ) -> LiveHandle | ViewerHandle:
+        """Run the session if it is free, as `own` does, else watch it."""
         try:
-            return self.own(directory)
+            return self.own(directory, begin=begin)
         except SessionOwned:
             return self.view(directory)
 
-    def own(self, directory: str, wait: float = 0.0) -> LiveHandle:
-        """Run the session in this process; another engine has `wait` seconds to let go;
-        raises SessionOwned where another lives, NotConfirmed where a job approves."""
+    def own(
+        self,
+        directory: str,
+        wait: float = 0.0,
+        begin: Begin = _begin_at_once,
+    ) -> LiveHandle:
+        """Run the session in this process; another engine has `wait` seconds to let go.
+        What `begin` sends comes before anything else is decided. Raises SessionOwned
+        where another lives, NotConfirmed where a job approves."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
 
@@ -284,7 +299,8 @@ class SessionOpener:
             require_person("--approve", session.state_dir)
         handle = LiveHandle(**_build_reach(session.state_dir))
         publish, options = handle.publish, self._options
-        handle.attach(resume_session(session, publish, options, wait=wait, watch=watch))
+        engine = resume_session(session, publish, options, wait=wait, watch=watch)
+        handle.attach(engine, partial(begin, handle))
         try:
             if (plan := handle.snapshot().plan) is not None:
                 _require_stages(plan, options)
@@ -310,12 +326,12 @@ class SessionOpener:
             **_build_reach(session.state_dir),
         )
 
-    def join(self, directory: str) -> SessionHandle:
-        """Run the session if it is free; else watch it, and go on once its engine has
-        gone; raises AutoexpError where the session cannot be read."""
+    def join(self, directory: str, begin: Begin = _begin_at_once) -> SessionHandle:
+        """Run the session if it is free, as `own` does; else watch it, and go on once
+        its engine has gone; raises AutoexpError where the session cannot be read."""
         from autoexp_tui.engine.session_handle import SessionHandle
 
-        handle = SessionHandle(lambda: self.enter(directory), self)
+        handle = SessionHandle(lambda: self.enter(directory, begin), self)
         handle.open_now()
         if self._options.approve and handle.role == "viewer":
             where = name_session(Path(directory))

@@ -16,7 +16,7 @@ from autoexp_tui.cli.options import (
     option,
     parse_options,
 )
-from autoexp_tui.model.errors import AutoexpError, NotConfirmed, UsageError
+from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
@@ -78,16 +78,11 @@ def _open(
 
     if not options.session:
         return opening.open_chosen(options, first_family=args.first_family)
-    session = opening.find_session(options, options.session)
-    opener = opening.SessionOpener(options)
-    enter = opener.join if options.overrides else opener.own
-    handle = enter(str(session.path))
     if options.overrides:
-        try:
-            growth.grow_here(handle, session, options, args)
-        except (AutoexpError, KeyboardInterrupt):
-            handle.close()
-            raise
+        handle = growth.grow_here(options, args)
+    else:
+        session = opening.find_session(options, options.session)
+        handle = opening.SessionOpener(options).own(str(session.path))
     snapshot = handle.snapshot()
     going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
     try:

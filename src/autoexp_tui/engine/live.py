@@ -111,14 +111,18 @@ class LiveHandle(EngineHandle):
         self.send(StopEngine(hand_over=hand_over), by=LEAVING)
         self.wait()
 
-    def attach(self, engine: Engine) -> None:
-        """Run an engine that has begun, on its own thread."""
+    def attach(
+        self, engine: Engine, begin: Callable[[], object] = lambda: None
+    ) -> None:
+        """Run an engine that has begun, on its own thread; what `begin` sends comes
+        before all that it decides."""
         with self._lock:
             self.engine = engine
             self.role = "live"
             waiting, self._waiting = self._waiting, []
         for order in waiting:
             engine.order(order)
+        begin()
         self._thread = threading.Thread(
             target=self._run, args=(engine,), name="engine", daemon=True
         )

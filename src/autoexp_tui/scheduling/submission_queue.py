@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from autoexp_tui.actions.checkpoints import list_held_by_looks
 from autoexp_tui.actions.orders import emit_order, explain_wait
-from autoexp_tui.effects.effects import CancelTasks, LookAtFiles, SubmitTasks
+from autoexp_tui.effects.effects import CancelTasks, JoinJobs, LookAtFiles, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
@@ -23,7 +23,8 @@ from autoexp_tui.text.spelling import format_float
 def release(context: DecisionContext) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
     held, ready = list_held_by_looks(context), dict(context.roster.ready)
-    line = [name for name in ready if name not in held] if held else list(ready)
+    stay = held | _list_left_out(context)
+    line = [name for name in ready if name not in stay] if stay else list(ready)
     room = _count_room(context)
 
     def find_place(name: str) -> tuple[int, str]:
@@ -49,6 +50,13 @@ def release(context: DecisionContext) -> None:
             explain_wait(context, context.job(name), reason)
     for name in sorted(name for name in held if name in ready):
         explain_wait(context, context.job(name), why("held_by_look"))
+
+
+def _list_left_out(context: DecisionContext) -> set[str]:
+    """Jobs that a plan that is about to join holds or ends."""
+    orders = (pending.effect for pending in context.state.pending.values())
+    joins = (one for one in orders if isinstance(one, JoinJobs))
+    return {name for one in joins for name in (*one.hold, *one.end)}
 
 
 def _count_room(context: DecisionContext) -> int | None:

@@ -197,13 +197,17 @@ def send(
     expected: Mapping[str, int] | None = None,
 ) -> Answer:
     """Send commands one after the other; the first that is not done ends it."""
-    session = request.session
-    handle = SessionOpener(request.options).enter(str(session.path))
+    session, first = request.session, list[str]()
+
+    def begin(engine: LiveHandle) -> None:
+        first.append(engine.send(commands[0], by=by, expected=expected))
+
+    handle = SessionOpener(request.options).enter(str(session.path), begin)
     answer = Answer(outcome="done")
     try:
         for command in commands:
             now = handle.send_now if isinstance(handle, ViewerHandle) else handle.send
-            sent = now(command, by=by, expected=expected)
+            sent = first.pop() if first else now(command, by=by, expected=expected)
             answer = _read_answer(session, _wait(handle, sent), sent)
             if answer.outcome != "done":
                 break
