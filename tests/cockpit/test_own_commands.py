@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoexp_tui.cockpit import own_commands
 from autoexp_tui.cockpit.keymap import Keymap
 from autoexp_tui.cockpit.own_commands import build_environment, choose_shell
 from autoexp_tui.cockpit.settings import build_settings, read_own_commands
@@ -90,6 +94,40 @@ async def test_a_command_runs_for_the_row_and_its_output_is_read() -> None:
         await seat.see("escape f7", footer="was not run: No such file")
         await seat.see("?", dialog="f5|show: ")
         assert seat.handle.sent == []
+
+
+async def test_a_command_that_hangs_or_floods_is_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_commands, "MOST_SECONDS", 1.0)
+    pids = tmp_path / "pids"
+    hang = f"echo told; sleep 900 & echo $! >> {pids}; echo $$ >> {pids}; wait"
+    entries = [
+        {**ENTRY, "command": ["sh", "-c", hang]},
+        {**ENTRY, "key": "f6", "label": "flood", "command": ["yes"]},
+    ]
+    async with cockpit(keymap=bind(*entries)) as seat:
+        await seat.see("f5", dialog="It ran longer than 1 s, and was ended|told")
+        await seat.see("escape f6", dialog="It wrote more than 1|, and was ended")
+        monkeypatch.setattr(own_commands, "MOST_SECONDS", 900.0)
+        await seat.press("escape", "f5")
+        await seat.until(lambda: len(pids.read_text().split()) == 4)
+        await seat.press("f5")  # again: the one before is ended
+        await seat.until(lambda: len(pids.read_text().split()) == 6)
+    left = [int(pid) for pid in pids.read_text().split()]
+    deadline = time.monotonic() + 10
+    while (alive := [*filter(is_running, left)]) and time.monotonic() < deadline:
+        os.sched_yield()
+    assert alive == []
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return (
+            Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("way", [{"read_only": True}, {"handle_read_only": True}])

@@ -422,7 +422,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
         own = self.context.keymap.own.get(name)
         if own is not None and self._may_run():
-            self.run_worker(run_own(self.context, self, own, self._find_job()))
+            run = run_own(self.context, self, own, self._find_job())
+            self.run_worker(run, group=name, exclusive=True)
 
     def action_open_shell(self) -> None:
         """Open a shell where the job under the cursor is."""

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _MOST_OUTPUT: Final = 1 << 20
 """Bytes of a command's output that are shown."""
+MOST_SECONDS: Final = 60.0
+"""That a command without the terminal may take."""
+_WELL: Final = "It ended with 0."
 _NODE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[(\d+)[\d,-]*\])?(?:,.*)?")
 """The first node of Slurm's `nid[001-004,7],other`."""
 
@@ -86,14 +89,11 @@ async def run_own(
         return
     app.notify(f"{outside(own.label)} runs")
     try:
-        code, output = await _run(own.command, environment)
+        end, output = await _run(own.command, environment)
     except OSError as error:
         app.notify(_describe_failure(own.command, error), severity="error")
         return
-    cut = f", its first {size(_MOST_OUTPUT)}" if len(output) >= _MOST_OUTPUT else ""
-    head: Line = (
-        Span(f"It ended with {code}{cut}.", "muted" if not code else "failed"),
-    )
+    head: Line = (Span(end, "muted" if end == _WELL else "failed"),)
     text = output.decode("utf-8", "replace").rstrip("\n")
     lines = [(Span(outside(row, 2000)),) for row in text.split("\n")]
     page = Page("", (head, (), *lines))
@@ -115,21 +115,36 @@ async def _confirm(
 
 async def _run(
     words: Sequence[str], environment: Mapping[str, str]
-) -> tuple[int, bytes]:
-    """Exit code and output of a program; one that writes on and on is ended."""
+) -> tuple[str, bytes]:
+    """How a program ended, and its output. One that writes on and on, or takes too
+    long, or whose cockpit is left, is ended with all that it started."""
     made = await asyncio.create_subprocess_exec(
-        *words, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT
+        *words,
+        env=environment,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=STDOUT,
+        start_new_session=True,
     )
-    output = b""
+    assert made.stdout is not None
+    output, how, ended = b"", "ran longer", False
     try:
-        while made.stdout and (part := await made.stdout.read(_MOST_OUTPUT)):
-            output += part
-            if len(output) >= _MOST_OUTPUT:
-                break
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOST_SECONDS):
+                while part := await made.stdout.read(_MOST_OUTPUT):
+                    output += part
+                    if len(output) >= _MOST_OUTPUT:
+                        how = "wrote more"
+                        break
+                else:
+                    ended = await made.wait() is not None
     finally:
         with suppress(ProcessLookupError):
-            made.kill() if len(output) >= _MOST_OUTPUT else None
-    return await made.wait(), output[:_MOST_OUTPUT]
+            os.killpg(made.pid, signal.SIGKILL) if not ended else None
+    if ended:
+        return f"It ended with {made.returncode}.", output
+    most = size(_MOST_OUTPUT) if how == "wrote more" else f"{MOST_SECONDS:g} s"
+    return f"It {how} than {most}, and was ended.", output[:_MOST_OUTPUT]
 
 
 def run_in_terminal(
