@@ -127,6 +127,12 @@ async def test_of_more_runs_than_letters_the_best_are_drawn_and_all_counted() ->
         await seat.see("b", metrics="(9 seeds)|!best of")
 
 
+async def test_metrics_for_which_a_legend_has_no_room_are_counted() -> None:
+    async with cockpit(swept(), (80, 24)) as seat:
+        await seat.see("v G v 4 n", metrics="lr|!hidden")
+        await seat.see("n n", metrics="+2 hidden")
+
+
 async def test_the_best_rows_of_the_results_come_as_a_curve_each_over_their_seeds() -> (
     None
 ):

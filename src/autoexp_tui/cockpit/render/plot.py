@@ -361,7 +361,7 @@ def render_legend(
 ) -> Iterator[Line]:
     """What the columns are, then a line for each curve of the first metric: its letter,
     of each metric the value (the newest, or at the readout) and the best, its gaps, its
-    name. Metrics for which there is no room are left out."""
+    name. Metrics for which there is no room are counted in the head."""
     shown = metrics[: max(1, (cells - _LETTER - _LABEL) // (_VALUE + _BEST))]
     at = "newest" if frame.cursor is None else f"at {count(frame.cursor)}"
     head = " " * _LETTER
@@ -369,7 +369,10 @@ def render_legend(
         title = at if len(shown) == 1 else shorten(outside(name), _VALUE - 1)
         best = f"  {'highest' if most else 'lowest'} at step"
         head += fit(title, _VALUE - 1, right=True) + fit(best, _BEST + 1)
-    yield cut((Span(head, "muted"),), cells)
+    hidden = len(metrics) - len(shown)
+    note = f" +{hidden} hidden" if hidden else ""
+    parts = (*cut((Span(head, "muted"),), cells - len(note)), Span(note, "accent"))
+    yield line(*parts)
     known = [{one.key: one for one in series} for _, series in shown]
     for one in shown[0][1]:
         columns = "".join(
