@@ -257,6 +257,26 @@ def test_csv_keeps_commas_quotes_and_newlines_and_no_secret() -> None:
     assert "s3cret" not in write_csv(shown, (0, 1)) + write_json(shown, (0, 1))
 
 
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-cmd|' /C calc'!A0", "'-cmd|' /C calc'!A0"),
+        ("\t=1", "'\t=1"),
+        ("-1e-3", "-1e-3"),
+        (-0.5, "-0.5"),
+        ("a=1", "a=1"),
+    ],
+)
+def test_csv_gives_no_formula_to_a_spreadsheet_and_every_number_as_it_is(
+    value: str | float, cell: str
+) -> None:
+    both = (record(f"j{at}", at, {"=k": one}) for at, one in enumerate((value, "z")))
+    head, row, _ = csv.reader(io.StringIO(write_csv(table(source(*both)), (0, 1))))
+    assert (head[0], row[0]) == ("'=k", cell)
+
+
 def test_markdown_and_text_have_a_line_a_row_whatever_the_values_hold() -> None:
     shown = table(
         two_seeds(1.0, 2.0, 3.0, 4.0, own=HOSTILE), over=("lr",), by=("note", "seed")

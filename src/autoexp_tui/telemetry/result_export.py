@@ -15,13 +15,16 @@ from autoexp_tui.telemetry.results import SESSION, Cell, How, ResultTable
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import count_columns
 
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a text begins with that spreadsheets evaluate; see OWASP, CSV Injection."""
 _Field: TypeAlias = Callable[[Cell, float | None], object]
 """Of a cell and its difference to the baseline."""
 
 
 def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
     """A column for each parameter, the number of runs, and for each measure its value
-    and what else there is: deviation, n, step, difference, what is missing."""
+    and what else there is: deviation, n, step, difference, what is missing. Before a
+    text that a spreadsheet would evaluate stands a single quote."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     fields = [_list_fields(table, one.how) for one in table.measures]
@@ -31,7 +34,7 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
         for name in own
     ]
     keys = [one.key or "session" for one in table.groups.axes]
-    writer.writerow([*keys, "runs", *heads])
+    writer.writerow(map(_quote_formula, [*keys, "runs", *heads]))
     finds = [tuple(own.values()) for own in fields]
     for row in rows:
         cells: list[object] = [*_list_settings(table, row).values()]
@@ -39,8 +42,19 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
         for at, own in enumerate(finds):
             cell, difference = table.cell(row, at), table.difference(row, at)
             cells += [find(cell, difference) for find in own]
-        writer.writerow(cells)  # None is an empty field
+        writer.writerow(map(_quote_formula, cells))  # None is an empty field
     return text.getvalue()
+
+
+def _quote_formula(cell: object) -> object:
+    """A cell as it is, unless it is a text that begins as a formula and no number."""
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _list_fields(table: ResultTable, how: How) -> Mapping[str, _Field]:
