@@ -148,7 +148,7 @@ def alike(_: Plan, spec: JobSpec) -> JobDetails:
     return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
 
 
-COUNTS = "5 keys: 1 swept, 1 override, 1 ours, 1 computed, 1 file"
+COUNTS = "5 keys: 1 swept, 1 override, 1 set by autoexp, 1 computed, 1 file"
 ROADS = {
     "overrides, then config, then script": f"""
         i => dialog: as Hydra gets them|lr0.001

@@ -61,7 +61,8 @@ _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 _SET: Final = frozenset({"changed", "swept", "override"})
 """Origins of values that somebody chose for this run."""
 _WIDEST_KEY: Final = 48
-_WIDEST_ORIGIN: Final = max(map(len, _ORIGINS))
+_NAMES: Final = {one: "set by autoexp" if one == "ours" else one for one in _ORIGINS}
+_WIDEST_ORIGIN: Final = max(map(len, _NAMES.values()))
 _LONG: Final = 4000
 """Characters of one value, or line of a script."""
 
@@ -142,7 +143,9 @@ def _render_config(details: JobDetails) -> Iterator[Line]:
         yield (Span(details.missing, "warning"),)
         return
     counts = Counter(one.origin for one in details.entries)
-    origins = ", ".join(f"{counts[one]} {one}" for one in _ORIGINS if counts[one])
+    origins = ", ".join(
+        f"{counts[one]} {_NAMES[one]}" for one in _ORIGINS if counts[one]
+    )
     yield (Span(f"{plural(len(details.entries), 'key')}: {origins}", "muted"),)
     yield ()
     pairs = ((outside(one.key), _render_entry(one)) for one in details.entries)
@@ -154,7 +157,7 @@ def _render_entry(entry: Entry) -> Line:
     role: Role = "strong" if entry.origin in _SET else "text"
     written = f"  {outside(entry.written, _LONG)}" if entry.written else ""
     return (
-        Span(f"{entry.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[entry.origin]),
+        Span(f"{_NAMES[entry.origin]:<{_WIDEST_ORIGIN}}  ", _ORIGINS[entry.origin]),
         Span(outside(entry.value, _LONG), role),
         Span(written, "muted"),
     )

@@ -395,7 +395,10 @@ def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
     if behind:
         yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
     for job in behind[:MOST_BEHIND]:
-        yield render_job(job, "", "  ")
+        yield (
+            Span(f"  {job.look.glyph} ", job.look.role),
+            Span(outside(job.name), "muted"),
+        )
     if len(behind) > MOST_BEHIND:
         yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
 
