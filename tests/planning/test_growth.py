@@ -31,7 +31,9 @@ def of(name: str, index: int, print_: str = "f", **fields: Any) -> JobSpec:
     return job(name, index, fingerprint=f"{name}:{print_}", **given)
 
 
-SESSION = plan(of("a", 0), of("b", 1), of("old", 2), of("done", 3))
+SESSION = replace(
+    plan(of("a", 0), of("b", 1), of("old", 2), of("done", 3)), own_state_dir="/state"
+)
 STATES = {
     "a": JobState.RUNNING,
     "b": JobState.WAITING,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
@@ -63,9 +64,7 @@ FLAGS: Final[tuple[Flag, ...]] = (
 )
 
 
-def plan_growth(
-    session: SessionDir, snapshot: Snapshot, overrides: Sequence[str]
-) -> Growth:
+def plan_growth(snapshot: Snapshot, overrides: Sequence[str]) -> Growth:
     """How the config, as it is now and with further overrides, compares with a session;
     blocks. Raises UsageError, ValidationFailed with all that is wrong,
     EnvironmentFailed, and SessionOwned where another living session writes."""
@@ -73,13 +72,13 @@ def plan_growth(
     from autoexp_tui.config.planning import PlanningRequest, find_cwd, run_planning
     from autoexp_tui.storage.output_dir_lock import Living
 
-    session.require_own()
+    _find_directory(snapshot).require_own()
     require_overrides(overrides)
     asked, whole = snapshot.asked or snapshot.plan, snapshot.plan
     if asked is None or whole is None or not asked.config_ref:
         raise UsageError(
             "the session has no config that could be planned again",
-            where=session.id,
+            where=snapshot.session,
             hint="It was begun from a manifest that names none.",
         )
     specs = [job.spec for job in snapshot.jobs]
@@ -110,13 +109,17 @@ def plan_growth(
     return growth
 
 
+def _find_directory(snapshot: Snapshot) -> SessionDir:
+    from autoexp_tui.storage.session_dir import SessionDir
+
+    return SessionDir(Path(snapshot.engine.directory))
+
+
 def store_growth(
-    session: SessionDir, growth: Growth, choices: Choices, *, force: bool = False
+    snapshot: Snapshot, growth: Growth, choices: Choices, *, force: bool = False
 ) -> tuple[Grow, Mapping[str, int]]:
     """Keep the plan that joins beside the journal; the command for it, and the attempts
     that were seen of the jobs it leaves out. Blocks; raises EnvironmentFailed."""
-    from pathlib import Path
-
     from autoexp_tui.model.commands import Grow
     from autoexp_tui.storage.provenance import record_path
 
@@ -126,7 +129,7 @@ def store_growth(
     hold = growth.waiting if choices.waiting == "hold" else ()
     end = growth.waiting if choices.waiting == "end" else ()
     end += growth.running if choices.running == "end" else ()
-    sha = session.save_plan(plan)
+    sha = _find_directory(snapshot).save_plan(plan)
     run = choose_running(plan, choices)
     command = Grow(sha=sha, run=run, hold=hold, end=end, force=force)
     return command, {name: growth.attempts[name] for name in (*hold, *end)}
@@ -153,14 +156,8 @@ def require_session(options: Options, args: argparse.Namespace) -> None:
 
 def _refuse_other_plans(options: Options) -> None:
     """What joins a session is of its own config; raises UsageError."""
-    given = {
-        "--manifest": options.manifest,
-        "--config-ref": options.config_ref,
-        "--config-dir": options.config_dir,
-        "--local": options.local,
-    }
-    for flag, value in given.items():
-        if value:
+    for flag in ("--manifest", "--config-ref", "--config-dir", "--local"):
+        if getattr(options, flag.strip("-").replace("-", "_")):
             raise UsageError(
                 f"--session plans the config of the session again: {flag} says another",
                 hint=f"Leave {flag} away; overrides change what is planned.",
@@ -299,8 +296,12 @@ def _prepare(
     finally:
         handle.close()
     choices = read_choices(args)
-    growth = plan_growth(session, snapshot, options.overrides)
+    growth = plan_growth(snapshot, options.overrides)
     confirm_growth(growth, choices, options)
     joining = build_joining_plan(growth, choices)
     confirm(joining, options, choose_running(joining, choices))
-    return session, growth, *store_growth(session, growth, choices, force=options.force)
+    return (
+        session,
+        growth,
+        *store_growth(snapshot, growth, choices, force=options.force),
+    )

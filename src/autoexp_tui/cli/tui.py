@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.settings import Settings
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.model.commands import Grow
-    from autoexp_tui.model.snapshot import SessionBrief, Snapshot
+    from autoexp_tui.model.snapshot import SessionBrief
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.storage.session_dir import SessionDir
 
 _MOST_SETTINGS: Final = 1 << 20
@@ -156,23 +154,6 @@ def _build_options(
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
     return lambda *args: getattr(import_module(module), name)(*args)
-
-
-def _plan_growth(snapshot: Snapshot, overrides: Sequence[str]) -> Growth:
-    from autoexp_tui.cli.growth import plan_growth
-    from autoexp_tui.storage.session_dir import SessionDir
-
-    session = SessionDir(Path(snapshot.engine.directory))
-    return plan_growth(session, snapshot, overrides)
-
-
-def _store_growth(
-    snapshot: Snapshot, growth: Growth, choices: Choices
-) -> tuple[Grow, Mapping[str, int]]:
-    from autoexp_tui.cli.growth import store_growth
-    from autoexp_tui.storage.session_dir import SessionDir
-
-    return store_growth(SessionDir(Path(snapshot.engine.directory)), growth, choices)
 
 
 class Cockpit:
@@ -330,8 +311,8 @@ class Cockpit:
             list_sessions=self._list_sessions,
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
-            plan_growth=_plan_growth,
-            store_growth=_store_growth,
+            plan_growth=_load_later("autoexp_tui.cli.growth", "plan_growth"),
+            store_growth=_load_later("autoexp_tui.cli.growth", "store_growth"),
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         return CockpitApp(handle, options=options, on_ready=handle.start)

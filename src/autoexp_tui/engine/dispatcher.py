@@ -18,7 +18,7 @@ from autoexp_tui.effects.effects import OutsideEffect, PoolName
 from autoexp_tui.engine import executor_port as port
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import ports
-from autoexp_tui.engine.joining import JoinChecks, StoredPlan, make_read
+from autoexp_tui.engine.joining import JoinChecks, StoredPlan, read_stored
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
@@ -209,7 +209,7 @@ class Dispatcher:
                 plan = self.joining.build_job_plan(state, pending, effect)
                 return "planner", partial(self._store, plan)
             case effects.JoinJobs():
-                return "planner", make_read(outside, state, effect)
+                return "planner", partial(read_stored, outside, state, effect)
         assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
         assert effect.pool in get_args(PoolName), f"there is no pool `{effect.pool}`"
         return effect.pool, effect.send(outside, state)

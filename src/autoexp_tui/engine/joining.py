@@ -4,7 +4,7 @@ joins. Names and directories of the jobs that are there are kept as those come."
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -141,18 +141,14 @@ class JoinChecks:
                 yield Problem(message, where="project.name", job=job.name)
 
 
-def make_read(
+def read_stored(
     outside: Parts, state: SessionState, effect: effects.JoinJobs
-) -> Callable[[], StoredPlan]:
-    """The call that reads a plan that a person has asked for."""
-
-    def read() -> StoredPlan:
-        plan = outside.load_plan(effect.sha)
-        upstream = tuple(_list_upstream(state, plan))
-        work = outside.preparation.find_work(plan, upstream, force=effect.force)
-        return StoredPlan(plan, effect.sha, work)
-
-    return read
+) -> StoredPlan:
+    """Read a plan that a person has asked for; blocks."""
+    plan = outside.load_plan(effect.sha)
+    upstream = tuple(_list_upstream(state, plan))
+    work = outside.preparation.find_work(plan, upstream, force=effect.force)
+    return StoredPlan(plan, effect.sha, work)
 
 
 def _list_upstream(state: SessionState, plan: Plan) -> Iterator[JobSpec]:

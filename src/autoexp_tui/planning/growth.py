@@ -325,45 +325,49 @@ def list_swept(jobs: Iterable[JobRecord]) -> list[str]:
 def list_lines(growth: Growth, choices: Choices | None = None) -> list[tuple[str, str]]:
     """Mark and sentence of all that is to be known of a growth, names included, and of
     what becomes of its jobs where that is chosen."""
-    lines = [("+", _count(growth.added, "joins", "join"))] if growth.added else []
-    if growth.same:
-        lines.append(("=", _count(growth.same, "stays the same", "stay the same")))
-    known = {job.name: job for job in growth.sessions_jobs}
-    planned = {job.name: job for job in growth.plan.jobs}
-    if growth.different:
-        lines.append(("~", _count(growth.different, "differs", "differ")))
-    if choices and growth.different:
+    differing, waiting, running = "", "waiting", "running"
+    if choices:
         new = join_some([*growth.new_names.values()], _MOST_NAMES)
         renames = choices.different == "rename"
-        text = (
-            f"under new names: {new}" if renames else "those keep running as they are"
+        differing = f" (new names: {new})" if renames else " (keeps running as it is)"
+        waiting, running = (
+            f"{waiting}: {choices.waiting}",
+            f"{running}: {choices.running}",
         )
-        lines.append(("+" if renames else "=", text))
-    for name in growth.moved[:_MOST_NAMES]:
-        was, now = (_list_values(one[name]) for one in (known, planned))
-        keys = [key for key in now if now[key] != was.get(key)]
-        points = (
-            ", ".join(f"{k}={one.get(k, '-')}" for k in keys) for one in (was, now)
-        )
-        lines.append(("!", f"{name} was {' and is now '.join(points)}"))
+    gone, more_gone = "is no longer planned", "are no longer planned"
+    # As they are, those read what is there.
     readers = [name for name in growth.new_names if name not in growth.different]
-    if readers:  # as they are, they read what is there
-        text = f"{_count(readers, 'reads', 'read')}"
-        lines.append(("~", f"{text} (with new names: they too, anew)"))
-    ways = ["waiting", "running"]
-    if choices:
-        ways = [f"waiting: {choices.waiting}", f"running: {choices.running}"]
-    for names, what in (
-        (growth.waiting, ways[0]),
-        (growth.running, ways[1]),
-        (growth.ended, "ended"),
-    ):
-        if names:
-            one, more = (f"{verb} no longer planned ({what})" for verb in ("is", "are"))
-            lines.append(("-", _count(names, one, more)))
-    return [*lines, *(("!", note) for note in growth.notes)]
+    told = (
+        ("+", growth.added, "joins", "join", ""),
+        ("=", growth.same, "stays the same", "stay the same", ""),
+        ("~", growth.different, "differs", "differ", differing),
+        ("~", readers, "reads", "read", " those (with new names: they too, anew)"),
+        ("-", growth.waiting, gone, more_gone, f" ({waiting})"),
+        ("-", growth.running, gone, more_gone, f" ({running})"),
+        ("-", growth.ended, gone, more_gone, " (ended)"),
+    )
+    return [
+        *(
+            (
+                mark,
+                f"{plural(len(names), 'job')} {one if len(names) == 1 else more}{how}: "
+                f"{join_some(list(names), _MOST_NAMES)}",
+            )
+            for mark, names, one, more, how in told
+            if names
+        ),
+        *(("!", text) for text in (*_list_moves(growth), *growth.notes)),
+    ]
 
 
-def _count(names: Sequence[str], one: str, more: str) -> str:
-    head = f"{plural(len(names), 'job')} {one if len(names) == 1 else more}"
-    return f"{head}: {join_some(list(names), _MOST_NAMES)}" if names else head
+def _list_moves(growth: Growth) -> Iterable[str]:
+    """What names that hold the index meant, and mean now."""
+    was = {job.name: _list_values(job) for job in growth.sessions_jobs}
+    now = {job.name: _list_values(job) for job in growth.plan.jobs}
+    for name in growth.moved[:_MOST_NAMES]:
+        keys = [key for key, value in now[name].items() if value != was[name].get(key)]
+        points = (
+            ", ".join(f"{key}={values[name].get(key, '-')}" for key in keys)
+            for values in (was, now)
+        )
+        yield f"{name} was {' and is now '.join(points)}"

@@ -24,65 +24,67 @@ _ROLES: Final[Mapping[str, Role]] = {
     "~": "warning",
     "!": "warning",
 }
-_WAYS: Final[Mapping[str, Sequence[tuple[str, str]]]] = {
+_GROUPS: Final[Mapping[str, tuple[str, str, Mapping[str, str]]]] = {
     "different": (
-        ("keep", "keep running as they are"),
-        ("rename", "come again under new names"),
+        "differs from the plan",
+        "differ from the plan",
+        {"keep": "keep running as they are", "rename": "come again under new names"},
     ),
     "waiting": (
-        ("stay", "stay: they run when their turn comes"),
-        ("hold", "are held"),
-        ("end", "are ended, without a run"),
+        "is no longer planned, and waits",
+        "are no longer planned, and wait",
+        {
+            "stay": "stay: they run when their turn comes",
+            "hold": "are held",
+            "end": "are ended, without a run",
+        },
     ),
-    "running": (("stay", "stay"), ("end", "are ended: K would lose as much")),
+    "running": (
+        "is no longer planned, and runs",
+        "are no longer planned, and run",
+        {"stay": "stay", "end": "are ended: K would lose as much"},
+    ),
 }
+"""By the field of `Choices`: what is said of one job, of several, and the ways."""
 
 
 def ask_ways(growth: Growth) -> Iterator[tuple[str, Question]]:
     """A question for each group of jobs of which a person has to say what becomes of
     it, with the field of `Choices` that its answer is for."""
-    titles = {
-        "different": ("differs from the plan", "differ from the plan"),
-        "waiting": (
-            "is no longer planned, and waits",
-            "are no longer planned, and wait",
-        ),
-        "running": ("is no longer planned, and runs", "are no longer planned, and run"),
-    }
-    for group, (one, more) in titles.items():
+    for group, (one, more, ways) in _GROUPS.items():
         names: Sequence[str] = getattr(growth, group)
-        if not names:
-            continue
-        lines: list[Line] = [(Span(f"  {outside(name)}"),) for name in names]
+        lines = [_render_name(name, growth.new_names) for name in names]
         if group == "different":
-            lines = [*_render_different(growth)]
-        yield (
-            group,
-            Question(
-                title=f"{plural(len(names), 'job')} {one if len(names) == 1 else more}",
-                lines=tuple(lines),
-                stay="Leave all as it is",
-                confirm="go on",
-                choices=tuple(Choice(way, text) for way, text in _WAYS[group]),
-            ),
-        )
+            readers = [name for name in growth.new_names if name not in names]
+            lines += [
+                _render_name(one, growth.new_names, "reads them") for one in readers
+            ]
+            lines += [
+                _render_told(*told) for told in list_lines(growth) if told[0] == "!"
+            ]
+        if names:
+            title = f"{plural(len(names), 'job')} {one if len(names) == 1 else more}"
+            yield (
+                group,
+                Question(
+                    title=title,
+                    lines=tuple(lines),
+                    stay="Leave all as it is",
+                    confirm="go on",
+                    choices=tuple(Choice(way, text) for way, text in ways.items()),
+                ),
+            )
 
 
-def _render_different(growth: Growth) -> Iterator[Line]:
-    for name in growth.different:
-        new = growth.new_names.get(name, "")
-        yield line(
-            Span("  "), Span(outside(name)), Span(f"  or {outside(new)}", "muted")
-        )
-    yield from (
-        (Span(f"  ! {outside(text, 1000)}", "warning"),)
-        for mark, text in list_lines(growth)
-        if mark == "!"
+def _render_name(name: str, new_names: Mapping[str, str], does: str = "") -> Line:
+    new = f"  or {outside(new_names[name])}" if name in new_names else ""
+    return line(Span(f"  {outside(name)} {does}"), Span(new, "muted"))
+
+
+def _render_told(mark: str, text: str) -> Line:
+    return line(
+        Span(f"  {mark} ", _ROLES.get(mark, "muted")), Span(outside(text, 2000))
     )
-    readers = [name for name in growth.new_names if name not in growth.different]
-    for name in readers:
-        text = f"  {outside(name)} reads them: {outside(growth.new_names[name])}"
-        yield (Span(text, "muted"),)
 
 
 def ask_growth(growth: Growth, choices: Choices) -> Question:
@@ -96,10 +98,7 @@ def ask_growth(growth: Growth, choices: Choices) -> Question:
         ways.append(Choice("family", f"one family first ({len(first)}), hold the rest"))
     ways.append(Choice("none", "hold them all: S lets them run"))
     lines: list[Line] = [(Span(f"It {outside(growth.describe())}."),), ()]
-    lines += [
-        line(Span(f"  {mark} ", _ROLES.get(mark, "muted")), Span(outside(text, 2000)))
-        for mark, text in list_lines(growth, choices)
-    ]
+    lines += [_render_told(*one) for one in list_lines(growth, choices)]
     return Question(
         title=f"Let {number} join?" if plan.jobs else "Change the session?",
         lines=tuple(lines),
