@@ -17,12 +17,14 @@ from autoexp_tui.telemetry.metric_names import (
     is_plain_score,
     is_score,
     name_number,
+    split_words,
 )
 from autoexp_tui.text.log_lines import (
     EVAL_LOSS,
     GRAD_NORM,
     LEARNING_RATE,
     LOSS,
+    MAIN_METRICS,
     TOKENS_PER_SECOND,
     normalize_name,
 )
@@ -85,19 +87,11 @@ _LOSS: Final = re.compile(
     + rb"(?:tensor\( *+)?+"
     + _NUMBER
 )
-_LEARNING_RATE: Final = re.compile(
-    _ALONE + rb"(?:learning[ _-]rate|lr)" + _IS + _NUMBER
+_RATE_UNIT: Final = re.compile(
+    _ALONE + rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps(?!\w))"
 )
-_GRAD_NORM: Final = re.compile(_ALONE + rb"grad(?:ient)?[ _-]?norm" + _IS + _NUMBER)
-_TOKENS: Final = re.compile(
-    _ALONE
-    + rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps)"
-    + _IS
-    + _RATE
-    + rb"(?!\w)"
-)
-_TOKENS_UNIT: Final = re.compile(_ALONE + rb"tok(?:ens)?/s")
-_TOKENS_BEFORE: Final = re.compile(_RATE + rb" *$")
+_RATE_BEHIND: Final = re.compile(_IS + _RATE + rb"(?!\w)")
+_RATE_BEFORE: Final = re.compile(_RATE + rb" *$")
 _SCALES: Final = {b"": 1.0, b"k": 1e3, b"m": 1e6}
 _PREAMBLE: Final = re.compile(
     rb"(?:[diwef]\d{4} [\d:.]++ ++\d++ [\w.]++:\d++\|)?"  # glog
@@ -109,17 +103,13 @@ _NAMES: Final = re.compile(rb"[a-z]++(?:-[a-z]++)*+")
 _AFTER_NUMBER: Final = re.compile(rb"[0-9)]+")
 
 
-def _words(text: str) -> frozenset[bytes]:
-    return frozenset(text.encode().split())
-
-
 _EVALUATION: Final = re.compile(
     rb"(?<![\w/.\\-])(?:(?:cross-?)?valid(?:ation)?|val|eval(?:uation|uating)?"
     rb"|test(?:ing)?|held[- _]?out)(?![\w/.\\-])"
 )
-_STEP_WORDS: Final = _words("global train training optimizer")
+_STEP_WORDS: Final = split_words("global train training optimizer")
 """What may be tied to `step` by `_`."""
-_NO_STEP_WORDS: Final = _words("per every each next") | EVALUATION_WORDS
+_NO_STEP_WORDS: Final = split_words("per every each next") | EVALUATION_WORDS
 """What before `step` makes it something else than the counter."""
 
 
@@ -146,7 +136,7 @@ _OF_THE_RUN: Final = frozenset((LEARNING_RATE, GRAD_NORM, TOKENS_PER_SECOND, "ep
 """What an evaluation tells of the run, and not of itself."""
 _UNITS: Final = (
     rb"(?! *+(?:[kmgt]?i?b|[mun]?s|secs?|seconds?|min(?:ute)?s?|h|h(?:ou)?rs?|days?|it"
-    rb"|[a-z]++/[a-z]++|of|/)(?!\w))"
+    rb"|[a-z]++(?:/[a-z]++)++(?! ++\d)|of|/)(?!\w))"
 )
 _ANY: Final = (
     rb"(?P<number>[-+]?(?:\d{1,3}(?:\|\d{3})++(?!\d)(?:\.\d++)?+"
@@ -157,10 +147,12 @@ _ANY: Final = (
 _MEAN: Final = re.compile(rb" *+\( *+(?P<number>[\d.]++(?:e[-+]?\d++)?+) *+\)")
 """What stands behind a number for the mean so far."""
 _NAMED: Final = re.compile(
-    rb"(?<![\w./\\@:-])(?P<name>[a-z][\w@/.()-]*+(?: [a-z(][\w@/()-]*+){0,7}+)"
+    rb"(?<![\w./\\@:-])(?P<name>[a-z][\w@/.()-]*+"
+    rb"(?: (?!(?:nan|inf)(?! ?[a-z]))[a-z(][\w@/()-]*+){0,7}+)"
     rb"(?P<gap> *+(?::|->) *+\|?+ *+| ++)" + _ANY
 )
-"""A name, a sign and a number; without a sign they must fill a cell."""
+"""A name, a sign and a number; without a sign they must fill a cell, but for the main
+metrics."""
 _MOST_NUMBERS: Final = 256
 """Of one line."""
 _WORD: Final = re.compile(rb"[a-z]++")
@@ -198,7 +190,7 @@ def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
     counter = _find_counter(line)
     epoch, bar = _find_epoch(line)
     if values or counter:
-        values |= _read_companions(line)
+        values |= _read_rate(line)
     if values or counter or epoch or bar or b"loss" not in line:
         named = _read_named(line, values, counter or epoch, bar, evaluation)
         values = named | values
@@ -280,13 +272,14 @@ def _read_named(
         if evaluation and name.partition("_")[0].encode() not in EVALUATION_WORDS:
             name = name if name in _OF_THE_RUN else f"eval_{name}"
         named.setdefault(name, _read_number(match, line if evaluation else b""))
-    if known or bar or (place and (place.re is _WRITER or any(map(is_score, named)))):
+    is_telling = any(is_score(name) or name in _OF_THE_RUN for name in named)
+    if known or bar or (place and (place.re is _WRITER or is_telling)):
         return named
     if line[:1] == b"|" and "epoch" in named:
         return named
     is_whole = place or all(map(is_plain_score, named))
     spans = [(begin, end), *(match.span() for _, match in pairs)]
-    return named if is_whole and not any(_find_words(line, spans)) else {}
+    return named if is_whole and not any(_findsplit_words(line, spans)) else {}
 
 
 def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
@@ -294,9 +287,9 @@ def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
     has_bar = line.find(b"%|") >= 0 and _BAR.search(line)
     for match in _NAMED.finditer(line):
         words, gap, _, percent = match.groups()
-        if (percent and has_bar) or (gap.isspace() and not _is_cell(line, match)):
-            continue
-        if name := name_number(words, tied=b" " not in gap):
+        name = name_number(words, tied=b" " not in gap)
+        is_apart = not gap.isspace() or name in MAIN_METRICS or _is_cell(line, match)
+        if name and is_apart and not (percent and has_bar):
             yield name, match
 
 
@@ -306,7 +299,7 @@ def _is_cell(line: bytes, match: _Found) -> bool:
     return before[-1:] in (b"", b"|") and behind[:1] in (b"", b"|")
 
 
-def _find_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
+def _findsplit_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
     """The words of a line that stand in none of some spans, and mean something."""
     for begin, end in spans:
         line = line[:begin] + b" " * (end - begin) + line[end:]
@@ -391,34 +384,14 @@ def _is_evaluation(line: bytes) -> bool:
     return False
 
 
-def _read_companions(line: bytes) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, regex, mark in _COMPANIONS:
-        for at in _find_all(line, mark):
-            match = regex.match(line, at)
-            if match:
-                found.setdefault(name, float(match["number"]))
-    rate = _find_rate(line)
-    if rate:
-        value = float(rate[1].replace(b"|", b"")) * _SCALES[rate[2]]
-        found[TOKENS_PER_SECOND] = value
-    return found
-
-
-_COMPANIONS: Final = (
-    (LEARNING_RATE, _LEARNING_RATE, b"learning"),
-    (LEARNING_RATE, _LEARNING_RATE, b"lr"),
-    (GRAD_NORM, _GRAD_NORM, b"grad"),
-)
-
-
-def _find_rate(line: bytes) -> _Found | None:
-    """The tokens a second, before or behind their unit."""
-    for mark in (b"tok", b"tps"):
-        for at in _find_all(line, mark):
-            match = _TOKENS.match(line, at)
-            if match is None and _TOKENS_UNIT.match(line, at):
-                match = _TOKENS_BEFORE.search(line, max(0, at - 16), at)
-            if match:
-                return match
-    return None
+def _read_rate(line: bytes) -> dict[str, float]:
+    """The tokens a second, before or behind their unit, also in thousands."""
+    if b"tok" not in line and b"tps" not in line:
+        return {}
+    for unit in _RATE_UNIT.finditer(line):
+        before = max(0, unit.start() - 16), unit.start()
+        match = _RATE_BEHIND.match(line, unit.end())
+        if match := match or _RATE_BEFORE.search(line, *before):
+            value = float(match[1].replace(b"|", b"")) * _SCALES[match[2]]
+            return {TOKENS_PER_SECOND: value}
+    return {}

@@ -10,29 +10,31 @@ from typing import Final
 from autoexp_tui.text.log_lines import find_canonical_name
 
 
-def _words(text: str) -> frozenset[bytes]:
+def split_words(text: str) -> frozenset[bytes]:
     return frozenset(text.encode().split())
 
 
-EVALUATION_WORDS: Final = _words(
+EVALUATION_WORDS: Final = split_words(
     "val valid validation crossvalidation eval evaluation test testing dev"
 )
-TRAINING_WORDS: Final = _words(
+TRAINING_WORDS: Final = split_words(
     "train training lm total ce entropy crossentropy xent nll mlm avg "
     "average mean running global batch step token model mse main overall"
 )
 """What may be tied to `loss` by `_`, `/` or nothing, and still name the loss."""
-FILL_WORDS: Final = _words(
+FILL_WORDS: Final = split_words(
     "the a an this that its our my and with at in on for is of to has got now new "
     "current latest info debug epoch iter iteration rank worker trainer logger root"
 )
 """What may stand before a name, apart from it, and is no part of it."""
+_BEFORE_TIED: Final = EVALUATION_WORDS | split_words("train learning grad gradient")
+"""What belongs to the one word that a sign ties to its number."""
 _LONGEST: Final = 100
-_NO_METRICS: Final = _words(
+_NO_METRICS: Final = split_words(
     "step steps iteration iterations iter micro_step global_step epochs gpu cuda "
     "device worker line job v_num localhost done complete completed progress total"
 )
-_NO_ENDS: Final = _words(
+_NO_ENDS: Final = split_words(
     "eta elapsed remaining time date timestamp datetime seconds secs host hostname "
     "node port pid rank id jobid version seed percent py cc cpp cu rs go sh"
 )
@@ -47,18 +49,20 @@ _SCORE: Final = re.compile(
     r"|mcc|mfu)(?:_\d+)?(?:_mean|_avg|_std)?$|per_?s(?:ec(?:ond)?)?$|throughput|tflops"
 )
 _PLAIN: Final = (
-    EVALUATION_WORDS | TRAINING_WORDS | _words("best final top balanced macro micro")
+    EVALUATION_WORDS
+    | TRAINING_WORDS
+    | split_words("best final top balanced macro micro")
 )
 
 
 @lru_cache(maxsize=4096)
 def name_number(words: bytes, *, tied: bool) -> str:
     """What a number is called that stands behind `words`; empty: it is no metric.
-    `tied`: nothing but a sign is between them, so that only the last word counts."""
+    `tied`: nothing but a sign is between them, so that mostly the last word counts."""
     kept = words.split()
     if tied:
         first = len(kept) - 1
-        while first and kept[first - 1] in EVALUATION_WORDS | {b"train"}:
+        while first and kept[first - 1] in _BEFORE_TIED:
             first -= 1
         kept = kept[first:]
     while len(kept) > 1 and kept[0] in FILL_WORDS:
