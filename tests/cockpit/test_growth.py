@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from autoexp_tui.cockpit.context import GrowthOrder
+from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.model import commands as c
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.snapshot import Snapshot
@@ -69,7 +70,7 @@ async def test_each_group_is_asked_about_and_leaving_sends_nothing() -> None:
     assert roads.chosen == [Choices(waiting="hold")]
 
 
-async def test_what_cannot_be_planned_is_shown_and_changes_nothing() -> None:
+async def test_what_cannot_be_planned_changes_nothing_and_can_be_mended() -> None:
     wrong = Problem("no key lrr", "override lrr", hint="did you mean `lr`?")
 
     def fail(*_: object) -> Growth:
@@ -77,7 +78,11 @@ async def test_what_cannot_be_planned_is_shown_and_changes_nothing() -> None:
 
     options = {**Roads(growing(), c.Grow(sha="s")).options, "plan_growth": fail}
     async with cockpit(**options) as seat:
-        await seat.see("ctrl+r enter", dialog="Nothing joins|no key lrr|did you mean")
+        await seat.see("ctrl+r", footer="plan again with")
+        seat.app.screen.query_one(Prompt).value = "lrr=7"
+        await seat.see("enter", dialog="Nothing joins|no key lrr|did you mean")
+        await seat.see("hear escape ctrl+r", footer="plan again with")
+        assert seat.app.screen.query_one(Prompt).value == "lrr=7"
         assert not seat.handle.sent
 
 

@@ -113,6 +113,8 @@ class Actions:
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
         """Ids of the commands of which no event has told yet."""
+        self._overrides = ""
+        """What was typed to plan again, until it has been sent."""
         self._faults: FaultsScreen | None = None
         self._compared: Plan | None = None
         """The plan of which was told how it differs from the one before it."""
@@ -368,16 +370,18 @@ class Actions:
                 given = shlex.split(text) if text not in swept else []
             except ValueError as error:
                 return str(error)
+            self._overrides = text if given else ""
             self._app.run_worker(self.grow(given))
             return ""
 
+        texts = [*filter(None, (self._overrides,)), *swept, ""]
         request = Request(
             label="plan again with",
             hint="key=value ..., or nothing: the config as it is now",
             answer=answer,
-            text=swept[0] if swept else "",
-            behind=1 if swept else 0,
-            others=(*swept[1:], "") if swept else (),
+            text=texts[0],
+            behind=1 if texts[0].endswith("]") else 0,
+            others=texts[1:],
         )
         if isinstance(self._app.screen, BoxScreen):
             self._app.screen.ask_line(request)
@@ -415,6 +419,7 @@ class Actions:
             title = "Nothing joins, and nothing was changed"
             self._app.push_screen(ReaderScreen(self._context, title, [page]))
             return
+        self._overrides = ""
         self.send(command, expected)
         self._app.notify(f"sent: it {growth.describe()}")
 
