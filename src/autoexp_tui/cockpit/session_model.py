@@ -128,9 +128,10 @@ class SessionModel:
     def update_arrangement(
         self, wanted: Arrangement | None = None, **changes: object
     ) -> None:
-        """Arrange the rows otherwise: as `wanted`, else as before, with `changes`."""
+        """Arrange the rows otherwise: as `wanted`, which is sorted as things stand now,
+        else as before, with `changes`."""
         self.arrangement = replace(wanted or self.arrangement, **changes)  # type: ignore[arg-type]
-        self.is_stale = is_stale(self.session, self.arrangement)
+        self.is_stale = wanted is None and is_stale(self.session, self.arrangement)
         self._arrange()
 
     def find_jobs(self, row: Row) -> tuple[JobView, ...]:

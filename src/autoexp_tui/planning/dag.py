@@ -62,20 +62,20 @@ class Stage:
 
 def find_links(plan: Plan) -> Links:
     """The plan's edges by their later job; waits win, and are all `depends_on` else."""
-    sides: dict[str, dict[str, dict[str, None]]] = {
-        mode: {job.name: {} for job in plan.jobs} for mode in ("waits", "reads")
-    }
+    sides: dict[str, dict[str, dict[str, None]]] = {"waits": {}, "reads": {}}
     for edge in plan.edges:
         sides[edge.mode].setdefault(edge.after, {})[edge.before] = None
     waits, reads = sides["waits"], sides["reads"]
     for job in plan.jobs:
-        own = reads[job.name]
-        waits[job.name] |= dict.fromkeys(b for b in job.depends_on if b not in own)
+        own = reads.get(job.name, ())
+        if others := dict.fromkeys(b for b in job.depends_on if b not in own):
+            waits[job.name] = waits.get(job.name, {}) | others
+    names = dict.fromkeys(job.name for job in plan.jobs)  # most follow nothing
     return Links(
-        {name: tuple(before) for name, before in waits.items()},
+        {name: tuple(waits.get(name, ())) for name in (*names, *waits)},
         {
-            name: tuple(one for one in before if one not in waits.get(name, ()))
-            for name, before in reads.items()
+            name: tuple(b for b in reads.get(name, ()) if b not in waits.get(name, ()))
+            for name in (*names, *reads)
         },
     )
 

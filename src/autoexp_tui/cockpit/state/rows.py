@@ -186,9 +186,11 @@ def sort_by(
 ) -> Arrangement:
     """`current` sorted by a column, or the other way round (`back`); jobs without a
     value come last either way."""
-    keys = {job.name: _build_sort_key(job, column, session) for job in session.jobs}
-    jobs = sorted(session.jobs, key=lambda job: keys[job.name], reverse=back)
-    jobs.sort(key=lambda job: keys[job.name] == _MISSING)
+    keys = [_build_sort_key(job, column, session) for job in session.jobs]
+    ordered = sorted(range(len(keys)), key=keys.__getitem__, reverse=back)
+    known = [at for at in ordered if keys[at] != _MISSING]
+    missing = [at for at in ordered if keys[at] == _MISSING]
+    jobs = [session.jobs[at] for at in (*known, *missing)]
     ranks = {job.name: place for place, job in enumerate(jobs)}
     order: Order = "column"
     return replace(

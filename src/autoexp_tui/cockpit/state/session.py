@@ -306,7 +306,7 @@ class SessionView:
         if plan is None:
             return None
         rules = plan.rules_of(job.record.spec)
-        return job.list_metrics().get(rules.result.metric or rules.loss)
+        return job.find_metric(rules.result.metric or rules.loss)
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
