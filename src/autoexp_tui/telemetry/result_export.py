@@ -37,12 +37,12 @@ def write_csv(table: ResultTable, rows: Sequence[int]) -> str:
     writer.writerow(map(_quote_formula, [*keys, "runs", *heads]))
     finds = [tuple(own.values()) for own in fields]
     for row in rows:
-        cells: list[object] = [*_list_settings(table, row).values()]
+        cells = [*map(_quote_formula, _list_settings(table, row).values())]
         cells.append(len(table.groups.rows[row].jobs))
         for at, own in enumerate(finds):
             cell, difference = table.cell(row, at), table.difference(row, at)
             cells += [find(cell, difference) for find in own]
-        writer.writerow(map(_quote_formula, cells))  # None is an empty field
+        writer.writerow(cells)  # None is an empty field; others begin with a number
     return text.getvalue()
 
 
