@@ -150,7 +150,7 @@ def test_a_name_that_means_another_point_has_to_be_decided_about(shell: Shell) -
         (("slurm.client.class_name=SlurmClient",), 3, "slurm.client.class_name: is"),
         (("nn=3",), 2, "there is no such key"),
         (("n=[3,3]",), 3, "2 jobs have the name 3_first"),
-        (("--config-ref", "other"), 2, "--config-ref says another"),
+        (("--config-ref", "other"), 2, "again, without --config-ref"),
     ],
 )
 def test_what_a_session_cannot_take_is_refused_with_its_place(

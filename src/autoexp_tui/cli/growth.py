@@ -159,7 +159,7 @@ def _refuse_other_plans(options: Options) -> None:
     for flag in ("--manifest", "--config-ref", "--config-dir", "--local"):
         if getattr(options, flag.strip("-").replace("-", "_")):
             raise UsageError(
-                f"--session plans the config of the session again: {flag} says another",
+                f"--session plans the session's own config again, without {flag}",
                 hint=f"Leave {flag} away; overrides change what is planned.",
             )
 

@@ -260,7 +260,7 @@ def _read_answer(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
         # Of the lease: the journal may not know its engine yet.
         who = f"the engine of {session.id} ({clean(str(find_engine(session)[0]))})"
         if not snapshot.engine.owner_alive:
-            why = f"{who} has ended; {again} goes on."
+            why = f"{who} has ended. The command waits in its inbox; {again} takes it."
             return Answer(outcome="unanswered", why=why, engine="none")
         why = f"{who} did not answer within {ANSWER_SECONDS:.0f} s; the command waits "
         why += f"in its inbox, or was just taken. {show} tells how things stand."
