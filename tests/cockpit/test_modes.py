@@ -15,7 +15,7 @@ import pytest
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens import events as events_screen
-from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
+from autoexp_tui.cockpit.screens.picker import Choice, PickerScreen, SessionPicker
 from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Skip
@@ -409,9 +409,18 @@ async def test_a_take_over_of_a_session_that_ran_is_said_until_a_key_comes(
         await seat.see("j", footer="!goes on")
 
 
-@pytest.mark.parametrize(("keys", "chosen"), [("j enter", "m4q1"), ("q", None)])
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        ("j enter", Choice(("m4q1",))),
+        ("q", None),
+        ("j e", Choice(("m4q1",), compares=True)),
+        ("space space e", Choice(("k7f2", "m4q1"), compares=True)),
+        ("space space k space r e", Choice(("m4q1",), compares=True)),
+    ],
+)
 async def test_a_session_is_chosen_or_none_or_waited_for(
-    keys: str, chosen: str | None
+    keys: str, chosen: Choice | None
 ) -> None:
     options = CockpitOptions(ascii=False, no_color=False)
     found: list[SessionBrief] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gc
 import math
 import signal
@@ -34,10 +35,8 @@ from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.storage.trust import get_accepted_file, read_checked
 
 if TYPE_CHECKING:
-    import argparse
-
     from autoexp_tui.cockpit.app import CockpitApp
-    from autoexp_tui.cockpit.context import CockpitOptions
+    from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
     from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.settings import Settings
@@ -82,9 +81,7 @@ def main(argv: Sequence[str]) -> int:
         if options.config_dir or options.overrides or options.local:  # of a plan
             options = replace(options, config_ref=DEFAULT_CONFIG)
         else:
-            options = replace(options, session=_pick_session(options, args))
-            if not options.session:
-                return ExitCode.OK
+            return _open_chosen(options, args)
     return Cockpit(options, args).run()
 
 
@@ -102,16 +99,30 @@ def parse_speed(text: str) -> float:
     return speed
 
 
-def _pick_session(options: Options, args: argparse.Namespace) -> str:
-    """Let the person choose a session; empty where none was taken."""
+def _open_chosen(options: Options, args: argparse.Namespace) -> int:
+    """Let the person choose a session, or several to compare, of which one looks and
+    comes back to the list."""
+    from autoexp_tui.cockpit.context import LeaveWay
     from autoexp_tui.cockpit.screens.picker import SessionPicker
     from autoexp_tui.storage.sessions import list_sessions
 
     places = opening.list_places(options)
-    picker = SessionPicker(
-        lambda: list_sessions(*places), _build_options(options, args)
-    )
-    return picker.run(mouse=args.mouse) or ""
+    marked: Sequence[str] = ()
+    while True:
+        shown = _build_options(options, args)
+        picker = SessionPicker(lambda: list_sessions(*places), shown, marked=marked)
+        choice = picker.run(mouse=args.mouse)
+        if choice is None:
+            return ExitCode.OK
+        chosen = replace(options, session=choice.ids[0])
+        if not choice.compares:
+            return Cockpit(chosen, args).run()
+        looks = argparse.Namespace(**{**vars(args), "read_only": True, "replay": False})
+        cockpit = Cockpit(chosen, looks, choice.ids[1:])
+        code = cockpit.run()
+        if cockpit.way is not LeaveWay.BACK:
+            return code
+        marked = choice.ids
 
 
 def _load_settings(*, commands: bool) -> Settings:
@@ -159,9 +170,19 @@ def _load_later(module: str, name: str) -> Callable[..., Any]:
 class Cockpit:
     """One run of the cockpit, from its first paint to what becomes of the engine."""
 
-    def __init__(self, options: Options, args: argparse.Namespace) -> None:
+    def __init__(
+        self,
+        options: Options,
+        args: argparse.Namespace,
+        beside: Sequence[str] | None = None,
+    ) -> None:
+        """`beside`: ids of further sessions, whose results are shown together; None:
+        this was not chosen in the list of sessions."""
         from autoexp_tui.cockpit.keymap import Keymap
 
+        self.way: LeaveWay | None = None
+        """How the person left."""
+        self._beside = beside
         self._options = options
         self._args = args
         self._failure: BaseException | None = None
@@ -188,11 +209,11 @@ class Cockpit:
         app = self._app = self._make_app(handle)
         for number in (signal.SIGHUP, signal.SIGTERM):
             signal.signal(number, lambda *_: app.notify_terminal_lost())
-        way = app.run(mouse=self._args.mouse)
+        way = self.way = app.run(mouse=self._args.mouse)
         restore_signals()
         own = str(self._session.path) if self._session is not None else ""
         directory = handle.snapshot().engine.directory or own
-        if directory and not self._args.replay:  # which is no look at it
+        if directory and not (self._args.replay or self._beside is not None):
             SessionDir(Path(directory)).record_visit()
         if self._failure is None:
             return self._finish(app, handle, way)
@@ -238,10 +259,31 @@ class Cockpit:
             return handle
         if args.replay:
             return opening.open_replay(session, speed=parse_speed(args.speed))
+        if self._beside is not None:  # of the one that is first no more is seen either
+            return self._view_first((self._options.session, *self._beside))
         session.record_visit()  # should the screen be killed, it was seen until now
         if self._looks:
             return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
+
+    def _view(self, session_id: str) -> EngineHandle:
+        """Watch a session; raises AutoexpError."""
+        session = opening.find_session(self._options, session_id)
+        return self._entry.view(str(session.path), read_only=True)
+
+    def _view_first(self, ids: Sequence[str]) -> EngineHandle:
+        """The first of some sessions that can be read; raises what the first one does
+        where none can."""
+        problems: list[AutoexpError] = []
+        for one in ids:
+            try:
+                handle = self._view(one)
+            except AutoexpError as problem:
+                problems.append(problem)
+                self._app.context.model.left_out[one] = str(problem)
+            else:
+                return handle
+        raise problems[0]
 
     def _add_commands(self, plan: Plan) -> Keymap:
         """The keys with the commands of the config that was just planned: those of a
@@ -289,7 +331,8 @@ class Cockpit:
         seen = None
         if session is not None:
             come_back = f"autoexp-tui --session {name_session(session.path)}"
-            seen = None if self._args.replay else session.read_last_visit()
+            looks = self._args.replay or self._beside is not None
+            seen = None if looks else session.read_last_visit()
         options = replace(
             self._shown,
             read_keymap=lambda: self._keymap,
@@ -309,6 +352,9 @@ class Cockpit:
                 "autoexp_tui.storage.table_columns", "keep_columns"
             ),
             list_sessions=self._list_sessions,
+            view_session=self._view,
+            read_curves=_load_later("autoexp_tui.cli.curves", "read_curves"),
+            beside=self._beside,
             changes=self._read_changes if plans else None,
             replan=self._plan_again if plans else None,
             plan_growth=_load_later("autoexp_tui.cli.growth", "plan_growth"),
@@ -322,6 +368,9 @@ class Cockpit:
         from autoexp_tui.cli import headless
         from autoexp_tui.cockpit.context import LeaveWay
 
+        if way is LeaveWay.BACK:
+            handle.close()
+            return ExitCode.OK
         if way is LeaveWay.LOST:
             headless.release_terminal()  # before anything is said: nobody hears it
         if app.fault is not None:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
     from autoexp_tui.cockpit.actions import Actions
-    from autoexp_tui.cockpit.dialogs.palette import Entry
+    from autoexp_tui.cockpit.comparison import Comparison
+    from autoexp_tui.cockpit.dialogs.palette import Entry, Kind
     from autoexp_tui.cockpit.dialogs.question import Overlay
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
@@ -134,6 +135,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._greet()
             self._estimate_ends()
             self._take_plan()
+            if (beside := self.context.options.beside) is not None:
+                self.action_show_mode("results")
+                self.run_worker(self.comparison.change(beside))
 
         self.call_after_refresh(finish_first_paint)
 
@@ -240,9 +244,36 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen = self.full_screen
         if screen is None or not screen.query("Header"):
             return  # it is not composed yet, or goes
-        if self.context.model.update_ages(self.context.find_utc()):
+        moved = "comparison" in self.__dict__ and self.comparison.take()
+        if self.context.model.update_ages(self.context.find_utc()) or moved:
             screen.renew()
         screen.update_time()
+
+    @cached_property
+    def comparison(self) -> Comparison:
+        """The sessions that are shown beside the own one."""
+        from autoexp_tui.cockpit.comparison import Comparison
+
+        return Comparison(self.context, self, self.renew_screen)
+
+    def action_compare(self) -> None:
+        """Ask for a session to compare with; for one that is, to do so no longer."""
+
+        async def choose(screen: BoxScreen) -> None:
+            entry = await self._find_entry(screen, "session")
+            if entry is not None:
+                await self.comparison.change((entry.id,))
+
+        if self.full_screen is not None:
+            self.run_worker(choose(self.full_screen))
+
+    def action_read_curves(self, jobs: Sequence[JobView]) -> None:
+        """Read the logs of runs of which no engine tells curves."""
+        self.run_worker(self.comparison.read_curves(jobs))
+
+    def action_back_to_list(self) -> None:
+        """Back to the list of sessions that this was opened from."""
+        self.leave(LeaveWay.BACK)
 
     def _estimate_ends(self) -> None:
         """Estimate ends when that is due, behind the screen."""
@@ -314,9 +345,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_show_curves(self, jobs: Sequence[JobView], metric: str) -> None:
         """To Jobs mode, and there to the curves of the marked jobs, else of these over
-        seeds."""
+        seeds; esc leads back to where they were asked for."""
+        mode = self.current_mode
         self.action_show_pane("jobs")
-        self.jobs_screen.show_curves(jobs, metric, joins=True)
+        self.jobs_screen.show_curves(jobs, metric, joins=True, mode=mode)
 
     def action_show_mode(self, mode: str) -> None:
         """To another mode; there already, to its list."""
@@ -366,25 +398,30 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_palette(self) -> None:
         """Find something by its name: carry it out, or go there."""
-        from autoexp_tui.cockpit.dialogs.palette import PaletteScreen
 
         async def run(screen: BoxScreen) -> None:
-            palette = PaletteScreen(self.context, screen.find_pane().name_in_table)
-            if list_sessions := self.context.options.list_sessions:
-                self.run_worker(show_sessions(palette, list_sessions))
-            entry = await self.push_screen_wait(palette)
+            entry = await self._find_entry(screen)
             if entry is not None:
                 await self._open_entry(screen, entry)
 
-        async def show_sessions(
-            palette: PaletteScreen, work: Callable[[], Sequence[SessionBrief]]
-        ) -> None:
+        if self.full_screen is not None:
+            self.run_worker(run(self.full_screen))
+
+    async def _find_entry(
+        self, screen: BoxScreen, only: Kind | None = None
+    ) -> Entry | None:
+        """Let a person find something; None where they gave it up."""
+        from autoexp_tui.cockpit.dialogs.palette import PaletteScreen
+
+        async def show_sessions(work: Callable[[], Sequence[SessionBrief]]) -> None:
             with suppress(AutoexpError, OSError):  # they are then not found, no more
                 found = await self.context.background.fetch("sessions", work)
                 palette.show_sessions(found)
 
-        if self.full_screen is not None:
-            self.run_worker(run(self.full_screen))
+        palette = PaletteScreen(self.context, screen.find_pane().name_in_table, only)
+        if list_sessions := self.context.options.list_sessions:
+            self.run_worker(show_sessions(list_sessions))
+        return await self.push_screen_wait(palette)
 
     async def _open_entry(self, screen: BoxScreen, entry: Entry) -> None:
         session = self.context.model.session
@@ -576,6 +613,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._has_left = True
         self._drop_countdown()
+        if "comparison" in self.__dict__:
+            self.comparison.close()
         self._on_leave(way)
         self.exit(way)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.commands import Grow
     from autoexp_tui.model.outputs import CheckpointPlace
-    from autoexp_tui.model.snapshot import SessionBrief, Snapshot
+    from autoexp_tui.model.snapshot import Live, SessionBrief, Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.growth import Choices, Growth
     from autoexp_tui.planning.job_details import JobDetails
@@ -42,6 +42,8 @@ class LeaveWay(StrEnum):
     """Asked and confirmed: the engine goes on without a screen."""
     PAUSED = "paused"
     """The same, after submission was paused."""
+    BACK = "back"
+    """To the list of sessions that it was opened from; nothing runs here."""
     NOTHING = "nothing"
     """Nothing runs, or this was only a view: there is nothing to hand over."""
     LOST = "lost"
@@ -94,6 +96,15 @@ class CockpitOptions:
     """The keys once there is a plan, with commands of its config. None: as before."""
     list_sessions: Callable[[], Sequence[SessionBrief]] | None = None
     """Lists the sessions that there are; slow. None: only this one is known."""
+    view_session: Callable[[str], EngineHandle] | None = None
+    """Watches a session, by its id, and commands it nothing; slow, raises
+    AutoexpError. None: nothing can be compared."""
+    read_curves: Callable[[str, Sequence[str]], Mapping[str, Live]] | None = None
+    """Reads what the logs of some jobs of a session, by its directory, said; slow,
+    raises AutoexpError. None: nobody reads them."""
+    beside: Sequence[str] | None = None
+    """Ids of sessions to compare with from the beginning: the results come first, and
+    esc in them leads back to the list of sessions. None: it was not opened there."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""
 

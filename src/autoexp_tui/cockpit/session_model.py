@@ -5,7 +5,7 @@ It knows no widget and no engine; what it holds dies with the screen."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.forecast import (
@@ -24,8 +24,12 @@ from autoexp_tui.cockpit.state.session import JobView, SessionView, build_sessio
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.snapshot import Snapshot
+    from collections.abc import Iterable, Mapping
 
+    from autoexp_tui.model.snapshot import Live, Snapshot
+
+JobKey: TypeAlias = tuple[str, str]
+"""The id of another session, empty for the own one; a job's name."""
 ESTIMATE_EVERY = 10.0
 """Seconds between two estimates of ends: they do not change faster."""
 ESTIMATE_SELDOM = 60.0
@@ -66,6 +70,12 @@ class SessionModel:
         """The marks that were given up last, while there are no newer ones."""
         self.range_from = ""
         """The row at which `v` was pressed, empty when no range is open."""
+        self.others: Mapping[str, SessionView] = {}
+        """Sessions that are compared with it, by their ids."""
+        self.left_out: dict[str, str] = {}
+        """Sessions that were to be compared, and why they are not."""
+        self.read: dict[JobKey, Live] = {}
+        """What logs said of runs of which no engine tells curves."""
         self._estimated_at: float | None = None
         self._look()
         self._arrange()
@@ -89,6 +99,41 @@ class SessionModel:
         if self.session.index is not index or not self.arrangement.is_of_plan:
             self._arrange()
         self.is_stale = is_stale(self.session, self.arrangement)
+
+    def take_others(self, snapshots: Mapping[str, Snapshot]) -> bool:
+        """Compare with these sessions, by their ids; whether any of them moved."""
+        before = self.others
+        known = [(one, seen, before.get(one)) for one, seen in snapshots.items()]
+        self.others = {
+            one: old
+            if old and old.snapshot is seen
+            else build_session(seen, old, other=one)
+            for one, seen, old in known
+        }
+        return any(not old or old.snapshot is not seen for _, seen, old in known)
+
+    @property
+    def sessions(self) -> tuple[SessionView, ...]:
+        """The cockpit's own, and those that it is compared with."""
+        others = (one for at, one in self.others.items() if at != self.session.id)
+        return (self.session, *others)
+
+    def find_session(self, job: JobView) -> SessionView:
+        """The session of a job."""
+        return self.others.get(job.session, self.session)
+
+    def list_runs(self, keys: Iterable[JobKey]) -> tuple[JobView, ...]:
+        """Jobs of any of the sessions, with what their logs said."""
+        views = {**self.others, "": self.session}
+        found = (
+            (key, job)
+            for key in keys
+            if (view := views.get(key[0])) and (job := view.find_job(key[1]))
+        )
+        return tuple(
+            job if job.live.curves else replace(job, live=self.read.get(key, job.live))
+            for key, job in found
+        )
 
     def update_ages(self, utc: float) -> bool:
         """Let ages grow while the engine rests, up to the machine's `utc`; whether."""

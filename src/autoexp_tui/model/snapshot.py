@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.states import Extremes, Verdict, Why
 from autoexp_tui.text.spelling import Present
@@ -191,6 +191,18 @@ class Snapshot:
         return Present(self.t, self.wall_ahead)
 
 
+class BestResult(NamedTuple):
+    """The best row of a session's results."""
+
+    measure: str
+    """`loss`, `accuracy:max`."""
+    value: float
+    """Finite; the mean of runs that differ in their seed alone."""
+    settings: str
+    """What the sweep set for it: `lr=1e-3 bsz=64`."""
+    stage: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionBrief:
     """What a session says of itself before it is opened."""
@@ -199,6 +211,11 @@ class SessionBrief:
     name: str = ""
     counts: Mapping[JobState, int] = field(default_factory=dict)
     """Only states that some job has."""
+    needs: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs need a person, by how they look: `failed`, `stalled`, `asks`,
+    `cannot start`; what no job is, is left out."""
+    best: BestResult | None = None
+    """None: no job has told a result."""
     last_event_at: float = 0.0
     """UTC."""
     owner: str = "no"

@@ -279,6 +279,11 @@ class Warned:
     evidence: str
     raised_at: float
 
+    @property
+    def is_stall(self) -> bool:
+        """Whether it says that the job's counter stands still."""
+        return self.why.code.startswith(("stall", "no_step"))
+
 
 @dataclass(slots=True)
 class SessionState:

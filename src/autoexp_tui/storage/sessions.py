@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,8 +24,10 @@ from typing import Any, Final, NamedTuple
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
 from autoexp_tui.model.masking import Share
-from autoexp_tui.model.resubmission import is_open
-from autoexp_tui.model.snapshot import SessionBrief
+from autoexp_tui.model.resubmission import asks, is_doomed, is_open
+from autoexp_tui.model.snapshot import BestResult, SessionBrief
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord, Warned
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
@@ -51,7 +53,8 @@ _TRIES_PER_LENGTH = 20
 _SHORTEST_PREFIX = 2
 """Letters of an id that may stand for all of it, when no other begins so."""
 _GONE = ".removed-"
-_KEYS: Final = {"name", "counts", "last_event_at", "open"}
+_KEYS: Final = {"name", "counts", "needs", "best", "last_event_at", "open"}
+_BROKEN: Final = frozenset({JobState.FAILED, JobState.LOST})
 
 
 def create_session(
@@ -197,12 +200,11 @@ def describe(session: SessionDir) -> SessionRow:
     user = ""
     try:
         user = session.find_user()
-        summary = _read_kept(session) or _fold_session(session, keep=not user)
+        fields = _read_kept(session) or _fold_session(session, keep=not user)
         watch = LeaseWatch(session)
         holder = watch.find_holder()
     except EnvironmentFailed as error:
         return _build_faulty(session, str(error.problem), user)
-    counts = {JobState(key): count for key, count in summary["counts"].items()}
     return SessionRow(
         id=session.id,
         directory=session.path,
@@ -210,7 +212,7 @@ def describe(session: SessionDir) -> SessionRow:
         host=holder.identity.host if holder and holder.identity else "",
         halted_pid=holder.find_halted() if holder else 0,
         user=user,
-        **{**summary, "counts": counts},
+        **fields,
     )
 
 
@@ -219,29 +221,90 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
     with explaining(session.path, "read the journal"):
         mark = _build_mark(session)
     state = load_state(session, tail=1).state
+    jobs = [state.jobs[name] for name in state.order]
     summary = {
         "name": state.name,
-        "counts": dict(Counter(job.state.value for job in state.jobs.values())),
+        "counts": dict(Counter(job.state.value for job in jobs)),
+        "needs": _count_needs(jobs, state.warnings.values()),
+        "best": _find_best(state.plan, jobs),
         "last_event_at": state.utc,
-        "open": is_open(state.jobs.values(), state.pending.values()),
+        "open": is_open(jobs, state.pending.values()),
     }
     if keep:
         with suppress(EnvironmentFailed):
             data = json.dumps({"of": mark, "summary": summary}).encode()
             mode = session.read_modes().file
             write_atomic(session.snapshot, data, mode, durable=False)
-    return summary
+    return _read_fields(summary)
+
+
+def _count_needs(jobs: Sequence[JobRecord], raised: Iterable[Warned]) -> dict[str, int]:
+    """How many jobs need a person, by how the cockpit says that they look."""
+    stalled = {one.job for one in raised if one.is_stall}
+    looks = {
+        "failed": (job.state in _BROKEN for job in jobs),
+        "stalled": (
+            job.state is JobState.RUNNING and job.name in stalled for job in jobs
+        ),
+        "asks": map(asks, jobs),
+        "cannot start": (is_doomed(job) and not asks(job) for job in jobs),
+    }
+    return {look: found for look, those in looks.items() if (found := sum(those))}
+
+
+def _find_best(plan: Plan | None, jobs: Sequence[JobRecord]) -> BestResult | None:
+    """The first row of the session's results, as its journal tells them; of an earlier
+    stage while the one that they are of has none."""
+    told = {job.spec.stage for job in jobs if job.noted or job.done}
+    if plan is None or not told:
+        return None
+    from autoexp_tui.telemetry.results import (
+        ResultTable,
+        Source,
+        choose_stage,
+        group_runs,
+        list_result_stages,
+    )
+
+    sources = (Source(plan, jobs, (None,) * len(jobs)),)
+    stages = list_result_stages(plan)
+    for stage in dict.fromkeys((choose_stage(plan, stages), *reversed(stages))):
+        groups = group_runs(sources, stage) if stage in told else None
+        if groups is not None:
+            table = ResultTable(sources, groups, (groups.result,))
+            row = table.sort_rows(table.result_column)[0]
+            if (mean := table.cell(row, 0).mean) is not None:
+                settings = table.describe_row(row)
+                return BestResult(str(groups.result), mean, settings, stage)
+    return None
 
 
 def _read_kept(session: SessionDir) -> dict[str, Any] | None:
     """The row as it was made from the very same journal; None: fold again."""
     try:
         kept = json.loads(read_checked(session.snapshot, "session"))
-        summary: dict[str, Any] = kept["summary"]
-        known = set(map(JobState, summary["counts"])) and set(summary) == _KEYS
-        return summary if known and kept["of"] == _build_mark(session) else None
+        fields = _read_fields(kept["summary"])
+        return fields if kept["of"] == _build_mark(session) else None
     except (OSError, *UNREADABLE):
         return None
+
+
+def _read_fields(summary: dict[str, Any]) -> dict[str, Any]:
+    """What a row says, as it is kept; raises some of `UNREADABLE`."""
+    if set(summary) != _KEYS:
+        raise ValueError("of another version")
+    best = summary["best"]
+    if best is not None:
+        measure, value, settings, stage = best
+        best = BestResult(str(measure), float(value), str(settings), str(stage))
+    return {
+        "name": str(summary["name"]),
+        "counts": {JobState(key): int(n) for key, n in summary["counts"].items()},
+        "needs": {str(key): int(n) for key, n in summary["needs"].items()},
+        "best": best,
+        "last_event_at": float(summary["last_event_at"]),
+        "open": bool(summary["open"]),
+    }
 
 
 def _build_mark(session: SessionDir) -> list[object]:

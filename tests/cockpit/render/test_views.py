@@ -9,10 +9,11 @@ import pytest
 
 from autoexp_tui.cockpit.dialogs.reader import build_pages
 from autoexp_tui.cockpit.logfile import find_evidence
-from autoexp_tui.cockpit.render.lists import (
+from autoexp_tui.cockpit.render.lists import write_digest
+from autoexp_tui.cockpit.render.sessions import (
     render_session,
     render_session_counts,
-    write_digest,
+    render_session_titles,
 )
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.event_history import Entry, find_headline
@@ -23,7 +24,7 @@ from autoexp_tui.cockpit.widgets.grid_pane import explain_cell
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.masking import MaskRules
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import BestResult, Snapshot
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import JobState, Outcome, why
 from autoexp_tui.model.wording import sentence
@@ -109,8 +110,8 @@ def test_a_time_without_an_engine_is_told_with_its_length_where_one_was_needed()
 @pytest.mark.parametrize(
     ("fields", "row", "counts"),
     [
-        ({}, "runs on login1|2 h ago|✓3|·2", "5 jobs: 3 completed, 2 planned"),
-        ({"halted_pid": 4711}, "stopped, pid 4711|2 h ago", "5 jobs"),
+        ({}, "runs on login1|2 h |3/5 |·2|-", "5 jobs: 3 completed, 2 planned"),
+        ({"halted_pid": 4711}, "stopped, pid 4711|2 h ", "5 jobs"),
         ({"owner": "unknown"}, "may run on login1", "5 jobs"),
         (
             {"user": "al\x1b[2Jice", "owner": "no"},
@@ -118,14 +119,30 @@ def test_a_time_without_an_engine_is_told_with_its_length_where_one_was_needed()
             "of alice, opens read-only",
         ),
         ({"problem": "line 3\x1b[2J"}, "cannot be read: line 3", ""),
+        (
+            {
+                "counts": {JobState.RUNNING: 4, JobState.WAITING: 3},
+                "needs": {"stalled": 1, "asks": 2},
+            },
+            "0/7|▸3 ◌1 ‖1 ?2",
+            "4 running, 3 waiting, 1 stalled, 2 asks",
+        ),
+        (
+            {"best": BestResult("loss", 2.67114, "lr=1e-3\x1b[2J", "train")},
+            "2.6711 loss lr=1e-3",
+            "; best 2.6711 loss of train lr=1e-3",
+        ),
     ],
 )
 def test_a_session_says_who_runs_it_and_when_it_last_moved(
     fields: dict[str, Any], row: str, counts: str
 ) -> None:
-    told = plain(render_session(brief(**fields), T0))
+    told = plain(render_session(brief(**fields), T0, 118))
     assert all(word in told for word in row.split("|"))
     assert "\x1b" not in told
+    for cells in (78, 118, 198):
+        drawn = render_session(brief(**fields), T0, cells), render_session_titles(cells)
+        assert all(width(line) <= cells for line in drawn)
     assert counts in plain(render_session_counts(brief(**fields)))
 
 

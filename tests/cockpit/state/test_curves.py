@@ -52,7 +52,7 @@ def test_over_seeds_a_run_counts_by_straight_lines_and_not_beyond_its_end() -> N
 def test_the_best_come_first_and_what_lacks_a_metric_is_told(
     metric: str, kind: curves.BandKind, found: str, lacking: int
 ) -> None:
-    rising = curves.is_rising(metric, SESSION.jobs, SESSION)
+    rising = curves.is_rising(metric, SESSION.jobs, SESSION.snapshot.plan)
     series, names = curves.build_series(
         SESSION.jobs, metric, WORDS, kind, rising=rising
     )
@@ -78,7 +78,9 @@ def test_a_mean_says_from_which_step_on_it_is_of_fewer_runs() -> None:
 
 def test_more_is_better_as_the_result_says_else_by_the_name() -> None:
     names = ("loss", "val_acc", "accuracy", "eval/f1", "reward", "lr", "perplexity")
-    risen = [curves.is_rising(name, SESSION.jobs, SESSION) for name in names]
+    risen = [
+        curves.is_rising(name, SESSION.jobs, SESSION.snapshot.plan) for name in names
+    ]
     assert risen == [False, True, True, True, True, False, False]
     assert plan_of(SESSION.snapshot).monitoring.result.mode == "last"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
 from autoexp_tui.cli.headless import describe_job
@@ -17,11 +18,8 @@ from autoexp_tui.cli.session_verbs.request import (
     parse_when,
     require_jobs,
 )
-from autoexp_tui.cockpit.render.lists import (
-    SESSION_TITLES,
-    render_session,
-    write_digest,
-)
+from autoexp_tui.cockpit.render.lists import write_digest
+from autoexp_tui.cockpit.render.sessions import render_session, render_session_titles
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.parameters import PlanWords
@@ -52,6 +50,8 @@ LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
+_WIDE = 200
+"""Cells of a line of the list where no terminal says."""
 _ROW = (
     *("id", "name", "host", "halted_pid", "last_event_at", "open"),
     *("user", "problem"),
@@ -64,18 +64,22 @@ def list_all(request: Request) -> int:
     places = list_places(request.options)
     rows = list_sessions(*places)
     none = f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one."
-    lines: list[str] = [SESSION_TITLES if rows else none]
+    cells = get_terminal_size((_WIDE, 0)).columns
+    titles = plain(render_session_titles(cells))
+    lines: list[str] = [titles if rows else none]
     homes = dict.fromkeys(row.directory.parent for row in rows)
     for home in homes:
         lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
         for row in (row for row in rows if row.directory.parent == home):
-            lines.append(plain(render_session(row, time.time())).rstrip())
+            lines.append(plain(render_session(row, time.time(), cells)).rstrip())
             if row.halted_pid:
                 lines.append(f"{'':<7} its engine is stopped: {wakes(row.halted_pid)}")
     records = [
         {name: getattr(row, name) for name in _ROW}
         | {
             "counts": {state.value: n for state, n in row.counts.items()},
+            "needs": dict(row.needs),
+            "best": row.best and row.best._asdict(),
             "owner": row.owner.name.lower(),
             "directory": str(row.directory),
         }

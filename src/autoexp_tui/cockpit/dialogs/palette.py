@@ -42,24 +42,29 @@ class PaletteScreen(Overlay[Entry | None]):
     edge_role = "accent"
     ROWS_SHOWN = 12
 
-    def __init__(self, context: CockpitContext, pane: Pane) -> None:
+    def __init__(
+        self, context: CockpitContext, pane: Pane, only: Kind | None = None
+    ) -> None:
+        """`only`: find nothing but that kind, and list all of it."""
         super().__init__(context)
-        self._chosen = 0
-        self.field: Prompt = Prompt(
-            id="field", placeholder="a command, job, stage, session or theme"
-        )
+        self._chosen, self._only = 0, only
+        usual = "a command, job, stage, session or theme"
+        self.field: Prompt = Prompt(id="field", placeholder=only or usual)
         self._commands = [*self._list_commands(pane)]
-        self._entries = [*self._commands, *self._list_others()]
+        every = [*self._commands, *self._list_others()]
+        self._entries = [one for one in every if only in (None, one.kind)]
         self._query, self._found = "", self._list_usual()
         self._matching: Sequence[Entry] = self._entries
         """All that match the query, of which a longer one matches some."""
 
     def show_sessions(self, sessions: Sequence[SessionBrief]) -> None:
         """Find these as well: they are listed only once the palette is open."""
+        model = self.context.model
         self._entries += [
-            Entry("session", one.id, outside(f"{one.id} {one.name}"))
+            Entry("session", one.id, f"{outside(f'{one.id} {one.name}')}{shown}")
             for one in sessions
-            if one.id != self.context.model.session.snapshot.session
+            if one.id != model.session.id
+            for shown in (", compared: take it away" * (one.id in model.others),)
         ]
         self._search("")
         self._search(self.field.value)
@@ -82,6 +87,8 @@ class PaletteScreen(Overlay[Entry | None]):
             yield Entry("job", job.name, f"{outside(job.name)}  {label}")
 
     def _list_usual(self) -> Sequence[Entry]:
+        if self._only is not None:
+            return self._entries
         return [one for one in self._commands if not one.id.startswith("move.")]
 
     def _search(self, query: str) -> None:
@@ -115,6 +122,7 @@ class PaletteScreen(Overlay[Entry | None]):
             rows.append(cut((mark, key, label), cells))
         if not found:
             text = f"  Nothing fits {outside(self._query)}. esc closes."
+            text = text if self._query else "  There is none, or it is looked for."
             rows.append(cut((Span(text, "muted"),), cells))
         return [(Span(":", "key"),), (), *rows, *([()] * (most - len(rows)))]
 

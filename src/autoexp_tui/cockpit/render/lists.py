@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,6 @@ from rich.cells import cell_len
 
 from autoexp_tui.cockpit.spans import (
     Line,
-    Role,
     Span,
     cut,
     fit,
@@ -33,7 +31,6 @@ from autoexp_tui.cockpit.state.reasons import (
     find_wait_begin,
 )
 from autoexp_tui.cockpit.state.session import (
-    STATE_LOOKS,
     JobView,
     Look,
     SessionView,
@@ -42,7 +39,7 @@ from autoexp_tui.cockpit.state.session import (
     render_tally,
 )
 from autoexp_tui.model.states import Result
-from autoexp_tui.model.wording import STATES, sentence
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.spelling import (
     clock_time,
     duration,
@@ -52,7 +49,6 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.stages import FamilyView, StageView
-    from autoexp_tui.model.snapshot import SessionBrief
     from autoexp_tui.model.state import Warned
 
 _ROOMY: Final = 60
@@ -220,53 +216,6 @@ def _format_since(t: float, now: float, cells: int) -> str:
         return duration(now - t).rjust(8)
     clock = clock_time(t, now)
     return f"{clock[5:] if ' ' in clock else clock}, {duration(now - t)}".rjust(22)
-
-
-SESSION_TITLES: Final = (
-    f"{'ID':<7} {'NAME':<22} {'ENGINE':<20} {'LAST EVENT':>12}  JOBS"
-)
-"""Of the columns."""
-
-
-def render_session(session: SessionBrief, now: float) -> Line:
-    name = Span(f"{fit(outside(session.name) or '-', 22)} ")
-    head = Span(f"{fit(outside(session.id), 7)} ", "strong")
-    if session.problem:
-        problem = f"cannot be read: {outside(session.problem)}"
-        return line(head, name, Span(problem, "failed"))
-    engine, role = _describe_engine(session)
-    engine = f"{outside(session.user)}: {engine}" if session.user else engine
-    ago = f"{duration(now - session.last_event_at)} ago"
-    counts: Counter[Look] = Counter()
-    for state, number in session.counts.items():
-        counts[STATE_LOOKS[state]] += number
-    return line(
-        head,
-        name,
-        Span(f"{fit(engine, 20)} ", role),
-        Span(f"{fit(ago, 12, right=True)}  ", "muted"),
-        *join(render_tallies(+counts), " "),
-    )
-
-
-def _describe_engine(session: SessionBrief) -> tuple[str, Role]:
-    where = f" on {outside(session.host)}" if session.host else ""
-    if session.halted_pid:
-        return f"stopped, pid {session.halted_pid}", "failed"
-    match str(session.owner):
-        case "yes":
-            return f"runs{where}", "running"
-        case "unknown":
-            return f"may run{where}", "warning"
-    return ("none", "warning") if session.open else ("all ended", "muted")
-
-
-def render_session_counts(session: SessionBrief) -> Line:
-    pairs = session.counts.items()
-    counts = (f"{number} {STATES[state]}" for state, number in pairs if number)
-    total = plural(sum(session.counts.values()), "job")
-    of = f"; of {outside(session.user)}, opens read-only" if session.user else ""
-    return (Span(f" {total}: {', '.join(counts) or 'nothing yet'}{of}", "muted"),)
 
 
 _CELLS: Final = 72

@@ -45,6 +45,8 @@ class JobsScreen(LogScreen, JobListScreen):
     _folded_for: tuple[object, ...] = ()
     """Whether the screen was low when that was decided, and for how many jobs and
     stages."""
+    _came_from = "jobs"
+    """The mode in which the curves were asked for."""
 
     def compose(self) -> ComposeResult:
         self.stages = StagesPane(self.context, id="stages")
@@ -210,12 +212,18 @@ class JobsScreen(LogScreen, JobListScreen):
         self.show_curves(jobs)
 
     def show_curves(
-        self, jobs: Sequence[JobView], metric: str = "", *, joins: bool = False
+        self,
+        jobs: Sequence[JobView],
+        metric: str = "",
+        *,
+        joins: bool = False,
+        mode: str = "jobs",
     ) -> None:
         """To the curves of the marked jobs, else of these, until the cursor moves;
-        `joins`: of these over seeds."""
-        self.metrics.chosen = tuple(job.name for job in jobs)
+        `joins`: of these over seeds; `mode`: where esc leads back to."""
+        self.metrics.chosen = tuple((job.session, job.name) for job in jobs)
         self.metrics.metric, self.metrics.joins = metric or self.metrics.metric, joins
+        self._came_from = mode
         self.show_pane("metrics")
         self.metrics.renew()
 
@@ -292,14 +300,19 @@ class JobsScreen(LogScreen, JobListScreen):
             self.enlarge("why")
             self.focus_pane(self.why)
 
-    def action_look_back(self) -> None:
+    async def action_look_back(self) -> None:
         wanted = self.model.arrangement
         jobs = self.jobs.find_jobs()
         if self.focused is self.logs and self.logs.has_stopped_search():
             return
         if self.focused is self.metrics and self.metrics.go_back():
             return
-        if self.model.range_from:
+        mode, self._came_from = self._came_from, "jobs"
+        if self.focused is self.metrics and self.metrics.chosen and mode != "jobs":
+            self.metrics.chosen = ()
+            self.enlarge(None)
+            await self.run_action(f"app.show_mode({mode!r})")
+        elif self.model.range_from:
             self.model.range_from = ""
         elif self.enlarged is not None:
             self.enlarge(None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -14,10 +15,10 @@ from textual.screen import Screen
 from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.context import Clock, CockpitOptions, ScreenContext, WallClock
 from autoexp_tui.cockpit.keymap import find_move
-from autoexp_tui.cockpit.render.lists import (
-    SESSION_TITLES,
+from autoexp_tui.cockpit.render.sessions import (
     render_session,
     render_session_counts,
+    render_session_titles,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
 from autoexp_tui.cockpit.themes import apply_skin
@@ -25,6 +26,14 @@ from autoexp_tui.cockpit.widgets.pane import LinesWidget, ListPane, Painted
 from autoexp_tui.model.snapshot import SessionBrief
 
 ListSessions = Callable[[], Sequence[SessionBrief]]
+
+
+class Choice(NamedTuple):
+    """What a person took."""
+
+    ids: Sequence[str]
+    compares: bool = False
+    """Whether their results are wanted, in one table; else there is one, to open."""
 
 
 class SessionsPane(ListPane):
@@ -37,16 +46,31 @@ class SessionsPane(ListPane):
         "`autoexp-init -- python train.py` plans your own."
     )
     sessions: Sequence[SessionBrief] = ()
+    marks: Mapping[str, None] = MappingProxyType({})
+    """Ids, in the order in which they were marked."""
+
+    def is_marked(self, key: str) -> bool:
+        return key in self.marks
+
+    def mark(self) -> None:
+        """Mark the session under the cursor, or no longer, and go on to the next."""
+        kept = {one: None for one in self.marks if one != self.key}
+        self.marks = kept if self.key in self.marks else {**kept, self.key: None}
+        self.move("down")
+        self.update_lines()
 
     def show(self, sessions: Sequence[SessionBrief]) -> None:
         self.sessions = sessions
+        ids = {session.id for session in sessions}
+        self.marks = {one: None for one in self.marks if one in ids}
         self.set_keys(session.id for session in sessions)
 
     def build_head(self, cells: int) -> Sequence[Line]:
-        return ((Span("  "), Span(SESSION_TITLES, "muted")),)
+        titles = render_session_titles(cells - self.lead)
+        return ((Span(" " * self.lead), *titles),)
 
     def row(self, place: int, cells: int) -> Line:
-        return render_session(self.sessions[place], self.context.clock.utc())
+        return render_session(self.sessions[place], self.context.clock.utc(), cells)
 
     def find_session(self) -> SessionBrief | None:
         return self.sessions[self.cursor] if self.sessions else None
@@ -60,7 +84,12 @@ class PickerFooter(LinesWidget):
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         chosen = self.pane.find_session()
         about: Line = render_session_counts(chosen) if chosen is not None else ()
-        keys = (("enter", "open"), ("j k", "move"), ("r", "look again"), ("q", "leave"))
+        number = len(self.pane.marks)
+        results = f"compare the {number} marked" if number > 1 else "results"
+        keys = (
+            *(("enter", "open"), ("space", "mark"), ("e", results)),
+            *(("j k", "move"), ("r", "look again"), ("q", "leave")),
+        )
         hints = join([(Span(key, "key"), Span(f" {word}")) for key, word in keys], "  ")
         return [Painted(about), Painted((Span(" "), *hints))]
 
@@ -70,10 +99,13 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 
     AUTO_FOCUS = "#sessions"
 
-    def __init__(self, context: ScreenContext, sessions: ListSessions) -> None:
+    def __init__(
+        self, context: ScreenContext, sessions: ListSessions, marked: Sequence[str]
+    ) -> None:
         super().__init__()
         self._list = sessions
         self.pane = SessionsPane(context, id="sessions")
+        self.pane.marks = dict.fromkeys(marked)
         self.footer = PickerFooter(context)
         self.footer.pane = self.pane
 
@@ -98,15 +130,20 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         if how := find_move(event.key):
             self.pane.move(how)
         elif event.key == "enter" and chosen is not None:
-            self.app.exit(chosen.id)
+            self.app.exit(Choice((chosen.id,)))
+        elif event.key == "e" and chosen is not None:
+            self.app.exit(Choice((*self.pane.marks,) or (chosen.id,), compares=True))
+        elif event.key == "space" and chosen is not None:
+            self.pane.mark()
+            self.footer.update_lines()
         elif event.key == "r":
             self.renew()
         elif event.key in ("q", "escape", "ctrl+q", "ctrl+c"):
             self.app.exit(None)
 
 
-class SessionPicker(App[str], inherit_bindings=False):
-    """Ends with the id of the chosen session, or None."""
+class SessionPicker(App[Choice], inherit_bindings=False):
+    """Ends with what was chosen, or None."""
 
     CSS_PATH = Path(__file__).parent.parent / "cockpit.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -117,19 +154,21 @@ class SessionPicker(App[str], inherit_bindings=False):
         sessions: ListSessions,
         options: CockpitOptions | None = None,
         clock: Clock | None = None,
+        marked: Sequence[str] = (),
     ) -> None:
-        """`sessions` lists them, newest first; it is called again on `r`."""
+        """`sessions` lists them, newest first; it is called again on `r`. `marked`: ids
+        that have a mark from the beginning."""
         super().__init__(driver_class=terminal.CockpitDriver)
         self.animation_level = "none"
         wanted = options or CockpitOptions()
         skin = apply_skin(
             self, wanted.theme, no_color=wanted.no_color, ascii_only=wanted.ascii
         )
-        self._sessions = sessions
+        self._sessions, self._marked = sessions, marked
         self.context = ScreenContext(skin=skin, clock=clock or WallClock())
 
     def get_default_screen(self) -> Screen[Any]:
-        return PickerScreen(self.context, self._sessions)
+        return PickerScreen(self.context, self._sessions, self._marked)
 
     def notify_terminal_lost(self) -> None:
         """From any thread: the terminal is gone, and with it the question."""

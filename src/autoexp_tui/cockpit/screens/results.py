@@ -24,6 +24,7 @@ from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.cockpit.state.session import JobView
 
 
 class ResultsScreen(ListScreen):
@@ -87,12 +88,31 @@ class ResultsScreen(ListScreen):
     async def action_results_curves(self) -> None:
         """Curves of the marked runs, else of the first rows that have one."""
         pane = self.active_list
-        rows = (
-            [job for job in pane.list_jobs(row) if job.live.curves] for row in pane.rows
-        )
+        rows = ([*filter(_has_run, pane.list_jobs(row))] for row in pane.rows)
         first = islice(filter(None, rows), FIRST_ROWS)
         jobs = tuple(chain(*first)) or pane.find_jobs()
         await self.app.run_action(("app", "show_curves", (jobs, pane.find_metric())))
+        await self.app.run_action(("app", "read_curves", (jobs,)))
+
+    async def action_results_beside(self) -> None:
+        await self.app.run_action("app.compare")
+
+    async def action_look_open(self) -> None:
+        """To the row's jobs; those of other sessions are not in this table."""
+        if session := self.active_list.find_other():
+            command = f"`autoexp-tui --session {outside(session)}`"
+            self.notify(f"it is a row of session {outside(session)}: {command}")
+        else:
+            await super().action_look_open()
+
+    async def action_look_back(self) -> None:
+        """One level back, at last to the list of sessions where this began."""
+        is_within = self.enlarged is not None or self.focused is self.answer
+        begins = self.context.options.beside is not None
+        if begins and not is_within and not self.active_list.go_back():
+            await self.app.run_action("app.back_to_list")
+        else:
+            await super().action_look_back()
 
     def action_results_save(self) -> None:
         """Ask for a name; its end says the form."""
@@ -128,6 +148,12 @@ class ResultsScreen(ListScreen):
             room = max(20, self.size.width - 30)
             where = shorten(outside(path, 4000), room, middle=True)
             self.notify(f"saved {number} as {where}")
+
+
+def _has_run(job: JobView) -> bool:
+    """Whether there is a curve, or a log to read one from."""
+    began = job.attempt is not None and job.attempt.began_at is not None
+    return bool(job.live.curves) or began
 
 
 def _write_anew(target: str, write: Callable[[], str]) -> str:

@@ -21,8 +21,8 @@ from autoexp_tui.sweep.points import plain_key
 from autoexp_tui.text.log_lines import find_canonical_name
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.specs import JobSpec
+    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.model.specs import JobSpec, Plan
 
 MOST_CURVES: Final = 26
 """As many as there are letters to name them by."""
@@ -184,12 +184,11 @@ def is_over_seeds(entry: Parameter, words: PlanWords, jobs: Sequence[JobView]) -
     return is_averaged(plain_key(entry.key), rules.result.over if rules else None)
 
 
-def is_rising(metric: str, jobs: Sequence[JobView], session: SessionView) -> bool:
+def is_rising(metric: str, jobs: Sequence[JobView], plan: Plan | None) -> bool:
     """Whether more of a metric is better: as the result of these jobs says, else by its
-    name."""
+    name; `plan`: the first one's."""
     from autoexp_tui.telemetry.results import Measure  # a first paint needs none
 
-    plan = session.snapshot.plan
     rules = plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
     named = rules is not None and metric == (rules.result.metric or rules.loss)
     mode = rules.result.mode if rules and named else "last"
@@ -218,17 +217,22 @@ def build_series(
     kind: BandKind,
     *,
     rising: bool,
+    own: str = "",
 ) -> tuple[list[Series], list[str]]:
     """What has the metric, the best first, each run for itself or joined over seeds;
-    and the names of those that lack it."""
+    and the names of those that lack it. Runs of several sessions are told apart by the
+    session's id, `own` that of the cockpit's."""
     jobs = tuple(jobs)
+    is_compared = any(job.session for job in jobs)
     seeds = [one for one in words.parameters if is_over_seeds(one, words, jobs)]
     shown = [one for one in words.parameters if not (kind and one in seeds)]
     groups: dict[str, list[JobView]] = {}
     labels: dict[str, str] = {}
     for job in jobs:
-        label = f"{outside(job.stage)} {describe_job(job.record.spec, shown)}".strip()
-        key = label if kind and label else job.name
+        whose = outside(job.session or own) if is_compared else ""
+        parts = (whose, outside(job.stage), describe_job(job.record.spec, shown))
+        label = " ".join(filter(None, parts))
+        key = label if kind and label else f"{job.session} {job.name}"
         groups.setdefault(key, []).append(job)
         labels[key] = label or outside(job.name)
     series: list[Series] = []

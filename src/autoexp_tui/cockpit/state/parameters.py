@@ -48,17 +48,24 @@ class Parameter:
 
 class PlanWords:
     """What a plan says about its parameters, without those that stand for the stage or
-    are the same within each; `changed`: the jobs that run with other values."""
+    are the same within each; `changed`: the jobs that run with other values; `only`:
+    what these jobs, of other plans too, say in the place of the plan's own."""
 
-    def __init__(self, plan: Plan | None, changed: Sequence[JobSpec] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan | None,
+        changed: Sequence[JobSpec] = (),
+        only: Sequence[JobSpec] | None = None,
+    ) -> None:
         self.plan = plan
         self.changed = changed
-        seen = _collect_values(plan, changed)
+        specs = (plan.jobs if plan else ()) if only is None else only
+        seen = _collect_values(specs, changed)
         self.swept: Mapping[str, Parameter] = _build_parameters(seen)
         """All that hold values, by key: those that vary, in the sweep's order, and
         then what is the same in every job of a stage."""
         varying = [self.swept[key] for key in seen if _varies(key, seen)]
-        several = plan is not None and len({spec.stage for spec in plan.jobs}) > 1
+        several = len({spec.stage for spec in specs}) > 1
         own = [one for one in varying if several and len(seen[one.key]) == 1]
         self.of_families = tuple(one for one in varying if one not in own)
         """Those that tell families apart: not what only one stage has."""
@@ -93,8 +100,8 @@ def is_value(key: str) -> bool:
     return key.lstrip("+") not in _NO_COLUMN
 
 
-def _collect_values(plan: Plan | None, changed: Sequence[JobSpec]) -> _Seen:
-    sources = [(spec.stage, spec.parameters) for spec in (plan.jobs if plan else ())]
+def _collect_values(specs: Sequence[JobSpec], changed: Sequence[JobSpec]) -> _Seen:
+    sources = [(spec.stage, spec.parameters) for spec in specs]
     sources += [(spec.stage, spec.planned or {}) for spec in changed]
     sources += [
         (spec.stage, {key: _Own(spec.parameters[key]) for key in spec.own_values})

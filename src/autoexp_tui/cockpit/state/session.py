@@ -120,8 +120,6 @@ def find_missing_file(why: Why | None) -> str:
     return "/".join(str(why.arg("path") or "").rsplit("/", 2)[-2:])
 
 
-_STALL_CODES = ("stall", "no_step")
-"""Beginnings of the warning codes that mean: the counter stands still."""
 _NOTHING_LIVE = Live()
 _ACTIVE = BEGUN_LOOKS | {Look.QUEUED, Look.SENDING, Look.IN_DOUBT, Look.RETRYING}
 
@@ -136,6 +134,8 @@ class JobView:
     """What its log said last; all empty where nothing is known."""
     warned: tuple[Warned, ...]
     look: Look
+    session: str = ""
+    """The id of another session that is compared; empty: the cockpit's own."""
 
     @property
     def name(self) -> str:
@@ -273,6 +273,12 @@ class SessionView:
     """Time `t` until which an engine at rest had nothing to say; 0: nobody looked."""
 
     @property
+    def id(self) -> str:
+        """By which it is found: a copy has another than it says; empty: of a plan."""
+        directory = self.snapshot.engine.directory.rstrip("/")
+        return directory.rsplit("/", 1)[-1] or self.snapshot.session
+
+    @property
     def now(self) -> Present:
         """When the engine said its newest word, or was last silent at rest."""
         engine = self.snapshot.engine
@@ -325,8 +331,11 @@ class SessionView:
         return bool(self.count(*_ACTIVE))
 
 
-def build_session(snapshot: Snapshot, before: SessionView | None = None) -> SessionView:
-    """The view of `snapshot`; parts that `before` had already are shared."""
+def build_session(
+    snapshot: Snapshot, before: SessionView | None = None, other: str = ""
+) -> SessionView:
+    """The view of `snapshot`; parts that `before` had already are shared. `other`: the
+    id of a session that is not the cockpit's own."""
     plan, now = snapshot.plan, max(snapshot.t, snapshot.engine.committed_at)
     warnings: dict[str, tuple[Warned, ...]] = {}
     for entry in snapshot.warnings:
@@ -347,7 +356,7 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
             continue
         leaving = live.queue is not None and live.queue.leaving
         look = find_look(record, stalled=stalled, leaving=leaving)
-        jobs.append(JobView(place, record, live, warned, look))
+        jobs.append(JobView(place, record, live, warned, look, other))
     same_plan = before is not None and before.snapshot.plan is plan
     return SessionView(
         snapshot=snapshot,
@@ -372,7 +381,7 @@ def _is_stalled(
     plan: Plan | None,
 ) -> bool:
     """Whether somebody says so, or its last step is long past."""
-    if any(entry.why.code.startswith(_STALL_CODES) for entry in warned):
+    if any(entry.is_stall for entry in warned):
         return True
     after = plan.rules_of(record.spec).stall_after_seconds if plan else inf
     return after > 0 and now - (live.last_step_at or inf) > after

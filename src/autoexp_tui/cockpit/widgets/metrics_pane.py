@@ -30,11 +30,13 @@ from autoexp_tui.cockpit.state.curves import (
     is_rising,
     measure_steps,
 )
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.text.spelling import count, join_some, plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.session_model import JobKey
     from autoexp_tui.cockpit.state.session import JobView
 
 MOST_RUNS: Final = 8 * MOST_CURVES
@@ -63,7 +65,7 @@ class MetricsPane(TextPane):
     colour = ""
     """The parameter that letters and colours stand for; empty: each run has its own."""
     plots = 1
-    chosen: tuple[str, ...] = ()
+    chosen: tuple[JobKey, ...] = ()
     """The runs that `c` chose, until the table's cursor moves."""
     joins: bool = False
     """Whether these are drawn over seeds where no band was set."""
@@ -80,9 +82,23 @@ class MetricsPane(TextPane):
         self.renew()
 
     def find_jobs(self) -> tuple[JobView, ...]:
-        session = self.model.session
-        marked = sort_jobs(session.list_jobs(self.model.marks))
-        return marked or session.list_jobs(self.chosen or self._names)
+        own = [("", name) for name in self._names]
+        if any(session for session, _ in self.chosen):  # marks are of one's own alone
+            return self.model.list_runs(self.chosen)
+        marks = [("", name) for name in self.model.marks]
+        marked = sort_jobs(self.model.list_runs(marks))
+        return marked or self.model.list_runs(self.chosen or own)
+
+    @property
+    def words(self) -> PlanWords:
+        """What tells these jobs apart."""
+        jobs = self.find_jobs()[:MOST_RUNS]
+        if not any(job.session for job in jobs):
+            return self.model.words
+        specs = [job.record.spec for job in jobs]
+        plan = self.model.find_session(jobs[0]).snapshot.plan
+        changed = [one for one in specs if one.planned is not None]
+        return PlanWords(plan, changed, specs)
 
     def find_band(self) -> BandKind:
         """How curves are joined over seeds: as was set, or as their choice asks for."""
@@ -131,7 +147,7 @@ class MetricsPane(TextPane):
                 self.band = _turn(BAND_KINDS, self.find_band())
                 self.joins = False
             case "colour":
-                keys = ["", *(one.key for one in self.model.words.parameters)]
+                keys = ["", *(one.key for one in self.words.parameters)]
                 self.colour = _turn(keys, self.colour)
             case "several":
                 self.plots = self.plots % min(_MOST_PLOTS, len(names)) + 1
@@ -165,9 +181,9 @@ class MetricsPane(TextPane):
     def _build_series(self, metric: str) -> tuple[list[Series], list[str]]:
         """What has a metric, the best first, and what lacks it."""
         jobs = self.find_jobs()[:MOST_RUNS]
-        rising = is_rising(metric, jobs, self.model.session)
-        band = self.find_band()
-        return build_series(jobs, metric, self.model.words, band, rising=rising)
+        words, own = self.words, self.model.session.id
+        rising, band = is_rising(metric, jobs, words.plan), self.find_band()
+        return build_series(jobs, metric, words, band, rising=rising, own=own)
 
     def _arrange(self, rows: int) -> tuple[int, int]:
         """How many plots stand beside and below each other, as there is room."""
@@ -189,14 +205,15 @@ class MetricsPane(TextPane):
             text = " No curve yet: mark runs in the table with space."
             return ((Span(text, "muted"),),)
         at, kept = names.index(metric), every[:MOST_CURVES]
-        places = find_places(kept, self.model.words, self.colour)
+        words = self.words
+        places = find_places(kept, words, self.colour)
         shown: list[tuple[str, list[Series]]] = []
         for name in (*names[at:], *names[:at])[: self.plots]:
             series = self._build_series(name)[0] if shown else kept
             known = [one for one in series if one.key in places]
             shown.append((name, [one._replace(place=places[one.key]) for one in known]))
-        jobs, session = self.find_jobs(), self.model.session
-        rising = [is_rising(name, jobs, session) for name, _ in shown]
+        jobs = self.find_jobs()
+        rising = [is_rising(name, jobs, words.plan) for name, _ in shown]
         legend = list(render_legend(shown, rising, self.frame, cells))
         if lacking:
             text = f" no {outside(metric)}: {join_some(lacking, 3)}"
@@ -250,12 +267,13 @@ class MetricsPane(TextPane):
         if self.smoothing:
             raw = "" if len(first) <= _MOST_FAINT else ", raw not drawn"
             yield f"smoothed {self.smoothing:g}{raw}"
-        words = self.model.words.parameters
+        words = self.words
         if band := self.find_band():
             jobs = self.find_jobs()
-            seeds = any(is_over_seeds(one, self.model.words, jobs) for one in words)
+            seeds = any(is_over_seeds(one, words, jobs) for one in words.parameters)
             yield f"over seeds: {band}" if seeds else "no seed varies"
-        yield from (f"by {one.label}" for one in words if one.key == self.colour)
+        known = (one for one in words.parameters if one.key == self.colour)
+        yield from (f"by {one.label}" for one in known)
         if hidden := count_hidden(curves, frame):
             yield f"{plural(hidden, 'point')} <= 0 not shown"
 

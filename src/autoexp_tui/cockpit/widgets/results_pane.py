@@ -8,10 +8,10 @@ two parameters, with a shade and its number.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from rich.cells import cell_len
@@ -32,6 +32,7 @@ from autoexp_tui.cockpit.spans import (
 from autoexp_tui.cockpit.state.parameters import CHANGED
 from autoexp_tui.cockpit.state.session import (
     JobView,
+    SessionView,
     count_looks,
     render_badge,
     render_tallies,
@@ -102,46 +103,54 @@ class ResultsPane(ListPane):
     _row_keys: Sequence[str] = ()
     """Of each row of the table: its first job, which stays when jobs join."""
     _groups_of: tuple[object, ...] = ()
+    _sessions: Sequence[SessionView] = ()
+    """Those that the table is of, in the order of its sources."""
     _columns: tuple[Sequence[Shown], int] = ((), 0)
     _columns_of: tuple[object, ...] = ()
 
     def renew(self) -> None:
         """Take the newest values; group the runs of a plan that is new."""
-        session = self.model.session
-        plan = session.snapshot.plan
-        if plan is None:
+        sessions = self._sessions = self.model.sessions
+        if self.model.session.snapshot.plan is None:
             self.update_lines()
             return
-        of = (plan, self.stage, *session.changed)
+        plans = [(one.snapshot.plan, *one.changed) for one in sessions]
+        of = (self.stage, len(plans), *chain(*plans))
         if self.table is None or not _is_same(of, self._groups_of):
+            if self.table is not None and len(self.table.sources) != len(sessions):
+                self.table = None  # its rows are of sessions that are not compared
+                self.set_keys(())
             self._groups_of = of
-            work = partial(group_runs, (self._make_source(),), self.stage)
-            if len(plan.jobs) <= MANY:
+            work = partial(group_runs, self._make_sources(), self.stage)
+            if sum(len(one.jobs) for one in sessions) <= MANY:
                 self._take(work)
             else:
                 self.run_worker(self._take_many(work))
             return
-        self.table = replace(
-            self.table, sources=(self._make_source(),), _cells={}, baseline=None
-        )
+        sources = self._make_sources()
+        self.table = replace(self.table, sources=sources, _cells={}, baseline=None)
         self._show()
 
-    def _make_source(self) -> Source:
-        snapshot = self.model.session.snapshot
-        assert snapshot.plan is not None
-        return Source(snapshot.plan, snapshot.jobs, snapshot.live, snapshot.session)
+    def _make_sources(self) -> tuple[Source, ...]:
+        """The own session first, then those that it is compared with."""
+        found = ((one.snapshot, one.id or "plan") for one in self._sessions)
+        return tuple(
+            Source(one.plan, one.jobs, one.live, name)
+            for one, name in found
+            if one.plan is not None
+        )
 
     async def _take_many(self, work: Callable[[], Any]) -> None:
+        of = self._groups_of
         groups = await asyncio.to_thread(work)  # the disks' thread may hang
+        if of is not self._groups_of:
+            return  # other sessions are compared meanwhile, or the plan is another
         self._take(lambda: groups)
         self.post_message(self.CursorMoved(self))
 
     def _take(self, work: Callable[[], Any]) -> None:
-        groups, wanted = work(), self.measures
-        self.table = ResultTable(
-            (self._make_source(),), groups, wanted or (groups.result,)
-        )
-        sources = self.table.sources
+        groups, wanted, sources = work(), self.measures, self._make_sources()
+        self.table = ResultTable(sources, groups, wanted or (groups.result,))
         self._row_keys = [
             f"{row.source} {sources[row.source].jobs[row.jobs[0]].spec.name}"
             for row in groups.rows
@@ -259,14 +268,22 @@ class ResultsPane(ListPane):
         return self.heat.cells.get((self.key, self.heat.across.values[self.column]))
 
     def find_jobs(self) -> tuple[JobView, ...]:
+        """Of the own session alone: nothing is done to the jobs of others."""
         rows = self.find_rows()[:1]
-        return tuple(job for row in rows for job in self.list_jobs(row))
+        jobs = (job for row in rows for job in self.list_jobs(row))
+        return tuple(job for job in jobs if not job.session)
 
     def list_jobs(self, row: int) -> tuple[JobView, ...]:
-        """The jobs of a row, as the newest session has them."""
+        """The jobs of a row, as the newest snapshot of their session has them."""
         assert self.table is not None
-        jobs = self.model.session.jobs
-        return tuple(jobs[at] for at in self.table.groups.rows[row].jobs)
+        group = self.table.groups.rows[row]
+        jobs = self._sessions[group.source].jobs
+        return tuple(jobs[at] for at in group.jobs)
+
+    def find_other(self) -> str:
+        """The id of the row's session, where that is not the own one."""
+        jobs = (self.list_jobs(row) for row in self.find_rows()[:1])
+        return next((those[0].session for those in jobs), "")
 
     def describe_row(self) -> str:
         table = self.table
@@ -305,6 +322,10 @@ class ResultsPane(ListPane):
         groups = table.groups
         number = sum(len(row.jobs) for row in groups.rows)
         size = f"{plural(len(groups.rows), 'row')} of {plural(number, 'job')}"
+        if len(table.sources) > 1:
+            size += f" of {len(table.sources)} sessions"
+        if out := len(self.model.left_out):
+            size += f", {out} left out"
         parts = [f"{name_stage(groups.stage)}, {size}", self._describe_order()]
         if self.heat is not None:
             shades = f"{_SHADES[-1]} best {_SHADES[0]} worst"
@@ -502,7 +523,25 @@ class ResultsPane(ListPane):
             lines.append((Span(f"   and {more} more", "muted"),))
         if over := table.groups.describe_over():  # the title may have no room for it
             lines += [(), (Span(f" {outside(over)}", "muted"),)]
+        lines += [(Span(f" {outside(one)}", "warning"),) for one in self._list_gaps()]
         return WhyText(outside(table.describe_row(rows[0])), tuple(lines))
+
+    def _list_gaps(self) -> Iterator[str]:
+        """What of the sessions that are compared is not there, and why."""
+        assert self.table is not None
+        groups, row = self.table.groups, self.find_rows()[0]
+        settings, source = groups.rows[row].settings, groups.rows[row].source
+        sources = self.table.sources
+        named = sources[source].session
+        for axis in groups.axes if len(sources) > 1 else ():
+            if axis.key not in settings:
+                yield f"{axis.label}: the sweep of {named} does not set it"
+        there = {one.source for one in groups.rows}
+        for at, one in enumerate(sources):
+            if at not in there:
+                yield f"session {one.session}: no job of stage {groups.stage}"
+        for session, problem in self.model.left_out.items():
+            yield f"session {session} is left out: {problem}"
 
     def _explain_run(self, row: int, number: int, job: JobView) -> Line:
         assert self.table is not None
