@@ -18,8 +18,9 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import BestResult, Snapshot
 from autoexp_tui.model.specs import Hole
+from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.plans import branching, details, holey, opened
 from tests.cockpit.sweeps import swept
@@ -198,11 +199,21 @@ def test_a_log(snap_compare: Compare, tmp_path: Path) -> None:
     assert snap_compare(app(base), terminal_size=LOW, run_before=keys("0 plus E"))
 
 
-def test_the_sessions(snap_compare: Compare) -> None:
-    sessions = [brief(), brief(id="m4q1", owner="no", problem="journal line 3")]
+@pytest.mark.parametrize("size", [LOW, (120, 14), (200, 14)])
+def test_the_sessions(snap_compare: Compare, size: Size) -> None:
+    best = BestResult("loss", 2.0221, "lr=1e-3 bsz=256 warmup=100", "train")
+    waits = {JobState.RUNNING: 6, JobState.WAITING: 9, JobState.COMPLETED: 105}
+    counts: Any = {**waits, JobState.FAILED: 4}
+    sessions = [
+        brief(),
+        brief(id="p6pe", counts=counts, needs={"stalled": 2, "asks": 1}, best=best),
+        brief(id="z2zz", user="alice", owner="no", name=BAD, best=best),
+        brief(id="m4q1", owner="no", problem="journal line 3"),
+    ]
     options = CockpitOptions(ascii=False, no_color=False)
     shown = SessionPicker(lambda: sessions, options, ManualClock(T0))
-    assert snap_compare(shown, terminal_size=(100, 14))
+    marks = ("j", "space", "space")
+    assert snap_compare(shown, terminal_size=size, press=marks)
 
 
 CURVES = {

@@ -13,12 +13,22 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from autoexp_tui.effects.effects import PlanJobs
-from autoexp_tui.events.jobs import JobEnded, JobsReleased
-from autoexp_tui.events.runs import EffectOrdered, EffectSettled
+from autoexp_tui.effects.effects import PlanJobs, SubmitTasks
+from autoexp_tui.events.events import (
+    AttemptEnded,
+    EffectOrdered,
+    EffectSettled,
+    JobEnded,
+    JobsReleased,
+    MetricsNoted,
+    RunBegan,
+    SubmissionAccepted,
+    WarningRaised,
+)
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
 from autoexp_tui.model.masking import Share
-from autoexp_tui.model.states import JobState
+from autoexp_tui.model.snapshot import BestResult
+from autoexp_tui.model.states import JobState, Outcome, why
 from autoexp_tui.storage import session_dir, sessions
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import decode_plan
@@ -212,6 +222,10 @@ def engine(tmp_path: Path) -> WholeSession:
     return WholeSession(tmp_path / "k7f2")
 
 
+JOBS = (("a", "train", 1e-3), ("b", "train", 2e-3), ("c", "evaluate", 1e-3))
+"""Name, stage, rate."""
+
+
 def row_of(engine: WholeSession) -> SessionRow:
     (row,) = list_sessions(engine.session.state_dir)
     return row
@@ -231,6 +245,32 @@ def test_a_row_says_what_the_journal_says(engine: WholeSession) -> None:
     assert [row_of(engine).open, row_of(engine).open] == [True, True]  # kept, too
     engine.write(EffectSettled(effect_id="e1", outcome="failed"))
     assert not row_of(engine).open
+
+
+def test_a_row_has_what_needs_a_person_and_the_best_result(tmp_path: Path) -> None:
+    jobs = [job(name, stage=stage, parameters={"lr": lr}) for name, stage, lr in JOBS]
+    made = WholeSession(tmp_path / "k7f2", plan=replace(PLAN, jobs=tuple(jobs)))
+    names = tuple(name for name, *_ in JOBS)
+    assert (row_of(made).needs, row_of(made).best) == ({}, None)
+    submit = SubmitTasks(token="t1", tasks=tuple((name, 1) for name in names))
+    ordered = EffectOrdered(effect_id="e1", effect=submit)
+    taken = SubmissionAccepted(token="t1", executor_ids=names, submitted_at=1.0)
+    made.write(JobsReleased(jobs=names), ordered)
+    made.write(taken, EffectSettled(effect_id="e1", outcome="ok"))
+    for name, value in zip(names, (3.0, 2.0, "nan"), strict=True):
+        where: dict[str, Any] = {"job": name, "attempt": 1, "run": 0}
+        values: Any = {"loss": value}
+        told = MetricsNoted(**where, step=4, total=None, values=values)
+        made.write(RunBegan(**where, began_at=2.0), told)
+    stall = WarningRaised(
+        warning_id="w", why=why("stall", job="a", step=4, seconds=9), job="a"
+    )
+    ended = AttemptEnded(job="b", attempt=1, outcome=Outcome.LOST)
+    lost = JobEnded(job="b", state=JobState.LOST)
+    made.write(stall, ended, lost)
+    for _ in range(2):  # kept, too
+        assert row_of(made).needs == {"failed": 1, "stalled": 1}
+        assert row_of(made).best == BestResult("loss", 2.0, "lr=2e-3", "train")
 
 
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
@@ -279,7 +319,10 @@ def test_a_session_is_folded_again_only_when_it_has_changed(
 
 @pytest.mark.parametrize(
     "cache",
-    [b"", b"?", b"[]", b'{"of":[]}', b'{"of":0,"summary":{"name":"x"}}', b"DREAMING"],
+    [
+        *(b"", b"?", b"[]", b'{"of":[]}', b'{"of":0,"summary":{"name":"x"}}'),
+        *(b"DREAMING", b'"best": [1]', b'"needs": 3'),
+    ],
 )
 def test_a_cache_that_does_not_fit_is_folded_over(
     engine: WholeSession, cache: bytes
@@ -287,5 +330,10 @@ def test_a_cache_that_does_not_fit_is_folded_over(
     first = describe(engine.session)
     if cache == b"DREAMING":  # a state of another version
         cache = engine.session.snapshot.read_bytes().replace(b"PLANNED", cache)
+    key = cache.partition(b":")[0]
+    if key in (b'"best"', b'"needs"'):  # what another hand wrote there
+        usual = {b'"best"': b'"best": null', b'"needs"': b'"needs": {}'}[key]
+        cache = engine.session.snapshot.read_bytes().replace(usual, cache)
+        assert cache != engine.session.snapshot.read_bytes()
     engine.session.snapshot.write_bytes(cache)
     assert describe(engine.session) == first

@@ -38,48 +38,40 @@ def read_curves(directory: str, names: Sequence[str]) -> Mapping[str, Live]:
         raise JournalDamaged(
             f"a record does not follow: {error}", directory, hint
         ) from error
-    reader = _CurveReader(session, fold.state)
+    telemetry = Telemetry(fold.state)
     found = {name: fold.lives[name] for name in names if name in fold.lives}
     for job in (fold.state.jobs[name] for name in names if name in fold.state.jobs):
         if job.attempts and job.attempts[-1].log_path:
-            live = reader.read(job)
-            if live.curves:
-                found[job.name] = live
+            live = _read_run(session, telemetry, job)
+            found |= {job.name: live} if live.curves else {}
     return found
 
 
-class _CurveReader:
-    """Reads a job's log, and its files of metrics, as an engine that comes does."""
+def _read_run(session: SessionDir, telemetry: Telemetry, job: JobRecord) -> Live:
+    """Read a job's log, and its files of metrics, as an engine that comes does."""
+    run, logs = telemetry.find_run(job), LogReader()
+    if SEARCH in run.sources:
+        first, present = (session.get_attempt(job.name, n) for n in (1, run.attempt))
+        with suppress(OSError):
+            search = Search(run.patterns, str(first), str(present))
+            run.add_files(logs.find(search), {})
+    for source in (LOG, *run.files):
+        with suppress(OSError):  # what cannot be read has no curve
+            for point in _read_points(telemetry, job, source, logs):
+                run.add_point(run.files.get(source, run.log), point, 0.0)
+    return telemetry.build_live(job.name)
 
-    def __init__(self, session: SessionDir, state: SessionState) -> None:
-        self._session = session
-        self._telemetry = Telemetry(state)
-        self._logs = LogReader()
 
-    def read(self, job: JobRecord) -> Live:
-        run = self._telemetry.find_run(job)
-        if SEARCH in run.sources:
-            places = (self._session.get_attempt(job.name, n) for n in (1, run.attempt))
-            with suppress(OSError):
-                run.add_files(
-                    self._logs.find(Search(run.patterns, *map(str, places))), {}
-                )
-        for source in (LOG, *run.files):
-            with suppress(OSError):  # what cannot be read has no curve
-                for point in self._read_points(job, source):
-                    run.add_point(run.files.get(source, run.log), point, 0.0)
-        return self._telemetry.build_live(job.name)
-
-    def _read_points(self, job: JobRecord, source: str) -> Iterator[Point]:
-        run = self._telemetry.find_run(job)
-        while chunk := self._logs.read(
-            self._telemetry.make_cursor(job, source, final=True)
-        ):
-            if chunk.size > MOST_BYTES or not chunk.data:
-                return
-            if source in run.files:
-                yield from run.files[source].read_file(chunk)
-                continue
-            run.log.offset = chunk.offset + len(chunk.data)
-            every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
-            yield from run.reader.read(chunk.data, chunk.offset, every)
+def _read_points(
+    telemetry: Telemetry, job: JobRecord, source: str, logs: LogReader
+) -> Iterator[Point]:
+    run = telemetry.find_run(job)
+    while chunk := logs.read(telemetry.make_cursor(job, source, final=True)):
+        if chunk.size > MOST_BYTES or not chunk.data:
+            return
+        if source in run.files:
+            yield from run.files[source].read_file(chunk)
+            continue
+        run.log.offset = chunk.offset + len(chunk.data)
+        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
+        yield from run.reader.read(chunk.data, chunk.offset, every)

@@ -29,6 +29,7 @@ class Comparison:
         self, context: CockpitContext, app: App[LeaveWay], renew: Callable[[], None]
     ) -> None:
         self._context = context
+        self._fetch = context.background.fetch
         self._app = app
         self._renew = renew
         self._handles: dict[str, EngineHandle] = {}
@@ -42,44 +43,36 @@ class Comparison:
     async def change(self, ids: Sequence[str]) -> None:
         """Compare with these, or no longer with those that are; what cannot be read is
         left out, and the results say why."""
-        model = self._context.model
         for one in ids:
-            model.left_out.pop(one, None)
-            if one in self._handles:
-                self._handles.pop(one).close()
-            else:
-                await self._add(one)
+            self._context.model.left_out.pop(one, None)
+            if (known := self._handles.pop(one, None)) is not None:
+                known.close()
+            elif view := self._context.options.view_session:
+                try:
+                    handle = await self._fetch(f"view {one}", partial(view, one))
+                except (AutoexpError, OSError) as problem:
+                    self._context.model.left_out[one] = str(problem)
+                    text = f"{outside(one)} is left out: {outside(problem)}"
+                    self._app.notify(text, severity="warning")
+                else:
+                    self._handles[one] = handle
             self.take()
             self._renew()
-
-    async def _add(self, session: str) -> None:
-        view, background = self._context.options.view_session, self._context.background
-        if view is None:
-            return
-        try:
-            handle = await background.fetch(f"view {session}", partial(view, session))
-        except (AutoexpError, OSError) as problem:
-            self._context.model.left_out[session] = str(problem)
-            text = f"session {outside(session)} is left out: {outside(problem)}"
-            self._app.notify(text, severity="warning")
-        else:
-            self._handles[session] = handle
 
     async def read_curves(self, jobs: Sequence[JobView]) -> None:
         """Read the logs of those that have run, and whose curves are not at hand."""
         model, read = self._context.model, self._context.options.read_curves
-        if read is None:
-            return
         lacking: dict[tuple[str, str], list[str]] = {}
         for job in jobs:
             directory = model.find_session(job).snapshot.engine.directory
             if job.record.attempts and not job.live.curves and directory:
                 lacking.setdefault((job.session, directory), []).append(job.name)
-        for (session, directory), names in lacking.items():
+        for (session, directory), names in lacking.items() if read else ():
+            assert read is not None
             self._app.notify(f"reading the logs of {plural(len(names), 'run')}")
             work = partial(read, directory, names)
             try:
-                found = await self._context.background.fetch(f"read {session}", work)
+                found = await self._fetch(f"read {session}", work)
             except (AutoexpError, OSError) as problem:
                 self._app.notify(f"no curves: {outside(problem)}", severity="warning")
             else:

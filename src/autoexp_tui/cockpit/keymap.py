@@ -247,7 +247,7 @@ results.heat  G  results  4  heat map
 results.pair  n  results  8  pair  the heat map of the next two parameters
 results.curves  c  results  9  curves
     curves of the marked runs, else of the first six rows, each over its seeds
-results.beside  d  results  6  compare
+results.beside  d  results  4  compare
     another session beside this one, in one table; again: without it
 results.save  ctrl+s  results  1  save  save as CSV, Markdown or JSON
 [Time-line]

@@ -5,7 +5,7 @@ needs nobody."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.spans import (
     Line,
@@ -20,12 +20,7 @@ from autoexp_tui.cockpit.spans import (
     render_bar,
     width,
 )
-from autoexp_tui.cockpit.state.session import (
-    NEEDS,
-    STATE_LOOKS,
-    Look,
-    render_tallies,
-)
+from autoexp_tui.cockpit.state.session import NEEDS, STATE_LOOKS, Look, render_tallies
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import STATES
 from autoexp_tui.text.spelling import duration, format_metric, plural
@@ -37,78 +32,69 @@ _DIGITS = 5
 """Of a result."""
 
 
-class _Widths(NamedTuple):
-    """Cells of the columns; the result has the rest."""
-
-    name: int
-    bar: int
-    looks: int
-    engine: int
-
-
-def _choose_widths(cells: int) -> _Widths:
+def _choose_widths(cells: int) -> tuple[int, int, int, int]:
+    """Of name, bar, looks and engine; the result has the rest."""
     if cells < 110:
-        return _Widths(name=15, bar=0, looks=10, engine=12)
-    if cells < 160:
-        return _Widths(name=22, bar=8, looks=14, engine=18)
-    return _Widths(name=32, bar=16, looks=24, engine=24)
+        return 14, 0, 10, 12
+    return (22, 8, 14, 18) if cells < 160 else (32, 16, 24, 24)
 
 
 def render_session_titles(cells: int) -> Line:
     """Of the columns."""
-    wide = _choose_widths(cells)
-    done = 9 + wide.bar + (wide.bar > 0)
-    looks = "REST" if wide.bar else "NEEDS YOU"
-    heads = (
-        *(("ID", 7), ("NAME", wide.name), ("DONE", done), (looks, wide.looks)),
-        *(("ENGINE", wide.engine), ("AGO", 8), ("BEST RESULT", 0)),
-    )
-    titles = " ".join(fit(text, width or len(text)) for text, width in heads)
-    return cut((Span(titles, "muted"),), cells)
+    name, bar, looks, engine = _choose_widths(cells)
+    done, rest = 9 + bar + (bar > 0), "REST" if bar else "NEEDS YOU"
+    heads = {"ID": 7, "NAME": name, "DONE": done, rest: looks, "ENGINE": engine}
+    titles = [fit(text, room) for text, room in {**heads, "AGO": 8}.items()]
+    return cut((Span(" ".join((*titles, "BEST RESULT")), "muted"),), cells)
 
 
 def render_session(session: SessionBrief, now: float, cells: int) -> Line:
     """A session in at most `cells` cells; one that cannot be read says why."""
-    wide = _choose_widths(cells)
-    name = Span(f"{fit(outside(session.name) or '-', wide.name)} ")
-    head = Span(f"{fit(outside(session.id), 7)} ", "strong")
+    name, bar, looks, room = _choose_widths(cells)
+    head = line(
+        Span(f"{fit(outside(session.id), 7)} ", "strong"),
+        f"{fit(outside(session.name) or '-', name)} ",
+    )
+    whose = f"{outside(session.user)}: " if session.user else ""
     if session.problem:
-        whose = f"{outside(session.user)}: " if session.user else ""
         problem = f"{whose}cannot be read: {outside(session.problem)}"
-        return cut(line(head, name, Span(problem, "failed")), cells)
+        return cut((*head, Span(problem, "failed")), cells)
     engine, role = _describe_engine(session)
-    engine = f"{outside(session.user)}: {engine}" if session.user else engine
-    shown = (
-        head,
-        name,
-        *_render_progress(session, wide.bar),
-        *_render_looks(session, wide.looks, everything=wide.bar > 0),
-        Span(f" {fit(engine, wide.engine)} ", role),
+    total, done = (
+        sum(session.counts.values()),
+        session.counts.get(JobState.COMPLETED, 0),
+    )
+    shown = line(
+        *head,
+        *(render_bar(done / max(1, total), bar) if bar else ()),
+        f"{' ' * (bar > 0)}{fit(f'{done}/{total}', 9)} ",
+        *_render_looks(session, looks, everything=bar > 0),
+        Span(f" {fit(f'{whose}{engine}', room)} ", role),
         Span(f"{fit(duration(now - session.last_event_at), 8)} ", "muted"),
     )
-    room = cells - width(shown)
-    best = _render_best(session)
-    return (*shown, *cut(best if room > 20 else best[:1], room))
+    left = cells - width(shown)
+    value, settings = _describe_best(session)
+    of = Span(f" {settings}" if settings and left > 20 else "", "muted")
+    return (*shown, *cut(line(value or Span("-", "muted"), of), left))
 
 
-def _render_progress(session: SessionBrief, bar: int) -> Line:
-    """`████░░ 61/120`."""
-    total = sum(session.counts.values())
-    done = session.counts.get(JobState.COMPLETED, 0)
-    drawn = (*render_bar(done / max(1, total), bar), Span(" ")) if bar else ()
-    return (*drawn, Span(f"{fit(f'{done}/{total}', 9)} "))
+def _describe_best(session: SessionBrief) -> tuple[str, str]:
+    """`2.6711 loss`, and what gave it; empty where nothing is known."""
+    if (best := session.best) is None:
+        return "", ""
+    value = f"{format_metric(best.value, _DIGITS)} {outside(best.measure)}"
+    return value, outside(best.settings)
 
 
 def _render_looks(session: SessionBrief, cells: int, *, everything: bool) -> Line:
     """`▸4 ✗9`: what needs a person comes last, and stays."""
     looks = _count_looks(session)
-    kept = {one: looks[one] for one in looks if everything or one in NEEDS}
-    found = render_tallies(kept)
-    glyphs = {look.glyph for look in NEEDS}
-    found.sort(key=lambda one: one.text[0] in glyphs)
+    needs = Counter({one: looks[one] for one in NEEDS if one in looks})
+    calm = render_tallies(looks - needs) if everything else []
+    found = [*calm, *render_tallies(needs)]
     while width(join(found, " ")) > cells and len(found) > 1:
         del found[0]
-    return pad(cut(join(found, " "), cells), cells)
+    return pad(join(found, " "), cells)
 
 
 def _count_looks(session: SessionBrief) -> Counter[Look]:
@@ -122,16 +108,6 @@ def _count_looks(session: SessionBrief) -> Counter[Look]:
             counts[Look.RUNNING if look is Look.STALLED else Look.WAITING] -= n
     del counts[Look.DONE]
     return +counts
-
-
-def _render_best(session: SessionBrief) -> Line:
-    """`2.6711 loss lr=1e-3`."""
-    best = session.best
-    if best is None:
-        return (Span("-", "muted"),)
-    value = f"{format_metric(best.value, _DIGITS)} {outside(best.measure)}"
-    settings = f" {outside(best.settings)}" if best.settings else ""
-    return line(Span(value), Span(settings, "muted"))
 
 
 def _describe_engine(session: SessionBrief) -> tuple[str, Role]:
@@ -154,9 +130,9 @@ def render_session_counts(session: SessionBrief) -> Line:
     parts += [f"{session.needs[look]} {outside(look)}" for look in others]
     total = plural(sum(session.counts.values()), "job")
     text = f" {total}: {', '.join(parts) or 'nothing yet'}"
-    if (best := session.best) is not None:
-        value = f"{format_metric(best.value, _DIGITS)} {outside(best.measure)}"
-        of = " ".join(filter(None, (outside(best.stage), outside(best.settings))))
+    value, settings = _describe_best(session)
+    if session.best is not None:
+        of = f"{outside(session.best.stage)} {settings}".strip()
         text += f"; best {value}{f' of {of}' if of else ''}"
     if session.user:
         text += f"; of {outside(session.user)}, opens read-only"

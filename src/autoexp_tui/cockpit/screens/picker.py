@@ -41,6 +41,7 @@ class SessionsPane(ListPane):
 
     name_in_table = "jobs"
     heading = "Sessions"
+    lead = 3
     nothing = (
         " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
         "`autoexp-init -- python train.py` plans your own."

@@ -101,18 +101,17 @@ class ResultsScreen(ListScreen):
         """To the row's jobs; those of other sessions are not in this table."""
         if session := self.active_list.find_other():
             command = f"`autoexp-tui --session {outside(session)}`"
-            self.notify(f"it is a row of session {outside(session)}: {command}")
+            self.notify(f"a row of session {outside(session)}: {command} opens it")
         else:
             await super().action_look_open()
 
     async def action_look_back(self) -> None:
         """One level back, at last to the list of sessions where this began."""
         is_within = self.enlarged is not None or self.focused is self.answer
-        begins = self.context.options.beside is not None
-        if begins and not is_within and not self.active_list.go_back():
-            await self.app.run_action("app.back_to_list")
-        else:
+        if is_within or self.context.options.beside is None:
             await super().action_look_back()
+        elif not self.active_list.go_back():
+            await self.app.run_action("app.back_to_list")
 
     def action_results_save(self) -> None:
         """Ask for a name; its end says the form."""
