@@ -8,7 +8,6 @@ from omegaconf.errors import InterpolationResolutionError
 
 from autoexp_tui.config.resolvers import (
     Environment,
-    end_of_interpolation,
     register_resolvers,
     rewrite,
     rewrite_override,
@@ -54,7 +53,6 @@ def test_an_argument_by_hand_beside_an_operand_is_refused(mixed: str) -> None:
 @pytest.mark.parametrize("broken", ["${oc.eval:1", "${oc.eval:'a}", "${oc.eval:{1}"])
 def test_text_that_is_not_well_formed_is_handed_on(broken: str) -> None:
     assert rewrite(broken) == broken
-    assert end_of_interpolation(broken, 0) == -1
     assert rewrite_override(f"k={broken}") == f"k={broken}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
 
@@ -114,36 +113,24 @@ def test_a_sweep_that_is_a_file_of_its_own_has_its_lines(tmp_path: Path) -> None
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
 
-TEN = ", ".join(f"exp.yaml:{n}" for n in range(3, 9))
-
-
-@pytest.mark.parametrize(("sweep", "key", "name", "jobs", "at", "hint"), [
-    pytest.param("configs: [" + "\n {a: 1}," * 10 + "]", "a", "", range(10), 2,
-                 f"write it; the same at {TEN} and 3 places more", id="many entries"),
-    pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", "", (2, 3), 4,
-                 "write it", id="several jobs of one value"),
+@pytest.mark.parametrize(("sweep", "key", "index", "at"), [
+    pytest.param("configs: [" + "\n {a: 1}," * 10 + "]", "a", 4, 6, id="entries"),
+    pytest.param("params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}", "lr", 2, 4, id="value"),
     pytest.param("params: {lr: [11, 12]}, derived_jobs: [{name: a,\n start_conditions: "
                  "[{}]}, {name: b,\n start_conditions: [\n{}]}]",
-                 "start_conditions.0", "", (2,), 4, "write it", id="its own condition"),
-    pytest.param("configs: [\n {project.name: x},\n {project.name: x}]",
-                 "project.name", "x", (), 2, "write it; the same at exp.yaml:3",
-                 id="jobs of one name"),
+                 "start_conditions.0", 2, 4, id="its own condition"),
 ])  # fmt: skip
-def test_a_finding_of_several_jobs_tells_all_their_lines(
-    sweep: str, key: str, name: str, jobs: Sequence[int], at: int, hint: str,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_a_finding_has_the_line_of_what_its_job_chose(
+    sweep: str, key: str, index: int, at: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     text = f"sweep: {{{sweep}}}\n"
     points = expand_sweep(yaml.safe_load(text)["sweep"])
-    origins = {str(point.index): [point.entries] for point in points}
-    first, *others = (name,) if name else map(str, jobs)
-    if name:
-        origins = {name: [point.entries for point in points]}
+    origins = {str(point.index): point.entries for point in points}
     monkeypatch.chdir(tmp_path)
-    problem = Problem("is wrong", key, first, "write it", others=tuple(others))
+    problem = Problem("is wrong", key, str(index))
     found = places_in(tmp_path, text).add_place(problem, origins)
-    assert int(found.place.rpartition(":")[2]) == at
-    assert found.hint == hint
+    assert found.place == f"exp.yaml:{at}"
 
 
 TREE = {

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.config.resolvers import end_of_interpolation
 from autoexp_tui.planning.build import PlanOutcome
+from autoexp_tui.text.interpolations import find_end
 from tests.spec.campaign import outcome_of
 
 PLACE = Path(__file__).parent / "examples"
@@ -106,7 +106,7 @@ def quoted(text: str) -> str:
     at = text.find(opening)
     if at < 0:
         return text
-    end = end_of_interpolation(text, at)
+    end = find_end(text, at)
     inside = text[at + len(opening) : end - 1]
     return f"{text[:at]}{opening}'{inside}'}}{quoted(text[end:])}"
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.sweep import filters
 from autoexp_tui.sweep.expression import ExpressionError
@@ -62,25 +58,3 @@ def test_interpolations_are_typed_operands(text: str, *, stays: bool) -> None:
     values |= {"${oc.eval:'${lr} < 1'}": False}
     known = filters.list_names(({"a": 1},))
     assert filters.is_kept_by(text, {"a": 1}, known, values.__getitem__) is stays
-
-
-CLOSED = ["${a}", "${a.${b}}", "${f:{a:1}}", "${f:'}'}", '${f:"}"}', "${f:'\\'}'}",
-          "${f:'${g:\"}\"}'}", "${oc.eval:int(${a}*2)}"]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "text", [*CLOSED, "${a", "${a${b}", "${'a}", "${'${'${'" * 500]
-)
-def test_an_interpolation_ends_at_its_brace(text: str) -> None:
-    begun = time.thread_time()
-    end = filters.find_interpolation_end(f"{text} }}" if text in CLOSED else text, 0)
-    assert end == (len(text) if text in CLOSED else -1)
-    assert time.thread_time() - begun < 0.5
-
-
-@given(st.text(alphabet="${}'\"\\ab.", max_size=40))
-def test_the_pieces_are_the_text(text: str) -> None:
-    assert "".join(piece for piece, _ in filters.split_interpolations(text)) == text
-    assert list(filters.split_interpolations(r"a${b}c\${d}${e}")) == [
-        ("a", False), ("${b}", True), (r"c\${d}", False), ("${e}", True),
-    ]  # fmt: skip

@@ -174,9 +174,7 @@ def encode_answer(answer: PlanningAnswer) -> bytes:
 def decode_answer(data: bytes) -> PlanningAnswer:
     """The answer of `encode_answer`; raises ValueError, TypeError or KeyError."""
     tree = json.loads(data)
-    tree["errors"] = tuple(
-        Problem(**{**one, "others": tuple(one["others"])}) for one in tree["errors"]
-    )
+    tree["errors"] = tuple(Problem(**one) for one in tree["errors"])
     tree["warnings"] = tuple(PlanFinding(**one) for one in tree["warnings"])
     for key in ("points", "holes"):
         tree[key] = tuple(tree[key])

@@ -203,7 +203,7 @@ class _Planning:
         found: Iterable[Problem] = problems
         if not self.request.sweep_file:
             found = (self.places.add_place(one, origins) for one in problems)
-        return tuple(replace(one, others=()) for one in found)
+        return tuple(found)
 
     @cached_property
     def places(self) -> KeyPlaces:

@@ -35,13 +35,20 @@ from autoexp_tui.sweep.expression import (
     compile_expression,
 )
 from autoexp_tui.sweep.points import format_in_name, shorten_text
+from autoexp_tui.text.interpolations import (
+    QUOTES,
+    Unbalanced,
+    find_end,
+    find_whole,
+    is_escaped,
+    split_tokens,
+)
 
 OPEN: Final = "${oc.eval:"
 MIXED: Final = re.compile(r"\b__\d+\b")
 """What stands for an operand beside a `_0` that was written by hand: numbered alike,
 each of the two would silently have the other's value, so `oc.eval` refuses these."""
 _BY_HAND: Final = re.compile(r"\b_\d+\b")
-_QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
 _ESCAPABLE: Final = tuple("()[]{}:=, \t")
 """What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
@@ -52,17 +59,13 @@ _PRIMITIVE: Final = re.compile(
 """A quoted string of an override, or where an expression begins."""
 
 
-class _Unbalanced(ValueError):
-    """A quote or a brace does not close."""
-
-
 def rewrite(text: str) -> str:
     """`text` with every `${oc.eval:...}` in typed form, nested ones included."""
     if OPEN not in text:
         return text
     try:
         return _replace_all(text)
-    except _Unbalanced:
+    except Unbalanced:
         return text
 
 
@@ -90,10 +93,10 @@ def rewrite_override(text: str) -> str:
         return text
     try:
         is_open = value.lstrip()[0] in _OF_VALUES
-        if is_open or any(token[0] in _OF_VALUES for token in _split_tokens(value)):
+        if is_open or any(token[0] in _OF_VALUES for token in split_tokens(value)):
             return key + equals + _replace_primitives(value)
         return key + equals + quote(_replace_all(value.strip()))
-    except _Unbalanced:
+    except Unbalanced:
         return text
 
 
@@ -101,7 +104,7 @@ def _replace_primitives(value: str) -> str:
     out, at = "", 0
     while found := _PRIMITIVE.search(value, at):
         start, end = found.span()
-        end = _find_end(value, start) if found[0] == OPEN else end
+        end = find_end(value, start) if found[0] == OPEN else end
         whole = value[start:end]
         plain = whole if found[0] == OPEN else unquote(whole)
         typed = quote(_replace_all(plain)) if OPEN in whole else whole
@@ -117,52 +120,16 @@ def unquote(token: str) -> str:
     return body + "\\" * ((len(halved) - len(body)) // 2)
 
 
-def _is_escaped(text: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands before `at`."""
-    before = text[:at]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
-
-
-def end_of_interpolation(text: str, start: int) -> int:
-    """The index after the `}` that closes the `${` at `start`; -1: it does not."""
-    try:
-        return _find_end(text, start)
-    except _Unbalanced:
-        return -1
-
-
-def _find_end(text: str, start: int) -> int:
-    """The index after the string, or the `${...}`, that begins at `start`."""
-    mark = text[start] if text[start] in _QUOTES else ""
-    at, depth = start + (1 if mark else 2), 1
-    while at < len(text):
-        char = text[at]
-        if mark and char == "\\":
-            at += 2
-            continue
-        if text.startswith("${", at) if mark else char in _QUOTES:
-            at = _find_end(text, at)
-            continue
-        if mark:
-            depth -= char == mark
-        else:
-            depth += (char == "{") - (char == "}")
-        at += 1
-        if depth == 0:
-            return at
-    raise _Unbalanced(text)
-
-
 def _replace_all(text: str) -> str:
     parts: list[str] = []
     at = 0
     while (found := text.find(OPEN, at)) >= 0:
         parts.append(text[at:found])
         at = found + len(OPEN)
-        if _is_escaped(text, found):
+        if is_escaped(text, found):
             parts.append(OPEN)
             continue
-        end = _find_end(text, found)
+        end = find_end(text, found)
         parts.append(_format_expression(text[at : end - 1].strip()))
         at = end
     return "".join(parts) + text[at:]
@@ -170,8 +137,8 @@ def _replace_all(text: str) -> str:
 
 def _format_expression(body: str) -> str:
     """One `${oc.eval:body}` in typed form."""
-    if body and body[0] in _QUOTES:
-        end = _find_end(body, 0)
+    if body and body[0] in QUOTES:
+        end = find_end(body, 0)
         inner, rest = unquote(body[:end]), body[end:].lstrip()
         if rest.startswith(",") and "${" not in body[:end]:
             return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
@@ -183,7 +150,7 @@ def _format_expression(body: str) -> str:
 
 def _extract_operands(expression: str) -> tuple[str, list[str]]:
     """The expression with `_0`, `_1` ... for its operands, and the operands."""
-    stem, out, tokens = _find_stem(expression), "", _split_tokens(expression)
+    stem, out, tokens = _find_stem(expression), "", split_tokens(expression)
     operands: list[str] = []
     for at, token in enumerate(tokens):
         after = tokens[at + 1][0] if at + 1 < len(tokens) else ""
@@ -204,37 +171,17 @@ def _extract_operands(expression: str) -> tuple[str, list[str]]:
 
 def _find_stem(expression: str) -> str:
     """What names operands: `_`, or `__` beside a `_0` of a person's (`MIXED`)."""
-    with suppress(_Unbalanced):  # for the grammar's own complaint, if it is one
-        own = (one if len(one) == 1 else " " for one in _split_tokens(expression))
+    with suppress(Unbalanced):  # for the grammar's own complaint, if it is one
+        own = (one if len(one) == 1 else " " for one in split_tokens(expression))
         return "__" if _BY_HAND.search("".join(own)) else "_"
     return "_"
-
-
-def _split_tokens(expression: str) -> list[str]:
-    """Strings and `${...}` whole, everything else by the character."""
-    tokens: list[str] = []
-    at = 0
-    while at < len(expression):
-        is_open = expression.startswith("${", at) and not _is_escaped(expression, at)
-        is_whole = is_open or expression[at] in _QUOTES
-        end = _find_end(expression, at) if is_whole else at + 1
-        tokens.append(expression[at:end])
-        at = end
-    return tokens
 
 
 def _read_operand(token: str) -> str | None:
     """What a token is as an argument; None: it is part of the expression. A quoted
     operand alone gives the operand; text around it makes OmegaConf concatenate, and the
     string as a whole is the argument."""
-    if token.startswith("${"):
-        return _replace_all(token)
-    if token[0] not in _QUOTES or "${" not in token:
-        return None
-    inner = token[1:-1]
-    if inner.startswith("${") and _find_end(inner, 0) == len(inner):
-        return _replace_all(inner)
-    return _replace_all(token)
+    return _replace_all(find_whole(token) or token) if "${" in token else None
 
 
 PREFIX: Final = "ax."

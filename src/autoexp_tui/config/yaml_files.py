@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -32,7 +31,7 @@ from autoexp_tui.sweep.schema import BODIES
 from autoexp_tui.text.plain_tree import map_texts
 
 MAX_DEPTH: Final = 60
-"""Lists and mappings inside one another, and `${...}` inside one another."""
+"""Lists and mappings inside one another."""
 MAX_VALUES: Final = 500_000
 """Values of a file, each alias counted as what it stands for."""
 
@@ -94,15 +93,6 @@ def explain_too_deep(where: str) -> Problem:
     """That something is nested too deeply."""
     hint = "keep what belongs together in one mapping, and name it"
     return Problem(f"is nested more than {MAX_DEPTH} levels deep", where, hint=hint)
-
-
-def count_open(text: str) -> int:
-    """How many `${` are open at once, at most; quotes are not looked at."""
-
-    def step(depth: int, mark: str) -> int:
-        return depth + 1 if mark == "${" else max(0, depth - 1)
-
-    return max(accumulate(re.findall(r"\$\{|\}", text), step, initial=0))
 
 
 SCHEME: Final = "autoexp"
@@ -228,8 +218,6 @@ def _find_misread(node: yaml.Node, path: str) -> Iterator[Problem]:
     elif ":" in text and node.tag.endswith((":int", ":float")):
         message = f"{text} is a number in base 60 to YAML"
         yield Problem(message, locate(node, path), hint=f'quote it: "{text}"')
-    elif text.count("${") > MAX_DEPTH and count_open(text) > MAX_DEPTH:
-        yield explain_too_deep(locate(node, path))
 
 
 def _describe_error(error: Any, text: str, path: str) -> Problem:
@@ -269,6 +257,8 @@ def _create_container(tree: object, root: yaml.Node | None, path: str) -> Contai
         raise make_refusal(f"holds only {tree!r}", where, hint)
     try:
         return OmegaConf.create({} if tree is None else tree)
+    except RecursionError:
+        raise CannotCompose((explain_too_deep(where),)) from None
     except OmegaConfBaseException as error:
         found = _list_broken_values(root, where) if root else ()
         usual = Problem(str(error).splitlines()[0], where=where)
@@ -291,10 +281,6 @@ def _list_broken_values(root: yaml.Node, path: str) -> Iterator[Problem]:
 _PART: Final = re.compile(r"[^.\[\]]+")
 _OVERRIDE: Final = "override "
 """What findings about one begin their place with."""
-_MOST_JOBS: Final = 1000
-"""Jobs with the same finding whose places are looked for."""
-_MOST_PLACES: Final = 6
-"""Further places that are told."""
 _ORDER: Final = {"base_values": 0, "defaults": 0, "derived_jobs": 2}
 """Keys of a node of a sweep that its body covers, and the last, which covers all."""
 _UNKNOWN: Final[Origins] = {}
@@ -370,19 +356,8 @@ class KeyPlaces:
         """A finding with its place; one whose `where` begins with one keeps that."""
         if find_written_place(problem.where):
             return problem
-        jobs = (problem.job, *problem.others[:_MOST_JOBS])
-        chosen = [one for job in jobs for one in origins.get(job, ())][:_MOST_JOBS]
-        choices: Sequence[Entries | None] = chosen or [None]
-        places = (self.find(problem, entries) for entries in choices)
-        found = list(dict.fromkeys(place for place in places if place))
-        if not found:
-            return problem
-        (path, line), *others = found
-        also = ", ".join(f"{other}:{at}" for other, at in others[:_MOST_PLACES])
-        more = f" and {len(others) - _MOST_PLACES} places more"
-        same = f"the same at {also}{more if others[_MOST_PLACES:] else ''}"
-        hint = "; ".join(filter(None, (problem.hint, same if others else "")))
-        return replace(problem, place=f"{path}:{line}", hint=hint)
+        place = self.find(problem, origins.get(problem.job))
+        return replace(problem, place=f"{place[0]}:{place[1]}") if place else problem
 
 
 def _choose_deepest(spots: Iterable[tuple[Found, str]]) -> tuple[int, Place | None]:

@@ -52,8 +52,6 @@ class Problem:
     hint: str = ""
     place: str = ""
     """`config/exp.yaml:41` of what `where` names; empty: none, or `where` says it."""
-    others: tuple[str, ...] = ()
-    """Further jobs that have the same, called as `job` is."""
 
     def __str__(self) -> str:
         head = " ".join(part for part in (self.job, self.where) if part)

@@ -314,14 +314,9 @@ def build_plan_outcome(
             for p in warnings
         )
         plan = None if problems else replace(plan, warnings=tuple(findings))
-    labels = (
-        label for one in (*problems, *warnings) for label in (one.job, *one.others)
-    )
-    origins = find_origins(
-        expansion.points,
-        {draft.at: draft.identity.name for draft in drafts},
-        frozenset(filter(None, labels)),
-    )
+    named = {draft.at: draft.identity.name for draft in drafts}
+    wanted = {one.job for one in (*problems, *warnings)} - {""}
+    origins = find_origins(expansion.points, named, wanted)
     return PlanOutcome(plan, problems, warnings, expansion.points, holes, more, origins)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -115,23 +114,11 @@ def find_stage_parents(plan: Plan) -> Side:
 
 def order_stages(before: Mapping[str, Iterable[str]]) -> list[str]:
     """The names, each after those before it; ties by their own order, rings last."""
-    names = list(before)
-    place = {name: at for at, name in enumerate(names)}
-    missing = {
-        name: {other for other in others if other in place and other != name}
-        for name, others in before.items()
-    }
-    after: dict[str, list[str]] = {}
-    for name, others in missing.items():
-        for other in others:
-            after.setdefault(other, []).append(name)
-    ready = [place[name] for name, others in missing.items() if not others]
-    ordered: list[str] = []
-    while ready:
-        first = names[heapq.heappop(ready)]
+    rest, ordered = list(before), list[str]()
+    while rest:
+        ready = (n for n in rest if set(before[n]).isdisjoint({*rest} - {n}))
+        if (first := next(ready, None)) is None:
+            break
         ordered.append(first)
-        for name in after.get(first, ()):
-            missing[name].remove(first)
-            if not missing[name]:
-                heapq.heappush(ready, place[name])
-    return list(dict.fromkeys([*ordered, *names]))
+        rest.remove(first)
+    return [*ordered, *rest]

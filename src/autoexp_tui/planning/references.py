@@ -23,7 +23,6 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.filters import find_interpolation_end, is_escaped
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     DeferredFilter,
@@ -32,6 +31,7 @@ from autoexp_tui.sweep.points import (
     shorten_text,
 )
 from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.interpolations import Unbalanced, find_end, is_escaped
 from autoexp_tui.text.plain_tree import flatten
 
 _INSIDE: Final = re.compile(r"[A-Za-z_][\w\-./=+\[\], @:%~]*")
@@ -84,12 +84,13 @@ def parse_template(text: str, *, base_is_a_key: bool = False) -> tuple[Part, ...
             _refuse_foreign(text, at)
             end = at + 2
         elif text.startswith("${", at):
-            end = find_interpolation_end(text, at)
-            if end >= 0 and not is_escaped(text, at):
+            end = at + 2
+            with suppress(Unbalanced):
+                end = find_end(text, at)
+            if end > at + 2 and not is_escaped(text, at):
                 piece = _read_interpolation(text, at, end, within)
             else:
                 _refuse_foreign(text, at)
-                end = end if end > 0 else at + 2
                 piece = text[at:end]
         elif piece == "{":
             piece, end = _read_reference(text, at)

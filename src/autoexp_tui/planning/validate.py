@@ -104,7 +104,7 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
         elif others:
             more = plural(len(others), "more job")
             message = f"{problem.message} (and for {more})"
-            problem = replace(problem, message=message, others=tuple(others))
+            problem = replace(problem, message=message)
         folded.append(replace(problem, job=first))
     return tuple(folded)
 

@@ -422,13 +422,11 @@ def _explain_removal(gone: RemovedPoint) -> str:
 
 
 def find_origins(
-    points: Iterable[SweepPoint],
-    names: Mapping[int, str],
-    wanted: frozenset[str],
+    points: Iterable[SweepPoint], names: Mapping[int, str], wanted: Set[str]
 ) -> Origins:
     """The origins of the `wanted` jobs; `names`: position -> name, where known."""
-    found: dict[str, list[Entries]] = {}
+    found: dict[str, Entries] = {}
     for at, point in enumerate(points if wanted else ()):
         for label in {names.get(at, ""), label_point(point)} & wanted:
-            found.setdefault(label, []).append(point.entries)
+            found.setdefault(label, point.entries)
     return found

@@ -4,9 +4,6 @@ A filter is an expression over a point's parameters. Names are bound once for a 
 to the keys that its points have, and then read from each point. A filter that holds
 `${...}` needs a composed config and is evaluated for each job by its caller, who
 resolves the interpolations. What the expression language is: `expression`.
-
-Here stands where a `${...}` ends, too: OmegaConf's grammar nests braces and quotes
-inside an interpolation, and whatever reads our own `{...}` steps over them alike.
 """
 
 from __future__ import annotations
@@ -23,73 +20,9 @@ from autoexp_tui.sweep.expression import (
     strip_comments,
 )
 from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, find_stage, plain_key
-
-_QUOTES = "'\""
-
-
-def find_interpolation_end(text: str, start: int) -> int:
-    """The index after the `}` that closes the `${` at `start`; -1: none does."""
-    try:
-        return _end(text, start)
-    except RecursionError:
-        return -1
-
-
-def _end(text: str, start: int) -> int:
-    depth, at = 0, start
-    while 0 <= at < len(text):
-        char = text[at]
-        if char in _QUOTES:
-            at = _quote_end(text, at)
-            continue
-        depth += (char == "{") - (char == "}")
-        at += 1
-        if char == "}" and depth == 0:
-            return at
-    return -1
-
-
-def _quote_end(text: str, start: int) -> int:
-    """The index after the quote that closes the one at `start`; -1: none does."""
-    at = start + 1
-    while 0 <= at < len(text):
-        if text[at] == "\\":
-            at += 2
-        elif text.startswith("${", at):
-            at = _end(text, at)
-        elif text[at] == text[start]:
-            return at + 1
-        else:
-            at += 1
-    return -1
-
-
-def is_escaped(text: str, at: int) -> bool:
-    """Whether an odd number of backslashes stands before `at`."""
-    before = text[:at]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
-
-
-def split_interpolations(text: str) -> Iterator[tuple[str, bool]]:
-    """`text` in pieces: (piece, whether it is a whole, unescaped `${...}`)."""
-    done = at = 0
-    while (found := text.find("${", at)) >= 0:
-        end = find_interpolation_end(text, found)
-        if end < 0:
-            break
-        if is_escaped(text, found):
-            at = found + 2
-            continue
-        if found > done:
-            yield text[done:found], False
-        yield text[found:end], True
-        done = at = end
-    if done < len(text):
-        yield text[done:], False
-
+from autoexp_tui.text.interpolations import Unbalanced, find_whole, split_tokens
 
 _SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
-_QUOTED_OPERAND: Final = re.compile(r"""(['"])(__operand_\d+__)\1""")
 _OPERAND: Final = "__operand_{}__"
 
 
@@ -198,22 +131,20 @@ def is_kept_by(
 
 def _extract_operands(text: str) -> tuple[str, list[str]]:
     operands: list[str] = []
-    parts: list[str] = []
-    for piece, interpolated in split_interpolations(
-        strip_comments(text).replace("\\${", "${")
-    ):
-        if not interpolated:
-            parts.append(piece)
-            continue
-        if piece not in operands:
-            operands.append(piece)
-        parts.append(_OPERAND.format(operands.index(piece)))
-    lifted = _QUOTED_OPERAND.sub(r"\2", "".join(parts))
-    if "${" in lifted:
-        raise ExpressionError("holds a `${` that does not close")
-    names = set(compile_expression(lifted, dotted=True).names)
-    if not names.issuperset(re.findall(r"__operand_\d+__", lifted)):
-        raise ExpressionError(
-            "has a `${...}` inside a longer text; compare it by itself"
-        )
+    lifted = ""
+    try:
+        for token in split_tokens(strip_comments(text).replace("\\${", "${")):
+            if "${" not in token:
+                lifted += token
+            elif operand := find_whole(token):
+                if operand not in operands:
+                    operands.append(operand)
+                lifted += _OPERAND.format(operands.index(operand))
+            else:
+                raise ExpressionError(
+                    "has a `${...}` inside a longer text; compare it by itself"
+                )
+    except Unbalanced:
+        raise ExpressionError("holds a `${` or a quote that does not close") from None
+    compile_expression(lifted, dotted=True)
     return lifted, operands

@@ -8,7 +8,7 @@ where it is put.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -55,8 +55,8 @@ Entries: TypeAlias = Mapping[str, int]
 """Address of a choice, below `sweep` (`groups.0.params.optim.lr`, `groups.1.configs`)
 -> the number of what was chosen there. Grids have the addresses of the groups that they
 stand for; at `derived_jobs`, 0 is the base job."""
-Origins: TypeAlias = Mapping[str, Sequence[Entries]]
-"""A job, as findings call it -> what it chose; several chose, if they share a name."""
+Origins: TypeAlias = Mapping[str, Entries]
+"""A job, as findings call it -> what it chose; the first, if several share a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
