@@ -107,6 +107,17 @@ def test_a_long_run_notes_its_metrics_less_often() -> None:
     assert max(b - a for a, b in pairwise(notes)) <= 7
 
 
+@pytest.mark.parametrize(("metrics", "notes"), [(1, 4), (8, 4), (16, 2), (32, 1)])
+def test_of_more_metrics_a_run_notes_less_often(metrics: int, notes: int) -> None:
+    reader, found = Reader(), 0
+    for step in range(1, 5):
+        told = " ".join(f"| m{at}: {step}.5 " for at in range(metrics - 1))
+        reader.read(f"step {step} loss: 2.5 {told}\n")
+        found += len(reader.emitted(events.MetricsNoted))
+        reader.go_on(15.0)
+    assert found == notes
+
+
 def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
     reader = Reader(Monitoring(log_events=(finds("fatal", "FATAL"),)))
     reader.read("x" * 100)

@@ -41,6 +41,8 @@ NOTE_SECONDS: Final = 15.0
 """Between two journaled notes of a job's newest metrics, at least."""
 NOTE_SHARE: Final = 0.01
 """Of a run's time so far: a long run notes less often, so that months fit a journal."""
+NOTE_METRICS: Final = 8
+"""Of more metrics a run notes less often, so that they take no more of the journal."""
 MOST_POINTS: Final = 512
 """Of a curve; in large sessions fewer, for memory's sake."""
 FEWEST_POINTS: Final = 32
@@ -276,7 +278,7 @@ class Telemetry:
                 run.pace.note_step(run.step, lived)
         if not points:
             return []
-        rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
+        rest = measure_rest(lived - job.since_lived, len(run.facts))
         is_due = lived - run.noted_lived >= rest or (behind and source.caught_up)
         if has_findings or is_due:
             _note(context, run, has_findings=has_findings)
@@ -370,6 +372,11 @@ class Telemetry:
             return Live(start=start, queue=queue)
         total = run.total or record.spec.progress_total
         return run.build_live(total, self._now, start, queue)
+
+
+def measure_rest(lasted: float, metrics: int) -> float:
+    """Seconds between two notes of a run that has lasted so many, with its metrics."""
+    return max(NOTE_SECONDS, NOTE_SHARE * lasted) * max(1.0, metrics / NOTE_METRICS)
 
 
 def count_points(jobs: int) -> int:
