@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -46,6 +46,7 @@ Role: TypeAlias = Literal[
     "curve6",
 ]
 """What a text is; each theme has a style for every role."""
+CURVE_ROLES: Final = tuple(one for one in get_args(Role) if one.startswith("curve"))
 
 
 ELLIPSIS: Final = "…"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.states import Extremes, Verdict, Why
@@ -25,6 +28,19 @@ class Curve:
     values: tuple[float, ...] = ()
     gaps: tuple[int, ...] = ()
     """Steps at which it was nan or infinite: the first ones, and the newest."""
+
+    def find_best(self, *, rising: bool) -> tuple[int, float] | None:
+        """Step and value of the lowest point, or the highest; the first of equals."""
+        points = zip(self.steps, self.values, strict=False)
+        finite = (one for one in points if math.isfinite(one[1]))
+        return (max if rising else min)(finite, key=itemgetter(1), default=None)
+
+    def find_nearest(self, step: float) -> int:
+        """The place of the point that is nearest to a step, of two the earlier; there
+        has to be one."""
+        after = bisect_left(self.steps, step)
+        near = range(max(0, after - 1), min(after + 1, len(self.steps)))
+        return min(near, key=lambda at: abs(self.steps[at] - step))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -329,10 +328,8 @@ def _find_best(
         if best := (live.lows if is_low else live.highs).get(metric):
             return best
         curve = live.curves.get(metric)
-        pairs = zip(curve.values, curve.steps, strict=True) if curve else ()
-        finite = [(value, step) for value, step in pairs if math.isfinite(value)]
-        if finite:
-            return (min if is_low else max)(finite, key=lambda one: one[0])
+        if curve and (found := curve.find_best(rising=not is_low)):
+            return found[1], found[0]
     return (told.lows if is_low else told.highs).get(metric) if told else None
 
 
@@ -346,10 +343,8 @@ def _read_at_step(job: JobRecord, live: Live | None, measure: Measure) -> Value:
     if curve.steps[-1] < measure.step:
         verb = "ended" if job.ended else "is"
         return Value(None, why=f"{verb} at step {curve.steps[-1]}")
-    at = bisect_left(curve.steps, measure.step)
-    near = range(max(0, at - 1), min(at + 1, len(curve.steps)))
-    best = min(near, key=lambda place: abs(curve.steps[place] - measure.step))
-    return Value(curve.values[best], curve.steps[best])
+    at = curve.find_nearest(measure.step)
+    return Value(curve.values[at], curve.steps[at])
 
 
 def _explain_missing(

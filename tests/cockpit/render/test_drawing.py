@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from autoexp_tui.cockpit import spans
 from autoexp_tui.cockpit.render.plot import render_legend, render_plot
 from autoexp_tui.cockpit.spans import Span, line, plain, width
-from autoexp_tui.cockpit.state.curves import Frame, Series, find_best
+from autoexp_tui.cockpit.state.curves import Frame, Series
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.text import spelling
 from tests.planning.plans import job
@@ -80,7 +80,7 @@ FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
 
 
 def series(name: str, curve: Curve, place: int = 0) -> Series:
-    best = find_best(curve, rising=False)
+    best = curve.find_best(rising=False)
     return Series(name, name, job(name, place), curve, best, place)
 
 

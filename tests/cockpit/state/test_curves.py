@@ -126,6 +126,6 @@ def test_points_without_a_logarithm_are_counted_and_the_best_is_finite() -> None
     curve = Curve((0, 1, 2), (-1.0, inf, 3.0))
     hidden = (curves.count_hidden([curve], Frame(x, y)) for x in NO_YES for y in NO_YES)
     assert list(hidden) == [0, 1, 1, 2]
-    best = (curves.find_best(curve, rising=rising) for rising in (False, True))
+    best = (curve.find_best(rising=rising) for rising in (False, True))
     assert list(best) == [(0, -1.0), (2, 3.0)]
-    assert [curves.find_nearest(curve, step) for step in (-9, 1.4, 9)] == [-1, inf, 3]
+    assert [curve.find_nearest(step) for step in (-9, 1.4, 9)] == [0, 1, 2]

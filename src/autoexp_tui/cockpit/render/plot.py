@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.spans import (
+    CURVE_ROLES,
     Line,
     Role,
     Span,
@@ -29,9 +30,7 @@ from autoexp_tui.cockpit.state.curves import (
     Drawn,
     Frame,
     Series,
-    find_nearest,
     measure_steps,
-    scale,
 )
 from autoexp_tui.model.snapshot import Curve
 from autoexp_tui.text.spelling import count, format_metric
@@ -41,18 +40,10 @@ MARGIN: Final = 9
 LEAST_ROWS: Final = 5
 """Of a plot, its axis included."""
 LEAST_CELLS: Final = MARGIN + 8
-_ROLES: Final[tuple[Role, ...]] = (
-    "curve1",
-    "curve2",
-    "curve3",
-    "curve4",
-    "curve5",
-    "curve6",
-)
 _BITS: Final = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 """Of a braille cell: its left, and its right column of dots."""
 _GLYPHS: Final = [chr(0x2800 + dots) for dots in range(256)]
-_FAINT: Final = 0xFF
+_FAINT: Final = -1
 """Owns the cells of what was smoothed."""
 _LETTER: Final = 3
 _VALUE: Final = 9
@@ -66,7 +57,7 @@ _Stroke: TypeAlias = tuple[Sequence[float], Sequence[float]]
 
 
 def find_role(place: int) -> Role:
-    return _ROLES[place % len(_ROLES)]
+    return CURVE_ROLES[place % len(CURVE_ROLES)]
 
 
 def find_letter(place: int) -> str:
@@ -134,50 +125,9 @@ def _fit_axes(strokes: Sequence[_Stroke], start: float, end: float) -> _Axes | N
     return _Axes(start, (end - start) or 1.0, high + margin, high - low + 2 * margin)
 
 
-class _Plane:
-    """Dots by cell; of what is drawn last is a cell.
-
-    A column of cells is a number, of which each byte is a row: the dots there, as
-    braille has them; or who owns the cell: one more than a curve's place, 0: nobody.
-    """
-
-    def __init__(self, width: int, height: int) -> None:
-        self.height, self.dots, self.owners = height, [0] * width, [0] * width
-        self._ones = int.from_bytes(b"\1" * height, "little")
-
-    def put(self, cells: Sequence[int], owner: int) -> None:
-        ones = self._ones
-        for column, dots in enumerate(cells):
-            if dots:
-                # A byte that is not 0 carries into its highest bit.
-                full = ((dots & ones * 0x7F) + ones * 0x7F | dots) >> 7 & ones
-                self.dots[column] |= dots
-                self.owners[column] &= ~(full * 0xFF)
-                self.owners[column] |= full * owner
-
-    def shade(self, high: Sequence[int], low: Sequence[int], place: int) -> None:
-        """Strew dots between two edges, to the end where one of them is not drawn."""
-        strewn = self._ones * (0x6A if place % 2 else 0x95)
-        cells = [0] * len(high)
-        for column, (top, bottom) in enumerate(zip(high, low, strict=True)):
-            for side in map(self._ones.__mul__, map(sum, _BITS)):
-                above, below = top & side, bottom & side
-                end = below.bit_length() or 8 * self.height
-                if above or below:
-                    reach = (1 << end) - (above & -above or 1)
-                    cells[column] |= reach & side & strewn
-        self.put(cells, place + 1)
-
-    def list_rows(self) -> Iterator[Iterator[tuple[int, int]]]:
-        """By row, the dots and the owner of each cell."""
-        dots, owners = (
-            [number.to_bytes(self.height, "little") for number in numbers]
-            for numbers in (self.dots, self.owners)
-        )
-        for row in range(self.height):
-            yield zip(
-                [one[row] for one in dots], [one[row] for one in owners], strict=True
-            )
+_Plane: TypeAlias = list[list[tuple[int, int]]]
+"""By row and column the dots of a cell, as braille has them, and the place of the curve
+that was drawn there last."""
 
 
 class _Canvas:
@@ -185,7 +135,9 @@ class _Canvas:
 
     def __init__(self, width: int, height: int, axes: _Axes) -> None:
         self.width, self.height, self.axes = width, height, axes
-        self.front, self.back = _Plane(width, height), _Plane(width, height)
+        self.front, self.back = (
+            [[(0, 0)] * width for _ in range(height)] for _ in range(2)
+        )
         self.letters: list[dict[int, int]] = [{} for _ in range(height)]
         """By row, then by column, the places of curves."""
         levels = range(height * 4)
@@ -193,7 +145,28 @@ class _Canvas:
             [0, *accumulate(side[level % 4] << level // 4 * 8 for level in levels)]
             for side in _BITS
         ]
-        """By side, the dots above each one."""
+        """By side, the dots above each one; of a column each byte is a row of cells."""
+
+    def put(self, plane: _Plane, cells: Sequence[int], owner: int) -> None:
+        """Draw dots over what is there."""
+        for column, column_dots in enumerate(cells):
+            for row, dots in enumerate(column_dots.to_bytes(self.height, "little")):
+                if dots:
+                    plane[row][column] = plane[row][column][0] | dots, owner
+
+    def shade(self, high: Sequence[int], low: Sequence[int], place: int) -> None:
+        """Strew dots between two edges, to the end where one of them is not drawn."""
+        ones = int.from_bytes(b"\1" * self.height, "little")
+        strewn = ones * (0x6A if place % 2 else 0x95)
+        cells = [0] * self.width
+        for column, (top, bottom) in enumerate(zip(high, low, strict=True)):
+            for side in map(ones.__mul__, map(sum, _BITS)):
+                above, below = top & side, bottom & side
+                end = below.bit_length() or 8 * self.height
+                if above or below:
+                    reach = (1 << end) - (above & -above or 1)
+                    cells[column] |= reach & side & strewn
+        self.put(self.back, cells, place)
 
     def trace(self, strokes: Iterable[_Stroke]) -> list[int]:
         """The dots of strokes by column of cells."""
@@ -224,28 +197,26 @@ class _Canvas:
         for column in columns if many else ():
             if (column + 5 * place) % _LETTERS_EVERY == 0:
                 row = _find_middle(cells[column])
-                if self.front.owners[column] >> 8 * row & 0xFF == place + 1:
+                if self.front[row][column][1] == place:
                     self.letters[row].setdefault(column, place)
 
     def list_rows(self, cursor: int, *, ascii_only: bool) -> Iterator[Line]:
         """The rows; what is empty takes the role before it."""
-        planes = zip(self.front.list_rows(), self.back.list_rows(), strict=True)
-        for letters, rows in zip(self.letters, planes, strict=True):
+        for letters, *rows in zip(self.letters, self.front, self.back, strict=True):
             found: list[tuple[str, Role]] = []
             role: Role = "text"
-            for column, ((dots, owner), (behind, other)) in enumerate(
-                zip(*rows, strict=True)
-            ):
+            cells = enumerate(zip(*rows, strict=True))
+            for column, ((dots, owner), (behind, other)) in cells:
                 glyph = " "
                 if column in letters or (dots and ascii_only):
-                    letter = letters.get(column, owner - 1)
+                    letter = letters.get(column, owner)
                     role, glyph = find_role(letter), find_letter(letter)
                 elif dots:
-                    role, glyph = _ROLES[(owner - 1) % len(_ROLES)], _GLYPHS[dots]
+                    role, glyph = find_role(owner), _GLYPHS[dots]
                 elif column == cursor:
                     role, glyph = "accent", "│"
                 elif behind:
-                    role = "muted" if other == _FAINT else find_role(other - 1)
+                    role = "muted" if other == _FAINT else find_role(other)
                     glyph = "." if ascii_only else _GLYPHS[behind]
                 found.append((glyph, role))
             yield join_cells(found)
@@ -286,7 +257,7 @@ def render_plot(
     is_small = cells < LEAST_CELLS or rows < LEAST_ROWS
     whole = measure_steps((one.curve for one in drawn), log=frame.log_x)
     first, last = frame.find_window(whole) if whole else (1, 1)
-    start, end = (scale(edge, log=frame.log_x) for edge in (first, last))
+    start, end = frame.scale(first), frame.scale(last)
     curves = [
         [_list_strokes(part, frame, start, end) for part in _list_parts(one)]
         for one in (drawn if whole else ())
@@ -301,14 +272,14 @@ def render_plot(
     traces = [[canvas.trace(strokes) for strokes in parts] for parts in curves]
     for one, (trace, raw, *edges) in zip(drawn, traces, strict=True):
         if edges:
-            canvas.back.shade(edges[0], edges[1], one.place)
-        canvas.back.put(raw, _FAINT)
-        canvas.front.put(trace, one.place + 1)
+            canvas.shade(edges[0], edges[1], one.place)
+        canvas.put(canvas.back, raw, _FAINT)
+        canvas.put(canvas.front, trace, one.place)
     for one, (trace, *_) in zip(reversed(drawn), reversed(traces), strict=True):
         canvas.put_letters(trace, one.place, many=len(drawn) > 1)
     cursor = -1
     if frame.cursor is not None and first <= frame.cursor <= last:
-        share = (scale(frame.cursor, log=frame.log_x) - start) / axes.reach
+        share = (frame.scale(frame.cursor) - start) / axes.reach
         cursor = round(share * (canvas.width - 1))
     lines = canvas.list_rows(cursor, ascii_only=frame.ascii)
     labels = _list_labels(axes, canvas.height, log=frame.log_y)
@@ -397,7 +368,7 @@ def _format_values(one: Series | None, frame: Frame) -> str:
     if one is not None and one.curve.values:
         value = one.curve.values[-1]
         if frame.cursor is not None:
-            value = find_nearest(one.curve, frame.cursor)
+            value = one.curve.values[one.curve.find_nearest(frame.cursor)]
     if one is not None and one.best is not None:
         best = f"  {format_metric(one.best[1])} {count(one.best[0])}"
     return f"{format_metric(value):>{_VALUE - 1}}{fit(best, _BEST + 1)}"

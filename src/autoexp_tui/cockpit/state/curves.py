@@ -6,7 +6,6 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
@@ -22,6 +21,7 @@ from autoexp_tui.text.log_lines import find_canonical_name
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.model.rules import Monitoring
     from autoexp_tui.model.specs import JobSpec, Plan
 
 MOST_CURVES: Final = 26
@@ -95,35 +95,46 @@ class Frame(NamedTuple):
         start = max(start, whole[0])
         return (start, end) if start < end else whole
 
+    def scale(self, step: float) -> float:
+        """Where a step stands on the axis."""
+        return math.log10(step) if self.log_x else step
+
+    def _unscale(self, place: float) -> float:
+        return 10.0**place if self.log_x else place
+
+    def _scale_window(self, whole: tuple[float, float]) -> tuple[float, float]:
+        start, end = self.find_window(whole)
+        return self.scale(start), self.scale(end)
+
+    def _scale_cursor(self, whole: tuple[float, float]) -> float:
+        """The readout's place; without one the end of what is seen."""
+        if self.cursor is None:
+            return self._scale_window(whole)[1]
+        return self.scale(max(self.cursor, whole[0]))
+
     def see(self, start: float, end: float, whole: tuple[float, float]) -> Frame:
         """See a part of the axis, as far as there are steps; not less than a step."""
-        first, last = (scale(edge, log=self.log_x) for edge in whole)
+        first, last = map(self.scale, whole)
         if start <= first and end >= last:
             return self._replace(window=None)
-        low, high = (
-            self._unscale(edge) for edge in (max(start, first), min(end, last))
-        )
+        low, high = self._unscale(max(start, first)), self._unscale(min(end, last))
         return self._replace(window=(low, high)) if high - low >= 1 else self
 
     def see_steps(self, first: float, last: float, whole: tuple[float, float]) -> Frame:
         """See the steps from one to another."""
-        start, end = (
-            scale(max(edge, whole[0]), log=self.log_x) for edge in (first, last)
-        )
+        start, end = (self.scale(max(edge, whole[0])) for edge in (first, last))
         return self.see(start, end, whole)
 
     def zoom(self, factor: float, whole: tuple[float, float]) -> Frame:
         """See `factor` times as much, the readout, else the end, where it stood."""
-        start, end = self._scale_window(whole)
-        around = end
-        if self.cursor is not None:
-            around = min(max(self._scale_cursor(whole), start), end)
-        start, end = (around + (edge - around) * factor for edge in (start, end))
+        edges = start, end = self._scale_window(whole)
+        around = min(max(self._scale_cursor(whole), start), end)
+        start, end = (around + (edge - around) * factor for edge in edges)
         return self.see(start, end, whole)
 
     def move(self, by: float, whole: tuple[float, float]) -> Frame:
         """Move the steps that are seen by a share of their length."""
-        first, last = (scale(edge, log=self.log_x) for edge in whole)
+        first, last = map(self.scale, whole)
         start, end = self._scale_window(whole)
         by = min(max(by * (end - start), first - start), last - end)
         return self.see(start + by, end + by, whole)
@@ -131,28 +142,13 @@ class Frame(NamedTuple):
     def move_cursor(self, by: float, whole: tuple[float, float]) -> Frame:
         """Move the readout by a share of what is seen, and that with it beyond its
         edge; at first it stands at the end."""
-        first, last = (scale(edge, log=self.log_x) for edge in whole)
+        first, last = map(self.scale, whole)
         start, end = self._scale_window(whole)
-        here = end
-        if self.cursor is not None:
-            here = min(max(self._scale_cursor(whole) + by * (end - start), first), last)
+        way = 0.0 if self.cursor is None else by * (end - start)
+        here = min(max(self._scale_cursor(whole) + way, first), last)
         more = min(here - start, 0.0) + max(here - end, 0.0)
         shown = self.see(start + more, end + more, whole)
         return shown._replace(cursor=self._unscale(here))
-
-    def _unscale(self, place: float) -> float:
-        return 10.0**place if self.log_x else place
-
-    def _scale_window(self, whole: tuple[float, float]) -> tuple[float, float]:
-        start, end = self.find_window(whole)
-        return scale(start, log=self.log_x), scale(end, log=self.log_x)
-
-    def _scale_cursor(self, whole: tuple[float, float]) -> float:
-        return scale(max(self.cursor or 0.0, whole[0]), log=self.log_x)
-
-
-def scale(value: float, *, log: bool) -> float:
-    return math.log10(value) if log else value
 
 
 def measure_steps(curves: Iterable[Curve], *, log: bool) -> tuple[float, float] | None:
@@ -179,9 +175,12 @@ def is_over_seeds(entry: Parameter, words: PlanWords, jobs: Sequence[JobView]) -
     """Whether runs of `jobs` that differ in a parameter alone are repeated ones."""
     from autoexp_tui.telemetry.results import is_averaged  # a first paint needs none
 
-    plan = words.plan
-    rules = plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
+    rules = _find_rules(words.plan, jobs)
     return is_averaged(plain_key(entry.key), rules.result.over if rules else None)
+
+
+def _find_rules(plan: Plan | None, jobs: Sequence[JobView]) -> Monitoring | None:
+    return plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
 
 
 def is_rising(metric: str, jobs: Sequence[JobView], plan: Plan | None) -> bool:
@@ -189,25 +188,10 @@ def is_rising(metric: str, jobs: Sequence[JobView], plan: Plan | None) -> bool:
     name; `plan`: the first one's."""
     from autoexp_tui.telemetry.results import Measure  # a first paint needs none
 
-    rules = plan.rules_of(jobs[0].record.spec) if plan is not None and jobs else None
+    rules = _find_rules(plan, jobs)
     named = rules is not None and metric == (rules.result.metric or rules.loss)
     mode = rules.result.mode if rules and named else "last"
     return Measure(find_canonical_name(metric), mode).is_large_good
-
-
-def find_best(curve: Curve, *, rising: bool) -> tuple[int, float] | None:
-    """The lowest point, or the highest; the first of equal ones."""
-    points = zip(curve.steps, curve.values, strict=False)
-    finite = (one for one in points if math.isfinite(one[1]))
-    return (max if rising else min)(finite, key=itemgetter(1), default=None)
-
-
-def find_nearest(curve: Curve, step: float) -> float | None:
-    """The value at the step that is nearest; of two the earlier."""
-    place = bisect_left(curve.steps, step)
-    near = range(max(0, place - 1), min(place + 1, len(curve.steps)))
-    found = min(near, key=lambda at: abs(curve.steps[at] - step), default=None)
-    return None if found is None else curve.values[found]
 
 
 def build_series(
@@ -250,7 +234,7 @@ def build_series(
             curve, band, whole = join_curves(curves, kind)
             fewer = f", fewer from {whole}" if whole < curve.steps[-1] else ""
             label = f"{label} ({len(curves)} seeds{fewer})"
-        best = find_best(curve, rising=rising)
+        best = curve.find_best(rising=rising)
         spec = members[0].record.spec
         series.append(Series(key, label, spec, curve, best, len(series), band))
     sign = -1 if rising else 1
