@@ -46,7 +46,9 @@ Role: TypeAlias = Literal[
     "curve6",
 ]
 """What a text is; each theme has a style for every role."""
-CURVE_ROLES: Final = tuple(one for one in get_args(Role) if one.startswith("curve"))
+CURVE_ROLES: Final[tuple[Role, ...]] = tuple(
+    one for one in get_args(Role) if one.startswith("curve")
+)
 
 
 ELLIPSIS: Final = "…"

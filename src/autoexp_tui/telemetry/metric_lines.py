@@ -279,7 +279,7 @@ def _read_named(
         return named
     is_whole = place or all(map(is_plain_score, named))
     spans = [(begin, end), *(match.span() for _, match in pairs)]
-    return named if is_whole and not any(_findsplit_words(line, spans)) else {}
+    return named if is_whole and not any(_find_words(line, spans)) else {}
 
 
 def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
@@ -299,7 +299,7 @@ def _is_cell(line: bytes, match: _Found) -> bool:
     return before[-1:] in (b"", b"|") and behind[:1] in (b"", b"|")
 
 
-def _findsplit_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
+def _find_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
     """The words of a line that stand in none of some spans, and mean something."""
     for begin, end in spans:
         line = line[:begin] + b" " * (end - begin) + line[end:]
