@@ -3,21 +3,22 @@
 A file is a sequence of TFRecords (`tensorflow/core/lib/io/record_writer.h`): length
 (u64, little-endian), masked CRC-32C of the length, that many bytes, their CRC. Each
 holds a protobuf `Event` (`tensorflow/core/util/event.proto`): step = 2, summary = 5;
-`Summary` has values = 1, each with tag = 1 and simple_value = 2 or tensor = 8. The CRC
-of the length tells where a file is no sequence of records any more; that of the bytes
-is not looked at."""
+`Summary` has values = 1, each with tag = 1 and simple_value = 2 or tensor = 8. The CRCs
+tell where a file is damaged; that of bytes which are too many for scalars is not looked
+at."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Final
 
 _HEAD: Final = 12
 """Bytes before the content of a record; four stand behind it."""
 _MOST_BYTES: Final = 1 << 20
 """Of a record that is read: images and the like are passed over."""
+_MOST_CHECKED: Final = 1 << 14
+"""Of a record whose CRC is looked at."""
 _POLYNOMIAL: Final = 0x82F63B78
 _FORMATS: Final = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 """By the number of a tensor's type."""
@@ -53,8 +54,11 @@ class RecordSplitter:
             if len(data) - at < _HEAD:
                 break
             size, crc = struct.unpack_from("<QI", data, at)
-            self.is_torn = crc != _mask(_compute_crc(data[at : at + 8]))
+            self.is_torn = crc != _compute_crc(data[at : at + 8])
             end = at + _HEAD + size + 4
+            if not self.is_torn and size <= _MOST_CHECKED and end <= len(data):
+                (crc,) = struct.unpack_from("<I", data, end - 4)
+                self.is_torn = crc != _compute_crc(data[at + _HEAD : end - 4])
             if not self.is_torn and size > _MOST_BYTES:
                 self._skipped = size + _HEAD + 4
             elif self.is_torn or end > len(data):
@@ -65,17 +69,21 @@ class RecordSplitter:
         self._rest = data[at:]
 
 
-@lru_cache(maxsize=256)  # the lengths of scalars are few
+def _make_entry(crc: int) -> int:
+    for _ in range(8):
+        crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+    return crc
+
+
+_TABLE: Final = [_make_entry(byte) for byte in range(256)]
+
+
 def _compute_crc(data: bytes) -> int:
+    """The masked CRC-32C."""
     crc = 0xFFFFFFFF
     for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
-
-
-def _mask(crc: int) -> int:
+        crc = _TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
