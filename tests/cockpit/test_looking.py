@@ -143,6 +143,23 @@ async def test_the_best_rows_of_the_results_come_as_a_curve_each_over_their_seed
         await seat.see("escape down 4", metrics="!over seeds")
 
 
+async def test_rows_that_are_no_longer_in_order_say_when_they_were_sorted() -> None:
+    def turn(live: Live | None) -> Live | None:
+        """The lowest loss becomes the highest."""
+        metrics = {} if live is None else dict(live.metrics)
+        turned = {**metrics, "loss": 9 - metrics.get("loss", 0)}
+        return live and replace(live, metrics=turned)
+
+    made = campaign()
+    async with cockpit(made) as seat:
+        await seat.see("e", results="by loss, lowest first|!first at")
+        await seat.push(replace(made))
+        await seat.see(results="by loss, lowest first|!first at")
+        await seat.push(replace(made, live=tuple(map(turn, made.live))))
+        await seat.see(results="by loss, lowest first at ")
+        await seat.see("comma comma", results="by loss, lowest first|!first at")
+
+
 AWAY: dict[str, Any] = {"away_since": T0 - 8 * 3600}
 PLANNING = Snapshot(name="exp", engine=EngineView(role="plan", doing="planning exp"))
 GOES_ON = "footer: planning exp goes on"

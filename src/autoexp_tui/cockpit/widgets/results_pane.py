@@ -50,7 +50,7 @@ from autoexp_tui.telemetry.results import (
     group_runs,
     list_metrics,
 )
-from autoexp_tui.text.spelling import format_metric, plural
+from autoexp_tui.text.spelling import clock_time, format_metric, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.keymap import Pane as PaneName
@@ -95,6 +95,9 @@ class ResultsPane(ListPane):
     """What was asked for; empty: the stage's result."""
     sorted_by: int = 0
     is_reversed: bool = False
+    is_in_order: bool = True
+    """Whether the rows, which stay where they are, would be sorted so today."""
+    sorted_at: float = 0.0
     heat: HeatMap | None = None
     pair: int = 0
     """Which two parameters the heat map is of."""
@@ -129,6 +132,8 @@ class ResultsPane(ListPane):
             return
         sources = self._make_sources()
         self.table = replace(self.table, sources=sources, _cells={}, baseline=None)
+        if self.is_in_order:  # until it is not: sorting costs what the rows do
+            self.is_in_order = self.rows == self._sort_rows()
         self._show()
 
     def _make_sources(self) -> tuple[Source, ...]:
@@ -176,8 +181,13 @@ class ResultsPane(ListPane):
         """Sort by a column as things stand now; `back`: the other way round."""
         if self.table is not None:
             self.sorted_by, self.is_reversed = column, back
-            self.rows = self.table.sort_rows(column, reverse=back)
+            self.rows, self.is_in_order = self._sort_rows(), True
+            self.sorted_at = self.model.session.snapshot.now
             self._show()
+
+    def _sort_rows(self) -> tuple[int, ...]:
+        assert self.table is not None
+        return self.table.sort_rows(self.sorted_by, reverse=self.is_reversed)
 
     def sort_next(self) -> None:
         """By the column under the cursor; again: the other way round."""
@@ -343,7 +353,9 @@ class ResultsPane(ListPane):
         assert self.table is not None
         rising = self.table.is_rising(self.sorted_by) != self.is_reversed
         head = self.table.heads[self.sorted_by] if self.table.heads else ""
-        return f"by {head}, {'lowest' if rising else 'highest'} first"
+        now = self.model.session.snapshot.now
+        at = "" if self.is_in_order else f" at {clock_time(self.sorted_at, now)}"
+        return f"by {head}, {'lowest' if rising else 'highest'} first{at}"
 
     def choose_columns(self, cells: int) -> tuple[Sequence[Shown], int]:
         """What stands beside each other, and how many columns do not: the first
