@@ -91,6 +91,8 @@ async def test_curves_of_several_sessions_are_told_apart_and_read_where_none_are
         await seat.see(results="of 3 sessions")
         await seat.see("c", metrics="m4q1 train lr=1e-3|k7f2 train lr=1e-3|n5r3 train")
         assert others.read == [("/state/m4q1", ["lr0.001_s0"])]
+        await seat.see("c", metrics="by session| a | b | c ")
+        await seat.see("c", metrics="by lr")
         await seat.see("escape", results="of 3 sessions")  # where one was
         await seat.press("escape")  # and to the list, whence it came
         assert seat.left == [LeaveWay.BACK]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_CURVES: Final = 26
 """As many as there are letters to name them by."""
+BY_SESSION: Final = "the session"
+"""Stands among the parameters that letters and colours may be of."""
 BandKind: TypeAlias = Literal["", "min to max", "mean +- sd"]
 BAND_KINDS: Final[tuple[BandKind, ...]] = ("", "min to max", "mean +- sd")
 
@@ -64,6 +66,8 @@ class Series(NamedTuple):
     """Its step and value."""
     place: int
     """In plan order; what is drawn has the place of its letter and colour."""
+    session: str = ""
+    """Of runs of several sessions: whose it is."""
     band: Band | None = None
 
     def draw(self, smoothing: float, *, faint: bool) -> Drawn:
@@ -236,7 +240,8 @@ def build_series(
             label = f"{label} ({len(curves)} seeds{fewer})"
         best = curve.find_best(rising=rising)
         spec = members[0].record.spec
-        series.append(Series(key, label, spec, curve, best, len(series), band))
+        whose = members[0].session or own
+        series.append(Series(key, label, spec, curve, best, len(series), whose, band))
     sign = -1 if rising else 1
     series.sort(key=lambda one: sign * one.best[1] if one.best else math.inf)
     return series, lacking
@@ -246,8 +251,11 @@ def find_places(
     series: Iterable[Series], words: PlanWords, colour: str
 ) -> dict[str, int]:
     """The letters of series by their keys: of each its own, in plan order, or of the
-    value of the parameter `colour`."""
+    value of the parameter `colour`, or of their session."""
     ordered = sorted(series, key=lambda one: one.place)
+    names = list(dict.fromkeys(one.session for one in ordered))
+    if colour == BY_SESSION and len(names) > 1:
+        return {one.key: names.index(one.session) for one in ordered}
     entry = next((one for one in words.parameters if one.key == colour), None)
     if entry is None:
         return {one.key: place for place, one in enumerate(ordered)}

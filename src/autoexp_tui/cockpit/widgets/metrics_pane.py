@@ -19,6 +19,7 @@ from autoexp_tui.cockpit.render.plot import (
 from autoexp_tui.cockpit.spans import Line, Span, cut, join, outside, pad
 from autoexp_tui.cockpit.state.curves import (
     BAND_KINDS,
+    BY_SESSION,
     MOST_CURVES,
     BandKind,
     Frame,
@@ -100,6 +101,12 @@ class MetricsPane(TextPane):
         changed = [one for one in specs if one.planned is not None]
         return PlanWords(plan, changed, specs)
 
+    def _list_colours(self) -> dict[str, str]:
+        """What letters and colours may stand for but each run, and its name."""
+        is_compared = any(job.session for job in self.find_jobs())
+        found = {BY_SESSION: "session"} if is_compared else {}
+        return found | {one.key: one.label for one in self.words.parameters}
+
     def find_band(self) -> BandKind:
         """How curves are joined over seeds: as was set, or as their choice asks for."""
         joins = self.joins and self.chosen and not self.model.marks
@@ -147,8 +154,7 @@ class MetricsPane(TextPane):
                 self.band = _turn(BAND_KINDS, self.find_band())
                 self.joins = False
             case "colour":
-                keys = ["", *(one.key for one in self.words.parameters)]
-                self.colour = _turn(keys, self.colour)
+                self.colour = _turn(["", *self._list_colours()], self.colour)
             case "several":
                 self.plots = self.plots % min(_MOST_PLOTS, len(names)) + 1
             case _:
@@ -272,8 +278,8 @@ class MetricsPane(TextPane):
             jobs = self.find_jobs()
             seeds = any(is_over_seeds(one, words, jobs) for one in words.parameters)
             yield f"over seeds: {band}" if seeds else "no seed varies"
-        known = (one for one in words.parameters if one.key == self.colour)
-        yield from (f"by {one.label}" for one in known)
+        if (named := self._list_colours().get(self.colour)) is not None:
+            yield f"by {named}"
         if hidden := count_hidden(curves, frame):
             yield f"{plural(hidden, 'point')} <= 0 not shown"
 
