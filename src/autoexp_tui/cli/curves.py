@@ -32,7 +32,8 @@ def read_curves(directory: str, names: Sequence[str]) -> Mapping[str, Live]:
     session = SessionDir(Path(directory))
     fold = Fold(SessionState(plans=StoredPlans(session)))
     try:
-        fold.take([*read_session(session)])
+        for record in read_session(session):
+            fold.take((record,))
     except DOES_NOT_FOLLOW as error:
         hint = f"`autoexp-sessions check {session.id}` says more."
         raise JournalDamaged(

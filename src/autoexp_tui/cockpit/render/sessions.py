@@ -34,7 +34,7 @@ _DIGITS = 5
 
 def _choose_widths(cells: int) -> tuple[int, int, int, int]:
     """Of name, bar, looks and engine; the result has the rest."""
-    if cells < 110:
+    if cells < 107:  # 110 columns
         return 14, 0, 10, 12
     return (22, 8, 14, 18) if cells < 160 else (32, 16, 24, 24)
 

@@ -120,11 +120,13 @@ class ResultsPane(ListPane):
         plans = [(one.snapshot.plan, *one.changed) for one in sessions]
         of = (self.stage, len(plans), *chain(*plans))
         if self.table is None or not _is_same(of, self._groups_of):
-            if self.table is not None and len(self.table.sources) != len(sessions):
+            sources = self._make_sources()
+            names = [one.session for one in sources]
+            if self.table and [one.session for one in self.table.sources] != names:
                 self.table = None  # its rows are of sessions that are not compared
                 self.set_keys(())
             self._groups_of = of
-            work = partial(group_runs, self._make_sources(), self.stage)
+            work = partial(group_runs, sources, self.stage)
             if sum(len(one.jobs) for one in sessions) <= MANY:
                 self._take(work)
             else:
@@ -138,7 +140,8 @@ class ResultsPane(ListPane):
 
     def _make_sources(self) -> tuple[Source, ...]:
         """The own session first, then those that it is compared with."""
-        found = ((one.snapshot, one.id or "plan") for one in self._sessions)
+        plan = "plan" if len(self._sessions) > 1 else ""  # it has no id yet
+        found = ((one.snapshot, one.id or plan) for one in self._sessions)
         return tuple(
             Source(one.plan, one.jobs, one.live, name)
             for one, name in found
