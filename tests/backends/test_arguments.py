@@ -282,8 +282,6 @@ _GROUP.add_argument("--b", action="store_true")
 
 NO_FLAG = "which the program has no flag for"
 LACKS = "is missing; the program does not start without it"
-ORDER = ".target goes by position, and source before it is not given"
-AT = small(("--name", {}), fromfile_prefix_chars="@")
 
 
 @pytest.mark.parametrize(
@@ -296,15 +294,13 @@ AT = small(("--name", {}), fromfile_prefix_chars="@")
         # arguments by position come last, in the program's order, none left out before
         (POSITIONS, {"target": "-b", "source": "a"}, ["--", "a", "-b"]),
         (POSITIONS, {"source": "a", "xs": [1]}, ["--xs", "1", "--", "a"]),
-        (POSITIONS, {"target": "b"}, [f".source {LACKS}", ORDER]),
+        (POSITIONS, {"target": "b"}, [f".source {LACKS}"]),
         (RANKS, {"rank": 5, "steps": 7}, ["--", "5", "7"]),
         (ALWAYS, {"fast": False}, [f".fast is false, {NO_FLAG}"]),
         (NEVER, {"r": False}, ["--no-r"]),
         (NEVER, {"r": True}, [f".r is true, {NO_FLAG}"]),
         # type=bool calls only the empty text false
         (small(("--old", {"type": bool})), {"old": False}, ["--old", ""]),
-        # the program would read it as a file
-        (AT, {"name": "@me"}, ["--name=@me"]),
         (LEVELS, {"levels": None}, []),
         (LEVELS, {"levels": [1, 3]}, [f".levels is [1, 3], {NO_FLAG}"]),
         (SCHEMA, {"betas": [True]}, [".betas is [True], which --betas does not take"]),

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from autoexp_tui.cli import background, headless, monitor, submit
+from autoexp_tui.cli import background, diagnostics, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.headless import (
@@ -96,7 +96,7 @@ def test_who_leaves_right_behind_an_order_waits_for_its_answer_but_not_for_ever(
 ) -> None:
     busy = Busy(snapshot, answer_after)
     clock = SimpleNamespace(monotonic=lambda: busy.now, sleep=busy.pause)
-    monkeypatch.setattr(headless, "time", clock)
+    monkeypatch.setattr(diagnostics, "time", clock)
     finish_orders(busy)
     assert busy.now == pytest.approx(waited, abs=0.1)
 

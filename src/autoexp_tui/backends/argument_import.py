@@ -20,11 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from autoexp_tui.backends import argument_probe
-from autoexp_tui.backends.arguments import (
-    TAKES_VALUES,
-    VERSION,
-    decode_schema,
-)
+from autoexp_tui.backends.arguments import TAKES_VALUES, VERSION, decode_schema
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.probes import yaml_text

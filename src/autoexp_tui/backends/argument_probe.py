@@ -150,6 +150,8 @@ def extract_schema(parser: argparse.ArgumentParser) -> "Record":
         for action in group._group_actions
     }
     actions = [a for a in parser._actions if type(a).__name__ not in SILENT]
+    if parser.prefix_chars != "-":
+        raise Refused(f"its options begin with one of {parser.prefix_chars!r}, not -")
     verbs = [a for a in actions if isinstance(a, argparse._SubParsersAction)]
     if verbs:
         among = ", ".join(verbs[0].choices)
@@ -176,8 +178,6 @@ def extract_schema(parser: argparse.ArgumentParser) -> "Record":
             for group in parser._mutually_exclusive_groups
             if group._group_actions
         ],
-        "prefix_chars": parser.prefix_chars,
-        "fromfile_prefix_chars": parser.fromfile_prefix_chars or "",
     }
 
 

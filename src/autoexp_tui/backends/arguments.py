@@ -106,8 +106,6 @@ class Schema:
     """By destination; one that is no plain value is not there."""
     exclusive: tuple[ExclusiveGroup, ...] = ()
     source: str = ""
-    prefix_chars: str = "-"
-    fromfile_prefix_chars: str = ""
 
     @cached_property
     def by_dest(self) -> Mapping[str, Sequence[Action]]:
@@ -123,7 +121,7 @@ class Schema:
         found: dict[str, Action] = {}
         for action in self.actions:
             for option in action.options:
-                key = option.lstrip(self.prefix_chars).replace("-", "_")
+                key = option.lstrip("-").replace("-", "_")
                 if key not in self.by_dest and not action.turns_off(option):
                     found.setdefault(key, action)
         return found
@@ -168,6 +166,8 @@ def decode_schema(data: Any) -> Schema:
     version = fields.pop("autoexp_schema")
     if version != VERSION:
         raise ValueError(f"its version is {version!r}, not {VERSION}")
+    for name in ("prefix_chars", "fromfile_prefix_chars"):  # of earlier versions
+        fields.pop(name, None)
     actions = tuple(Action(**item) for item in fields.pop("arguments"))
     groups = tuple(ExclusiveGroup(**item) for item in fields.pop("exclusive", ()))
     return Schema(actions=actions, exclusive=groups, **fields)
@@ -187,12 +187,10 @@ _KINDS: Final[Mapping[str, Callable[[str], object]]] = {
 """What argparse makes of a word; a type of the program's own is left to it."""
 
 
-def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
+def join_flag(flag: str, word: str) -> Words:
     """A flag and its one value, so that the value is never taken for an option."""
     is_option = word[:1] == "-" and not _NEGATIVE.fullmatch(word)
-    if is_option or word.startswith(tuple(fromfile_chars)):
-        return (f"{flag}={word}",)
-    return (flag, word)
+    return (f"{flag}={word}",) if is_option else (flag, word)
 
 
 def render_value(
@@ -219,7 +217,7 @@ def render_value(
             return ()
     for action in actions:
         if action.action in TAKES_VALUES:
-            return _render_values(value, action, schema)
+            return _render_values(value, action)
     message = f"is {_show(value)}, which the program has no flag for"
     raise Refused(message, f"has {', '.join(one.flag for one in actions)}")
 
@@ -232,11 +230,11 @@ def _turns_on(value: object, action: Action, *, is_flag: bool) -> bool:
     return action.action in ("false", "const") and _is_same(value, wanted)
 
 
-def _render_values(value: object, action: Action, schema: Schema) -> Words:
+def _render_values(value: object, action: Action) -> Words:
     """The words of what takes values, as argparse reads them back."""
     is_list = isinstance(value, list | tuple) and action.action == "append"
     each: Sequence[object] = cast("Sequence[object]", value) if is_list else [value]
-    words = [word for item in each for word in _render_once(item, action, schema)]
+    words = [word for item in each for word in _render_once(item, action)]
     kind = _KINDS.get(action.type, str)
     how: dict[str, Any] = {"type": kind, "nargs": action.nargs}
     if action.nargs == "?":
@@ -245,8 +243,7 @@ def _render_values(value: object, action: Action, schema: Schema) -> Words:
         how["action"] = action.action
     if action.choices:
         how["choices"] = [kind(str(choice)) for choice in action.choices]
-    parser = _Parser(prefix_chars=schema.prefix_chars, add_help=False)
-    parser.allow_abbrev = False
+    parser = _Parser(add_help=False, allow_abbrev=False)
     parser.add_argument(*(action.options or ("value",)), **how)
     try:
         found, rest = parser.parse_known_args(
@@ -288,11 +285,9 @@ def _expect(value: object, action: Action) -> object:
     return _KINDS.get(action.type, str)(_format_item(value, action))
 
 
-def _render_once(value: object, action: Action, schema: Schema) -> Words:
+def _render_once(value: object, action: Action) -> Words:
     if isinstance(value, list | tuple):
         words = [_format_item(item, action, in_list=True) for item in value]
-        if any(word.startswith(tuple(schema.fromfile_prefix_chars)) for word in words):
-            raise _refuse(value, action, "the program would read an item as a file")
         return (action.flag, *words) if action.options else tuple(words)
     if action.nargs == "?" and action.options and _is_same(value, action.const):
         return (action.flag,)
@@ -301,7 +296,7 @@ def _render_once(value: object, action: Action, schema: Schema) -> Words:
         raise _refuse(value, action, "argparse reads no option after it")
     if not action.options:
         return (word,)
-    return join_flag(action.flag, word, schema.fromfile_prefix_chars)
+    return join_flag(action.flag, word)
 
 
 def _format_item(value: object, action: Action, *, in_list: bool = False) -> str:
@@ -483,10 +478,3 @@ class SchemaRenderer:
             if group.required and not crowd:
                 message = f"one of {', '.join(group.dests)} is needed"
                 yield Problem(message, where=f"{WHERE}.{self._place}")
-        missing = ""
-        for dest in self._positional:  # one after a gap would take its place
-            if dest not in given:
-                missing = missing or dest
-            elif missing:
-                message = f"goes by position, and {missing} before it is not given"
-                yield self._make_problem(dest, message)

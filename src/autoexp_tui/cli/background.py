@@ -11,12 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage
+from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage, wait_until
 from autoexp_tui.cli.options import name_session, parse_options
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.text.sanitize import clean
@@ -59,14 +58,15 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
             stderr=file,
             start_new_session=True,
         )
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and child.poll() in (None, 0):
-        if find_highest_epoch(session) > epoch:
-            return
-        time.sleep(0.05)
+
+    def is_decided() -> bool:
+        return child.poll() not in (None, 0) or find_highest_epoch(session) > epoch
+
+    if wait_until(is_decided, START_SECONDS) and child.poll() in (None, 0):
+        return
     output = b""
-    with suppress(OSError), open_checked(path, "session", MOST_BYTES) as file:
-        output = file.read(MOST_BYTES)
+    with suppress(OSError), open_checked(path, "session", MOST_BYTES) as written:
+        output = written.read(MOST_BYTES)
     last = [clean(line) for line in output.decode(errors="replace").split("\n")[-4:]]
     where = name_session(session.path)
     raise EnvironmentFailed(

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,6 +24,10 @@ from autoexp_tui.model.errors import AutoexpError
 _THRESHOLDS: Final = (20_000, 20, 20)
 """Of new objects, and of looks through the young and the middle-aged: a log that grows
 leaves some thirty new objects a second, none of them garbage at once."""
+
+
+_STEP_SECONDS: Final = 0.02
+"""Between two looks of who waits."""
 
 
 class ExitCode(IntEnum):
@@ -121,6 +126,14 @@ def run_guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> in
         say(f"  This is a bug in autoexp-tui. {tail}")
         return ExitCode.INTERNAL
     return code
+
+
+def wait_until(is_so: Callable[[], object], seconds: float) -> bool:
+    """Wait until it is so, `seconds` at most; whether it is."""
+    deadline = time.monotonic() + seconds
+    while not (found := bool(is_so())) and time.monotonic() < deadline:
+        time.sleep(_STEP_SECONDS)
+    return found
 
 
 def print_json(value: object) -> None:

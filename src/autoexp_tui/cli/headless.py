@@ -11,7 +11,6 @@ import os
 import queue
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -24,6 +23,7 @@ from autoexp_tui.cli.diagnostics import (
     freeze_garbage,
     handle_signals,
     say,
+    wait_until,
 )
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 20.0
 """How long who leaves waits for the answer to the last order."""
-_STEP_SECONDS = 0.02
 _NOT_KNOWN: Final = frozenset({"not_looked"})
 
 
@@ -425,12 +424,12 @@ def finish_orders(handle: EngineHandle) -> Snapshot:
     Not waited for: an engine that cannot write, or needs more than `ANSWER_SECONDS`;
     Ctrl-C ends the waiting.
     """
-    deadline = time.monotonic() + ANSWER_SECONDS
+
+    def is_answered() -> object:
+        return not handle.is_unanswered or handle.snapshot().engine.holding
+
     with suppress(KeyboardInterrupt):
-        while handle.is_unanswered and not handle.snapshot().engine.holding:
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(_STEP_SECONDS)
+        wait_until(is_answered, ANSWER_SECONDS)
     return handle.snapshot()
 
 

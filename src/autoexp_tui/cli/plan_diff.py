@@ -14,10 +14,7 @@ from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.plan_diff import (
-    list_differences,
-    summarize_diff,
-)
+from autoexp_tui.planning.plan_diff import list_differences, summarize_diff
 from autoexp_tui.storage.manifests import (
     find_manifest,
     list_manifests,

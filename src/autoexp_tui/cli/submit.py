@@ -8,14 +8,13 @@ cockpit, or the engine that --detach leaves behind.
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli import growth
-from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say, wait_until
 from autoexp_tui.cli.options import FIRST_FAMILY, FORCE, option, parse_options
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import JobState
@@ -79,14 +78,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
-    deadline = time.monotonic() + SENT_SECONDS
-    while time.monotonic() < deadline:
+    def is_sent() -> object:
         snapshot = handle.snapshot()
         done = any(record.command_id == command for record in snapshot.events)
         sending = any(job.state in _ON_THE_WAY for job in snapshot.jobs)
-        if snapshot.engine.holding or (done and not sending):
-            return snapshot
-        time.sleep(0.05)
+        return snapshot.engine.holding or (done and not sending)
+
+    wait_until(is_sent, SENT_SECONDS)
     return handle.snapshot()
 
 

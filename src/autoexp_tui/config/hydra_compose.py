@@ -32,11 +32,7 @@ from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf, open_dict, rea
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.backends.launch import skip_working_directory
-from autoexp_tui.config.config_view import (
-    ConfigTree,
-    list_leaf_paths,
-    settle_relatives,
-)
+from autoexp_tui.config.config_view import ConfigTree, list_leaf_paths, settle_relatives
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
     explain_unreadable,
@@ -61,11 +57,7 @@ from autoexp_tui.config.yaml_files import (
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.probes.config_files import (
-    config_roots,
-    find_config,
-    list_configs,
-)
+from autoexp_tui.probes.config_files import config_roots, find_config, list_configs
 from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
 from autoexp_tui.text.plain_tree import leaves, with_values
 

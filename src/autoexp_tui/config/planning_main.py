@@ -59,11 +59,7 @@ from autoexp_tui.planning.growth import settle_names
 from autoexp_tui.planning.job_builder import AS_WRITTEN, Naming
 from autoexp_tui.planning.job_config import resolve_where_possible, select_or_none
 from autoexp_tui.planning.overrides import check_hydra_key
-from autoexp_tui.planning.ports import (
-    CannotCompose,
-    ConfigView,
-    SpecRefused,
-)
+from autoexp_tui.planning.ports import CannotCompose, ConfigView, SpecRefused
 from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import find_config_dir, find_state_dir

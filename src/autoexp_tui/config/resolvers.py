@@ -29,11 +29,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from autoexp_tui.planning.overrides import quote
 from autoexp_tui.storage.user_files import hash_keyed
-from autoexp_tui.sweep.expression import (
-    MAX_TEXT,
-    check_bounds_of,
-    compile_expression,
-)
+from autoexp_tui.sweep.expression import MAX_TEXT, check_bounds_of, compile_expression
 from autoexp_tui.sweep.points import format_in_name, shorten_text
 from autoexp_tui.text.interpolations import (
     QUOTES,

@@ -18,14 +18,7 @@ from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.masking import MaskRules, Share, is_secret_key, mask_rules
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import (
-    Edge,
-    ExecutorSpec,
-    Hole,
-    JobSpec,
-    Plan,
-    PlanFinding,
-)
+from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.planning.job_builder import AS_WRITTEN, JobBuilder, Naming
 from autoexp_tui.planning.job_config import (
     CLOSED,
@@ -39,11 +32,7 @@ from autoexp_tui.planning.job_config import (
     list_problems,
     select_or_none,
 )
-from autoexp_tui.planning.ports import (
-    Composer,
-    ConfigView,
-    SpecParser,
-)
+from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import DroppedJob, Identity, World
 from autoexp_tui.planning.validate import (
     fold_problems,
@@ -52,12 +41,7 @@ from autoexp_tui.planning.validate import (
 )
 from autoexp_tui.sweep.expand import Expansion, expand, list_holes
 from autoexp_tui.sweep.families import Families, UnusableJob, find_origins, label_point
-from autoexp_tui.sweep.points import (
-    DeferredFilter,
-    Origins,
-    SweepPoint,
-    SweepRefused,
-)
+from autoexp_tui.sweep.points import DeferredFilter, Origins, SweepPoint, SweepRefused
 from autoexp_tui.text.spelling import plural
 
 _HELD_VIEWS: Final = 64

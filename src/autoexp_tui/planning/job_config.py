@@ -26,11 +26,7 @@ from autoexp_tui.model.errors import Findings, Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Resources
-from autoexp_tui.planning.overrides import (
-    escape_dollars,
-    format_override,
-    is_number,
-)
+from autoexp_tui.planning.overrides import escape_dollars, format_override, is_number
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,

@@ -13,17 +13,9 @@ from typing import TypeAlias
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.job_config import (
-    JobFinisher,
-    build_mounts,
-    select_or_none,
-)
+from autoexp_tui.planning.job_config import JobFinisher, build_mounts, select_or_none
 from autoexp_tui.planning.overrides import escape_dollars, read_override_key
-from autoexp_tui.planning.ports import (
-    Composer,
-    ConfigView,
-    SpecParser,
-)
+from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.sweep.points import plain_key
 
 Recorder: TypeAlias = Callable[[Mapping[str, object], Mapping[str, object]], None]

@@ -12,7 +12,6 @@ import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Final, NamedTuple
@@ -59,6 +58,7 @@ _ESCAPED: Final = re.compile(
     r"(?:\$\{|\{\{)\s*(?:(?:sibling|base|parent|aux)\.|sibling\[)"
 )
 """References as other programs write them."""
+_OUTPUT: Final = "its output directory"
 _NOT_THE_JOBS_FAULT: Final = frozenset({"timeout", "preempted", "node_fail"})
 """Ends after which starting a job again and again is usual."""
 
@@ -178,6 +178,8 @@ def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
 
 
 class _Place(NamedTuple):
+    path: str
+    """With a slash behind."""
     what: str
     key: str
     owner: str
@@ -190,50 +192,39 @@ def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
     scripts = plan.executor.settings.get("script_dir")
     if not scripts and plan.base_output_dir:
         scripts = posixpath.join(plan.base_output_dir, "scripts")
-    outputs: dict[str, _Place] = {}
-    others: dict[str, _Place] = {}
-
-    def add(places: dict[str, _Place], path: object, *place: str) -> None:
-        if path:
-            places.setdefault(posixpath.normpath(str(path)), _Place(*place))
-
-    add(others, plan.state_dir, "the directory of sessions", "--state-dir", "")
-    add(others, scripts, "the directory of scripts", "slurm.script_dir", "")
+    rows = [
+        (plan.state_dir, "the directory of sessions", "--state-dir", ""),
+        (scripts, "the directory of scripts", "slurm.script_dir", ""),
+    ]
     for job in plan.jobs:
-        name = job.name
-        add(outputs, job.output_dir, "its output directory", "project.name", name)
-        add(others, job.log_dir, f"the log directory of {name}", "slurm.log_dir", name)
-    errors, warnings = [], []
-
-    def refuse(output: _Place, other: _Place, verb: str, path: str) -> None:
-        if output.owner != other.owner:
-            message = f"its output directory {verb} {other.what}: {path}"
-            hint = f"choose another name, or another {other.key}"
-            errors.append(Problem(message, "project.name", output.owner, hint))
-
-    for path, output in outputs.items():
-        above = _list_upwards(path)
-        for outer in above:
-            if outer in others:
-                verb = "is" if path == outer else "lies inside"
-                refuse(output, others[outer], verb, path)
-        if found := next((outputs[up] for up in above[1:] if up in outputs), None):
-            message = f"its directory lies inside the one of {found.owner}: {path}"
+        logs = f"the log directory of {job.name}"
+        rows += [
+            (job.output_dir, _OUTPUT, "project.name", job.name),
+            (job.log_dir, logs, "slurm.log_dir", job.name),
+        ]
+    places = [_Place(f"{posixpath.normpath(str(p))}/", *more) for p, *more in rows if p]
+    errors, warnings = list[Problem](), list[Problem]()
+    above: list[_Place] = []
+    for inner in sorted(places):
+        while above and not inner.path.startswith(above[-1].path):
+            above.pop()
+        outer = above[-1] if above else inner
+        above.append(inner)
+        path, outputs = inner.path[:-1], (inner.what, outer.what).count(_OUTPUT)
+        if outer.owner == inner.owner or not outputs:
+            continue
+        if outputs == 2:
+            message = f"its directory lies inside the one of {outer.owner}: {path}"
             hint = "a name with `/` is a directory for each part"
-            warnings.append(Problem(message, "project.name", output.owner, hint))
-    for path, other in others.items():
-        for outer in _list_upwards(path)[1:]:
-            if outer in outputs:
-                refuse(outputs[outer], other, "holds", path)
+            if inner.path != outer.path:  # else told as a shared one
+                warnings.append(Problem(message, "project.name", inner.owner, hint))
+            continue
+        output, other = (outer, inner) if outer.what == _OUTPUT else (inner, outer)
+        verb = "is" if inner.path == outer.path else "overlaps"
+        message = f"its output directory {verb} {other.what}: {path}"
+        hint = f"choose another name, or another {other.key}"
+        errors.append(Problem(message, "project.name", output.owner, hint))
     return errors, warnings
-
-
-@lru_cache(maxsize=4096)  # most directories lie side by side in a few
-def _list_upwards(path: str) -> tuple[str, ...]:
-    """A directory and those above it, the root left out."""
-    if path in {"", "/", "."}:
-        return ()
-    return (path, *_list_upwards(posixpath.dirname(path)))
 
 
 @dataclass(frozen=True, slots=True)

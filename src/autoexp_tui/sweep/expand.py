@@ -15,11 +15,7 @@ from typing import Final
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Hole, Scalar
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.filters import (
-    PointFilter,
-    is_deferred,
-    list_names,
-)
+from autoexp_tui.sweep.filters import PointFilter, is_deferred, list_names
 from autoexp_tui.sweep.points import (
     MOST_OF_A_FILTER,
     NOT_OVERRIDES,

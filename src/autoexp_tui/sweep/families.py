@@ -13,14 +13,7 @@ through all of them for each reference.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-    Set,
-)
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, TypeAlias

@@ -15,9 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.filters import (
-    check_filter,
-)
+from autoexp_tui.sweep.filters import check_filter
 from autoexp_tui.sweep.points import (
     A_KEY,
     MOST_OF_A_FILTER,

@@ -22,9 +22,7 @@ from autoexp_tui.cli.session_verbs.request import (
     require_jobs,
     send,
 )
-from autoexp_tui.cockpit.render.questions import (
-    describe_kill,
-)
+from autoexp_tui.cockpit.render.questions import describe_kill
 from autoexp_tui.cockpit.render.resubmit_questions import (
     describe_resubmit,
     render_place,

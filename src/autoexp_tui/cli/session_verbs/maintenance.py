@@ -8,12 +8,11 @@ nobody runs; without --yes it only tells how much would go.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
 from autoexp_tui.cli.background import start_background
-from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.diagnostics import ExitCode, wait_until
 from autoexp_tui.cli.open import find_session, list_places
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.cli.session_verbs.request import (
@@ -62,11 +61,10 @@ def stop(request: Request) -> int:
         note = f"no engine runs {session.id}"
         return print_answer(request, Answer(outcome="done", engine="none", note=note))
     answer = send(request, [StopEngine(cancel_jobs=with_jobs)])
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while answer.outcome == "done" and time.monotonic() < deadline:
-        if not _may_be_run(session):
-            return print_answer(request, Answer(outcome="done", engine="none"))
-        time.sleep(0.1)
+    if answer.outcome == "done" and wait_until(
+        lambda: not _may_be_run(session), ANSWER_SECONDS
+    ):
+        return print_answer(request, Answer(outcome="done", engine="none"))
     left = plural(_count_left(session), "job")
     note = f"the engine stops when its jobs have ended: {left} to go"
     return print_answer(request, answer._replace(note=note))

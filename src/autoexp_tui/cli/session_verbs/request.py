@@ -17,7 +17,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from autoexp_tui.cli.diagnostics import ExitCode, say
+from autoexp_tui.cli.diagnostics import ExitCode, say, wait_until
 from autoexp_tui.cli.open import SessionOpener, find_session
 from autoexp_tui.cli.options import Options, name_session
 from autoexp_tui.cockpit.state.session import SessionView, build_session
@@ -145,11 +145,14 @@ def build_view(
 def _read_detail(watcher: FileSessionWatcher) -> LiveDetail | None:
     """What the engine tells besides: it writes what is new as soon as somebody watches,
     so what it does not write anew still holds, unless the journal has gone on since."""
-    before = detail = watcher.live()
-    deadline = time.monotonic() + PROBE_SECONDS if watcher.beat() else 0.0
-    while time.monotonic() < deadline and (detail is None or detail is before):
-        time.sleep(0.05)
-        detail = watcher.live()
+    before = watcher.live()
+
+    def has_news() -> bool:
+        return (now := watcher.live()) is not None and now is not before
+
+    if watcher.beat():
+        wait_until(has_news, PROBE_SECONDS)
+    detail = watcher.live()
     watcher.close()
     return detail
 
@@ -219,17 +222,16 @@ def send(
 def _wait(handle: LiveHandle | ViewerHandle, sent: str) -> Snapshot:
     """The state once the command is known and, where we are the engine, carried out.
     Jobs that are planned anew as the command says may yet be refused."""
-    deadline = time.monotonic() + ANSWER_SECONDS
-    while time.monotonic() < deadline:
+
+    def is_known() -> bool:
         snapshot = handle.snapshot()
         own, on_the_way = _list_own(snapshot, sent)
         if own and not on_the_way & {ComposeJob, JoinJobs}:
             is_ended = CancelTasks not in on_the_way
-            if is_ended if handle.role == "viewer" else _is_quiet(snapshot):
-                return snapshot
-        elif not snapshot.engine.owner_alive:
-            return snapshot  # nobody is there to answer
-        time.sleep(0.05)
+            return is_ended if handle.role == "viewer" else _is_quiet(snapshot)
+        return not snapshot.engine.owner_alive  # nobody is there to answer
+
+    wait_until(is_known, ANSWER_SECONDS)
     return handle.snapshot()
 
 

@@ -39,11 +39,7 @@ from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import list_sessions
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import (
-    clock_time,
-    duration,
-    wall_time,
-)
+from autoexp_tui.text.spelling import clock_time, duration, wall_time
 
 Record = dict[str, Any]
 LEFT = "left"
