@@ -117,8 +117,10 @@ def test_what_differs_stays_or_comes_again_under_new_names(shell: Shell) -> None
     told = shell.tell("--differing", "rename")
     assert told["new_names"]["1_first"] == "1_first_v2"
     assert told["outcome"] == "done"
+    shell.write(EXPERIMENT.replace("tag: x", "tag: z"))
+    assert "4 differ and join under" in shell.grow("--differing", "rename", "--yes")
     shell.call(run, "--session", shell.session)
-    assert set(shell.ran.values()) == {2}
+    assert set(shell.ran.values()) == {3}
     assert "4 stay the same" in shell.grow("--yes", code=3)
 
 

@@ -238,6 +238,13 @@ def test_a_metric_that_only_some_runs_have_is_a_column_of_all() -> None:
     ]
 
 
+def test_jobs_whose_values_are_all_alike_are_one_row_and_named() -> None:
+    records = [record(n, at, {"lr": 1}, loss=at) for at, n in enumerate(("a", "a_v2"))]
+    groups = group_runs([source(*records)])
+    assert [row.jobs for row in groups.rows] == [(0, 1)]
+    assert groups.describe_over() == "averaged with another of the same values: a_v2"
+
+
 HOSTILE = {"note": 'a, "b"\nc|d', "api_token": "s3cret-value"}
 
 

@@ -252,7 +252,9 @@ def submit_more(options: Options, args: argparse.Namespace) -> int:
         told |= {"outcome": answer.outcome, "why": answer.why, "engine": answer.engine}
         print(json.dumps(told))
     elif done:
-        print(f"session {session.id}: {growth.describe()}")
+        renames = args.differing == "rename" and growth.different
+        how = " and join under new names" if renames else ""
+        print(f"session {session.id}: {growth.describe()}{how}")
         if answer.note:
             print(f"  {answer.note}")
     else:

@@ -24,7 +24,7 @@ from autoexp_tui.planning.grid import Axis, Settings, find_axes, read_settings
 from autoexp_tui.sweep.points import is_named
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.log_lines import find_canonical_name
-from autoexp_tui.text.spelling import format_metric, plural
+from autoexp_tui.text.spelling import format_metric, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.masking import MaskRules
@@ -133,6 +133,8 @@ class Groups:
     """Whether these were found by their names: nobody declared any."""
     unknown: tuple[str, ...]
     """What was declared, or asked for, and no job of the stage has."""
+    repeated: tuple[str, ...]
+    """Jobs that have all the swept values of another one of their row."""
     result: Measure
     """What the stage is for: `monitoring.result`."""
 
@@ -140,6 +142,10 @@ class Groups:
         """`mean and deviation over seed, found by its name`; empty: no row has two."""
         unknown = ", ".join(self.unknown)
         told = f"no job of this stage sets {unknown}" if unknown else ""
+        if self.repeated:
+            names = join_some(list(self.repeated), 3)
+            again = f"averaged with another of the same values: {names}"
+            told = f"{told}; {again}" if told else again
         if not self.over:
             return told
         names = ", ".join(key.rsplit(".", 1)[-1] for key in self.over)
@@ -209,7 +215,12 @@ def group_runs(
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
     rows: dict[object, tuple[Settings, int, list[int]]] = {}
-    for (source, place, _), pairs in zip(found, points, strict=True):
+    seen, repeated = set[tuple[int, frozenset[_Pair]]](), list[str]()
+    for (source, place, spec), pairs in zip(found, points, strict=True):
+        whole = source, frozenset(pairs)
+        if whole in seen:
+            repeated.append(spec.name)
+        seen.add(whole)
         kept = [pair for pair in pairs if pair and pair[0] not in dropped]
         if names:
             kept.insert(0, (SESSION, names[source]))
@@ -231,6 +242,7 @@ def group_runs(
         over=tuple(dropped),
         by_name=declared is None and not by,
         unknown=unknown,
+        repeated=tuple(repeated),
         result=Measure(find_canonical_name(metric), result.mode if result else "last"),
     )
 
