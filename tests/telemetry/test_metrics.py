@@ -81,7 +81,14 @@ def points(text: str, *patterns: MetricPattern) -> list[Point]:
     ("aux loss: 3.0", {"aux_loss": 3.0}), ("z-loss: 0.1", {"zloss": 0.1}),
     ("moe/aux_loss=0.01", {"moe_aux_loss": 0.01}), ("best loss: 5", {"best_loss": 5.0}),
     ("the loss: 2.0", {"loss": 2.0}), ("INFO loss 2.0", {"loss": 2.0}),
-    ("cross-entropy loss 2.0", {"loss": 2.0}),    *((line, {}) for line in (
+    ("cross-entropy loss 2.0", {"loss": 2.0}),
+    ("INFO:tensorflow:loss = 0.3, step = 100 (2.1 sec)", {"loss": 0.3}),
+    ("step 5 loss nan lr 1e-4 grad_norm 2 tok/s 51k",
+     {"loss": math.nan, "learning_rate": 1e-4, "grad_norm": 2.0,
+      "tokens_per_second": 51_000.0}),
+    ("learning rate=0.1 gradient norm=1,234.5 loss=2.0",
+     {"loss": 2.0, "learning_rate": 0.1, "grad_norm": 1234.5}),
+    *((line, {}) for line in (
         "no loss: 3", "closs: 3", "loss scale: 4096.0", "loss_scale=4096",
         "loss2: 3.0", "loss: 90%", "loss: high", "loss_fn=CrossEntropy", "Epoch 3/10",
         "warmup_steps: 500", "3 s/iter: 0.3", "ms per step: 120", "eval step 3/40",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from autoexp_tui.telemetry.metric_names import (
     EVALUATION_WORDS,
     FILL_WORDS,
-    TRAINING_WORDS,
+    is_loss,
     is_plain_score,
     is_score,
     name_number,
@@ -26,7 +26,6 @@ from autoexp_tui.text.log_lines import (
     LOSS,
     MAIN_METRICS,
     TOKENS_PER_SECOND,
-    normalize_name,
 )
 
 _Found: TypeAlias = re.Match[bytes]
@@ -64,10 +63,6 @@ class Reading(NamedTuple):
 
 
 # Repetitions are possessive, so that a long run of digits or blanks is gone over once.
-_NUMBER = (
-    rb"(?P<number>[-+]?(?:\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+|\.\d++(?:e[-+]?\d++)?+"
-    rb"|nan|inf(?:inity)?+))(?![\w%])"
-)
 _COUNT = rb"(\d{1,3}(?:\|\d{3})++(?![\d|])|\d++)"
 _RATE = (
     rb"(\d{1,3}(?:\|\d{3})++(?:\.\d++)?+|\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+)"
@@ -81,12 +76,6 @@ _STEP: Final = re.compile(
     rb"(?: *+(?:/|of) *+" + _COUNT + rb"(?!\.?\d|[\w%]))?"
 )
 _BAR: Final = re.compile(rb"(?<![\w.+-])(\d+)/(\d+) \|\d")
-_LOSS: Final = re.compile(
-    rb"loss(?:[ _](?:value|avg|mean))?(?P<kind>[ _/](?:train|val|eval|test|dev)\w*)?"
-    + _IS
-    + rb"(?:tensor\( *+)?+"
-    + _NUMBER
-)
 _RATE_UNIT: Final = re.compile(
     _ALONE + rb"(?:tok(?:en)?s?(?: per |/|_per_)s(?:ec(?:ond)?)?(?![/\w])\)?|tps(?!\w))"
 )
@@ -98,11 +87,10 @@ _PREAMBLE: Final = re.compile(
     rb"[^a-z]*(?:(?:info|debug|rank|global|train(?:ing|er)?|main|t|z)\b[^a-z]*)*"
 )
 _LAST_WORD: Final = re.compile(rb"([a-z]*)[ _]*$")
-_NAMES: Final = re.compile(rb"[a-z]++(?:-[a-z]++)*+")
-"""Words; those that a hyphen joins are one."""
-_AFTER_NUMBER: Final = re.compile(rb"[0-9)]+")
-
-
+_LOSS_NEXT: Final = re.compile(
+    rb"[ _/]?loss(?:[ _](?:value|avg|mean|is))?+ *+(?::|->|[-+.\d]|nan|inf)"
+)
+"""What makes a word of evaluations before it a name of one value."""
 _EVALUATION: Final = re.compile(
     rb"(?<![\w/.\\-])(?:(?:cross-?)?valid(?:ation)?|val|eval(?:uation|uating)?"
     rb"|test(?:ing)?|held[- _]?out)(?![\w/.\\-])"
@@ -141,15 +129,15 @@ _UNITS: Final = (
 _ANY: Final = (
     rb"(?P<number>[-+]?(?:\d{1,3}(?:\|\d{3})++(?!\d)(?:\.\d++)?+"
     rb"|\d++(?:\.\d*+)?+(?:e[-+]?\d++)?+|\.\d++(?:e[-+]?\d++)?+|nan|inf(?:inity)?+))"
-    rb"(?P<percent>%?+)(?=[ |()]|\.?(?: |$))" + _UNITS
+    rb"(?P<percent>%?+)(?=[ |()]|[.:]?(?: |$))" + _UNITS
 )
 """A number that stands for itself, without a unit; per cent are one."""
 _MEAN: Final = re.compile(rb" *+\( *+(?P<number>[\d.]++(?:e[-+]?\d++)?+) *+\)")
 """What stands behind a number for the mean so far."""
 _NAMED: Final = re.compile(
-    rb"(?<![\w./\\@:-])(?P<name>[a-z][\w@/.()-]*+"
-    rb"(?: (?!(?:nan|inf)(?! ?[a-z]))[a-z(][\w@/()-]*+){0,7}+)"
-    rb"(?P<gap> *+(?::|->) *+\|?+ *+| ++)" + _ANY
+    rb"(?<![\w./\\@-])(?:(?<!:)|(?=loss))(?P<name>[a-z][\w@/.()-]*+"
+    rb"(?: (?!(?:nan|inf)\b(?! iter))[a-z(][\w@/()-]*+){0,7}+)"
+    rb"(?P<gap> *+(?::|->) *+\|?+ *+(?:tensor\( *+)?+| ++)" + _ANY
 )
 """A name, a sign and a number; without a sign they must fill a cell, but for the main
 metrics."""
@@ -184,16 +172,11 @@ def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
     """What a folded line says. A bare step counter counts when the line has a total or
     values (`has_values`: it has others than we look for), or begins with it."""
     evaluation = _is_evaluation(line)
-    values: dict[str, float] = {}
-    for name, match in _find_losses(line, evaluation=evaluation):
-        values.setdefault(name, _read_number(match, line if evaluation else b""))
     counter = _find_counter(line)
     epoch, bar = _find_epoch(line)
+    values = _read_named(line, counter or epoch, bar, evaluation=evaluation)
     if values or counter:
         values |= _read_rate(line)
-    if values or counter or epoch or bar or b"loss" not in line:
-        named = _read_named(line, values, counter or epoch, bar, evaluation)
-        values = named | values
     has_values = has_values or bool(values)
     if counter is None and bar is None and has_values and b"poch" not in line:
         counter = _BAR.search(line)
@@ -253,15 +236,11 @@ def _find_epoch(line: bytes) -> tuple[_Found | None, tuple[int, int] | None]:
 
 
 def _read_named(
-    line: bytes,
-    known: dict[str, float],
-    place: _Found | None,
-    bar: object,
-    evaluation: object,
+    line: bytes, place: _Found | None, bar: object, *, evaluation: bool
 ) -> dict[str, float]:
-    """The numbers of a metric line, by name. A line is one that has a loss (`known`),
-    or whose numbers are usual ones beside a step or an epoch (`place`, `bar`), or that
-    says nothing else."""
+    """The numbers of a metric line, by name. A line is one that has a loss, or whose
+    numbers are usual ones beside a step or an epoch (`place`, `bar`), or that says
+    nothing else."""
     begin, end = place.span() if place else (0, 0)
     found = islice(_find_pairs(line), _MOST_NUMBERS)
     pairs = [one for one in found if not begin <= one[1].start("number") < end]
@@ -269,11 +248,21 @@ def _read_named(
         return {}
     named: dict[str, float] = {}
     for name, match in pairs:
-        if evaluation and name.partition("_")[0].encode() not in EVALUATION_WORDS:
-            name = name if name in _OF_THE_RUN else f"eval_{name}"
+        if evaluation and name == LOSS and b"train" not in match["name"]:
+            name = EVAL_LOSS
+        elif evaluation and not (
+            is_loss(name)
+            or name in _OF_THE_RUN
+            or name.partition("_")[0].encode() in EVALUATION_WORDS
+        ):
+            name = f"eval_{name}"
         named.setdefault(name, _read_number(match, line if evaluation else b""))
     is_telling = any(is_score(name) or name in _OF_THE_RUN for name in named)
-    if known or bar or (place and (place.re is _WRITER or is_telling)):
+    if (
+        any(map(is_loss, named))
+        or bar
+        or (place and (place.re is _WRITER or is_telling))
+    ):
         return named
     if line[:1] == b"|" and "epoch" in named:
         return named
@@ -288,8 +277,10 @@ def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
     for match in _NAMED.finditer(line):
         words, gap, _, percent = match.groups()
         name = name_number(words, tied=b" " not in gap)
-        is_apart = not gap.isspace() or name in MAIN_METRICS or _is_cell(line, match)
-        if name and is_apart and not (percent and has_bar):
+        if not name or (percent and (has_bar or is_loss(name))):
+            continue
+        is_known = name in MAIN_METRICS or is_loss(name)
+        if is_known or not gap.isspace() or _is_cell(line, match):
             yield name, match
 
 
@@ -330,56 +321,13 @@ def _find_counter(line: bytes) -> _Found | None:
     return None
 
 
-def _find_losses(line: bytes, *, evaluation: bool) -> Iterator[tuple[str, _Found]]:
-    """(name, match of its value) of each loss."""
-    for at in _find_all(line, b"loss"):
-        match = _LOSS.match(line, at)
-        name = _name_loss(line, match) if match else None
-        if match is None or name is None:
-            continue
-        if name == LOSS and evaluation and b"train" not in _find_qualifier(line, at):
-            name = EVAL_LOSS
-        yield name, match
-
-
-def _name_loss(line: bytes, match: _Found) -> str | None:
-    """`loss`, `eval_loss`, or the own name of another loss; None: it is none."""
-    if match["kind"]:
-        return LOSS if match["kind"][1:].startswith(b"train") else EVAL_LOSS
-    before = _find_qualifier(line, match.start()).replace(b"held out ", b"heldout ")
-    words = [name.replace(b"-", b"") for name in _NAMES.findall(before)]
-    if not words:
-        return LOSS
-    if not EVALUATION_WORDS.isdisjoint(words[-2:]):
-        return EVAL_LOSS
-    if words[-1] in TRAINING_WORDS:
-        return LOSS
-    tied = before.rstrip(b" ")
-    if tied != before and (words[-1] in FILL_WORDS or not tied[-1:].isalnum()):
-        return LOSS
-    if tied == before and tied[-1:] not in b"_/-.":
-        return None
-    gap = "" if tied == before else " "
-    name = normalize_name(f"{tied.rsplit(b' ', 1)[-1].decode()}{gap}loss")
-    return None if name == "no_loss" else name
-
-
-def _find_qualifier(line: bytes, at: int) -> bytes:
-    """The words before a name, back to the last sign or number."""
-    before = line[max(0, at - 32) : at]
-    begin = max(before.rfind(b"|"), before.rfind(b":")) + 1
-    return _AFTER_NUMBER.split(before[begin:])[-1]
-
-
 def _is_evaluation(line: bytes) -> bool:
     """Whether the line as a whole speaks of an evaluation; a name of one value does
     not."""
     if b"val" not in line and b"test" not in line and b"held" not in line:
         return False
     for match in _EVALUATION.finditer(line):
-        loss = line.find(b"loss", match.end(), match.end() + 6)
-        between = line[match.end() : loss]
-        if loss < 0 or b"|" in between or not _LOSS.match(line, loss):
+        if not _LOSS_NEXT.match(line, match.end()):
             return True
     return False
 

@@ -7,7 +7,12 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from autoexp_tui.text.log_lines import find_canonical_name
+from autoexp_tui.text.log_lines import (
+    EVAL_LOSS,
+    LOSS,
+    find_canonical_name,
+    normalize_name,
+)
 
 
 def split_words(text: str) -> frozenset[bytes]:
@@ -40,9 +45,10 @@ _NO_ENDS: Final = split_words(
 )
 """Last words of a name that is no metric."""
 _LOSS: Final = re.compile(
-    r"loss(?:_(?:value|avg|mean))?(?:_(?:train|val|eval|test|dev)\w*)?$"
+    rb"(?P<before>.*?)(?<![a-z0-9])loss(?:[ _](?:value|avg|mean))?"
+    rb"(?P<kind>[ _/](?:train|val|eval|test|dev)\w*)?"
 )
-"""A loss has rules of its own."""
+_WORDS: Final = re.compile(rb"[a-z]++")
 _SCORE: Final = re.compile(
     r"(?:^|_)(?:acc|accuracy|top_?\d+|f1|ppl|perplexity|rewards?|returns?|score|bleu|rouge\w?"
     r"|auc|auroc|map|miou|iou|precision|recall|mse|mae|rmse|psnr|ssim|fid|kl|wer|cer|bpb"
@@ -67,10 +73,33 @@ def name_number(words: bytes, *, tied: bool) -> str:
         kept = kept[first:]
     while len(kept) > 1 and kept[0] in FILL_WORDS:
         del kept[0]
+    while len(kept) > 1 and kept[-1] in (b"is", b"of"):
+        del kept[-1]
+    if loss := _LOSS.fullmatch(b" ".join(kept)):
+        return _name_loss(loss)
     if re.search(rb"\.[a-z]{1,3}$", kept[-1]):
         return ""  # a file
     name = find_canonical_name(b" ".join(kept).decode())
-    return name if is_metric(name) and not _LOSS.search(name) else ""
+    return name if is_metric(name) and not is_loss(name) else ""
+
+
+def _name_loss(match: re.Match[bytes]) -> str:
+    """`loss`, `eval_loss`, or the own name of another loss; empty: it is none."""
+    if match["kind"]:
+        return LOSS if match["kind"][1:].startswith(b"train") else EVAL_LOSS
+    before = match["before"].replace(b"held out ", b"heldout ").replace(b"-", b"")
+    words = _WORDS.findall(before)
+    if not EVALUATION_WORDS.isdisjoint(words[-2:]):
+        return EVAL_LOSS
+    if not words or words[-1] in TRAINING_WORDS | FILL_WORDS:
+        return LOSS
+    gap = " " if before.endswith(b" ") else ""
+    name = normalize_name(f"{before.split()[-1].decode()}{gap}loss")
+    return "" if name == "no_loss" else name
+
+
+def is_loss(name: str) -> bool:
+    return name.endswith("loss")
 
 
 def is_metric(name: str) -> bool:
