@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -35,7 +36,7 @@ class EngineHandle:
 
     @property
     def role(self) -> Role:
-        raise NotImplementedError
+        return "plan"
 
     @property
     def read_only(self) -> bool:
@@ -75,13 +76,18 @@ class EngineHandle:
         by: str = "cockpit",
         expected: Mapping[str, int] | None = None,
     ) -> str:
-        """Queue a command; returns its id. `expected` maps jobs to numbers of attempts
-        that the person saw: an order that is stale is refused."""
-        raise NotImplementedError
+        """Queue a command; returns its id, empty where nothing takes any. `expected`
+        maps jobs to numbers of attempts that the person saw: an order that is stale is
+        refused."""
+        order = self._make_order(command, by, expected)
+        return order.command_id if self._give(order) else ""
+
+    def _give(self, order: Order) -> bool:
+        """Pass an order on, if there is somebody to take it."""
+        return False
 
     def close(self, *, hand_over: bool = False) -> None:
         """Detach. A live engine of this process ends; `hand_over`: an heir goes on."""
-        raise NotImplementedError
 
     def publish(self, snapshot: Snapshot) -> None:
         """Pass a snapshot on, on the thread that made it."""
@@ -103,6 +109,13 @@ class EngineHandle:
             expected=dict(expected or {}),
             sender=identify() if identify else None,
         )
+
+
+def run_aside(call: Callable[[], None], name: str) -> threading.Thread:
+    """Have it done on a thread of its own, which no end of the process waits for."""
+    thread = threading.Thread(target=call, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 def make_command_id() -> str:

@@ -8,10 +8,17 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from autoexp_tui.engine.handle import EngineHandle, Identify, Listener, ReadEarlier
+from autoexp_tui.engine.handle import (
+    EngineHandle,
+    Identify,
+    Listener,
+    ReadEarlier,
+    run_aside,
+)
 from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit
@@ -59,8 +66,8 @@ class LiveHandle(EngineHandle):
         self._unanswered: set[str] = set()
         """Ids of orders that no snapshot tells of yet."""
         self._thread: threading.Thread | None = None
-        self._starting = False
         self._starter: threading.Thread | None = None
+        """Makes the session, or has made it."""
         if plan is not None:
             self._snapshot = make_plan_snapshot(plan, slots=slots, gpus=gpus, done=done)
 
@@ -70,42 +77,28 @@ class LiveHandle(EngineHandle):
             return False
         return not self.snapshot().engine.stopped
 
-    def send(
-        self,
-        command: Command,
-        *,
-        by: str = "cockpit",
-        expected: Mapping[str, int] | None = None,
-    ) -> str:
-        """Queue a command; the first submit brings the session into being."""
-        order = self._make_order(command, by, expected)
-        if (
-            self.engine is None
-            and self._plan is not None
-            and isinstance(command, Submit)
-            and command.plan_id not in ("", self._plan.plan_id)
-        ):  # it was shown before this plan was made
+    def _give(self, order: Order) -> bool:
+        """The first submit brings the session into being."""
+        submit = order.command if isinstance(order.command, Submit) else None
+        plan = self._plan if self.engine is None else None
+        if submit and plan and submit.plan_id not in ("", plan.plan_id):
+            # It was shown before this plan was made.
             self._show_problem("not submitted: it was planned again meanwhile")
-            return order.command_id
+            return True
         with self._lock:
             self._unanswered.add(order.command_id)
             if self.engine is not None:
                 self.engine.order(order)
-                return order.command_id
+                return True
             self._waiting.append(order)
-            begin = isinstance(command, Submit) and not self._starting
-            self._starting = self._starting or begin
-            self.role = "live" if begin else self.role  # no plan any more: it goes on
-        if begin:
-            self._starter = threading.Thread(
-                target=self._start_session, name="engine-start", daemon=True
-            )
-            self._starter.start()
-        return order.command_id
+            if submit and self._starter is None:
+                self.role = "live"  # no plan any more: it goes on
+                self._starter = run_aside(self._start_session, "engine-start")
+        return True
 
     def close(self, *, hand_over: bool = False) -> None:
-        if self._starter is not None:
-            self._starter.join()
+        if (starter := self._starter) is not None:
+            starter.join()
         if self.engine is None or self.wait(0.0):
             return
         self.send(StopEngine(hand_over=hand_over), by=LEAVING)
@@ -123,18 +116,14 @@ class LiveHandle(EngineHandle):
         for order in waiting:
             engine.order(order)
         begin()
-        self._thread = threading.Thread(
-            target=self._run, args=(engine,), name="engine", daemon=True
-        )
-        self._thread.start()
+        self._thread = run_aside(partial(self._run, engine), "engine")
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the engine's thread to end; False when it still runs."""
-        thread = self._thread
-        if thread is None:
+        if self._thread is None:
             return True
-        thread.join(timeout)
-        return not thread.is_alive()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def publish(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -161,7 +150,7 @@ class LiveHandle(EngineHandle):
     def _give_up(self, problem: str) -> None:
         """The session could not be made: show why, and let the person try again."""
         with self._lock:
-            self._starting = False
+            self._starter = None
             self.role = "plan"
             self._waiting.clear()
             self._unanswered.clear()
@@ -249,18 +238,10 @@ class ViewerHandle(EngineHandle):
         """Of commands on their way into the inbox."""
         self._detail = watcher.live()
         self._snapshot: Snapshot = self._build_snapshot()
-        self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
-        self._thread.start()
+        self._thread = run_aside(self._run, "viewer")
 
-    def send(
-        self,
-        command: Command,
-        *,
-        by: str = "cockpit",
-        expected: Mapping[str, int] | None = None,
-    ) -> str:
-        """Leave a command in the inbox, off the caller's thread."""
-        order = self._make_order(command, by, expected)
+    def _give(self, order: Order) -> bool:
+        """Leave it in the inbox, off the caller's thread."""
 
         def leave() -> None:
             try:
@@ -268,10 +249,9 @@ class ViewerHandle(EngineHandle):
             except AutoexpError as error:
                 self._show_problem(f"the command was not sent: {error}")
 
-        thread = threading.Thread(target=leave, daemon=True)
-        self._writers = [*(one for one in self._writers if one.is_alive()), thread]
-        thread.start()
-        return order.command_id
+        known = [one for one in self._writers if one.is_alive()]
+        self._writers = [*known, run_aside(leave, "order")]
+        return True
 
     def send_now(
         self,

@@ -5,19 +5,17 @@ read: noted metrics give rates and curves."""
 from __future__ import annotations
 
 import queue
-import threading
 import traceback
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from autoexp_tui.engine.handle import EngineHandle, ReplayMove
+from autoexp_tui.engine.handle import EngineHandle, ReplayMove, run_aside
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import Command
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.event import IllegalTransition, Recorded, apply
 from autoexp_tui.model.snapshot import (
@@ -399,18 +397,7 @@ class ReplayHandle(EngineHandle):
         self._wishes = queue.SimpleQueue()
         self._snapshot: Snapshot = self._machine.snapshot()
         self._shown_at = clock.monotonic()
-        self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
-        self._thread.start()
-
-    def send(
-        self,
-        command: Command,
-        *,
-        by: str = "cockpit",
-        expected: Mapping[str, int] | None = None,
-    ) -> str:
-        """What has happened takes no commands: nothing is sent."""
-        return ""
+        self._thread = run_aside(self._run, "replay")
 
     def close(self, *, hand_over: bool = False) -> None:
         self._wishes.put(None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from autoexp_tui.engine.handle import EngineHandle, Listener, ReplayMove
+from autoexp_tui.engine.handle import EngineHandle, ReplayMove, run_aside
 from autoexp_tui.model.errors import AutoexpError, SessionOwned
 from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 
@@ -50,14 +50,15 @@ class SessionHandle(EngineHandle):
         """`entry` leads into the session again; None: what was opened is kept. `name`
         and `doing` are shown until it is open. `on_failure` takes what `open_handle`
         raised, on the thread of `start`."""
+        super().__init__()
         self._open = open_handle
         self._entry = entry
         self._on_failure = on_failure
         self._read_only = read_only
-        self._handle: EngineHandle | None = None
+        self._nothing = self._handle = EngineHandle()
+        self._doing = doing
         view = EngineView(role="plan", doing=doing)
-        self._empty = Snapshot(name=name, engine=view)
-        self._listeners: list[Listener] = []
+        self._nothing.publish(Snapshot(name=name, engine=view))
         self._opening = False
         """Whether something is being opened, in place of what was opened before too."""
         self._open_thread: threading.Thread | None = None
@@ -72,14 +73,14 @@ class SessionHandle(EngineHandle):
     @property
     def is_open(self) -> bool:
         """Whether something was opened."""
-        return self._handle is not None
+        return self._handle is not self._nothing
 
     def start(self) -> None:
         """Begin to open, off the caller's thread; again, after it failed. A plan that
         nobody submitted is opened anew."""
         if self._open_thread is None or not self._open_thread.is_alive():
             self._opening = True
-            self._open_thread = _run_aside(self._open_anew, "open")
+            self._open_thread = run_aside(self._open_anew, "open")
             self._publish()
 
     def _open_anew(self) -> None:
@@ -101,41 +102,36 @@ class SessionHandle(EngineHandle):
         with self._send_lock:
             self._opening = False
             before = self._handle
-            if before is None or before.role == "plan":
+            if before.role == "plan":
                 self._handle = handle
         if self._handle is not handle:
             handle.close()
             return
         self._listen(handle)
-        if before is not None:
-            before.close()
-        elif self._entry is not None:
-            _run_aside(self._follow, "session")
+        before.close()
+        if before is self._nothing and self._entry is not None:
+            run_aside(self._follow, "session")
 
     @property
     def role(self) -> Role:
-        return self._handle.role if self._handle else "plan"
+        return self._handle.role
 
     @property
     def read_only(self) -> bool:
-        return self._handle.read_only if self._handle else self._read_only
+        return self._handle.read_only if self.is_open else self._read_only
 
     @property
     def is_unanswered(self) -> bool:
-        return self._handle is not None and self._handle.is_unanswered
+        return self._handle.is_unanswered
 
     def play(self, move: ReplayMove, value: float = 0.0) -> None:
-        if self._handle is not None:
-            self._handle.play(move, value)
+        self._handle.play(move, value)
 
     def snapshot(self) -> Snapshot:
-        return self._annotate(self._handle.snapshot()) if self._handle else self._empty
+        return self._annotate(self._handle.snapshot())
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        return self._handle.earlier(seq, count) if self._handle else ()
-
-    def subscribe(self, listener: Listener) -> None:
-        self._listeners.append(listener)
+        return self._handle.earlier(seq, count)
 
     def send(
         self,
@@ -144,11 +140,9 @@ class SessionHandle(EngineHandle):
         by: str = "cockpit",
         expected: Mapping[str, int] | None = None,
     ) -> str:
-        """Pass a command on; before there is a handle it is not taken."""
+        """Pass a command on; before something is open it is not taken."""
         with self._send_lock:  # what is submitted is not replaced by another plan
             handle = self._handle
-            if handle is None:
-                return ""
             command_id = handle.send(command, by=by, expected=expected)
         if handle.role == "viewer":
             self._order_id = command_id
@@ -159,8 +153,7 @@ class SessionHandle(EngineHandle):
         self._closed.set()
         self._changed.set()
         with self._swap_lock:
-            if self._handle is not None:
-                self._handle.close(hand_over=hand_over)
+            self._handle.close(hand_over=hand_over)
 
     def _listen(self, handle: EngineHandle) -> None:
         def hear(snapshot: Snapshot) -> None:
@@ -177,7 +170,7 @@ class SessionHandle(EngineHandle):
 
     def _publish(self, snapshot: Snapshot | None = None) -> None:
         """Tell the listeners; None: of a change of what is added to a snapshot."""
-        if self._handle is None:
+        if not self.is_open:
             return
         annotated = self._annotate(snapshot or self._handle.snapshot())
         for listener in tuple(self._listeners):
@@ -187,7 +180,7 @@ class SessionHandle(EngineHandle):
         """A snapshot, with what is being done, and what hinders it."""
         view = snapshot.engine
         if self._opening and view.role == "plan":
-            view = replace(view, doing=self._empty.engine.doing)
+            view = replace(view, doing=self._doing)
         if self._problem:
             view = replace(view, holding=self._problem)
         return snapshot if view is snapshot.engine else replace(snapshot, engine=view)
@@ -198,7 +191,7 @@ class SessionHandle(EngineHandle):
         while entry is not None:
             self._changed.wait()
             self._changed.clear()
-            if self._closed.is_set() or self._handle is None:
+            if self._closed.is_set():
                 return
             snapshot = self._handle.snapshot()
             if is_deposed(snapshot):
@@ -235,7 +228,7 @@ class SessionHandle(EngineHandle):
         """Another handle in the place of this one: by one of the ways in, else the view
         again, else what there was. False when it is still a view."""
         with self._swap_lock:
-            if self._closed.is_set() or self._handle is None:
+            if self._closed.is_set():
                 return True
             # Its thread must have ended: both look at the lease with the same eyes.
             self._handle.close()
@@ -254,12 +247,6 @@ class SessionHandle(EngineHandle):
             self._handle = handle
         self._listen(handle)
         return not self._lacks_engine(handle.snapshot())
-
-
-def _run_aside(call: Callable[[], None], name: str) -> threading.Thread:
-    thread = threading.Thread(target=call, name=name, daemon=True)
-    thread.start()
-    return thread
 
 
 def is_deposed(snapshot: Snapshot) -> bool:
