@@ -87,7 +87,7 @@ class Bench:
         script, write = by_job(scripts or {}), self.files.append
         self.executor = FakeExecutor(self.clock, script, write=write)
         ports: dict[str, Any] = {"executor": self.executor, "files": self.files}
-        ports |= {"logs": Logs(self.files), "watch": self.files.watch, **world}
+        ports |= {"logs": Logs(self.files), **world}
         self.world = World(clock=self.clock, auto_approve=approve, **ports)
         self.snapshots: list[Snapshot] = []
         self.gap_seconds = 0.0
@@ -122,6 +122,7 @@ class Bench:
         away = state.measure_seconds_until(self.clock.utc()) if state.session else 0.0
         unrecorded = max(0.0, away - self.gap_seconds)
         self.engine = Engine(state, parts, self.snapshots.append, unrecorded=unrecorded)
+        self.files.watcher = self.engine.nudge_files
         seal = parts.journal.seal  # type: ignore[attr-defined]
         self.engine.begin(self.make_first(state, sha, seal))
 

@@ -84,9 +84,6 @@ class Files:
     watcher: Watcher = lambda _: None
     """Told of each write: by the newest engine, to be woken."""
 
-    def watch(self, watcher: Watcher) -> None:
-        self.watcher = watcher
-
     def append(self, path: str, data: bytes) -> None:
         """A run writes; a run's log also becomes the job's current one."""
         self.data[path] = self.data.get(path, b"") + data
@@ -380,8 +377,6 @@ class House:
     attempt_dir: Callable[[str, int], Path] = lambda job, number: Path(
         "/attempts", job, str(number)
     )
-    watch: Callable[[Watcher], None] = lambda _watcher: None
-    """Has a new engine told of files that change."""
     joins: Callable[[Plan], None] = lambda _plan: None
     """Told of a plan that is about to join; maybe again of the same."""
 
@@ -423,7 +418,6 @@ class House:
             place_of=self.place_of,
             policy=policy,
             log_fault=self.faults.append,
-            watch_files=self.watch,
         )
 
     def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:

@@ -49,11 +49,8 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         and (sender.job or sender.doubt)
         and commands.is_personal(order.command)
     ):
-        if sender.job:
-            reason = why("sender_is_job", by=sender.job)
-        else:
-            reason = why(f"sender_{sender.doubt}")
-        _refuse(context, reason, named)
+        by_job = why("sender_is_job", by=sender.job)
+        _refuse(context, by_job if sender.job else why(f"sender_{sender.doubt}"), named)
     else:
         _execute(context, order)
         if len(context.draft.records) == before:
@@ -185,6 +182,7 @@ def _waive(context: DecisionContext, waive: commands.Waive, order: Order) -> Non
 def _resubmit(
     context: DecisionContext, resubmit: commands.Resubmit, order: Order
 ) -> None:
+    how = pick(resubmit, "from_checkpoint", "use_files")
     for name in resubmit.jobs:
         job = context.job(name)
         if not revival.can_come_back(job):
@@ -194,21 +192,11 @@ def _resubmit(
             other = why("other_resources")
             context.draft.emit(events.JobReplanned(job=name, spec=spec, why=other))
         if resubmit.overrides:
-            effect = ComposeJob(
-                job=name,
-                overrides=(*job.spec.overrides, *resubmit.overrides),
-                from_checkpoint=resubmit.from_checkpoint,
-                use_files=resubmit.use_files,
-            )
+            overrides = (*job.spec.overrides, *resubmit.overrides)
+            effect = ComposeJob(job=name, overrides=overrides, **how)
             emit_order(context, effect, why("resubmitted_by", by=order.by))
         else:
-            revive_job(
-                context,
-                name,
-                order.by,
-                from_checkpoint=resubmit.from_checkpoint,
-                use_files=resubmit.use_files,
-            )
+            revive_job(context, name, order.by, **how)
 
 
 def apply_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
@@ -230,24 +218,15 @@ def revive_job(
     use_files: bool,
 ) -> None:
     """Bring a job back, and with it whoever ended only because of it."""
+    how = {"from_checkpoint": from_checkpoint, "use_files": use_files}
     reason = why("revived_by", by=by)
-    context.draft.emit(
-        events.JobRevived(
-            job=name,
-            from_checkpoint=from_checkpoint,
-            use_files=use_files,
-            why=reason,
-        )
-    )
+    context.draft.emit(events.JobRevived(job=name, **how, why=reason))
     below = revival.dependants(context.job(one) for one in context.state.order)
     ended = revival.list_ended_because_of([name], context.state.jobs, below)
     for dependant in ended:  # skipped or cancelled on its account
+        along = why("revived_with", job=name, by=by)
         context.draft.emit(
-            events.JobRevived(
-                job=dependant,
-                from_checkpoint=False,
-                why=why("revived_with", job=name, by=by),
-            )
+            events.JobRevived(job=dependant, from_checkpoint=False, why=along)
         )
 
 

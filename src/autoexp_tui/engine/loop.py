@@ -109,7 +109,6 @@ class Engine:
             on_snapshot,
         )
         self._rebuild()
-        parts.watch_files(self.nudge_files)
 
     def order(self, order: Order) -> None:
         """A command; never dropped."""

@@ -256,8 +256,8 @@ class EffectAnswer(Settlement):
         replanned = events.JobReplanned(job=job, spec=replace(spec, **kept), why=reason)
         context.draft.emit(replanned)
         if context.job(job).ended:
-            how = {"from_checkpoint": effect.from_checkpoint}
-            revive_job(context, job, "person", **how, use_files=effect.use_files)
+            how = pick(effect, "from_checkpoint", "use_files")
+            revive_job(context, job, "person", **how)
 
     def note_cancelled(self, cancel: effects.CancelTasks, answer: CancelAnswer) -> None:
         """The order to end tasks was given, or has to be given again."""

@@ -36,7 +36,6 @@ FREE_LOOKS: Final = 20.0
 COMMAND_SECONDS: Final = 5.0
 """Between two runs of a command, at least."""
 MOST_COMMAND_SECONDS: Final = 300.0
-_COMMAND_BACKOFF: Final = 2.0
 _REST: Final = 4.0
 """A slow command rests for at least so many times what it took."""
 MOST_COMMANDS: Final = 4
@@ -239,10 +238,9 @@ class FactPoller:
         for key in keys:
             if key in self._answered:
                 continue
-            if isinstance(key, CommandKey):
-                self.commands.want(key, now, COMMAND_SECONDS)
-            else:
-                self.files.want(key, now, poll_seconds)
+            is_command = isinstance(key, CommandKey)
+            shortest = COMMAND_SECONDS if is_command else poll_seconds
+            (self.commands if is_command else self.files).want(key, now, shortest)
 
     def settle(
         self,
@@ -256,20 +254,14 @@ class FactPoller:
         """A look that `began` then is over."""
         self._answered.add(key)
         if isinstance(key, CommandKey):
-            rest = max(COMMAND_SECONDS, (now - began) * _REST)
-            self.commands.settle(
-                key,
-                now,
-                changed=changed,
-                shortest=min(rest, MOST_COMMAND_SECONDS),
-                longest=MOST_COMMAND_SECONDS,
-                factor=_COMMAND_BACKOFF,
-            )
+            looks, longest, factor = self.commands, MOST_COMMAND_SECONDS, 2.0
+            shortest = max(COMMAND_SECONDS, (now - began) * _REST)
         else:
-            cold = min(COLD_SECONDS, len(self.files.entries) / FREE_LOOKS)
-            self.files.settle(
-                key, now, changed=changed, shortest=poll_seconds, longest=cold
-            )
+            looks, shortest, factor = self.files, poll_seconds, BACKOFF
+            longest = min(COLD_SECONDS, len(looks.entries) / FREE_LOOKS)
+        looks.settle(
+            key, now, changed=changed, shortest=shortest, longest=longest, factor=factor
+        )
 
     def look(self, now: float, t: float) -> None:
         """Look at everything that is due; `now` is monotonic, `t` the same moment."""

@@ -4,7 +4,7 @@ and `Clock`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
@@ -359,8 +359,6 @@ class Parts:
     """The file system of a path, told without touching it."""
     policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     log_fault: Callable[[str], None] = lambda _text: None
-    watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
-    """Takes what is to be called, from any thread, with paths that changed."""
     close: Callable[[], None] = lambda: None
     """Called when the engine has ended: lets go of whatever else it was given."""
     directory: Path = Path()

@@ -366,9 +366,8 @@ class Telemetry:
     ) -> Live:
         """The live side of a job: what its log said, with verdicts and its queue."""
         run, record = self.runs.get(job), self._state.jobs[job]
-        if run is None or record.is_doing_other_work:
-            return Live(start=start, queue=queue)
-        if run.output_at is None and not (run.facts or run.gpu.loads):
+        told = run and (run.output_at is not None or run.facts or run.gpu.loads)
+        if run is None or not told or record.is_doing_other_work:
             return Live(start=start, queue=queue)
         total = run.total or record.spec.progress_total
         return run.build_live(total, self._now, start, queue)

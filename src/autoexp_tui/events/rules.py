@@ -19,7 +19,7 @@ from autoexp_tui.model.event import (
 from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
 from autoexp_tui.model.outputs import NotedMetrics, pack_extremes
 from autoexp_tui.model.state import Deferred, Mark, Matched, SessionState, Warned
-from autoexp_tui.model.states import Extremes, Why
+from autoexp_tui.model.states import Why
 from autoexp_tui.text.spelling import count, format_number
 
 
@@ -61,23 +61,11 @@ class LogMatched(Event, topic="reaction"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsNoted(Event, topic=""):
-    """A job's newest metrics, recorded seldom: the log itself keeps the rest."""
+class MetricsNoted(Event, NotedMetrics, topic=""):
+    """A job's newest metrics, recorded seldom: the log itself keeps the rest. The
+    lowest and highest values are told once, at the run's end."""
 
     job: str
-    attempt: int
-    run: int
-    step: int
-    total: int | None
-    values: Mapping[str, float | str]
-    """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
-    judged: Mapping[str, int] = field(default_factory=dict)
-    """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
-    result: float | str | None = None
-    """The number that the job is for; None: not known."""
-    lows: Extremes = field(default_factory=dict)
-    """Metric -> its lowest value and the step of that; told once, at the run's end."""
-    highs: Extremes = field(default_factory=dict)
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         same = ("attempt", "run", "step", "total", "values", "judged", "result")

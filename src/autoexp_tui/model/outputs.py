@@ -130,10 +130,11 @@ class NotedMetrics:
     step: int
     total: int | None
     values: Mapping[str, float | str]
-    """Finite numbers as numbers; `nan`, `inf`, `-inf` as text."""
+    """Finite numbers as numbers; `nan`, `inf`, `-inf` as text (JSON has none)."""
     judged: Mapping[str, int] = field(default_factory=dict)
     """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
     result: float | str | None = None
+    """The number that the job is for; None: not known."""
     lows: Extremes = field(default_factory=dict)
     """Of the run and of those that it goes on from, once its log was read to the end;
     empty before, and in records of older programs."""

@@ -138,8 +138,8 @@ class Why:
     code: str
     args: tuple[tuple[str, str | int | float], ...] = field(default=())
 
-    def arg(self, name: str, default: str | float = "") -> str | int | float:
-        return dict(self.args).get(name, default)
+    def arg(self, name: str) -> str | int | float:
+        return dict(self.args).get(name, "")
 
     def add_args(self, **args: str | float) -> Why:
         return Why(self.code, (*self.args, *args.items()))

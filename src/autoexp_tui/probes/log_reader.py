@@ -81,8 +81,6 @@ def _count_earlier(
     return 0
 
 
-MOST_BYTES = 1 << 20
-"""Of one read: a commit must stay short."""
 _MEMORY = 64
 """Bytes that are compared, before the cursor and at the start of the file."""
 
@@ -103,7 +101,7 @@ class LogReader:
         self._places: dict[tuple[str, int, int, str], _Place] = {}
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """At most `at.limit` bytes (and 1 MiB) up to the last whole line. A line longer
+        """At most `at.limit` bytes up to the last whole line. A line longer
         than that comes in pieces, a binary file as it is. After a truncation or
         replacement the chunk starts a new file with `reset`, and may be empty. Raises
         OSError."""
@@ -133,7 +131,7 @@ class LogReader:
 
     def _read(self, at: LogCursor) -> LogChunk | None:
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
-        key, limit = (at.job, attempt, run, at.path), min(at.limit, MOST_BYTES)
+        key, limit = (at.job, attempt, run, at.path), at.limit
         place = self._places.get(key)
         if place is not None and place.offset != at.offset:
             place = None

@@ -91,7 +91,6 @@ def _ask_policies(context: DecisionContext) -> None:
     """Let the policies of the session decide; one that fails is left out from then
     on."""
     failed = context.roster.failed_policies
-    context.draft.fork()  # a policy may hold on to the state
     for name in [part for part in context.state.parts if part not in failed]:
         policy, at = find_policy(name), None
         if policy is None:

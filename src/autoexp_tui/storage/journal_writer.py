@@ -76,9 +76,9 @@ class FileJournal:
         self._is_secret = False
         """Whether what the group may not read was written to a part."""
 
-    def load(self, *, tail: int = TAIL) -> Loaded:
+    def load(self) -> Loaded:
         """Fold what the predecessors left, up to the seal; raises JournalDamaged."""
-        loaded = fold_chain(self.session, self._chain, tail)
+        loaded = fold_chain(self.session, self._chain, TAIL)
         if loaded.state.plan is not None:
             self._mask = loaded.state.plan.mask
         if self._seq is None:

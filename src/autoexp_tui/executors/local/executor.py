@@ -219,7 +219,8 @@ class LocalExecutor:
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
-        tasks, outcomes = submission.tasks, self._starter.start_all(submission)
+        tasks = submission.tasks
+        outcomes = [self._starter.start(submission, n) for n in range(len(tasks))]
         sent = format_commands(tasks, self._me.host)
         in_doubt = [out for out in outcomes if isinstance(out, Uncertain)]
         failed = [out for out in outcomes if isinstance(out, Rejected | Busy)]

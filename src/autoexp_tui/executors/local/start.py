@@ -19,7 +19,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
@@ -33,7 +33,6 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.wrapper import open_private
 from autoexp_tui.model.states import Cause
-from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
     PASSING,
     PRIVATE,
@@ -76,9 +75,6 @@ class LocalSettings:
 
 Outcome: TypeAlias = Rejected | Busy | Uncertain | None
 """Of a start; None: the attempt is claimed by the submission."""
-_AT_A_TIME = 8
-"""Supervisors that are starting at once: a start is a tenth of a second of CPU."""
-_FOR_EVER = 1e9
 
 
 def format_executor_id(token: str, index: int) -> str:
@@ -92,20 +88,12 @@ class Starter:
         self._settings = settings
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
-    def start_all(self, submission: Submission) -> list[Outcome]:
-        """Start a supervisor a task, some at a time, and hear what each says."""
-
-        def start(index: int) -> Outcome:
-            try:
-                return self._start(submission, index)
-            except (OSError, ValueError) as error:
-                return _build_failure(error, submission.tasks[index])
-
-        calls = [partial(start, index) for index in range(len(submission.tasks))]
-        answers = ask_all(calls, _FOR_EVER, at_once=_AT_A_TIME)
-        if faults := [one for one in answers if isinstance(one, Exception)]:
-            raise faults[0]
-        return [one for one in answers if not isinstance(one, Exception)]
+    def start(self, submission: Submission, index: int) -> Outcome:
+        """Start the supervisor of one of the tasks, and hear what it says."""
+        try:
+            return self._start(submission, index)
+        except (OSError, ValueError) as error:
+            return _build_failure(error, submission.tasks[index])
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
@@ -274,8 +262,6 @@ def _read_last_line(attempt_dir: str) -> str:
     return lines[-1] if lines else "no reason is known"
 
 
-MOST_TOLD: Final = 20
-"""Commands of one submission that are spelled out; the journal keeps them all."""
 LONGEST: Final = 2000
 
 
@@ -285,13 +271,11 @@ def format_commands(tasks: Sequence[Task], host: str) -> str:
     Lines after the first begin with `$ `, as the first one will; no environments.
     """
     lines: list[str] = []
-    for task in tasks[:MOST_TOLD]:
+    for task in tasks:
         cwd = clean(shlex.quote(os.path.abspath(task.cwd or os.curdir)))
         command = clean(shlex.join(task.command), limit=LONGEST)
         lines.append(f"cd {cwd} && {command}  # on {clean(host)}")
-    rest = len(tasks) - len(lines)
-    more = f"\nand {rest} more on {clean(host)}" if rest > 0 else ""
-    return "\n$ ".join(lines) + more
+    return "\n$ ".join(lines)
 
 
 _VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)

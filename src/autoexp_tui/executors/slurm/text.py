@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 from typing import Final
 
 from autoexp_tui.model.states import Cause
@@ -357,13 +358,10 @@ def has_nothing_to_cancel(stderr: str) -> bool:
 
 
 def _collect_ranges(indices: Sequence[int]) -> Iterator[str]:
-    start = 0
-    for place in range(1, len(indices) + 1):
-        if place < len(indices) and indices[place] == indices[place - 1] + 1:
-            continue
-        first, last = indices[start], indices[place - 1]
-        yield str(first) if first == last else f"{first}-{last}"
-        start = place
+    # Numbers in a row are as far from their places.
+    for _, row in groupby(enumerate(indices), lambda pair: pair[1] - pair[0]):
+        numbers = [number for _, number in row]
+        yield "-".join(map(str, dict.fromkeys((numbers[0], numbers[-1]))))
 
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=+-]")
