@@ -396,26 +396,21 @@ def test_gpus_are_handed_out_by_their_ids_all_or_none(attempt: Attempt) -> None:
 
 # ----------------------------------------------------------------- signals and cancels
 @pytest.mark.parametrize(
-    ("script", "name", "more", "expected"),
+    ("script", "name", "expected"),
     [
         *(
-            (f"trap 'exit 5' {name[3:]}; echo up; sleep 30 & wait", name, {}, (5, True))
+            (f"trap 'exit 5' {name[3:]}; echo up; sleep 30 & wait", name, (5, True))
             for name in ("SIGUSR1", "SIGUSR2", "SIGINT")
         ),
-        ("echo up; sleep 0.3", "SIGHUP", {}, (0, False)),
-        ("echo up; exec sleep 30", "SIGHUP", {"forward_hup": True}, (-1, True)),
-        ("echo up; exec sleep 30", "SIGTERM", {}, (-15, True)),
-        ("trap 'exit 0' TERM; echo up; sleep 30 & wait", "SIGTERM", {}, (0, True)),
+        ("echo up; sleep 0.3", "SIGHUP", (0, False)),
+        ("echo up; exec sleep 30", "SIGTERM", (-15, True)),
+        ("trap 'exit 0' TERM; echo up; sleep 30 & wait", "SIGTERM", (0, True)),
     ],
 )
 def test_what_a_signal_does_to_a_run(
-    script: str,
-    name: str,
-    more: dict[str, Any],
-    expected: tuple[int, bool],
-    attempt: Attempt,
+    script: str, name: str, expected: tuple[int, bool], attempt: Attempt
 ) -> None:
-    process = attempt.start(attempt.task(script, **more))
+    process = attempt.start(attempt.task(script))
     attempt.wait_for_log("up")
     process.send_signal(signal.Signals[name])
     status, ended = attempt.wait(process), attempt.ended

@@ -53,7 +53,7 @@ WRAPPER_VERSION = "3"
 ACK, BEGUN = 255, 254
 """To the guard: the exit record is as safe as it can be; the begin record is written.
 Other bytes are signals to deliver."""
-FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+FORWARDED = (signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 SWEEP_SECONDS = 10.0
 """How long leftovers that even SIGKILL does not end are waited for."""
 POLITE_SECONDS = 2.0
@@ -951,8 +951,8 @@ class Supervisor:
         known = self.ending or self.signals.caught
         if get_slurm_id() and self.ended_at and not known:
             self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
-        for number in self.signals.take():
-            self._note_signal(number)
+        if self.signals.take():
+            self._note_signal()
         self._restore_records()
         ended = {key: child.told[key] for key in child.told if key != "pid"}
         ended.update(asked=bool(self.ending) or self.signalled)
@@ -966,11 +966,11 @@ class Supervisor:
 
     def _check(self, child: Child) -> None:
         for number in self.signals.take():
-            self._note_signal(number)
+            self._note_signal()
             if number == signal.SIGTERM:
                 self._end(child, "signal 15")
-            elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
-                child.send(number)  # a closed terminal (HUP) is not the end of a job
+            else:
+                child.send(number)
         now = time.monotonic()
         if now >= self.look_at:
             self.look_at = now + self.task.cancel_poll_seconds
@@ -1020,11 +1020,10 @@ class Supervisor:
         except OSError as error:
             log_line(f"cannot put {name} right: {error}")
 
-    def _note_signal(self, number: int) -> None:
+    def _note_signal(self) -> None:
         """Whether the command may have heard it, from us or from whoever sent it."""
-        heard = number != signal.SIGHUP or self.task.fields.get("forward_hup")
         ended = self.ended_at
-        if heard and (ended is None or time.monotonic() < ended + STROKE_SECONDS):
+        if ended is None or time.monotonic() < ended + STROKE_SECONDS:
             self.signalled = True
 
     def _end(self, child: Child, why: str) -> None:
@@ -1302,6 +1301,7 @@ class Starter:
 def main(arguments: "list[str]") -> int:
     """Run the task named last; `--detach` first leaves the process that started us."""
     signals = Signals((signal.SIGTERM, *FORWARDED))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # a closed terminal ends no job
     if not arguments:
         sys.stderr.write(f"usage: {sys.argv[0]} [--detach] TASK.json\n")
         return EX_USAGE

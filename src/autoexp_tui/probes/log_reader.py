@@ -82,7 +82,7 @@ def _count_earlier(
 
 
 _MEMORY = 64
-"""Bytes that are compared, before the cursor and at the start of the file."""
+"""Bytes before the cursor that are compared."""
 
 
 class _Place(NamedTuple):
@@ -91,7 +91,6 @@ class _Place(NamedTuple):
     offset: int
     identity: tuple[int, int]
     before: bytes
-    head: bytes
 
 
 class LogReader:
@@ -141,13 +140,7 @@ class LogReader:
             start, data = at.offset, _read_on(handle, found, place, at.offset, limit)
             is_same = data is not None
             if data is None:
-                start = _skip_hole(handle, found.st_size)
-                written = os.pread(handle, limit, start)
-                data, place = written.lstrip(b"\0"), None
-                start += len(written) - len(data)
-            head = place.head if place else b""
-            if len(head) < _MEMORY:
-                head = os.pread(handle, _MEMORY, 0) if start else data[:_MEMORY]
+                start, data, place = 0, os.pread(handle, limit, 0), None
         is_whole = at.binary or (at.final and start + len(data) >= found.st_size)
         if not is_whole:  # a last line without its end may still grow
             whole = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
@@ -155,7 +148,7 @@ class LogReader:
         before = place.before if place else b""
         identity = (found.st_dev, found.st_ino)
         last = data[-_MEMORY:] or before
-        self._places[key] = _Place(start + len(data), identity, last, head)
+        self._places[key] = _Place(start + len(data), identity, last)
         if is_same and not data:
             if at.final and not at.outlives:
                 del self._places[key]
@@ -189,24 +182,8 @@ def _read_on(
     handle: int, found: os.stat_result, place: _Place | None, offset: int, limit: int
 ) -> bytes | None:
     """What follows the cursor; None: what came before it is no longer in the file."""
-    if found.st_size < offset:
+    identity, before = (found.st_dev, found.st_ino), place.before if place else b""
+    if found.st_size < offset or (place and place.identity != identity):
         return None
-    if place is None:
-        return os.pread(handle, limit, offset)
-    if place.identity != (found.st_dev, found.st_ino):
-        return None
-    back = len(place.before)
-    data = os.pread(handle, back + limit, offset - back)
-    head = data[:_MEMORY] if offset == 0 else place.head
-    if offset and len(data) == back:  # perhaps written anew to the same length
-        head = os.pread(handle, _MEMORY, 0)
-    is_same = data[:back] == place.before and head.startswith(place.head)
-    return data[back:] if is_same else None
-
-
-def _skip_hole(handle: int, size: int) -> int:
-    """Where the first data lies, past the hole of a truncated file."""
-    try:
-        return os.lseek(handle, 0, os.SEEK_DATA)
-    except OSError as error:  # nothing but a hole; or the file system knows of none
-        return size if error.errno == errno.ENXIO else 0
+    data = os.pread(handle, len(before) + limit, offset - len(before))
+    return data.removeprefix(before) if data.startswith(before) else None
