@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
-from autoexp_tui.model.event import pick
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import Cause
 
@@ -46,9 +45,12 @@ class Task:
 
 def task_of(spec: JobSpec, attempt: int, attempt_dir: str, **more: Any) -> Task:
     """An attempt at a job of a plan; `more`: what its order adds."""
-    same = pick(spec, "command", "env", "cwd", "output_dir", "log_dir", "resources")
-    same |= {"attempt": attempt, "attempt_dir": attempt_dir}
-    return Task(job=spec.name, **same, **more)
+    where: dict[str, Any] = {"attempt": attempt, "attempt_dir": attempt_dir}
+    where |= {name: getattr(spec, name) for name in _OF_JOBS}
+    return Task(job=spec.name, **where, **more)
+
+
+_OF_JOBS = ("command", "env", "cwd", "output_dir", "log_dir", "resources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
