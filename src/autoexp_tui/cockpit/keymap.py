@@ -281,6 +281,7 @@ _SIGNS: Final[Mapping[str, str]] = {
     if (name := re.sub("[- ]", "_", unicodedata.name(sign).lower()))
 }
 """Signs by Textual's names of their keys."""
+_KEYS: Final = {sign: name for name, sign in _SIGNS.items()}
 
 
 def display_key(key: str) -> str:
@@ -299,7 +300,7 @@ def _read_place(text: str) -> frozenset[str]:
 
 def _read_rows(text: str) -> Iterator[Command]:
     """The commands of a table; an indented line goes on with the one before it."""
-    names, group = {sign: name for name, sign in _SIGNS.items()}, ""
+    group = ""
     for row in re.sub(r"\n +", "  ", text.strip()).splitlines():
         if row.startswith("["):
             group = row.strip("[]")
@@ -309,7 +310,7 @@ def _read_rows(text: str) -> Iterator[Command]:
         action = _ACTIONS.get(name) or _ACTIONS.get(prefix)
         yield Command(
             id=name,
-            keys=tuple(names.get(key, key) for key in keys.split(",")),
+            keys=tuple(_KEYS.get(key, key) for key in keys.split(",")),
             label="" if label == "-" else label,
             help=f"replay: {description}" if prefix == "replay" else description,
             group=group,
@@ -330,48 +331,32 @@ FORBIDDEN_KEYS: Final = frozenset({"ctrl+a", "ctrl+b", "ctrl+z"})
 
 
 class Keymap:
-    """The commands with a person's own keys."""
+    """The commands with a person's own keys, and commands of their own."""
 
-    def __init__(self, own_keys: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        own = own_keys or {}
-        self.commands: Mapping[str, Command] = COMMANDS
-        """By id."""
-        self._keys = {name: own.get(name, one.keys) for name, one in COMMANDS.items()}
-        self.own: Mapping[str, OwnCommand] = {}
+    def __init__(
+        self,
+        own_keys: Mapping[str, tuple[str, ...]] | None = None,
+        own: Iterable[OwnCommand] = (),
+    ) -> None:
+        self._own_keys = own_keys or {}
+        self.own: Mapping[str, OwnCommand] = {
+            f"own.{at}": one for at, one in enumerate(own, 1)
+        }
         """The commands that a person added, by id."""
+        made = {name: _make_command(name, one) for name, one in self.own.items()}
+        self.commands: Mapping[str, Command] = {**COMMANDS, **made}
+        """By id."""
+        self._keys = {
+            name: self._own_keys.get(name, one.keys)
+            for name, one in self.commands.items()
+        }
 
     def add(self, own: Sequence[OwnCommand], where: str) -> Keymap:
-        """The same with a person's own commands; raises UsageError with every key that
-        another command has, or that is none."""
-        made, names = Keymap(), {sign: name for name, sign in _SIGNS.items()}
-        first = len(self.own) + 1
-        made.own = {
-            **self.own,
-            **{f"own.{at}": one for at, one in enumerate(own, first)},
-        }
-        fresh = {name: one for name, one in made.own.items() if name not in self.own}
-        made.commands = {**self.commands}
-        made._keys = {**self._keys}
-        for name, one in fresh.items():
-            keys = (names.get(one.key, one.key),)
-            made._keys[name] = keys
-            made.commands = {
-                **made.commands,
-                name: Command(
-                    id=name,
-                    keys=keys,
-                    label=one.label,
-                    help=f"{one.label}: {' '.join(one.command)}"[:80],
-                    group="Your own",
-                    where=frozenset(one.where) or _VERBS,
-                    action=f"app.run_own({name!r})",
-                    foot=12,
-                ),
-            }
-        keys_of = {name: made._keys[name] for name in fresh}
-        problems = [*_check_keys(keys_of), *_find_clashes(keys_of, made)]
-        if problems:
-            raise UsageError("; ".join(problems), where, _NOTHING_BOUND)
+        """The same with further commands of one's own; raises UsageError with every key
+        that another command has, or that is none."""
+        made = Keymap(self._own_keys, (*self.own.values(), *own))
+        keys = {name: made.keys(name) for name in made.own if name not in self.own}
+        _require_sound(keys, made, where)
         return made
 
     def __iter__(self) -> Iterator[Command]:
@@ -400,6 +385,19 @@ class Keymap:
     def find(self, key: str, pane: Pane, *, replay: bool = False) -> Command | None:
         here = self.at(pane, replay=replay)
         return next((one for one in here if key in self.keys(one.id)), None)
+
+
+def _make_command(name: str, own: OwnCommand) -> Command:
+    return Command(
+        id=name,
+        keys=(_KEYS.get(own.key, own.key),),
+        label=own.label,
+        help=f"{own.label}: {' '.join(own.command)}"[:80],
+        group="Your own",
+        where=frozenset(own.where) or _VERBS,
+        action=f"app.run_own({name!r})",
+        foot=12,
+    )
 
 
 def find_move(key: str) -> str:
@@ -446,7 +444,6 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
     """The command table with the keys of `{id: key | [keys]}`; raises UsageError."""
     from autoexp_tui.text.did_you_mean import did_you_mean  # a first paint needs none
 
-    names = {sign: name for name, sign in _SIGNS.items()}
     own: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
     for name, value in table.items():
@@ -455,15 +452,23 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
             problems.append(f"no command {name!r}; {hint}")
             continue
         listed = value if isinstance(value, list) else [value]
-        keys = tuple(names.get(str(key), str(key)) for key in listed)
-        own[name] = keys
-    problems += [*_check_keys(own), *_find_clashes(own, Keymap(own))]
-    if problems:
-        raise UsageError("; ".join(problems), where, _NOTHING_BOUND)
-    return Keymap(own)
+        own[name] = tuple(_KEYS.get(str(key), str(key)) for key in listed)
+    keymap = Keymap(own)
+    _require_sound(own, keymap, where, problems)
+    return keymap
 
 
-_NOTHING_BOUND: Final = "the help (?) lists ids and keys; nothing bound"
+def _require_sound(
+    own: Mapping[str, tuple[str, ...]],
+    keymap: Keymap,
+    where: str,
+    problems: Sequence[str] = (),
+) -> None:
+    """Raise UsageError with these problems, and those of keys of one's own."""
+    found = [*problems, *_check_keys(own), *_find_clashes(own, keymap)]
+    if found:
+        hint = "the help (?) lists ids and keys; nothing bound"
+        raise UsageError("; ".join(found), where, hint)
 
 
 def _check_keys(own: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

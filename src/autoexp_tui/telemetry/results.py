@@ -523,18 +523,23 @@ class ResultTable:
             raise ValueError(f"{plural(len(rows), 'row')} of this table have {text!r}")
         return rows[0]
 
+    def find_measure(self, column: int) -> int | None:
+        """The place of a column's measure; None: it is one of a parameter."""
+        at = column - len(self.groups.axes)
+        return at if at >= 0 else None
+
     def is_rising(self, column: int) -> bool:
         """Whether the best, or the first, of a column is its lowest."""
-        at = column - len(self.groups.axes)
-        return at < 0 or not self.measures[at].is_large_good
+        at = self.find_measure(column)
+        return at is None or not self.measures[at].is_large_good
 
     def sort_rows(self, column: int, *, reverse: bool = False) -> tuple[int, ...]:
         """Places of the rows: best first, of a parameter the smallest; without a value
         last either way."""
-        at, axes = column - len(self.groups.axes), self.groups.axes
+        at, axes = self.find_measure(column), self.groups.axes
         rows = range(len(self.groups.rows))
         ranks: dict[int, Any]
-        if at >= 0:
+        if at is not None:
             means = ((row, self.cell(row, at).mean) for row in rows)
             ranks = {row: mean for row, mean in means if mean is not None}
         else:

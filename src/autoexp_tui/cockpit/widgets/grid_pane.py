@@ -33,7 +33,7 @@ from autoexp_tui.cockpit.state.session import (
     render_tallies,
 )
 from autoexp_tui.cockpit.state.stages import name_stage
-from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import FieldsPane, find_fitting
 from autoexp_tui.cockpit.widgets.why_pane import explain_row
 from autoexp_tui.planning.grid import Grid, Row, build_grid
 from autoexp_tui.text.spelling import plural
@@ -85,9 +85,8 @@ def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     room = (left - 2) // max(1, number)
     if room >= _WORD_FROM:
         width = max(width, min(_WIDEST_WORD, room))
-    fitting = max(1, min(number, (left - 2) // width))
-    first = max(0, min(at - fitting // 2, number - fitting))
-    return Columns(axes, hidden, range(first, first + fitting), width)
+    stages = find_fitting(number, (left - 2) // width, at)
+    return Columns(axes, hidden, stages, width)
 
 
 def render_heads(grid: Grid, shown: Columns, at: int) -> Line:
@@ -178,8 +177,8 @@ def _render_filter(grid: Grid, at: int) -> Line:
     )
 
 
-class GridPane(ListPane):
-    """A row for each combination; `left` and `right` choose the stage."""
+class GridPane(FieldsPane):
+    """A row for each combination, a column a stage."""
 
     name_in_table = "grid"
     number = "G"
@@ -188,8 +187,6 @@ class GridPane(ListPane):
     home: ClassVar[PaneName] = "stages"
     """The pane to which the last level back leads."""
     grid: Grid = NO_GRID
-    column: int = 0
-    """Place of the stage under the cursor."""
     _plan: Plan | None = None
     """The plan whose grid is shown, or being drawn."""
 
@@ -231,9 +228,6 @@ class GridPane(ListPane):
         cell = self.find_cell()
         return _find_jobs(self.grid, *cell, self.model.session) if cell else ()
 
-    def open_row(self) -> tuple[JobView, ...]:
-        return self.find_jobs()
-
     def find_answer(self) -> WhyText:
         """About the first job of the cell, or about what emptied it."""
         cell, jobs = self.find_cell(), self.find_jobs()
@@ -248,23 +242,13 @@ class GridPane(ListPane):
             where += f"  {number} of {name_stage(stage)} are here, the first:"
         return explain_row(self.context, jobs[0], line(Span(where, "muted")))
 
-    def move(self, how: str) -> None:
-        step = {"right": 1, "left": -1}.get(how, 0)
-        if not step:
-            super().move(how)
-        else:  # to the stage beside
-            self.column = max(0, min(self.column + step, len(self.grid.stages) - 1))
-            self.update_lines()
-            self.post_message(self.CursorMoved(self))
+    def count_columns(self) -> int:
+        return len(self.grid.stages)
 
     def copy_text(self) -> str:
         if self.find_jobs() or not self.keys:
             return super().copy_text()
         return "\n".join(plain(one).strip() for one in self.find_answer().lines)
-
-    def go_back(self) -> bool:
-        """There is no way back within a grid."""
-        return False
 
     def build_title(self) -> Line:
         grid = self.grid

@@ -492,3 +492,37 @@ class ListPane(Pane):
     def on_resize(self) -> None:
         self._show_cursor()
         super().on_resize()
+
+
+class FieldsPane(ListPane):
+    """Rows of fields; `left` and `right` choose the column under the cursor."""
+
+    column: int = 0
+
+    def count_columns(self) -> int:
+        """How many there are."""
+        raise NotImplementedError
+
+    def move(self, how: str) -> None:
+        step = {"right": 1, "left": -1}.get(how, 0)
+        if not step:
+            super().move(how)
+            return
+        self.column = max(0, min(self.column + step, self.count_columns() - 1))
+        self.update_lines()
+        self.post_message(self.CursorMoved(self))
+
+    def open_row(self) -> tuple[JobView, ...]:
+        return self.find_jobs()
+
+    def go_back(self) -> bool:
+        """One level back within the pane; False: there is none."""
+        return False
+
+
+def find_fitting(number: int, most: int, at: int) -> range:
+    """Of some columns those that are shown, where `most` have room: about one of them;
+    at least one."""
+    fitting = max(1, min(number, most))
+    first = max(0, min(at - fitting // 2, number - fitting))
+    return range(first, first + fitting)

@@ -38,7 +38,7 @@ from autoexp_tui.cockpit.state.session import (
     render_tallies,
 )
 from autoexp_tui.cockpit.state.stages import name_stage
-from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.cockpit.widgets.pane import FieldsPane, find_fitting
 from autoexp_tui.telemetry.results import (
     DIGITS,
     HeatCell,
@@ -76,8 +76,9 @@ class Shown(NamedTuple):
     cells: int
 
 
-class ResultsPane(ListPane):
-    """Rows sorted by a column; `left` and `right` choose the column."""
+class ResultsPane(FieldsPane):
+    """Rows sorted by a column, or a heat map of them; `column`: its place among the
+    table's heads, or the field of the heat map."""
 
     name_in_table = "results"
     number = "e"
@@ -87,8 +88,6 @@ class ResultsPane(ListPane):
     table: ResultTable | None = None
     rows: tuple[int, ...] = ()
     """Places of the table's rows, as they were sorted last."""
-    column: int = 0
-    """Of the table's heads, the one under the cursor; of a heat map the field."""
     stage: str | None = None
     """None: the one that has the result."""
     measures: tuple[Measure, ...] = ()
@@ -213,8 +212,8 @@ class ResultsPane(ListPane):
     def change_how(self) -> None:
         """The newest values of the column under the cursor, then the lowest, then the
         highest."""
-        at = self._find_measure()
-        if self.table is None or at is None:
+        at = self.table.find_measure(self.column) if self.table else None
+        if self.table is None or at is None or self.heat is not None:
             return
         measures, column = list(self.table.measures), self.column
         how = measures[at].how
@@ -257,15 +256,10 @@ class ResultsPane(ListPane):
         down, across = pairs[self.pair % len(pairs)]
         return build_heat_map(self.table, across, down, self._find_heat_measure())
 
-    def _find_measure(self) -> int | None:
-        """The place of the measure under the cursor."""
-        at = self.column - len(self.table.groups.axes) if self.table else -1
-        return at if at >= 0 and self.heat is None else None
-
     def find_metric(self) -> str:
         """The one that is sorted by; empty: a parameter is."""
-        at = self.sorted_by - len(self.table.groups.axes) if self.table else -1
-        return self.table.measures[at].metric if self.table and at >= 0 else ""
+        at = self.table.find_measure(self.sorted_by) if self.table else None
+        return self.table.measures[at].metric if self.table and at is not None else ""
 
     def find_rows(self) -> tuple[int, ...]:
         """The row under the cursor; of a heat map those of its field, best first."""
@@ -305,25 +299,17 @@ class ResultsPane(ListPane):
         described = table.describe_row(self.find_rows()[0])
         return f"{name_stage(table.groups.stage)} {described}"
 
-    def open_row(self) -> tuple[JobView, ...]:
-        return self.find_jobs()
-
     def go_back(self) -> bool:
         """From the heat map to the table."""
-        if self.heat is None:
-            return False
-        self.toggle_heat(on=False)
-        return True
+        has_heat = self.heat is not None
+        if has_heat:
+            self.toggle_heat(on=False)
+        return has_heat
 
-    def move(self, how: str) -> None:
-        step = {"right": 1, "left": -1}.get(how, 0)
-        if not step or self.table is None:
-            super().move(how)
-            return
-        heads = self.heat.across.values if self.heat else self.table.heads
-        self.column = max(0, min(self.column + step, len(heads) - 1))
-        self.update_lines()
-        self.post_message(self.CursorMoved(self))
+    def count_columns(self) -> int:
+        if self.heat is not None:
+            return len(self.heat.across.values)
+        return len(self.table.heads) if self.table is not None else 1
 
     def copy_text(self) -> str:
         return "\n".join(plain(one).strip() for one in self.find_answer().lines)
@@ -350,7 +336,7 @@ class ResultsPane(ListPane):
 
     def _find_heat_measure(self) -> int:
         assert self.table is not None
-        return max(0, self.sorted_by - len(self.table.groups.axes))
+        return self.table.find_measure(self.sorted_by) or 0
 
     def _describe_order(self) -> str:
         assert self.table is not None
@@ -443,14 +429,14 @@ class ResultsPane(ListPane):
         table, at, parts = self.table, self.rows[place], []
         jobs = self.list_jobs(at)
         for column, width in self.choose_columns(cells)[0]:
-            measure = column - len(table.groups.axes)
+            measure = table.find_measure(column)
             content: Line
             if column < 0:
                 one = len(jobs) == 1
                 looks = count_looks(jobs)
                 content = (render_badge(jobs[0].look),) if one else ()
                 content = content or tuple(render_tallies(looks))
-            elif measure < 0:
+            elif measure is None:
                 content = (Span(self._describe_setting(at, column, jobs)),)
             else:
                 is_there = table.cell(at, measure).mean is not None
@@ -486,9 +472,7 @@ class ResultsPane(ListPane):
         number = len(heat.across.values)
         room = cells - first - self.lead - 8
         width = max(_FIELD, min(_WIDEST_FIELD, room // max(1, number)))
-        fitting = max(1, min(number, room // width))
-        start = max(0, min(self.column - fitting // 2, number - fitting))
-        return first, width, range(start, start + fitting)
+        return first, width, find_fitting(number, room // width, self.column)
 
     def _build_heat_row(self, heat: HeatMap, place: int, cells: int) -> Line:
         first, width, shown = self._choose_fields(heat, cells + self.lead)
