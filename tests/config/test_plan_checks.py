@@ -193,6 +193,7 @@ BAD = "cannot be read", "quote the value"
      "experiments/evaluate"),
     (RunAutoexp(overrides=BAD_OVERRIDES), True, ".overrides.1", *BAD),
     (Restart(overrides=BAD_OVERRIDES), True, ".overrides.1", *BAD),
+    (Restart(overrides=("lr",)), True, ".overrides.0", "is not an override", "key="),
     (RunAutoexp(config_path="best.yaml"), False, ".config_path",
      "best.yaml is not there", ""),
     (RunCommand(command=("surely-no-such", "x")), False, ".command",

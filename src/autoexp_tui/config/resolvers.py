@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Any, Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -183,7 +183,6 @@ def _read_operand(token: str) -> str | None:
 PREFIX: Final = "ax."
 _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASCII)
 """The part of Python's format language that numbers in names want."""
-_MOST_WIDE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +208,8 @@ def _check_number(value: object) -> int | float:
     return value
 
 
-def _round_down_to(value: object, step: object) -> object:
-    return _check_number(value) // _check_number(step) * _check_number(step)
+def _round_down_to(value: Any, step: Any) -> object:
+    return value // step * step
 
 
 def _choose(condition: object, then: object, other: object) -> object:
@@ -255,15 +254,6 @@ def _replace(value: object, old: object, new: object) -> str:
     return text.replace(before, after)
 
 
-def _pad(value: object, width: object) -> str:
-    found, wide = _check_number(value), _check_number(width)
-    if not isinstance(found, int) or not isinstance(wide, int):
-        raise TypeError("pads whole numbers to a whole number of digits")
-    if not 0 <= wide <= _MOST_WIDE:
-        raise ValueError(f"pads to at most {_MOST_WIDE} digits")
-    return f"{found:0{wide}d}"
-
-
 def _format_number(value: object, spec: object) -> str:
     pattern = _check_text(spec)
     if not _SPEC.fullmatch(pattern):
@@ -274,9 +264,13 @@ def _format_number(value: object, spec: object) -> str:
     return format(_check_number(value), pattern)
 
 
+def _pad(value: object, width: object) -> str:
+    return _format_number(value, f"0{width}d")
+
+
 _TABLE: Final[Mapping[str, Callable[..., object]]] = {
-    "floor": lambda value: math.floor(_check_number(value)),
-    "ceil": lambda value: math.ceil(_check_number(value)),
+    "floor": math.floor,
+    "ceil": math.ceil,
     "down_to": _round_down_to,
     "if": _choose,
     "str": _check_text,

@@ -8,7 +8,6 @@ resolves them, or they are read when a rule fires.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -66,7 +65,6 @@ _RAW_STATES: Final = {
 JOB_STATES: Final = (*(state.value for state in JobState), *sorted(_RAW_STATES))
 _RESTING: Final = NOT_STARTED | {JobState.RETRYING, JobState.SKIPPED}
 """States in which there is no run that an action could end or follow on."""
-_OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
 _GPUS: Final = frozenset(
     {
         *("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
@@ -272,12 +270,7 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
 
 
 def _read_overrides(fields: Fields, findings: Findings) -> None:
-    overrides = flatten_texts(fields.get("overrides", []))
-    fields["overrides"] = overrides
-    for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
-        if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
-            hint = "an override is key=value; +key=value adds, ~key removes"
-            findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
+    fields["overrides"] = flatten_texts(fields.get("overrides", []))
 
 
 def _read_run_command(fields: Fields, findings: Findings) -> None:

@@ -77,7 +77,7 @@ def validate_execution_plan(
     `known`: jobs of the session that it is to join, in their order, which conditions
     may name. They are looked up and not walked through, unless a name is not found.
     """
-    lint = _Lint(plan, known)
+    lint = _PlanLint(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
         *([] if plan.jobs else [_explain_no_jobs(plan)]),
@@ -243,25 +243,37 @@ def list_rule_sets(plan: Plan) -> Iterator[tuple[str, Monitoring]]:
             yield job.name, plan.rules_of(job)
 
 
-def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
-    for at, log_event in enumerate(rules.log_events):
-        yield Rule(log_event, f"monitoring.log_events.{at}", job)
-    for at, state_event in enumerate(rules.state_events):
-        yield Rule(state_event, f"monitoring.state_events.{at}", job)
+class Lint:
+    """Collects what is found about a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.errors: list[Problem] = []
+        self.warnings: list[Problem] = []
+        self.plan = plan
+        self.jobs = {job.name: job for job in plan.jobs}
+
+    def refuse(self, message: str, where: str, job: str, hint: str) -> None:
+        self.errors.append(Problem(message, where, job, hint))
+
+    def warn(self, message: str, where: str, job: str, hint: str) -> None:
+        self.warnings.append(Problem(message, where, job, hint))
+
+    def list_rules(self) -> Iterator[Rule]:
+        """All rules, those of jobs of their own too."""
+        for job, rules in list_rule_sets(self.plan):
+            for key in ("log_events", "state_events"):
+                for at, event in enumerate(getattr(rules, key)):
+                    yield Rule(event, f"monitoring.{key}.{at}", job)
 
 
-class _Lint:
+class _PlanLint(Lint):
     """What a plan says plainly and hardly means, job by job and rule by rule."""
 
     def __init__(self, plan: Plan, session_jobs: Collection[str]) -> None:
         """`session_jobs`: of the session that the plan is to join, in their order."""
-        self.errors: list[Problem] = []
-        self.warnings: list[Problem] = []
-        self._plan = plan
-        self._jobs = {job.name: job for job in plan.jobs}
+        super().__init__(plan)
         self._session_jobs = session_jobs
-        sets = list_rule_sets(plan)
-        rules = [rule for job, one in sets for rule in list_rules(one, job)]
+        rules = [*self.list_rules()]
         actions = [(rule, one) for rule in rules for one in rule.event.actions]
         joining = [(rule, one) for rule, one in actions if isinstance(one, NewJob)]
         self._later_jobs = {new.name for _, new in joining}
@@ -276,17 +288,11 @@ class _Lint:
             self._check_rule(rule)
 
     def _is_known(self, name: str) -> bool:
-        return name in self._jobs or name in self._session_jobs
+        return name in self.jobs or name in self._session_jobs
 
     @property
     def _names(self) -> Sequence[str]:
-        return (*self._session_jobs, *self._jobs)
-
-    def _refuse(self, message: str, where: str, job: str, hint: str) -> None:
-        self.errors.append(Problem(message, where, job, hint))
-
-    def _warn(self, message: str, where: str, job: str, hint: str) -> None:
-        self.warnings.append(Problem(message, where, job, hint))
+        return (*self._session_jobs, *self.jobs)
 
     def _check_job(self, job: JobSpec) -> None:
         for where in ("start_conditions", "cancel_conditions"):
@@ -294,7 +300,7 @@ class _Lint:
                 if not self._is_known(name):
                     hint = did_you_mean(name, self._names, "jobs")
                     message = f"names the job {name}, which is not in the plan"
-                    self._refuse(message, where, job.name, hint)
+                    self.refuse(message, where, job.name, hint)
         if ends := job.cancel_conditions:
             self._check_approval(ends, "cancel_conditions", job.name)
         self._check_command(job)
@@ -311,29 +317,29 @@ class _Lint:
             where = f"start_conditions.{at}"
             if _holds_up(condition, _is_endless):
                 hint = "timeout_seconds: 86400"
-                self._warn("waits without a time-out", where, job.name, hint)
+                self.warn("waits without a time-out", where, job.name, hint)
             if _holds_up(condition, is_own):
                 message = "waits for what its own run is to say, so it would not start"
                 hint = 'name the job that is meant: "{sibling.STAGE.name}"'
-                self._warn(message, where, job.name, hint)
+                self.warn(message, where, job.name, hint)
             for needed in _list_needed([condition]):
                 if isinstance(needed, MetadataIs) and "{" not in needed.key:
                     self._check_metadata(job, needed, where)
 
     def _check_metadata(self, job: JobSpec, needed: MetadataIs, where: str) -> None:
-        asked = self._jobs.get(needed.job)
+        asked = self.jobs.get(needed.job)
         if asked is None or asked is job or asked.name in self._session_jobs:
             return
         keys = {
             key
-            for event in self._plan.rules_of(asked).log_events
+            for event in self.plan.rules_of(asked).log_events
             if not event.stages or asked.stage in event.stages
             for key in event.extract_groups
         }
         if needed.key not in keys:
             message = f"waits for `{needed.key}` of {asked.name}, which no log event "
             hint = did_you_mean(needed.key, sorted(keys), "extracted keys")
-            self._warn(f"{message}extracts there", where, job.name, hint)
+            self.warn(f"{message}extracts there", where, job.name, hint)
 
     def _check_command(self, job: JobSpec) -> None:
         """References that reach the command as they are; secrets for all to read."""
@@ -341,7 +347,7 @@ class _Lint:
         for text in (*job.command, *job.env.values()):
             if foreign := _ESCAPED.search(text):
                 message = f"the command holds {foreign[0]}...}} as it is written"
-                self._refuse(message, "backend", job.name, f"{hint} key there")
+                self.refuse(message, "backend", job.name, f"{hint} key there")
                 break
             found = _UNREAD.search(text)
             late = job.runtime_overrides and "{runtime." in text
@@ -349,10 +355,10 @@ class _Lint:
             written = repr(dict(job.parameters)) if found and not late else ""
             if found and not late and f"{{{found[0]}}}" not in written:
                 message = f"the command holds {found[0]} as it is written"
-                self._warn(message, "backend", job.name, f"{hint} key there")
+                self.warn(message, "backend", job.name, f"{hint} key there")
                 break
-        if mask_words(job.command, self._plan.mask) != job.command:
-            self._warn(
+        if mask_words(job.command, self.plan.mask) != job.command:
+            self.warn(
                 "the command line holds what looks like a secret, and everybody on "
                 "the machine can read it (ps)",
                 "backend",
@@ -370,7 +376,7 @@ class _Lint:
         if any(isinstance(part, Approval) for part in parts):
             message = "nobody is asked here: an Approval is asked before a job starts"
             hint = "put it among start_conditions; end jobs by hand (K), or use Notify"
-            self._refuse(message, where, job, hint)
+            self.refuse(message, where, job, hint)
 
     def _check_rule(self, rule: Rule) -> None:
         stages = rule.event.stages
@@ -379,7 +385,7 @@ class _Lint:
             hint = did_you_mean(stages[0], sorted(self._stages - {""}), "stages")
             message = f"{rule.event.name} applies to no job: no stage is called"
             where = f"{rule.where}.stages"
-            self._warn(f"{message} {wanted}", where, rule.job, hint)
+            self.warn(f"{message} {wanted}", where, rule.job, hint)
         self._check_restarts(rule)
         for at, action in enumerate(rule.event.actions):
             where = f"{rule.where}.actions.{at}"
@@ -393,7 +399,7 @@ class _Lint:
                     later = sorted({*self._names, *self._later_jobs})
                     hint = did_you_mean(name, later, "jobs")
                     message = f"waits for the job {name}, which is not in the plan"
-                    self._warn(message, f"{where}.conditions", rule.job, hint)
+                    self.warn(message, f"{where}.conditions", rule.job, hint)
 
     def _check_restarts(self, rule: Rule) -> None:
         """Rules that start a broken job again, however often it breaks."""
@@ -408,38 +414,38 @@ class _Lint:
         if any(not has_attempt_limit(one.conditions) for one in restarts):
             message = f"{event.name} restarts a job without a limit"
             hint = "add the condition MaxAttemptsCondition: max_attempts: 3"
-            self._warn(message, rule.where, rule.job, hint)
+            self.warn(message, rule.where, rule.job, hint)
 
     def _check_results(self) -> None:
         """Keys that results are averaged over and no job with these rules sets."""
         groups: dict[tuple[str, ...], list[JobSpec]] = {}
-        for job in self._plan.jobs:
-            if over := self._plan.rules_of(job).result.over:
+        for job in self.plan.jobs:
+            if over := self.plan.rules_of(job).result.over:
                 groups.setdefault(over, []).append(job)
         for over, jobs in groups.items():
             keys = {plain_key(key): None for job in jobs for key in job.parameters}
             known = [key for key in keys if key not in NOT_OVERRIDES]
-            name = "" if over == self._plan.monitoring.result.over else jobs[0].name
+            name = "" if over == self.plan.monitoring.result.over else jobs[0].name
             for at, one in enumerate(over):
                 if not any(is_named(key, one) for key in keys):
                     message = (
                         f"no job sets {one}, which results are to be averaged over"
                     )
                     hint = did_you_mean(one, known, "swept keys")
-                    self._warn(message, f"monitoring.result.over.{at}", name, hint)
+                    self.warn(message, f"monitoring.result.over.{at}", name, hint)
 
     def _check_reads(self) -> None:
         """Jobs that use what another writes and wait for nothing, once for a stage."""
-        waiting = {edge.after for edge in self._plan.edges if edge.mode == "waits"}
+        waiting = {edge.after for edge in self.plan.edges if edge.mode == "waits"}
         read: dict[tuple[str, str], list[str]] = {}
-        for edge in self._plan.edges:
-            before = self._jobs.get(edge.before)
-            if edge.mode == "reads" and before and edge.after in self._jobs:
+        for edge in self.plan.edges:
+            before = self.jobs.get(edge.before)
+            if edge.mode == "reads" and before and edge.after in self.jobs:
                 key = (edge.after, before.stage or before.name)
                 if edge.after not in waiting:
                     read.setdefault(key, []).append(before.output_dir)
         for (name, stage), directories in read.items():
-            job = self._jobs[name]
+            job = self.jobs[name]
             # What all directories begin with, is looked for first: the texts may hold
             # a thousand of them, or nothing of the kind.
             common = posixpath.commonprefix(directories)
@@ -449,7 +455,7 @@ class _Lint:
             ):
                 hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
                 message = f"reads what {stage} writes, and does not wait for it"
-                self._warn(message, "start_conditions", name, hint)
+                self.warn(message, "start_conditions", name, hint)
 
 
 def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:

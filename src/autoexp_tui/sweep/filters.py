@@ -14,7 +14,6 @@ from typing import Final
 
 from autoexp_tui.sweep.expression import (
     ExpressionError,
-    NoneOperand,
     compile_expression,
     explain_unknown_name,
     strip_comments,
@@ -78,13 +77,8 @@ class PointFilter:
         operands: Mapping[str, object] | None = None,
     ) -> bool:
         """Whether the point stays; ExpressionError: it fails, or gives no truth."""
-        try:
-            found = self._expression.evaluate(
-                {**self.read(parameters), **(operands or {})}
-            )
-        except NoneOperand as error:
-            hint = f"write `{error.operand} is not None and ...`"
-            raise ExpressionError(f"{error}; {hint}") from None
+        names = {**self.read(parameters), **(operands or {})}
+        found = self._expression.evaluate(names)
         if isinstance(found, bool):
             return found
         raise ExpressionError(f"gives {found!r}, and a filter says True or False")
