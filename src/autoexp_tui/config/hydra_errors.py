@@ -37,9 +37,6 @@ _NOT_CHOSEN: Final = re.compile(
 _NOT_FOUND: Final = re.compile(r"Could not (?:find|load) '(?P<name>[^']+)'")
 _IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: ")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
-_BELOW_A_VALUE: Final = re.compile(
-    r"Error trying to access (?P<key>\S+): node `(?P<node>[^`]+)` is not a container"
-)
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
 _RESOLVERS: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
 _FAILED: Final = (
@@ -77,38 +74,21 @@ _REFUSED: Final = (
         "write `{key}=CHOICE` without `+`; in a defaults list `override {key}: CHOICE`",
     ),
     (
-        r"(?s)You must specify '(?P<key>[^']+)'.*?Available options:\s*(?P<options>.*)",
-        "has no choice: it is ??? in the defaults",
-        "group {key}",
-        "add {key}=CHOICE; {options}",
-    ),
-    (
-        _NOT_CHOSEN.pattern + r"|Could not override '(?P<again>[^'/]+@[^']*)'",
-        "is not in the defaults list",
-        "override {key}",
-        "the config's defaults do not choose it; add it: +{key}=CHOICE",
-    ),
-    (
-        r"Could not override '(?P<key>[^'/]+)'\.",
+        r"Could not override '(?P<key>[^'/@]+)'\.(?! No match)",
         "there is no such key",
         "override {key}",
         "{near}write `++{key}=...` to add it",
     ),
     (
-        r"Could not delete(?: from config)?\.?\s*'(?P<key>[^']+)'",
-        "`~` removes, but it is not there",
-        "override ~{key}",
-        "{near}leave it out where there is nothing to remove",
-    ),
-    (
         r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
-        r"\s+'(?P<key>[^']+)'|Could not override '(?P<again>[^']+)'\.",
+        r"\s+'(?P<key>[^']+)'|Could not override '(?P<again>[^'@]+)'\.(?! No)",
         "there is no config group `{key}`",
         "override {text}",
         "{groups}",
     ),
 )
-"""How Hydra refuses an override, and what is said of it: message, place, hint."""
+"""How Hydra refuses an override in words that lead astray, or names no near miss; and
+what is said of it: message, place, hint."""
 
 
 def compose_problem(
@@ -144,14 +124,18 @@ def compose_problem(
             parts |= {
                 "text": parts.get("text") or key,
                 "near": f"did you mean `{near}`? " if near else "",
-                "options": list_names(parts.get("options", "").split(), "choices"),
                 "groups": did_you_mean(key, groups, "groups"),
             }
             message, place, hint = (
                 one.format(**parts) for one in (message, place, hint)
             )
             return Problem(message, where=place, hint=hint)
-    return Problem(_drop_key_lines(text) or type(error).__name__, where=where)
+    lines = [*map(str.strip, text.splitlines())] or [type(error).__name__]
+    message, more = lines[0], filter(None, lines[1:])
+    for one in overrides:
+        key = one.partition("=")[0]
+        where = f"override {key}" if f"'{key.lstrip('+~')}'" in message else where
+    return Problem(message, where=where, hint=" ".join(more))
 
 
 def explain_unreadable(text: str) -> Problem:
@@ -183,10 +167,6 @@ def resolve_problem(error: Exception, keys: Sequence[str], at: str = "") -> Prob
             "has no value: it is ??? in the config",
             f"set it: {where}=VALUE",
         )
-    elif below := _BELOW_A_VALUE.search(message):
-        key, node = below["key"], below["node"]
-        message = f"${{{key}}} names no key: `{node}` is a value, with none below it"
-        hint = f"set `{key}`, not `{node}` as a whole"
     elif isinstance(error, InterpolationKeyError):
         quoted = re.search(r"'(.*)'", message)
         name = quoted[1] if quoted else message
