@@ -39,7 +39,7 @@ from autoexp_tui.executors.local.executor import (
 )
 from autoexp_tui.executors.local.start import (
     LONGEST,
-    format_commands,
+    format_command,
 )
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.model.specs import Resources
@@ -277,16 +277,12 @@ def test_a_supervisor_that_dies_before_its_claim_took_nothing(machine: Machine) 
     assert machine.ran() == ["ran"]
 
 
-def test_one_task_of_many_that_cannot_start_fails_alone(machine: Machine) -> None:
-    good = machine.script("exit 0", "good")
-    bad = machine.script("exit 0", "bad", resources=Resources(gpus=64))
-    executor = machine.made()
-    assert isinstance(executor.submit(one(good, bad)), Accepted)
-    report = ended(executor, bad)
-    assert (report.cause, report.began) == (Cause.SUBMIT_ERROR, None)
-    assert report.gone_for >= executor.lost_after_seconds
-    assert "wants 64 GPUs" in report.reason
-    assert exit_code(executor, good) == 0
+def test_tasks_that_come_together_are_to_be_sent_apart(machine: Machine) -> None:
+    both = [machine.script("exit 0", name) for name in "ab"]
+    machine.tasks.clear()
+    answer = machine.made().submit(one(*both))
+    assert isinstance(answer, Rejected)
+    assert answer.cause is Cause.SUBMIT_ERROR
 
 
 def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
@@ -546,27 +542,15 @@ def test_a_job_that_removes_its_records_is_not_lost_and_that_is_told(
 
 
 # ----------------------------------------------------------------------------- in doubt
-def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
+def test_what_was_sent_again_is_absent_only_after_another_look_for_it(
     machine: Machine, clock: ManualClock
 ) -> None:
-    """What was sent again is absent only after another look for it."""
-    tasks = [machine.script(f"echo {n} >> ran", f"job{n}") for n in range(3)]
-    whole, executor = one(*tasks), machine.made(clock)
-
-    def absent() -> tuple[str, ...]:
-        executor.adopt([whole])
+    task, executor = machine.script("exit 0"), machine.made(clock, python="/no/python")
+    for _ in range(2):
+        assert executor.adopt([one(task)]).absent == ()
         clock.advance(3.0)
-        return executor.adopt([whole]).absent
-
-    assert absent() == (TOKEN,)
-    assert isinstance(executor.submit(one(tasks[0])), Accepted)
-    ended(executor, tasks[0])
-    assert executor.adopt([whole]).absent == ()
-    assert absent() == (TOKEN,)
-    assert isinstance(executor.submit(whole), Accepted)
-    for task in tasks:
-        ended(executor, task)
-    assert machine.ran() == ["0", "1", "2"]
+        assert executor.adopt([one(task)]).absent == (TOKEN,)
+        assert isinstance(executor.submit(one(task)), Rejected)
 
 
 def test_a_start_of_another_host_is_waited_for_longer(
@@ -656,12 +640,9 @@ def test_a_start_is_told_as_what_it_runs_and_where_cleaned_and_bounded(
 ) -> None:
     words = ("python", "train.py", "--note=two words")
     task = machine.script("", command=words, cwd="/data/my runs", env={"TOKEN": "x"})
-    told = format_commands([task, replace(task, command=("true",))], "node7")
-    assert told.split("\n") == [
-        "cd '/data/my runs' && python train.py '--note=two words'  # on node7",
-        "$ cd '/data/my runs' && true  # on node7",
-    ]
+    told = "cd '/data/my runs' && python train.py '--note=two words'  # on node7"
+    assert format_command(task, "node7") == told
     hostile = replace(task, command=("echo", "\x1b]52;c;eA==\x07" + "x" * 9000))
-    told = format_commands([hostile], "node7")
+    told = format_command(hostile, "node7")
     assert "\x1b" not in told
     assert len(told) < LONGEST + 100

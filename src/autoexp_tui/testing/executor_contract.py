@@ -258,8 +258,8 @@ class ExecutorContract:
         tasks = [world.task(f"found{n}", Does(seconds=LONG)) for n in range(2)]
         ids = submit(world, *tasks)
         world.new_engine()
-        answer = world.executor.adopt([submission(*tasks)])
-        assert [found.executor_ids for found in answer.found] == [ids]
+        answer = world.executor.adopt(split(world, tasks))
+        assert tuple(i for found in answer.found for i in found.executor_ids) == ids
         assert answer.absent == ()
         world.executor.cancel(tasks)
 
@@ -310,12 +310,22 @@ def submission(*tasks: Task) -> Submission:
     return Submission(token=token, session="k7f2", tasks=tasks)
 
 
+def split(world: ExecutorWorld, tasks: Sequence[Task]) -> list[Submission]:
+    """The tasks in submissions of as many as the executor takes at once."""
+    most = world.executor.array_size
+    firsts = range(0, len(tasks), most)
+    return [submission(*tasks[first : first + most]) for first in firsts]
+
+
 def submit(world: ExecutorWorld, *tasks: Task) -> tuple[str, ...]:
     """Submit tasks that must be accepted; their executor ids."""
-    answer: SubmitAnswer = world.executor.submit(submission(*tasks))
-    assert isinstance(answer, Accepted), answer
-    assert len(answer.executor_ids) == len(tasks)
-    return answer.executor_ids
+    ids: list[str] = []
+    for one in split(world, tasks):
+        answer: SubmitAnswer = world.executor.submit(one)
+        assert isinstance(answer, Accepted), answer
+        assert len(answer.executor_ids) == len(one.tasks)
+        ids += answer.executor_ids
+    return tuple(ids)
 
 
 def run(world: ExecutorWorld, task: Task) -> TaskReport:

@@ -30,7 +30,6 @@ from typing import Final, Literal
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
-    Busy,
     CancelAnswer,
     Found,
     PollAnswer,
@@ -40,13 +39,12 @@ from autoexp_tui.engine.executor_port import (
     Task,
     TaskPhase,
     TaskReport,
-    Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.executors.local.start import (
     LocalSettings,
     Starter,
-    format_commands,
+    format_command,
     format_executor_id,
 )
 from autoexp_tui.executors.supervisors import (
@@ -59,14 +57,13 @@ from autoexp_tui.executors.supervisors import (
     report_unknown,
     send_term,
 )
-from autoexp_tui.executors.wrapper import clean_name, write_record
+from autoexp_tui.executors.wrapper import clean_name
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import link_new, make_private, write_atomic
 from autoexp_tui.storage.attempt_records import (
     AttemptRecords,
-    Claim,
     RecordCache,
     read_attempt,
 )
@@ -217,31 +214,20 @@ class LocalExecutor:
         """When a token was first looked for in vain, monotonic."""
 
     def submit(self, submission: Submission) -> SubmitAnswer:
-        """Start a supervisor a task; one that is claimed already is left alone."""
+        """Start a supervisor; a task that is claimed already is left alone."""
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
-        tasks = submission.tasks
-        outcomes = [self._starter.start(submission, n) for n in range(len(tasks))]
-        sent = format_commands(tasks, self._me.host)
-        in_doubt = [out for out in outcomes if isinstance(out, Uncertain)]
-        failed = [out for out in outcomes if isinstance(out, Rejected | Busy)]
-        lasting = [out for out in failed if isinstance(out, Rejected)]
-        if in_doubt:
-            return replace(in_doubt[0], sent=sent)
-        if failed and len(failed) == len(outcomes):
-            return replace((lasting or failed)[0], sent=sent)
-        now = self._clock.utc()
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            if outcome is not None:
-                # Word for the polls: of this submission, this task alone did not start.
-                record = {"v": 1, "why": "failed", "message": outcome.message}
-                with suppress(OSError):  # without it the task ends as lost, later
-                    make_private(Path(task.attempt_dir))
-                    write_record(task.attempt_dir, "void.json", {**record, "at": now})
+        task, *more = submission.tasks
+        if more:  # the engine sends them apart
+            problem = "tasks are started one by one here"
+            return Rejected(message=problem, cause=Cause.SUBMIT_ERROR)
+        sent = format_command(task, self._me.host)
+        outcome = self._starter.start(submission)
+        if outcome is not None:
+            return replace(outcome, sent=sent)
         return Accepted(
-            executor_ids=_list_ids(submission),
-            submitted_at=now,
+            executor_ids=(format_executor_id(submission.token),),
+            submitted_at=self._clock.utc(),
             sent=sent,
-            said="; ".join(out.message for out in failed),
         )
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
@@ -349,10 +335,7 @@ class LocalExecutor:
         return ""
 
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        """Look for claims and living starts by token.
-
-        One that was started in part is absent: sent again, the other tasks start.
-        """
+        """Look for claims and living starts by token."""
         try:
             looks = [(sub, self._find(sub)) for sub in submissions]
         except OSError as error:
@@ -364,33 +347,22 @@ class LocalExecutor:
 
     def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
         """Claims of our token; raises OSError where records cannot be looked at."""
-        ours: list[Claim] = []
-        starts: list[str] = []
-        for task in submission.tasks:
+        task, token = submission.tasks[0], submission.token
+        records = read_attempt(task.attempt_dir)
+        if records.claim is None:
+            if _is_starting(task, records):
+                return "unknown"
+            # A start may have claimed it meanwhile.
             records = read_attempt(task.attempt_dir)
-            if records.claim is None:
-                if _is_starting(task, records):
-                    return "unknown"
-                # A start may have claimed it meanwhile.
-                records = read_attempt(task.attempt_dir)
-            starts += [
-                os.path.join(task.attempt_dir, one) for one in records.task_files
-            ]
-            if records.claim is not None and records.claim.token == submission.token:
-                ours.append(records.claim)
-        now = self._clock.monotonic()
-        if len(ours) == len(submission.tasks):
-            self._missed.pop(submission.token, None)
-            at = min((claim.claimed_at for claim in ours), default=self._clock.utc())
-            return Found(
-                token=submission.token,
-                executor_ids=_list_ids(submission),
-                submitted_at=at,
-            )
-        settle = self._settings.settle_seconds
+        if (claim := records.claim) is not None and claim.token == token:
+            self._missed.pop(token, None)
+            ids, at = (format_executor_id(token),), claim.claimed_at
+            return Found(token=token, executor_ids=ids, submitted_at=at)
+        now, settle = self._clock.monotonic(), self._settings.settle_seconds
+        starts = (os.path.join(task.attempt_dir, one) for one in records.task_files)
         if any(_find_submitter(file) not in ("", self._me.host) for file in starts):
             settle = max(settle, _FOREIGN_SETTLE_SECONDS)
-        since = self._missed.setdefault(submission.token, now)
+        since = self._missed.setdefault(token, now)
         return "absent" if now - since >= settle else "unknown"
 
 
@@ -399,11 +371,6 @@ def _is_starting(task: Task, records: AttemptRecords) -> bool:
         is_start_alive(os.path.join(task.attempt_dir, name))
         for name in records.task_files
     )
-
-
-def _list_ids(submission: Submission) -> tuple[str, ...]:
-    count = len(submission.tasks)
-    return tuple(format_executor_id(submission.token, n) for n in range(count))
 
 
 def _build_report(task: Task, records: AttemptRecords, phase: TaskPhase) -> TaskReport:

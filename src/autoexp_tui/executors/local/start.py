@@ -16,7 +16,7 @@ import re
 import secrets
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,8 +77,8 @@ Outcome: TypeAlias = Rejected | Busy | Uncertain | None
 """Of a start; None: the attempt is claimed by the submission."""
 
 
-def format_executor_id(token: str, index: int) -> str:
-    return f"{token[:8]}.{index}"
+def format_executor_id(token: str) -> str:
+    return f"{token[:8]}.0"
 
 
 class Starter:
@@ -88,19 +88,19 @@ class Starter:
         self._settings = settings
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
-    def start(self, submission: Submission, index: int) -> Outcome:
-        """Start the supervisor of one of the tasks, and hear what it says."""
+    def start(self, submission: Submission) -> Outcome:
+        """Start the supervisor of its one task, and hear what it says."""
         try:
-            return self._start(submission, index)
+            return self._start(submission, submission.tasks[0])
         except (OSError, ValueError) as error:
-            return _build_failure(error, submission.tasks[index])
+            return _build_failure(error, submission.tasks[0])
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
 
-    def _start(self, submission: Submission, index: int) -> Outcome:
-        task, own = submission.tasks[index], self._settings
+    def _start(self, submission: Submission, task: Task) -> Outcome:
+        own = self._settings
         if task.resources.gpus > len(own.gpus):
             wanted = task.resources.gpus
             return Rejected(
@@ -110,7 +110,7 @@ class Starter:
         claim = read_attempt(task.attempt_dir).claim
         if claim is not None:
             return _resolve_claim(claim, submission.token)
-        fields = self._build_fields(submission, index, task)
+        fields = self._build_fields(submission, task)
         name = f"{TASK_PREFIX}{fields['nonce']}.json"
         task_file = os.path.join(task.attempt_dir, name)
         log_file = os.path.join(task.attempt_dir, "supervisor.log")
@@ -146,16 +146,14 @@ class Starter:
             return py_compile.compile(script, f"{script}c", doraise=True) or script
         return script
 
-    def _build_fields(
-        self, submission: Submission, index: int, task: Task
-    ) -> dict[str, object]:
+    def _build_fields(self, submission: Submission, task: Task) -> dict[str, object]:
         own = self._settings
         return {
             "v": 1,
             "token": submission.token,
-            "index": index,
+            "index": 0,
             "nonce": secrets.token_hex(6),
-            "executor_id": format_executor_id(submission.token, index),
+            "executor_id": format_executor_id(submission.token),
             "session": submission.session,
             "submitter": os.uname().nodename,
             "slots": {
@@ -265,17 +263,11 @@ def _read_last_line(attempt_dir: str) -> str:
 LONGEST: Final = 2000
 
 
-def format_commands(tasks: Sequence[Task], host: str) -> str:
-    """The commands of a submission, a line each, as a shell would take them.
-
-    Lines after the first begin with `$ `, as the first one will; no environments.
-    """
-    lines: list[str] = []
-    for task in tasks:
-        cwd = clean(shlex.quote(os.path.abspath(task.cwd or os.curdir)))
-        command = clean(shlex.join(task.command), limit=LONGEST)
-        lines.append(f"cd {cwd} && {command}  # on {clean(host)}")
-    return "\n$ ".join(lines)
+def format_command(task: Task, host: str) -> str:
+    """A task's command as a shell would take it; no environment."""
+    cwd = clean(shlex.quote(os.path.abspath(task.cwd or os.curdir)))
+    command = clean(shlex.join(task.command), limit=LONGEST)
+    return f"cd {cwd} && {command}  # on {clean(host)}"
 
 
 _VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
