@@ -248,16 +248,13 @@ def test_a_start_that_came_after_the_run_may_be_started_again() -> None:
     assert told(RUNS, **later).cause is Cause.EXIT_CODE
 
 
-def test_a_void_attempt_has_ended_and_a_lost_claim_is_a_duplicate() -> None:
+def test_a_void_attempt_has_ended() -> None:
     for why, cause in (("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR)):
         void = Void(why=why, message="cannot open the log", at=4.0)
         records = AttemptRecords(claim=CLAIM, void=void)
         found = told(records, row=row("RUNNING"), answered=False)
         assert (found.phase, found.cause) == (ENDED, cause)
         assert found.reason == "cannot open the log"
-    claim = replace(CLAIM, executor_id="6")
-    lost = AttemptRecords(claim=claim, run=BEGUN, duplicates=("7",))
-    assert told(lost, row=row("COMPLETED")).duplicate
 
 
 # ------------------------------------------------------------------ what is waited for

@@ -80,11 +80,10 @@ def test_what_lies_there_is_read(place: Path) -> None:
     (place / "cancel").touch()
     (place / ".exit.0.json.77.tmp").write_text("{")  # being written
     void = {"why": "cancelled", "message": "cancel file", "at": 3.0}
-    records = write(place, void=void, duplicate_n2=CLAIM, task_n1={})
+    records = write(place, void=void, task_n1={})
     assert records.void is not None
     assert (records.cancel_ordered, records.void.why) == (True, "cancelled")
-    assert (records.duplicates, records.damaged) == (("n2",), ())
-    assert records.task_files == ("task.n1.json",)
+    assert (records.damaged, records.task_files) == ((), ("task.n1.json",))
 
 
 def test_the_newest_run_judges(place: Path) -> None:

@@ -145,7 +145,6 @@ class FakeExecutor:
         self._script = script or by_job({})
         self._write = write or self._keep
         self._ready: deque[Copy] = deque()
-        self._tokens: dict[TaskId, str] = {}
         self._missed: dict[str, float] = {}
         self._gone = HeldTimes(self.lost_after_seconds / LOOKS)
         self._time = Timeline(clock)
@@ -229,7 +228,6 @@ class FakeExecutor:
                 submitted_utc=self._time.utc(),
                 scripts=self._script(task),
             )
-            self._tokens[task.id] = submission.token
             self.copies.append(copy)
             self._of_task.setdefault(task.id, []).append(copy)
             taken.append(copy)
@@ -355,11 +353,7 @@ class FakeExecutor:
         report = copy.report() if copy else absent
         ended = report.phase is TaskPhase.ENDED
         gone_for = self._gone.note(task.id, holds=ended, now=self._time.now)
-        if not ended:
-            return report
-        holder = self.claims.get(task.id)
-        lost = holder is not None and holder.token != self._tokens.get(task.id)
-        return replace(report, gone_for=gone_for, duplicate=lost)
+        return replace(report, gone_for=gone_for) if ended else report
 
     def _find_copy(self, task: TaskId) -> Copy | None:
         """The copy that speaks for a task: the claim's holder, else the oldest."""

@@ -200,8 +200,6 @@ class TaskReport:
     """UTC at which the executor expects to start it."""
     gone_for: float = 0.0
     """Seconds (monotonic) since the executor first answered without it."""
-    duplicate: bool = False
-    """This submission lost the claim to another."""
     unclaimed: bool = False
     """Gone, and no start of it ever claimed the attempt: the executor forgot it."""
     tampering: str = ""

@@ -24,7 +24,6 @@ _SETTLE_SECONDS = 2.0
 """An age of a directory that stood so long is believed: two changes within one tick of
 a file system's clock leave the same."""
 _RUN = re.compile(r"(begin|exit)\.(\d{1,9})\.json")
-_DUPLICATE = re.compile(r"duplicate\.(.+)\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +76,6 @@ class AttemptRecords:
     cancel_ordered: bool = False
     task_files: tuple[str, ...] = ()
     """Starts that were made or meant; the claim tells which one counts."""
-    duplicates: tuple[str, ...] = ()
-    """Starts that came second: by nonce, or by executor id where the claim has it."""
     damaged: tuple[str, ...] = ()
     forged: tuple[str, ...] = ()
     orphaned: tuple[str, ...] = ()
@@ -150,14 +147,12 @@ def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
                     end = parse_end(_read_fields(run.exit_copy))
             run = end or run
             break
-    duplicates = filter(None, map(_DUPLICATE.fullmatch, names))
     return AttemptRecords(
         claim=read("claim", partial(read_small, Claim)),
         run=run,
         void=read("void.json", partial(read_small, Void)),
         cancel_ordered="cancel" in names,
         task_files=tuple(sorted(name for name in names if name.startswith("task."))),
-        duplicates=tuple(sorted(match[1] for match in duplicates)),
         damaged=tuple(damaged),
         forged=tuple(forged),
         orphaned=tuple(f"exit.{n}.json" for n in ended if n not in begun),

@@ -147,15 +147,13 @@ def _format_reason(seen: TaskMemory, standing: Standing) -> str:
 def _build_report(seen: TaskMemory, phase: TaskPhase) -> TaskReport:
     """What is the same of all."""
     task, records = seen.task, seen.records
-    first, mine = (records.claim or task).executor_id, task.executor_id
     return TaskReport(
         job=task.job,
         attempt=task.attempt,
         phase=phase,
-        executor_id=first,
+        executor_id=(records.claim or task).executor_id,
         began=records.run.began if records.run else None,
         partition=seen.row.partition if seen.row else "",
-        duplicate=bool(mine and first != mine and records.duplicates),
     )
 
 
