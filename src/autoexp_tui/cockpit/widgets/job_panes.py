@@ -45,19 +45,21 @@ _NARROWEST: Final = {"parameter": 6, "name": 12}
 """Columns that are narrowed for others, and how far."""
 _DROPS: Final = {"id": 130, "trend": 110, "time": 100}
 """Of the usual columns: what goes, in this order, below which width of the screen."""
-_GIVEN_FOR_WHY: Final[Sequence[Kind]] = ("id", "trend")
-"""What goes where columns narrowed are not enough for what WHY is given."""
-_GIVEN_LAST: Final[Sequence[Kind]] = (
-    "time",
-    "node",
-    "attempt",
-    "name",
-    "stage",
-    "loss",
-    "progress",
-)
-"""What goes only for the minimum of WHY, the last three for the least of it."""
 _WHY_LEAST: Final = 8
+_GIVEN: Final[Sequence[tuple[Kind, int | None]]] = (
+    ("id", None),
+    ("trend", None),
+    ("time", WHY_MINIMUM),
+    ("parameter", WHY_MINIMUM),
+    ("node", WHY_MINIMUM),
+    ("attempt", WHY_MINIMUM),
+    ("name", WHY_MINIMUM),
+    ("stage", _WHY_LEAST),
+    ("loss", _WHY_LEAST),
+    ("progress", _WHY_LEAST),
+)
+"""What goes, in this order, where columns narrowed leave WHY less than these cells, or
+(None) less than it wants; of those that scroll the third goes."""
 _FEWEST_SCROLLING: Final = 2
 _SCROLLING: Final = ("parameter", "metric")
 _PERCENT_BELOW: Final = 76
@@ -121,11 +123,13 @@ def choose_columns(
     fixed = [one for one in columns if one.kind not in _SCROLLING]
     first = max(0, min(first, len(moving) - 1))
     shown = moving[first : first + (2 if screen_cells < _FEWER_BELOW else 3)]
-    while True:
-        room = table_cells - GUTTER
-        narrowed, why = _narrow((*fixed, *shown), room, wanted)
-        if why >= wanted or not _drop_one(fixed, shown, why):
-            break
+    narrowed, why = _narrow((*fixed, *shown), table_cells - GUTTER, wanted)
+    for kind, least in _GIVEN:
+        if why < (least or wanted):
+            fixed = [one for one in fixed if one.kind != kind]
+            if kind in _SCROLLING:
+                shown = shown[:_FEWEST_SCROLLING]
+            narrowed, why = _narrow((*fixed, *shown), table_cells - GUTTER, wanted)
     while why - wanted > 0 and len(shown) < len(moving):  # what is left over
         before = first > 0 and first + len(shown) == len(moving)
         more = moving[first - 1] if before else moving[first + len(shown)]
@@ -161,21 +165,6 @@ def _narrow(
         found[widest.id] = replace(widest, cells=widest.cells - 1)
         why += 1
     return found, why
-
-
-def _drop_one(fixed: list[Column], shown: list[Column], why: int) -> bool:
-    """Let one column go, so that WHY has more than `why` cells; False: none may."""
-    kinds = [one.kind for one in fixed]
-    going = [one for one in _GIVEN_FOR_WHY if one in kinds]
-    if not going and why < WHY_MINIMUM:
-        if len(shown) > _FEWEST_SCROLLING and "time" not in kinds:
-            shown.pop()
-            return True
-        last = _GIVEN_LAST if why < _WHY_LEAST else _GIVEN_LAST[:4]
-        going = [one for one in last if one in kinds]
-    if going:
-        del fixed[kinds.index(going[0])]
-    return bool(going)
 
 
 def build_column(
