@@ -298,27 +298,22 @@ def _find_words(line: bytes, spans: list[tuple[int, int]]) -> Iterator[bytes]:
     return (word for word in words if word not in FILL_WORDS)
 
 
-def _find_all(line: bytes, mark: bytes) -> Iterator[int]:
-    at = line.find(mark)
-    while at >= 0:
-        yield at
-        at = line.find(mark, at + len(mark))
-
-
 def _find_counter(line: bytes) -> _Found | None:
-    """The first step counter of the line: its step and its total."""
+    """The first step counter of the line: its step and its total; iterations go before
+    steps."""
     if b"_writer" in line and (match := _WRITER.search(line)):
         return match
-    for mark in (b"iter", b"step"):
-        for at in _find_all(line, mark):
-            if not (match := _STEP.match(line, at)):
-                continue
-            before = line[max(0, at - 16) : at]
-            last = _LAST_WORD.search(before)
-            word, is_tied = last[1] if last else b"", before.endswith(b"_")
-            if word in _STEP_WORDS if is_tied else word not in _NO_STEP_WORDS:
-                return match
-    return None
+    found = [one for one in _STEP.finditer(line) if _is_counter(line, one.start())]
+    iterations = [one for one in found if one[0].startswith(b"iter")]
+    return next(iter(iterations or found), None)
+
+
+def _is_counter(line: bytes, at: int) -> bool:
+    """Whether the words before a step's name let it count the run's own steps."""
+    before = line[max(0, at - 16) : at]
+    last = _LAST_WORD.search(before)
+    word = last[1] if last else b""
+    return word in _STEP_WORDS if before.endswith(b"_") else word not in _NO_STEP_WORDS
 
 
 def _is_evaluation(line: bytes) -> bool:
