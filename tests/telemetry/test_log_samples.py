@@ -84,7 +84,7 @@ READ_BY_PEOPLE = {
     "jax": Sample("loss learning_rate train_accuracy steps_per_second", [400, 500]),
     "t5x": Sample("timing_train_iter_warmup", [0, 1, 3]),
     "maxtext": Sample(
-        "loss perplexity tflop_s_device tokens_s_device total_weights", [1, 2],
+        "loss lm_loss perplexity tflop_s_device tokens_s_device total_weights", [1, 2],
         missed="seconds"),
 }  # fmt: skip
 
@@ -164,6 +164,14 @@ def test_ordinary_text_makes_no_metrics() -> None:
      {"reward": -3.5}),
     ("[eval] step 3/40 loss 2.1, acc: 0.5, lr: 0.1",
      {"eval_loss": 2.1, "eval_acc": 0.5, "learning_rate": 0.1}),
+    ("step 4 loss 2.0 acc 71.2% ppl 10.1 layers 3",
+     {"loss": 2.0, "acc": 71.2, "ppl": 10.1}),
+    ("step 4 acc=0.5 val/acc=0.6", {"acc": 0.5, "val_acc": 0.6}),
+    ("Epoch 3: val_acc 0.83, f1 0.77", {"val_acc": 0.83, "f1": 0.77}),
+    ("epoch=4 mAP=0.4", {"epoch": 4.0, "map": 0.4}),
+    ("step 4 | nll_loss 2.8 | loss 4.3", {"loss": 4.3, "nll_loss": 2.8}),
+    ("val_loss=2.0 test_loss=3.0", {"eval_loss": 2.0, "test_loss": 3.0}),
+    ("[valid] loss 4.3 nll_loss 2.8", {"eval_loss": 4.3, "eval_nll_loss": 2.8}),
 ])  # fmt: skip
 def test_a_metric_line_keeps_every_number_with_a_name(
     line: str, values: dict[str, float]

@@ -26,6 +26,7 @@ from autoexp_tui.text.log_lines import (
     LOSS,
     MAIN_METRICS,
     TOKENS_PER_SECOND,
+    normalize_name,
 )
 
 _Found: TypeAlias = re.Match[bytes]
@@ -124,7 +125,7 @@ _OF_THE_RUN: Final = frozenset((LEARNING_RATE, GRAD_NORM, TOKENS_PER_SECOND, "ep
 """What an evaluation tells of the run, and not of itself."""
 _UNITS: Final = (
     rb"(?! *+(?:[kmgt]?i?b|[mun]?s|secs?|seconds?|min(?:ute)?s?|h|h(?:ou)?rs?|days?|it"
-    rb"|[a-z]++(?:/[a-z]++)++(?! ++\d)|of|/)(?!\w))"
+    rb"|[a-z]++(?:/[a-z]++)++(?! *+(?::|->)| ++\d)|of|/)(?!\w))"
 )
 _ANY: Final = (
     rb"(?P<number>[-+]?(?:\d{1,3}(?:\|\d{3})++(?!\d)(?:\.\d++)?+"
@@ -247,21 +248,31 @@ def _read_named(
     if not pairs:
         return {}
     named: dict[str, float] = {}
+    others: dict[str, tuple[str, float]] = {}
     for name, match in pairs:
+        own = _find_own_name(match["name"]) if is_loss(name) else name
         if evaluation and name == LOSS and b"train" not in match["name"]:
-            name = EVAL_LOSS
+            name, own = EVAL_LOSS, f"eval_{own}"
         elif evaluation and not (
             is_loss(name)
             or name in _OF_THE_RUN
             or name.partition("_")[0].encode() in EVALUATION_WORDS
         ):
             name = f"eval_{name}"
-        named.setdefault(name, _read_number(match, line if evaluation else b""))
-    is_telling = any(is_score(name) or name in _OF_THE_RUN for name in named)
+        number = _read_number(match, line if evaluation else b"")
+        if name in (LOSS, EVAL_LOSS) and own != name:
+            others.setdefault(own, (name, number))
+        else:
+            named.setdefault(name, number)
+    for own, (name, number) in others.items():  # where `loss` is, `nll_loss` is not it
+        named.setdefault(own if name in named else name, number)
+    has_score = any(map(is_score, named))
+    is_telling = has_score or not _OF_THE_RUN.isdisjoint(named)
     if (
         any(map(is_loss, named))
         or bar
         or (place and (place.re is _WRITER or is_telling))
+        or (has_score and line.find(b"poch") >= 0 and _EPOCH.search(line))
     ):
         return named
     if line[:1] == b"|" and "epoch" in named:
@@ -269,6 +280,12 @@ def _read_named(
     is_whole = place or all(map(is_plain_score, named))
     spans = [(begin, end), *(match.span() for _, match in pairs)]
     return named if is_whole and not any(_find_words(line, spans)) else {}
+
+
+def _find_own_name(words: bytes) -> str:
+    """What a loss is called where it stands: `nll_loss`, `loss`."""
+    own = [word for word in words.split() if b"loss" in word]
+    return normalize_name(own[-1].decode())
 
 
 def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
@@ -279,7 +296,7 @@ def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
         name = name_number(words, tied=b" " not in gap)
         if not name or (percent and (has_bar or is_loss(name))):
             continue
-        is_known = name in MAIN_METRICS or is_loss(name)
+        is_known = name in MAIN_METRICS or is_loss(name) or is_plain_score(name)
         if is_known or not gap.isspace() or _is_cell(line, match):
             yield name, match
 
