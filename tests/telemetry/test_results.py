@@ -26,6 +26,7 @@ from autoexp_tui.telemetry.result_export import (
     write_text,
 )
 from autoexp_tui.telemetry.results import (
+    VERSION,
     Measure,
     ResultTable,
     Source,
@@ -238,11 +239,19 @@ def test_a_metric_that_only_some_runs_have_is_a_column_of_all() -> None:
     ]
 
 
-def test_jobs_whose_values_are_all_alike_are_one_row_and_named() -> None:
-    records = [record(n, at, {"lr": 1}, loss=at) for at, n in enumerate(("a", "a_v2"))]
-    groups = group_runs([source(*records)])
-    assert [row.jobs for row in groups.rows] == [(0, 1)]
-    assert groups.describe_over() == "averaged with another of the same values: a_v2"
+def test_jobs_whose_values_are_all_alike_have_a_row_each_by_their_version() -> None:
+    jobs = (("a", 1), ("a_v2", 1), ("b", 2))
+    given = source(
+        *(record(n, at, {"lr": lr}, loss=at) for at, (n, lr) in enumerate(jobs))
+    )
+    groups = group_runs([given])
+    assert [one.label for one in groups.axes] == ["lr", "version"]
+    assert [row.jobs for row in groups.rows] == [(0,), (1,), (2,)]
+    versions = [
+        row["parameters"][VERSION] for row in list_json(table(given), (0, 1, 2))["rows"]
+    ]
+    assert versions == ["1", "2", "1"]
+    assert [row.jobs for row in group_runs([given], by=["lr"]).rows] == [(0, 1), (2,)]
 
 
 HOSTILE = {"note": 'a, "b"\nc|d', "api_token": "s3cret-value"}

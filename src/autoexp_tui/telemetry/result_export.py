@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from autoexp_tui.model.masking import mask_value
 from autoexp_tui.sweep.points import plain_key
-from autoexp_tui.telemetry.results import SESSION, Cell, How, ResultTable
+from autoexp_tui.telemetry.results import SESSION, VERSION, Cell, How, ResultTable
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import count_columns
 
@@ -85,7 +85,7 @@ def _list_settings(table: ResultTable, row: int) -> Mapping[str, Any]:
         plain_key(key): mask_value(key, value, source.plan.mask)
         for key, value in source.jobs[group.jobs[0]].spec.parameters.items()
     }
-    found[SESSION] = source.session
+    found |= {SESSION: source.session, VERSION: group.settings.get(VERSION)}
     return {one.key: found.get(one.key) for one in table.groups.axes}
 
 

@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import chain, product, zip_longest
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.states import TERMINAL, JobState
@@ -24,7 +24,7 @@ from autoexp_tui.planning.grid import Axis, Settings, find_axes, read_settings
 from autoexp_tui.sweep.points import is_named
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.log_lines import find_canonical_name
-from autoexp_tui.text.spelling import format_metric, join_some, plural
+from autoexp_tui.text.spelling import format_metric, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.masking import MaskRules
@@ -38,6 +38,9 @@ SEEDS: Final = frozenset({"seed", "random_seed", "rng_seed", "data_seed"})
 """Last parts of keys that are averaged over where the config does not say."""
 SESSION: Final = ""
 """The key of the column that tells sessions apart, where there are several."""
+VERSION: Final = ".version"
+"""The key of the column that tells jobs apart that have all swept values alike: those
+that joined anew, as what the sweep does not name was changed."""
 DIGITS: Final = 5
 """Of a value: runs that differ in the fourth are not the same."""
 EXAMPLES: Final = "loss, accuracy:max, eval_loss:min, loss@5000, or * for all"
@@ -133,8 +136,6 @@ class Groups:
     """Whether these were found by their names: nobody declared any."""
     unknown: tuple[str, ...]
     """What was declared, or asked for, and no job of the stage has."""
-    repeated: tuple[str, ...]
-    """Jobs that have all the swept values of another one of their row."""
     result: Measure
     """What the stage is for: `monitoring.result`."""
 
@@ -142,10 +143,6 @@ class Groups:
         """`mean and deviation over seed, found by its name`; empty: no row has two."""
         unknown = ", ".join(self.unknown)
         told = f"no job of this stage sets {unknown}" if unknown else ""
-        if self.repeated:
-            names = join_some(list(self.repeated), 3)
-            again = f"averaged with another of the same values: {names}"
-            told = f"{told}; {again}" if told else again
         if not self.over:
             return told
         names = ", ".join(key.rsplit(".", 1)[-1] for key in self.over)
@@ -215,15 +212,13 @@ def group_runs(
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
     rows: dict[object, tuple[Settings, int, list[int]]] = {}
-    seen, repeated = set[tuple[int, frozenset[_Pair]]](), list[str]()
-    for (source, place, spec), pairs in zip(found, points, strict=True):
-        whole = source, frozenset(pairs)
-        if whole in seen:
-            repeated.append(spec.name)
-        seen.add(whole)
+    versions = [] if by else _count_versions(found, points)
+    for (source, place, _), pairs, version in zip_longest(found, points, versions):
         kept = [pair for pair in pairs if pair and pair[0] not in dropped]
         if names:
             kept.insert(0, (SESSION, names[source]))
+        if version:
+            kept.append((VERSION, version))
         key = frozenset(kept)
         if key in rows:
             rows[key][2].append(place)
@@ -242,9 +237,21 @@ def group_runs(
         over=tuple(dropped),
         by_name=declared is None and not by,
         unknown=unknown,
-        repeated=tuple(repeated),
         result=Measure(find_canonical_name(metric), result.mode if result else "last"),
     )
+
+
+def _count_versions(
+    found: Sequence[tuple[int, int, JobSpec]], points: Sequence[Sequence[_Pair]]
+) -> Sequence[str]:
+    """Of each job the how manieth it is of those with its values; none where each is
+    the only one."""
+    seen = Counter[object]()
+    numbers = []
+    for (source, *_), pairs in zip(found, points, strict=True):
+        seen[whole := (source, frozenset(pairs))] += 1
+        numbers.append(str(seen[whole]))
+    return numbers if len(seen) < len(numbers) else ()
 
 
 def _find_columns(

@@ -35,7 +35,7 @@ _DIGITS = 5
 def _choose_widths(cells: int) -> tuple[int, int, int, int]:
     """Of name, bar, looks and engine; the result has the rest."""
     if cells < 107:  # 110 columns
-        return 14, 0, 10, 12
+        return 11, 0, 9, 16
     return (22, 8, 14, 18) if cells < 160 else (32, 16, 24, 24)
 
 
