@@ -73,9 +73,9 @@ def test_broken_yaml_names_line_reason_and_next_step(
 
 
 @pytest.mark.parametrize(("written", "at", "message"), [
-    (b'a: 1\nb: ["${c", 2]\n', ":2", "'${c' does not parse"),
+    (b'a: 1\nb: ["${c", 2]\n', ":2", "does not parse: no"),
     (b"a: \xff", "", "not UTF-8"), (b"hello", "", "holds only 'hello'"),
-    (b"a: !!bool perhaps", "", "cannot be read"), (b"a: !!set {x}", "", "'set' is not"),
+    (b"a: !!bool perhaps", "", "cannot be read"), (b"a: !!set {x}", ":1", "'set' is"),
     (b"a: " + b"9" * 5000, "", "Exceeds the limit"),
     (b"a: '" + b"${" * 1000 + b"b" + b"}" * 1000 + b"'", "", DEEP[0]),
 ], ids=["interpolation", "bytes", "word", "tag", "set", "digits", "deep"])  # fmt: skip

@@ -21,9 +21,9 @@ from typing import Any, Final, TypeAlias
 import yaml
 from omegaconf import Container, OmegaConf
 from omegaconf._utils import get_yaml_loader
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 
-from autoexp_tui.config.resolvers import OPEN, rewrite, rewrite_tree
+from autoexp_tui.config.resolvers import OPEN, rewrite_tree
 from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.points import Entries, Origins, shorten_text
@@ -260,22 +260,13 @@ def _create_container(tree: object, root: yaml.Node | None, path: str) -> Contai
     except RecursionError:
         raise CannotCompose((explain_too_deep(where),)) from None
     except OmegaConfBaseException as error:
-        found = _list_broken_values(root, where) if root else ()
-        usual = Problem(str(error).splitlines()[0], where=where)
-        raise CannotCompose(tuple(found) or (usual,)) from None
-
-
-def _list_broken_values(root: yaml.Node, path: str) -> Iterator[Problem]:
-    """The scalars whose interpolation does not parse, by line."""
-    for node in list_nodes(root):
-        if isinstance(node, yaml.ScalarNode) and "${" in node.value:
-            try:
-                OmegaConf.create({"value": rewrite(node.value)})
-            except OmegaConfBaseException as error:
-                reason = shorten_text(str(error).splitlines()[0])
-                message = f"{shorten_text(node.value)!r} does not parse: {reason}"
-                hint = "an interpolation is ${key}, ${.key}, or ${resolver:'text',...}"
-                yield Problem(message, where=locate(node, path), hint=hint)
+        _, line = walk(root, split_path(str(error.full_key or "")))
+        message, hint = shorten_text(str(error).splitlines()[0], 200), ""
+        if isinstance(error, GrammarParseError):
+            message = f"does not parse: {message}"
+            hint = "an interpolation is ${key}, ${.key}, or ${resolver:'text',...}"
+        place = f"{where}:{line}" if line else where
+        raise make_refusal(message, place, hint) from None
 
 
 _PART: Final = re.compile(r"[^.\[\]]+")
