@@ -26,7 +26,7 @@ _THRESHOLDS: Final = (20_000, 20, 20)
 leaves some thirty new objects a second, none of them garbage at once."""
 
 
-_STEP_SECONDS: Final = 0.02
+_STEP_SECONDS: Final = 0.05
 """Between two looks of who waits."""
 
 

@@ -44,8 +44,6 @@ _MAY_BE_EMPTY: Final = frozenset({"text"})
 _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument"}
 )
-_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-_NO_MAPPING: Final = frozenset({"dict_type", "dataclass_type"})
 _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tuple"})
 """Parts of a place that name a member of a union, not a key."""
 
@@ -260,13 +258,9 @@ def _describe_error(item: Mapping[str, Any], where: str) -> Problem:
     kind, given = str(item["type"]), item.get("input")
     if kind in _MISSING:
         return Problem("is missing", where=place)
-    if kind in _UNKNOWN:
-        return Problem("is no key here", where=place)
     if kind == "literal_error":
         expected = str(item["ctx"]["expected"])
         return Problem(f"is {given!r}; it may be {expected}", where=place)
-    if kind in _NO_MAPPING:
-        return Problem(f"is {given!r}, not a mapping", where=place)
     wanted = str(item["msg"]).replace("Input should be ", "it should be ")
     wanted = wanted.removeprefix("Value error, ")
     return Problem(f"is {given!r}: {wanted}", where=place)

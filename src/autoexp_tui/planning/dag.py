@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -112,13 +112,14 @@ def find_stage_parents(plan: Plan) -> Side:
     return {one.name: (*one.waits, *one.reads) for one in stages}
 
 
-def order_stages(before: Mapping[str, Iterable[str]]) -> list[str]:
+def order_stages(before: Mapping[str, Collection[str]]) -> list[str]:
     """The names, each after those before it; ties by their own order, rings last."""
-    rest, ordered = list(before), list[str]()
+    rest, left, ordered = list(before), set(before), list[str]()
     while rest:
-        ready = (n for n in rest if set(before[n]).isdisjoint({*rest} - {n}))
+        ready = (name for name in rest if not left.intersection(before[name]) - {name})
         if (first := next(ready, None)) is None:
             break
         ordered.append(first)
         rest.remove(first)
+        left.remove(first)
     return [*ordered, *rest]
