@@ -22,7 +22,7 @@ from typing import Any, Final
 from autoexp_tui.backends import argument_probe
 from autoexp_tui.backends.arguments import TAKES_VALUES, VERSION, decode_schema
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.planning.overrides import escape_dollars
+from autoexp_tui.planning.overrides import MISSING, escape_dollars
 from autoexp_tui.probes import yaml_text
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -31,7 +31,6 @@ from autoexp_tui.text.sanitize import clean
 LIMIT_SECONDS: Final = 120.0
 """Importing a large framework from a network disk takes long."""
 _WIDTH: Final = 88
-_MISSING: Final = "???"
 _ELSEWHERE: Final = (
     "--python PATH names an interpreter that has it; --path DIR adds a directory, such "
     "as a checkout"
@@ -173,8 +172,8 @@ def format_group(data: Mapping[str, Any], name: str) -> str:
                 lines += [*_wrap_comment(action.help), *_wrap_comment(usage)]
             value = defaults.get(dest)
             if value is None and dest in schema.required_keys:
-                text = f"{_MISSING} # needed"
-            elif value == _MISSING:  # OmegaConf would take it for a missing value
+                text = f"{MISSING} # needed"
+            elif value == MISSING:  # OmegaConf would take it for a missing value
                 text = "null # the program's own default is three question marks"
             elif dest not in defaults:
                 text = "null # the program's own default is no plain value"

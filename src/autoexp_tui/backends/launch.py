@@ -45,7 +45,6 @@ from autoexp_tui.backends.kinds import (
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
-from autoexp_tui.sweep.points import shorten_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _SEE: Final = "see autoexp_tui.backends.base.Backend"
@@ -186,12 +185,6 @@ class Backends:
         if found:
             raise SpecRefused(tuple(found))
         words = tuple(map(str, chosen.command(backend, config)))
-        for word in words:
-            if "\0" in word:
-                shown = shorten_text(repr(word))
-                message = f"the command has a null character in {shown}"
-                hint = "take it out: no system starts that"
-                raise SpecRefused((Problem(message, WHERE, hint=hint),))
         made = Launch(
             command=words,
             env=chosen.environment(backend, config),

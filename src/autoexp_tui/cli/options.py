@@ -18,10 +18,9 @@ from typing import Any, Final
 from autoexp_tui import __version__
 from autoexp_tui.cli.completion import FORMS, PrintCompletion
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR, STATE_DIR_VARIABLE
 
 DEFAULT_CONFIG: Final = "exp"
-DEFAULT_STATE_DIR: Final = "outputs/.autoexp"
-STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
 _OVERRIDE = re.compile(r"^(\+\+|\+|~)?[A-Za-z_@/][^\s=]*(=.*)?$", re.DOTALL)
 
 Flag = tuple[Sequence[str], dict[str, Any]]

@@ -35,7 +35,7 @@ from autoexp_tui.cli.diagnostics import (
     say,
 )
 from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
-from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
+from autoexp_tui.cli.options import VERSION, build_parser, option
 from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
@@ -46,6 +46,7 @@ from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.probes.config_files import STATE_DIR_VARIABLE
 from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.done_file import (
     find_done,

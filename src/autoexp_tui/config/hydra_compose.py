@@ -56,6 +56,7 @@ from autoexp_tui.config.yaml_files import (
 )
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
+from autoexp_tui.planning.job_config import OUR_PLACES
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.config_files import config_roots, find_config, list_configs
 from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
@@ -63,12 +64,6 @@ from autoexp_tui.text.plain_tree import leaves, with_values
 
 SWITCH: Final = "AUTOEXP_COMPOSE"
 """The environment variable that, set to `hydra`, has every job composed by Hydra."""
-DIRECTORIES: Final = (
-    "project.base_output_dir",
-    "slurm.log_dir",
-    "slurm.script_dir",
-    "monitoring.state_dir",
-)
 _MOST_TEMPLATES: Final = 1024
 """Of a config of 300 keys each is some 50 KB."""
 _SWEEP: Final = "sweep"
@@ -198,7 +193,7 @@ class HydraComposer:
             return None
         view = ConfigTree(tree, self._make_config)
         # All jobs that set nothing there have the same text.
-        common = [k for k in DIRECTORIES if view.has(k) and not is_open(view.raw(k))]
+        common = [k for k in OUR_PLACES if view.has(k) and not is_open(view.raw(k))]
         return Template(self._anchor(view, common).tree)
 
     def _compare(
@@ -360,9 +355,7 @@ class HydraComposer:
             merged.append(f"++{text}" if key in self.settings else text)
         return tuple(merged)
 
-    def _anchor(
-        self, view: ConfigTree, keys: Sequence[str] = DIRECTORIES
-    ) -> ConfigTree:
+    def _anchor(self, view: ConfigTree, keys: Sequence[str] = OUR_PLACES) -> ConfigTree:
         """Make our directories absolute, those that resolve by now."""
         for key in keys if self._cwd else ():
             with suppress(KeyError, CannotCompose):

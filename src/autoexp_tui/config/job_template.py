@@ -30,7 +30,7 @@ from omegaconf.grammar_parser import parse
 from omegaconf.grammar_visitor import GrammarVisitor
 
 from autoexp_tui.config.resolvers import PURE
-from autoexp_tui.planning.overrides import BARE
+from autoexp_tui.planning.overrides import BARE, MISSING
 from autoexp_tui.text.plain_tree import (
     ABSENT,
     Path,
@@ -41,7 +41,6 @@ from autoexp_tui.text.plain_tree import (
     with_values,
 )
 
-MISSING: Final = "???"
 _SCALARS: Final = (str, int, float, bool, type(None))
 _KEY: Final = re.compile(r"[^.\[\]]+")
 _NODE: Final = re.compile(r"\$\{(\.*[A-Za-z_]\w*(?:\.\w+)*)\}", re.ASCII)

@@ -37,6 +37,7 @@ from autoexp_tui.storage.user_files import write_crash_log
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import FurtherPlan
     from autoexp_tui.model.resubmission import DoneReport
+    from autoexp_tui.planning.build import KnownJob
     from autoexp_tui.planning.estimate import Estimate
 
 LIMIT_SECONDS: Final = 600.0
@@ -57,9 +58,6 @@ Want: TypeAlias = Literal["plan", "points", "config", "job", "growth"]
 """`plan`: everything; `points`: the expanded sweep; `config`: the composed primary
 config, or one job's; `job`: one job of a plan with further overrides; `growth`: a plan
 for a session that runs."""
-
-KnownJob: TypeAlias = tuple[str, str, str]
-"""A job's name, its output directory and its log directory."""
 
 Stage: TypeAlias = Literal["", "config", "plan", "environment"]
 """Where it failed: the command line or primary config (exit 2), validation (exit 3),

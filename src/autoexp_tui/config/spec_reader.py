@@ -180,19 +180,17 @@ def _check_made(made: Any, where: str) -> list[Problem]:
     return found
 
 
-def compile_pattern(
-    pattern: object, findings: Findings, field: str = "pattern"
-) -> Pattern | None:
+def compile_pattern(pattern: object, findings: Findings) -> Pattern | None:
     """The pattern as a regex; None, with a finding, when it is none."""
     if not isinstance(pattern, str):
         return None  # the type is found wrong by the model
     if not pattern:
-        findings.add("is empty and would match everything", field)
+        findings.add("is empty and would match everything", "pattern")
         return None
     try:
         return compile_line_pattern(pattern)
     except PatternRefused as error:
-        findings.add(f"{pattern!r} {error.problem}", field, error.hint)
+        findings.add(f"{pattern!r} {error.problem}", "pattern", error.hint)
         return None
 
 

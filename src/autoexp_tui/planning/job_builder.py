@@ -39,6 +39,7 @@ from autoexp_tui.planning.job_config import (
     list_problems,
 )
 from autoexp_tui.planning.overrides import (
+    MISSING,
     OverrideWriter,
     escape_dollars,
     format_override,
@@ -73,8 +74,6 @@ from autoexp_tui.sweep.points import (
 )
 
 COMMAND_KEY: Final = "start_condition_cmd"
-_MISSING: Final = "???"
-"""What OmegaConf reads as a value that is still to come."""
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
@@ -341,11 +340,11 @@ class JobBuilder:
         undecided = []
         try:
             known = {  # what is not known yet, is missing
-                key: _MISSING if is_reading_others(value) else source.value(value)
+                key: MISSING if is_reading_others(value) else source.value(value)
                 for key, value in self._writer.flatten(_list_parameters(draft.point))
                 if plain_key(key) != NAME
             }
-            made = self._writer.write({**known, f"++{NAME}": _MISSING})
+            made = self._writer.write({**known, f"++{NAME}": MISSING})
             view = self._composer.compose(tuple(made.texts.values()), draft.mounts)
         except FAULTS:
             return marks

@@ -103,6 +103,7 @@ DIRECTORIES: Final = (
     "slurm.log_dir",
     "slurm.script_dir",
 )
+OUR_PLACES: Final = (*DIRECTORIES, "monitoring.state_dir")
 
 
 class Refused(Findings):
@@ -180,8 +181,7 @@ def build_mounts(
 
 def list_own_paths(config: Mapping[str, object]) -> Sequence[str]:
     """The directories of a resolved config that do not count for the fingerprint."""
-    paths = (*DIRECTORIES, "monitoring.state_dir")
-    found = (at(config, tuple(path.split("."))) for path in paths)
+    found = (at(config, tuple(path.split("."))) for path in OUR_PLACES)
     return [str(one) for one in found if one is not None and one is not ABSENT]
 
 

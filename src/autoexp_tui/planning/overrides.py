@@ -23,6 +23,8 @@ from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name, shorten_text
 from autoexp_tui.text.did_you_mean import find_slip
 from autoexp_tui.text.plain_tree import map_texts
 
+MISSING: Final = "???"
+"""What OmegaConf reads as a value that is still to come."""
 BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
 _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
@@ -284,7 +286,7 @@ def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
         for name, inner in value.items():
             yield from _check_shape(f"{key}.{name}", inner, held.get(name))
         return
-    if isinstance(held, str) and (held == "???" or "${" in held):
+    if isinstance(held, str) and (held == MISSING or "${" in held):
         return
     is_mapping = isinstance(value, Mapping)
     one = bool | int | float | str if is_mapping else bool | int | float

@@ -82,7 +82,6 @@ def validate_execution_plan(
     errors = [
         *([] if plan.jobs else [_explain_no_jobs(plan)]),
         *_check_names(plan.jobs),
-        *find_shared_directories(plan.jobs),
         *overlaps,
         *_check_ring(plan),
         *lint.errors,
@@ -167,16 +166,6 @@ def _check_ring(plan: Plan) -> Iterator[Problem]:
         yield Problem(message, where="start_conditions", job=first, hint=hint)
 
 
-def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    owners: dict[str, str] = {}
-    for job in jobs:
-        path = posixpath.normpath(job.output_dir)
-        other = owners.setdefault(path, job.name)
-        if other != job.name:
-            message = f"writes into the same directory as {other}: {path}"
-            yield Problem(message, where="project.name", job=job.name)
-
-
 class _Place(NamedTuple):
     path: str
     """With a slash behind."""
@@ -187,8 +176,8 @@ class _Place(NamedTuple):
 
 
 def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
-    """Errors: outputs that overlap logs (its own may), scripts or the state of
-    sessions; warnings: outputs inside another job's."""
+    """Errors: outputs that several jobs share, or that overlap logs (its own may),
+    scripts or the state of sessions; warnings: outputs inside another job's."""
     scripts = plan.executor.settings.get("script_dir")
     if not scripts and plan.base_output_dir:
         scripts = posixpath.join(plan.base_output_dir, "scripts")
@@ -213,11 +202,14 @@ def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
         path, outputs = inner.path[:-1], (inner.what, outer.what).count(_OUTPUT)
         if outer.owner == inner.owner or not outputs:
             continue
+        if outputs == 2 and inner.path == outer.path:
+            message = f"writes into the same directory as {outer.owner}: {path}"
+            errors.append(Problem(message, "project.name", inner.owner))
+            continue
         if outputs == 2:
             message = f"its directory lies inside the one of {outer.owner}: {path}"
             hint = "a name with `/` is a directory for each part"
-            if inner.path != outer.path:  # else told as a shared one
-                warnings.append(Problem(message, "project.name", inner.owner, hint))
+            warnings.append(Problem(message, "project.name", inner.owner, hint))
             continue
         output, other = (outer, inner) if outer.what == _OUTPUT else (inner, outer)
         verb = "is" if inner.path == outer.path else "overlaps"

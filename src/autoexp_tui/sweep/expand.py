@@ -58,13 +58,13 @@ def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
     return list(expand(sweep).points)
 
 
-def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
+def expand(sweep: Mapping[str, object] | None) -> Expansion:
     """The points of `sweep`, and those that filters removed; raises SweepRefused."""
     try:
-        read = read_sweep(sweep, where)
+        read = read_sweep(sweep)
     except RecursionError:
         message = "is nested too deeply, or holds itself"
-        raise SweepRefused((Problem(message, where=where),)) from None
+        raise SweepRefused((Problem(message, where="sweep"),)) from None
     expander = _Expander(read.accumulated)
     made = expander.expand_body(read.root, "", {})
     if read.derived:

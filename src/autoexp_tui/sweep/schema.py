@@ -198,22 +198,22 @@ class Sweep:
     derived: tuple[DerivedJob, ...] = ()
 
 
-def read_sweep(raw: object, where: str = "sweep") -> Sweep:
+def read_sweep(raw: object) -> Sweep:
     """The sweep that `raw` (a mapping, or None) describes; raises SweepRefused."""
     reader = _Reader()
-    found = {} if raw is None else reader.read_mapping(raw, where)
-    place = f"{where}.list_composition"
+    found = {} if raw is None else reader.read_mapping(raw, "sweep")
+    place = "sweep.list_composition"
     keys = reader.read_list(found.get("list_composition"), place)
     bound = found.get("max_points", MAX_POINTS)
     if isinstance(bound, bool) or not isinstance(bound, int) or bound < 1:
         message = f"is {shorten_text(repr(bound))}, not a number of points"
-        reader.note(f"{where}.max_points", message, "a whole number above 0")
+        reader.note("sweep.max_points", message, "a whole number above 0")
         bound = MAX_POINTS
     sweep = Sweep(
-        reader.read_node(found, where, is_root=True),
+        reader.read_node(found, "sweep", is_root=True),
         frozenset(plain_key(str(key)) for key in keys),
         bound,
-        reader.read_derived(found["derived_jobs"], f"{where}.derived_jobs")
+        reader.read_derived(found["derived_jobs"], "sweep.derived_jobs")
         if "derived_jobs" in found
         else (),
     )
@@ -230,7 +230,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         count = f"{most:,}" if most < _COUNTED else "more than 10^30"
         message = f"makes {count} points; the bound is {sweep.max_points:,}"
         hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
-        reader.note(where, message, hint)
+        reader.note("sweep", message, hint)
     if reader.problems:
         raise SweepRefused(tuple(reader.problems))
     return sweep
