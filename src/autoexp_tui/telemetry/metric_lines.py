@@ -296,8 +296,9 @@ def _find_pairs(line: bytes) -> Iterator[tuple[str, _Found]]:
         name = name_number(words, tied=b" " not in gap)
         if not name or (percent and (has_bar or is_loss(name))):
             continue
-        is_known = name in MAIN_METRICS or is_loss(name) or is_plain_score(name)
-        if is_known or not gap.isspace() or _is_cell(line, match):
+        is_known = name in MAIN_METRICS or is_loss(name)
+        is_apart = is_known or not gap.isspace() or _is_cell(line, match)
+        if is_apart or is_plain_score(name):
             yield name, match
 
 

@@ -96,6 +96,7 @@ RUNS = Told(0, JobState.RUNNING, ran=HOUR, step=500, rate=0.5)
 QUEUED = Told(0, JobState.QUEUED, ran=60.0)
 WAITS = Told(0, JobState.WAITING)
 BLIND = replace(RUNS, step=None, rate=None)
+SHORT, LONG = (replace(one, total=None) for one in (DONE, WAITS))
 FIRST, THIRD = replace(WAITS, before=(0,)), replace(WAITS, before=(2,))
 
 
@@ -111,6 +112,8 @@ FIRST, THIRD = replace(WAITS, before=(0,)), replace(WAITS, before=(2,))
         ([DONE, BLIND, replace(BLIND, ran=HOUR / 2), WAITS], 1, 3.5),
         ([DONE, THIRD, BLIND], 0, 3.0),
         ([QUEUED, WAITS], 0, None),
+        ([DONE, BLIND, replace(WAITS, total=3 * TOTAL)], 1, 7.0),
+        ([DONE, replace(RUNS, total=None, rate=0.05), SHORT, SHORT, LONG], 1, 47 / 9),
     ],
 )
 def test_a_session_ends_with_its_last_run(

@@ -317,6 +317,7 @@ def list_keys(keymap: Keymap, pane: Pane, *, replay: bool = False) -> Sequence[L
     the rest; in a replay its own keys come first."""
     groups: dict[str, list[Command]] = {"Replay": []} if replay else {}
     own = [one for one in keymap.at(pane, replay=replay) if one.is_special]
+    own.sort(key=lambda one: len(one.where))  # those that it alone has come first
     groups |= {f"Here, in {pane}": own}
     groups |= {group: [] for group in HELP_GROUPS if group not in groups}
     for one in keymap:

@@ -151,7 +151,10 @@ def render_cause(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
         tally = render_tally(group.look, group.size, apart=apart)
     mark = Span(fit(tally.text, 5 if apart else 4), tally.role)
     room = max(1, cells - len(mark.text))
-    common = shorten(group.common, max(room * 3 // 5, room - cell_len(group.title) - 1))
+    least = room * 3 // 5
+    if cell_len(group.common) > least:  # all of a single job's, as a rule
+        least = room * 2 // 5
+    common = shorten(group.common, max(least, room - cell_len(group.title) - 1))
     title_cells = room - len(common) - 1 if common else room
     tail = (Span(" "), Span(common, "muted")) if common else ()
     return (mark, Span(fit(group.title, title_cells)), *tail)

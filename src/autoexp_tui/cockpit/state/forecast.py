@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from math import inf, isfinite
-from statistics import median
+from statistics import fmean, median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -286,10 +286,12 @@ def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, End
     return ends
 
 
-def _estimate_run(job: JobView, usual: Mapping[str, float], rate: float) -> float:
+def _estimate_run(job: JobView, usual: Mapping[str, _Usual], rate: float) -> float:
     """Seconds that a run takes: as usual in its stage, else at the rate of others."""
-    guess = job.total / rate if job.total and rate else inf
-    return usual.get(job.stage, guess)
+    known = usual.get(job.stage)
+    if known is None:
+        return job.total / rate if job.total and rate else inf
+    return job.total * known.per_step if job.total and known.per_step else known.run
 
 
 def _estimate_sent(job: JobView, usual: float, wait: float, now: float) -> float:
@@ -314,9 +316,18 @@ def _measure_wait(session: SessionView) -> float:
     return median(waits) if waits else 0.0
 
 
-def _measure_durations(session: SessionView) -> Mapping[str, float]:
-    """Median seconds of a run by stage: ended ones, and running ones to their end."""
-    seen: dict[str, list[float]] = {}
+class _Usual(NamedTuple):
+    """Mean seconds in a stage. The mean, for what ends first is short, and many runs
+    take their sum."""
+
+    run: float
+    per_step: float
+    """Of the runs that say how many steps they have; 0: none does."""
+
+
+def _measure_durations(session: SessionView) -> Mapping[str, _Usual]:
+    """What is usual, by stage, of ended runs, and of running ones to their end."""
+    seen: dict[str, list[tuple[float, int]]] = {}
     for job in session.jobs:
         began, end = job.attempt.began_at if job.attempt else None, None
         if job.attempt is not None and job.record.state is JobState.COMPLETED:
@@ -324,8 +335,17 @@ def _measure_durations(session: SessionView) -> Mapping[str, float]:
         elif job.record.state in BEGUN:
             end = estimate_end(job, session.now)
         if began is not None and end is not None:
-            seen.setdefault(job.stage, []).append(end - began)
-    return {stage: median(values) for stage, values in seen.items()}
+            steps = job.total or 0 if len(job.record.attempts) == 1 else 0
+            seen.setdefault(job.stage, []).append((end - began, steps))
+    return {stage: _average(runs) for stage, runs in seen.items()}
+
+
+def _average(runs: Sequence[tuple[float, int]]) -> _Usual:
+    """Of (seconds, steps; 0: not known)."""
+    told = [one for one in runs if one[1]]
+    steps = sum(one[1] for one in told)
+    per_step = sum(one[0] for one in told) / steps if steps else 0.0
+    return _Usual(fmean(one[0] for one in runs), per_step)
 
 
 def count_gpu_hours(session: SessionView) -> float:
