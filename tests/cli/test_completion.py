@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cli import completion
+from autoexp_tui.cli.sessions import VERBS
 from autoexp_tui.model.errors import UsageError
 
 COMMANDS = ("tui", "run", "plan", "sessions", "doctor", "init", "run_sweep_entry")
@@ -43,6 +45,15 @@ def test_a_manual_page_tells_the_options_of_a_command(
     name = f"autoexp-{command}".replace("_", "-").upper()
     assert page.splitlines()[0].replace("\\", "").startswith(f'.TH {name} "1"')
     assert r"\-\-print\-completion" in page
+    assert f"{name.lower()} - " in page.replace("\\", "")
+
+
+def test_the_manual_page_lists_the_verbs_below_each_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = print_form("sessions", "man", capsys)
+    for verb in VERBS:
+        assert re.search(rf"\.TP\n\\fB(?:\w+\|)*{verb}\b", page), verb
 
 
 @pytest.mark.parametrize("form", completion.FORMS)

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from autoexp_tui.cockpit.dialogs.reader import list_keys
+from autoexp_tui.cockpit.keymap import Keymap
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import Look
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
@@ -166,11 +169,12 @@ GOES_ON = "footer: planning exp goes on"
 SHORT_ROADS: list[tuple[Snapshot, str, dict[str, Any]]] = [
     (planned(10), "=> why: This plan has 10 jobs\n! => footer: nothing needs you", {}),
     (all_done(10), "5 => needs: nothing needs you; why: lr0.001_bsz256_stable", {}),
-    (PLANNING, f"S => {GOES_ON}\n! => {GOES_ON}", {}),
+    (PLANNING, f"=> jobs: planning exp|!hidden\nS => {GOES_ON}\n! => {GOES_ON}", {}),
     (campaign(), "=> header: ends", {}),  # estimated in the background
     (campaign(), "=> dialog: You left at\n! => focus: jobs; jobs: >  ✗ failed", AWAY),
     (campaign(), "? => dialog: submit: all|run.kill", {"size": (120, 160)}),
-    (campaign(), ": 'zzqq => dialog: Nothing fits zzqq", {}),
+    (campaign(), ": 'zzqq => dialog: Nothing fits zzqq|!12 of", {}),
+    (campaign(), ": 'cooldown => dialog: 12 of ", {}),
     (campaign(), ": 'cooldo enter => jobs: only stage cooldown (esc)", {}),
     (campaign(), ": 'lr0.002256eval enter => why: lr0.002_bsz256_evaluate", {}),
     (campaign(), "5 ? => dialog: Here, in needs", {}),
@@ -186,6 +190,11 @@ async def test_other_sessions_and_modes_are_told_of(
 ) -> None:
     async with cockpit(made, **options) as seat:
         await seat.walk(road)
+
+
+def test_the_keys_of_a_pane_begin_with_those_that_it_alone_has() -> None:
+    title, line, *_ = map(plain, list_keys(Keymap(), "metrics"))
+    assert (title, "the next metric" in line) == ("Here, in metrics", True)
 
 
 async def test_need_after_need_is_walked_through_going_round() -> None:
@@ -310,7 +319,7 @@ async def test_columns_are_chosen_and_kept_for_the_config_and_its_next_cockpit()
             | => dialog: 8 columns of 15|1 [x] stage
             1 > > => dialog: 7 columns
             slash 'tokens enter 1 => dialog: [x] metric tokens_per_second
-            escape j => dialog: parameter optim.lr
+            escape => dialog: >   [x] metric tokens_per_second
             enter => jobs: token|!STAGE""")
         await seat.idle()
         (chosen,) = kept.values()

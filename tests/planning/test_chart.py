@@ -53,6 +53,16 @@ def waiting(*each: tuple[Any, ...], cancelled: bool = False) -> tuple[Any, ...]:
     return stages(plan(jobs))[0].tables[-1]
 
 
+def test_values_of_one_parameter_are_spelled_alike() -> None:
+    made = [job(f"run{at}", at, parameters={"lr": lr}) for at, lr in enumerate(RATES)]
+    (((_, swept),),) = build_chart(plan(made)).sections[0].tables
+    assert swept == "1e-4, 1e-3, 1e-2"
+    assert [row[1] for row in stages(plan(made))[0].tables[0]][-1] == "lr=1e-2"
+
+
+RATES = (1e-4, 1e-3, 0.01)
+
+
 def test_many_jobs_and_values_show_the_first_and_count_the_rest() -> None:
     rows, more, _ = stages(many(44))[0].tables
     assert [row[0] for row in rows] == [f"run{at}" for at in range(7)]

@@ -4,6 +4,7 @@ options as argparse has them, by libraries that do nothing else (the extra `shel
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, Final
 
 from autoexp_tui import __version__
@@ -30,8 +31,11 @@ def render_parser(parser: argparse.ArgumentParser, form: str) -> str:
         if form == "man":
             from argparse_manpage.manpage import Manpage
 
+            about, parser.description = parser.description or "", None
             page = Manpage(parser)
             page.source, page.manual = f"autoexp-tui {__version__}", "autoexp-tui"
+            page.description = about.partition("\n")[0].partition(": ")[2].rstrip(".")
+            page.add_section("description", "=", _render_about(page.format_text(about)))
             return str(page).rstrip("\n")
         import shtab
     except ImportError as error:
@@ -44,3 +48,13 @@ def render_parser(parser: argparse.ArgumentParser, form: str) -> str:
         if metavar in kinds:
             action.complete = kinds[metavar]  # type: ignore[attr-defined]
     return str(shtab.complete(parser, form)).rstrip("\n")
+
+
+def _render_about(text: str) -> str:
+    """Escaped text in roff: lines of a name, two blanks and words become a list."""
+    lines = []
+    for row in text.splitlines():
+        entry = re.fullmatch(r"(\S.*?)  +(\S.*)", row)
+        lines += [".TP", f"\\fB{entry[1]}\\fR"] if entry else []
+        lines.append(entry[2] if entry else row.strip() or ".PP")
+    return "\n".join(lines)

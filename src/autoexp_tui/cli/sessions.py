@@ -1,18 +1,18 @@
 """autoexp-sessions VERB ID: the cockpit's commands for scripts.
 
-list                      every session of this and other known state directories
-show ID [JOB]             how it stands: its engine, its jobs; all about one job
-results ID...             what the runs came to, by swept values, the best first
-stop ID [--jobs]          ends its engine; with --jobs also what runs
-restart ID                leaves an engine behind that goes on
-pause|resume ID           submits nothing more; submits again
-kill|retry|skip ID JOB... jobs by name, or --all of what fits; retry also with other
-                          values: --set KEY=VALUE
-waive ID JOB [N]          lets a start condition of a waiting job count as passed
-approve|reject ID [JOB]   answers what is asked
-clean ID...               removes sessions that nobody runs
-trust DIR                 writes into a directory of another owner all the same
-check ID [--repair]       reads all of it, says what is wrong and what would mend it
+list                       every session of this and other known state directories
+show ID [JOB]              how it stands: its engine, its jobs; all about one job
+results ID...              what the runs came to, by swept values, the best first
+stop ID [--jobs]           ends its engine; with --jobs also what runs
+restart ID                 leaves an engine behind that goes on
+pause|resume ID            submits nothing more; submits again
+kill|retry|skip ID JOB...  jobs by name, or --all of what fits; retry also with other
+                           values: --set KEY=VALUE
+waive ID JOB [N]           lets a start condition of a waiting job count as passed
+approve|reject ID [JOB]    answers what is asked
+clean ID...                removes sessions that nobody runs
+trust DIR                  writes into a directory of another owner all the same
+check ID [--repair]        reads all of it, says what is wrong and what would mend it
 
 An ID may be shortened as long as no other begins so.
 """

@@ -76,6 +76,9 @@ class _ChartBuilder:
         }
         points = [(job.stage, self._settings[job.name]) for job in plan.jobs]
         self._axes = find_axes(points)
+        self._spelled = {
+            one.key: dict(zip(one.values, one.shown, strict=True)) for one in self._axes
+        }
         self._links = find_links(plan)
         self._stages = list_stages(plan, self._links)
         self._jobs = {job.name: job for job in plan.jobs}
@@ -98,7 +101,7 @@ class _ChartBuilder:
     def _build_sweep(self) -> Section:
         rows = []
         for one in self._axes:
-            values = [fit(value, _VALUE_COLUMNS) for value in one.values]
+            values = [fit(value, _VALUE_COLUMNS) for value in one.shown]
             rows.append((clean_line(one.key), join_some(values, self._limit(_VALUES))))
         return Section("Sweep", (tuple(rows or [("Nothing is swept.",)]),))
 
@@ -130,7 +133,11 @@ class _ChartBuilder:
             if others
         ]
         own = self._settings[job.name]
-        values = [f"{one.label}={own[one.key]}" for one in self._axes if one.key in own]
+        values = [
+            f"{one.label}={self._spelled[one.key][own[one.key]]}"
+            for one in self._axes
+            if one.key in own
+        ]
         return clean_line(job.name), " ".join(values), ", ".join(after)
 
     def _name_jobs(self, names: Iterable[str], me: JobSpec | None = None) -> str:

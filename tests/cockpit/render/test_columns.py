@@ -121,6 +121,10 @@ def test_columns_that_a_person_chose_come_in_their_order() -> None:
     table = choose_wide(100, 0, *chosen)
     titles = [one.title for one in table.shown]
     assert titles == ["STATE", "acc", "NAME", "d", "NODE", "TRY", "WHY"]
+    names = replace(WIDE, jobs=(replace(WIDE.jobs[0], name="n" * 60), *WIDE.jobs[1:]))
+    session = build_session(opened(names))
+    named = choose_columns(session, PlanWords(names), 100, 66, chosen)
+    assert named.shown[2].cells >= 20
     narrow = choose_wide(45, 0, *chosen)
     assert [one.key for one in narrow.shown] == ["", "acc", "d", ""]
     assert choose_wide(100, 0, *(f"metric:m{at}" for at in range(5000))).hidden > 4900

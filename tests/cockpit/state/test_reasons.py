@@ -165,6 +165,8 @@ def test_everybody_who_needs_a_person_is_in_a_cause_of_what_is_alike() -> None:
     wanted = {job.name for job in SESSION.jobs if job.look in NEEDS}
     assert {job.name for group in GROUPS for job in group.jobs} == wanted
     assert all(width(lists.render_cause(group, 33)) == 33 for group in GROUPS)
+    long = replace(GROUPS[0], title="exit 1, RuntimeError", common="lr=1e-2 " * 9)
+    assert "exit 1, Runtime" in plain(lists.render_cause(long, 33))
     assert reasons.describe_needs(()) == ""
 
 

@@ -57,6 +57,8 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
         self._take(context.model.columns or self._usual)
         self._at = 0
         self._is_searching = False
+        self._here = ""
+        """The column that was found, where the cursor goes once all are shown again."""
         self.field: Prompt = Prompt(id="field", placeholder="words of a column")
 
     def _take(self, chosen: Sequence[str]) -> None:
@@ -113,7 +115,8 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
 
     def on_input_changed(self, event: Prompt.Changed) -> None:
         event.stop()
-        self._at = 0
+        self._at = self._ids.index(self._here) if self._here else 0
+        self._here = ""
         self._show_cursor()
 
     async def process_key(self, event: events.Key) -> None:
@@ -137,6 +140,7 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
             chosen = tuple(one for one in self._ids if one in self._on)
             self.finish(() if chosen == self._usual else chosen or ("stage",))
         elif key == "escape" and self.field.value:
+            self._here = "".join(found[self._at : self._at + 1])
             self.field.value = ""
         elif key in ("escape", "q", "ctrl+c", "ctrl+q"):
             self.finish(None)

@@ -107,7 +107,9 @@ class PaletteScreen(Overlay[Entry | None]):
         self._found = self._matching if words else self._list_usual()
 
     def build_title(self) -> Line:
-        return (Span(" Find ", "strong"),)
+        number = len(self._found)
+        some = f"{self.ROWS_SHOWN} of {number} " * (number > self.ROWS_SHOWN)
+        return (Span(" Find ", "strong"), Span(some, "muted"))
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
         found, most = self._found, self.ROWS_SHOWN

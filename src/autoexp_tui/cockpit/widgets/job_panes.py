@@ -41,7 +41,7 @@ GUTTER: Final = 3
 WHY_MINIMUM: Final = 16
 _WHY_WANTED: Final = ((200, 36), (120, 18), (0, WHY_MINIMUM))
 """From a width of the screen on: the cells that WHY is given before others."""
-_NARROWEST: Final = {"parameter": 6, "name": 12}
+_NARROWEST: Final = {"parameter": 6, "name": 20}
 """Columns that are narrowed for others, and how far."""
 _DROPS: Final = {"id": 130, "trend": 110, "time": 100}
 """Of the usual columns: what goes, in this order, below which width of the screen."""
@@ -468,7 +468,7 @@ class JobsPane(ListPane):
             parts.append(Span(f"{len(model.marks)} marked", "accent"))
         if model.range_from:
             parts.append(Span("range open (v ends it)", "accent"))
-        if self.table.hidden:
+        if self.table.hidden and total:
             parts.append(Span(self._describe_hidden(), "muted"))
         if wanted.order == "needs":
             parts.append(Span("needs you first (. plan order)", "muted"))
