@@ -69,14 +69,12 @@ def find_links(plan: Plan) -> Links:
         own = reads.get(job.name, ())
         if others := dict.fromkeys(b for b in job.depends_on if b not in own):
             waits[job.name] = waits.get(job.name, {}) | others
-    names = dict.fromkeys(job.name for job in plan.jobs)  # most follow nothing
-    return Links(
-        {name: tuple(waits.get(name, ())) for name in (*names, *waits)},
-        {
-            name: tuple(b for b in reads.get(name, ()) if b not in waits.get(name, ()))
-            for name in (*names, *reads)
-        },
-    )
+    none = dict.fromkeys((job.name for job in plan.jobs), ())  # most follow nothing
+    only_read = {
+        name: tuple(b for b in befores if b not in waits.get(name, ()))
+        for name, befores in reads.items()
+    }
+    return Links({**none, **{n: tuple(b) for n, b in waits.items()}}, none | only_read)
 
 
 def list_stages(plan: Plan, links: Links) -> tuple[Stage, ...]:

@@ -14,12 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, product, zip_longest
+from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.states import TERMINAL, JobState
 from autoexp_tui.model.wording import STATES, format_cause_of_end
-from autoexp_tui.planning.dag import find_stage_parents, order_stages
+from autoexp_tui.planning.dag import find_stage_parents
 from autoexp_tui.planning.grid import Axis, Settings, find_axes, read_settings
 from autoexp_tui.sweep.points import is_named
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -154,7 +154,7 @@ class Groups:
 
 def list_result_stages(plan: Plan) -> tuple[str, ...]:
     """The stages of a plan, each after those that it follows from."""
-    return tuple(order_stages(find_stage_parents(plan)))
+    return tuple(find_stage_parents(plan))
 
 
 def choose_stage(plan: Plan, stages: Sequence[str]) -> str:
@@ -211,19 +211,24 @@ def group_runs(
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
-    rows: dict[object, tuple[Settings, int, list[int]]] = {}
-    versions = [] if by else _count_versions(found, points)
-    for (source, place, _), pairs, version in zip_longest(found, points, versions):
-        kept = [pair for pair in pairs if pair and pair[0] not in dropped]
+    rows: dict[tuple[object, int], tuple[dict[str, str], int, list[int]]] = {}
+    seen = Counter[object]()
+    for (source, place, _), pairs in zip(found, points, strict=True):
+        kept, rest = list[tuple[str, str]](), list[tuple[str, str]]()
+        for pair in pairs:
+            if pair:
+                (rest if pair[0] in dropped else kept).append(pair)
         if names:
             kept.insert(0, (SESSION, names[source]))
-        if version:
-            kept.append((VERSION, version))
         key = frozenset(kept)
-        if key in rows:
-            rows[key][2].append(place)
+        seen[whole := (key, frozenset(rest))] += not by
+        if (row := (key, seen[whole])) in rows:
+            rows[row][2].append(place)
         else:
-            rows[key] = (dict(kept), source, [place])
+            rows[row] = (dict(kept), source, [place])
+    if len(seen) < seen.total():
+        for (_, version), (settings, *_) in rows.items():
+            settings[VERSION] = str(version)
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
     axes = _find_columns([settings for settings, _, _ in rows.values()], names)
@@ -239,19 +244,6 @@ def group_runs(
         unknown=unknown,
         result=Measure(find_canonical_name(metric), result.mode if result else "last"),
     )
-
-
-def _count_versions(
-    found: Sequence[tuple[int, int, JobSpec]], points: Sequence[Sequence[_Pair]]
-) -> Sequence[str]:
-    """Of each job the how manieth it is of those with its values; none where each is
-    the only one."""
-    seen = Counter[object]()
-    numbers = []
-    for (source, *_), pairs in zip(found, points, strict=True):
-        seen[whole := (source, frozenset(pairs))] += 1
-        numbers.append(str(seen[whole]))
-    return numbers if len(seen) < len(numbers) else ()
 
 
 def _find_columns(
