@@ -128,10 +128,12 @@ class Timers:
 
 
 class Draft:
-    """Events decided in one commit, over a fork of the session's state."""
+    """Events decided in one commit, over a fork of the session's state, which is made
+    with the first of them: a commit that decides nothing copies nothing."""
 
     def __init__(self, state: SessionState, now: Moment, epoch: int) -> None:
-        self.state = state.fork()
+        self.state = state
+        self._is_forked = False
         self.now = Moment(
             t=max(now.t, state.t), utc=now.utc, lived=max(now.lived, state.lived)
         )
@@ -141,7 +143,13 @@ class Draft:
         """What the next events come from."""
         self.cause_id = ""
 
+    def fork(self) -> None:
+        """Let `state` be the draft's own, once and for all."""
+        if not self._is_forked:
+            self._is_forked, self.state = True, self.state.fork()
+
     def emit(self, event: Event) -> Recorded:
+        self.fork()
         session = self.state.session or getattr(event, "session", "")
         seq = self.state.seq + 1
         record = Recorded(

@@ -90,6 +90,7 @@ def _note_events(
 def _ask_policies(context: DecisionContext) -> None:
     """Let the policies of the session decide; one that fails is left out from then
     on."""
+    context.draft.fork()  # a policy may hold on to the state
     failed = context.roster.failed_policies
     for name in [part for part in context.state.parts if part not in failed]:
         policy, at = find_policy(name), None
