@@ -17,11 +17,7 @@ import pytest
 from autoexp_tui.cli import background, diagnostics, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.cli.headless import (
-    detach,
-    finish_orders,
-    format_farewell,
-)
+from autoexp_tui.cli.headless import detach, finish_orders, format_farewell
 from autoexp_tui.engine.live import POLL_SECONDS, ViewerHandle, make_plan_snapshot
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.snapshot import Role, Snapshot

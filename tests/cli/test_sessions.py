@@ -27,13 +27,7 @@ from autoexp_tui.storage.processes import Identity, read_start
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import note_place
 from autoexp_tui.testing.clock import ManualClock
-from tests.cli.session_places import (
-    Place,
-    all_ended,
-    held_by,
-    held_elsewhere,
-    ordered,
-)
+from tests.cli.session_places import Place, all_ended, held_by, held_elsewhere, ordered
 from tests.e2e.campaign import Campaign, wait_until
 from tests.storage.week_session import write_week
 from tests.storage.whole_session import WholeSession, whole

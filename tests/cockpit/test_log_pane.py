@@ -13,12 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.cockpit import logfile
-from autoexp_tui.cockpit.logfile import (
-    Change,
-    LogFile,
-    compile_search,
-    decode_line,
-)
+from autoexp_tui.cockpit.logfile import Change, LogFile, compile_search, decode_line
 from autoexp_tui.cockpit.widgets import log_pane
 from autoexp_tui.model.snapshot import Snapshot
 from tests.cockpit.seat import Seat, cockpit

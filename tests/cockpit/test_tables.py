@@ -26,12 +26,7 @@ from autoexp_tui.cockpit.screens.results import ResultsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import Span, line
 from autoexp_tui.cockpit.state.session import Look
-from autoexp_tui.cockpit.themes import (
-    Skin,
-    find_themes_directory,
-    is_ascii,
-    load_skin,
-)
+from autoexp_tui.cockpit.themes import Skin, find_themes_directory, is_ascii, load_skin
 from autoexp_tui.cockpit.widgets.pane import Pane, draw_strip, to_ascii
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.snapshot import Snapshot

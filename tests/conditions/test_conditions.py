@@ -9,11 +9,7 @@ import pytest
 from autoexp_tui.conditions import kinds as k
 from autoexp_tui.conditions.kinds import Composite, FileExists, Not, TimeReached
 from autoexp_tui.model import facts as f
-from autoexp_tui.model.condition import (
-    Condition,
-    EvalContext,
-    evaluate,
-)
+from autoexp_tui.model.condition import Condition, EvalContext, evaluate
 from autoexp_tui.model.specs import Scalar
 from autoexp_tui.model.states import Cause, JobState, Verdict
 from tests.conditions.known import NOW, Known, failed_look, job, known, path_and_writer

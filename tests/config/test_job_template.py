@@ -9,11 +9,7 @@ import pytest
 from hydra.core.config_store import ConfigStore
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.job_template import (
-    JobKeys,
-    Template,
-    split_overrides,
-)
+from autoexp_tui.config.job_template import JobKeys, Template, split_overrides
 from autoexp_tui.planning.ports import CannotCompose
 from tests.config import compose_sets
 from tests.planning.large_tree import write_tree

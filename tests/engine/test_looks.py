@@ -22,17 +22,10 @@ from autoexp_tui.engine.looks import (
     Schedule,
 )
 from autoexp_tui.engine.observations import CallFailed, Observation
-from autoexp_tui.engine.poller import (
-    MOST_COMMANDS,
-)
+from autoexp_tui.engine.poller import MOST_COMMANDS
 from autoexp_tui.engine.ports import LogChunk, LogCursor, Pool
 from autoexp_tui.events import events
-from autoexp_tui.model.facts import (
-    CommandKey,
-    CommandResult,
-    Fact,
-    Silence,
-)
+from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, Silence
 from autoexp_tui.probes.pools import ThreadPool
 from tests.engine.bench import Bench
 from tests.engine.parts import says, writes

@@ -12,15 +12,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import TERMINAL, TRANSITIONS, JobState, why
-from tests.model.builders import (
-    at,
-    ended,
-    happen,
-    job,
-    plan,
-    started,
-    submit_event,
-)
+from tests.model.builders import at, ended, happen, job, plan, started, submit_event
 
 RELEASED = events.JobsReleased(jobs=("a",))
 BEGAN = events.RunBegan(job="a", attempt=1, run=0, began_at=1.0)

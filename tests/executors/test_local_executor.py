@@ -37,10 +37,7 @@ from autoexp_tui.executors.local.executor import (
     build_local_settings,
     list_gpus,
 )
-from autoexp_tui.executors.local.start import (
-    LONGEST,
-    format_command,
-)
+from autoexp_tui.executors.local.start import LONGEST, format_command
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause

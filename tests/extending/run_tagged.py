@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autoexp_tui.extend import (
-    Event,
-    Recorded,
-    SessionState,
-    update,
-)
+from autoexp_tui.extend import Event, Recorded, SessionState, update
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

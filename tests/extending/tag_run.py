@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from autoexp_tui.extend import (
-    Action,
-    Firing,
-)
+from autoexp_tui.extend import Action, Firing
 from tests.extending.write_tag import WriteTag
 
 

@@ -10,12 +10,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Plan
 from tests.config.config_trees import write_tree
 from tests.spec.campaign import outcome_of
-from tests.spec.examples_of_spec_1 import (
-    EXAMPLES,
-    Example,
-    outcome,
-    quoted,
-)
+from tests.spec.examples_of_spec_1 import EXAMPLES, Example, outcome, quoted
 
 ONES = [pytest.param(one, id=str(one.line)) for one in EXAMPLES]
 

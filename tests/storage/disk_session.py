@@ -15,11 +15,7 @@ import pytest
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
-from autoexp_tui.storage.journal import (
-    encode_record,
-    load_state,
-    read_session,
-)
+from autoexp_tui.storage.journal import encode_record, load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease
 from autoexp_tui.storage.live_sink import JournalFollower

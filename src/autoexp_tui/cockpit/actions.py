@@ -32,9 +32,7 @@ from autoexp_tui.cockpit.render.questions import (
     ask_submit,
     select_asking,
 )
-from autoexp_tui.cockpit.render.resubmit_questions import (
-    ask_resubmit,
-)
+from autoexp_tui.cockpit.render.resubmit_questions import ask_resubmit
 from autoexp_tui.cockpit.screens.base import BoxScreen, Request
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.forecast import (

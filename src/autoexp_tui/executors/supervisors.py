@@ -15,13 +15,7 @@ from pathlib import Path
 
 from autoexp_tui.engine.executor_port import Task, TaskPhase, TaskReport
 from autoexp_tui.executors.wrapper import get_session, write_record
-from autoexp_tui.storage.processes import (
-    COOKIE,
-    Alive,
-    Identity,
-    read_start,
-    read_stat,
-)
+from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
 
 _PROC = Path("/proc")
 _MOST_ROUNDS = 10

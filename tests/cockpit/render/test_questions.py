@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.render import questions
-from autoexp_tui.cockpit.render.questions import (
-    ask_kill,
-    build_skip,
-)
+from autoexp_tui.cockpit.render.questions import ask_kill, build_skip
 from autoexp_tui.cockpit.render.resubmit_questions import (
     ask_resubmit,
     build_resubmit,

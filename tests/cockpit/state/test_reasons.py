@@ -18,12 +18,7 @@ from autoexp_tui.cockpit.state.reasons import (
     find_common_reason,
     find_reason,
 )
-from autoexp_tui.cockpit.state.session import (
-    NEEDS,
-    Look,
-    SessionView,
-    build_session,
-)
+from autoexp_tui.cockpit.state.session import NEEDS, Look, SessionView, build_session
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import Attempt, Retry, Warned

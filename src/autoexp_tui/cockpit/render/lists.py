@@ -40,12 +40,7 @@ from autoexp_tui.cockpit.state.session import (
 )
 from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.text.spelling import (
-    clock_time,
-    duration,
-    format_elapsed,
-    plural,
-)
+from autoexp_tui.text.spelling import clock_time, duration, format_elapsed, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.stages import FamilyView, StageView

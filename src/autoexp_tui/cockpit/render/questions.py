@@ -32,10 +32,7 @@ from autoexp_tui.cockpit.state.forecast import (
     is_outside,
     select_killable,
 )
-from autoexp_tui.cockpit.state.parameters import (
-    Parameter,
-    describe_job,
-)
+from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import (
     describe_condition,
     explain_why,

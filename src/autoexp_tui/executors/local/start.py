@@ -23,13 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
-from autoexp_tui.engine.executor_port import (
-    Busy,
-    Rejected,
-    Submission,
-    Task,
-    Uncertain,
-)
+from autoexp_tui.engine.executor_port import Busy, Rejected, Submission, Task, Uncertain
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.wrapper import open_private
 from autoexp_tui.model.states import Cause

@@ -52,13 +52,7 @@ from autoexp_tui.executors.slurm.task_memory import (
     has_failed_to_launch,
 )
 from autoexp_tui.executors.slurm.text import Standing, join_scancel_ids, make_task_ids
-from autoexp_tui.executors.slurm.watch import (
-    NEVER,
-    Accounts,
-    QueueWatch,
-    Rhythm,
-    Rows,
-)
+from autoexp_tui.executors.slurm.watch import NEVER, Accounts, QueueWatch, Rhythm, Rows
 from autoexp_tui.executors.supervisors import HeldTimes, find_refusal, report_unknown
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
