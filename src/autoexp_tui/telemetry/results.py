@@ -397,7 +397,7 @@ class Cell(NamedTuple):
             )
         parts = [format_metric(self.mean, DIGITS)]
         if self.deviation is not None:
-            parts.append(f"±{format_metric(self.deviation, DIGITS - 1)}")
+            parts.append(f"±{format_metric(self.deviation, DIGITS - 2)}")
         if self.step is not None:
             parts.append(f"@{self.step}")
         if self.finite < self.of:
@@ -482,7 +482,7 @@ class ResultTable:
         if difference is None:
             return text.describe()
         sign = "" if difference < 0 else "+"
-        return f"{text.describe()} ({sign}{format_metric(difference, DIGITS)})"
+        return f"{text.describe()} ({sign}{format_metric(difference, DIGITS - 1)})"
 
     def find_setting(self, row: int, axis: int) -> str:
         """A row's value of a swept parameter, `-` where its jobs set none."""

@@ -205,17 +205,19 @@ def fit(text: str, width: int) -> str:
 
 
 def format_metric(value: float | None, digits: int = 4) -> str:
-    """A metric's value with so many digits, `2.914`, very small and large ones with two
-    fewer, `2.5e-4`; `nan` and `inf` by name, None as `-`."""
+    """A metric's value with so many digits, `2.914`, `0.9812`, very small and large
+    ones with two fewer, `2.5e-3`; `nan` and `inf` by name, None as `-`."""
     if value is None:
         return "-"
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+    size = abs(value)
+    if value != 0 and not 1e-2 <= size < 1e5:
         return format_float(float(f"{value:.{max(1, digits - 3)}e}"), "scientific")
-    places = digits - (1 if abs(value) < 10 else 2 if abs(value) < 100 else 3)
+    before = sum(size >= least for least in (1, 10, 100)) if value else 1
+    places = digits - before
     return f"{value:.{places}f}"
 
 

@@ -57,8 +57,9 @@ def spell(function: Callable[..., str], *values: object) -> str:
 
 def test_numbers_are_spelled_in_few_cells() -> None:
     measures = (2.9144, 12.345, 812.34, 1e-4, 0.0, math.nan, -math.inf, None)
-    told = "2.914 12.35 812.3 1e-4 0.000 nan -inf -"
-    assert spell(spelling.format_metric, *measures) == told
+    told = "2.914 12.35 812.3 1e-4 0.000 nan -inf - 0.9812 1.5e-3 -0.0251"
+    small = (0.98123, 1.5e-3, -0.0251)
+    assert spell(spelling.format_metric, *measures, *small) == told
     elapsed = (0, 59.9, 65, 3 * 3600 + 12 * 60, 2 * 86400 + 4 * 3600, None)
     assert spell(spelling.format_elapsed, *elapsed) == "0s 59s 1m05 3h12 2d04 -"
     paces = spell(spelling.format_pace, 98.44, 2.6, 2.0, 0.012345, 1234.5)
