@@ -13,7 +13,6 @@ import re
 import signal
 import socket
 import subprocess
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +36,8 @@ _MOST_OUTPUT: Final = 1 << 20
 """Bytes of a command's output that are shown."""
 MOST_SECONDS: Final = 60.0
 """That a command without the terminal may take."""
+_LOOK_SECONDS: Final = 0.05
+"""Between looks whether it wrote more, or ended."""
 _WELL: Final = "It ended with 0."
 _NODE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[(\d+)[\d,-]*\])?(?:,.*)?")
 """The first node of Slurm's `nid[001-004,7],other`."""
@@ -118,33 +119,45 @@ async def _run(
 ) -> tuple[str, bytes]:
     """How a program ended, and its output. One that writes on and on, or takes too
     long, or whose cockpit is left, is ended with all that it started."""
-    made = await asyncio.create_subprocess_exec(
-        *words,
-        env=environment,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=STDOUT,
-        start_new_session=True,
-    )
+    made = _start(words, environment)
     assert made.stdout is not None
-    output, how, ended = b"", "ran longer", False
-    try:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(MOST_SECONDS):
-                while part := await made.stdout.read(_MOST_OUTPUT):
-                    output += part
-                    if len(output) >= _MOST_OUTPUT:
-                        how = "wrote more"
-                        break
-                else:
-                    ended = await made.wait() is not None
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(made.pid, signal.SIGKILL) if not ended else None
+    output, ended = b"", False
+    with made.stdout as pipe:
+        os.set_blocking(pipe.fileno(), False)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MOST_SECONDS):
+                    while not ended and len(output) < _MOST_OUTPUT:
+                        if part := pipe.read(_MOST_OUTPUT):
+                            output += part
+                        else:
+                            ended = part == b"" and made.poll() is not None
+                        await asyncio.sleep(0 if part or ended else _LOOK_SECONDS)
+        finally:
+            if not ended:
+                with suppress(ProcessLookupError):
+                    os.killpg(made.pid, signal.SIGKILL)
+                made.wait()
     if ended:
         return f"It ended with {made.returncode}.", output
-    most = size(_MOST_OUTPUT) if how == "wrote more" else f"{MOST_SECONDS:g} s"
-    return f"It {how} than {most}, and was ended.", output[:_MOST_OUTPUT]
+    if len(output) < _MOST_OUTPUT:
+        return f"It ran longer than {MOST_SECONDS:g} s, and was ended.", output
+    most = f"It wrote more than {size(_MOST_OUTPUT)}, and was ended."
+    return most, output[:_MOST_OUTPUT]
+
+
+def _start(
+    words: Sequence[str], environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        words,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        bufsize=0,
+    )
 
 
 def run_in_terminal(
