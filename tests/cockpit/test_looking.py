@@ -173,6 +173,7 @@ SHORT_ROADS: list[tuple[Snapshot, str, dict[str, Any]]] = [
     (campaign(), "=> header: ends", {}),  # estimated in the background
     (campaign(), "=> dialog: You left at\n! => focus: jobs; jobs: >  ✗ failed", AWAY),
     (campaign(), "? => dialog: submit: all|run.kill", {"size": (120, 160)}),
+    (campaign(), "0 ? => dialog: │                    log.search", {"size": (60, 40)}),
     (campaign(), ": 'zzqq => dialog: Nothing fits zzqq|!12 of", {}),
     (campaign(), ": 'cooldown => dialog: 12 of ", {}),
     (campaign(), ": 'cooldo enter => jobs: only stage cooldown (esc)", {}),

@@ -33,6 +33,7 @@ from autoexp_tui.cockpit.spans import (
     line,
     outside,
     render_pairs,
+    width,
     wrap,
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_planned, format_value
@@ -278,8 +279,11 @@ class ReaderScreen(Overlay[str | None]):
 
 @lru_cache(maxsize=4)
 def _wrap_page(page: Page, cells: int) -> Sequence[Line]:
-    rows = (wrap(one, cells, "  ") if one else ((),) for one in ((), *page.lines))
-    return [row for wrapped in rows for row in wrapped]
+    found: list[Line] = [()]
+    for one in page.lines:
+        is_key = bool(one) and one[0].role == "key"  # what it does stays behind it
+        found += wrap(one, cells, " " * width(one[:1]) if is_key else "  ")
+    return found
 
 
 async def show_job_details(
