@@ -158,6 +158,7 @@ def test_what_is_told_of_a_job_is_text_alone() -> None:
     [
         ("nid001893", ("ssh", "nid001893")),
         ("nid[001-004,7],other", ("ssh", "nid001")),
+        ("r1i[0-3]n[08-9]-ib,x", ("ssh", "r1i0n08-ib")),
         (socket.gethostname(), ("/bin/sh",)),
         ("", ("/bin/sh",)),
         ("-oProxyCommand=x", ("/bin/sh",)),

@@ -39,8 +39,9 @@ MOST_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.05
 """Between looks whether it wrote more, or ended."""
 _WELL: Final = "It ended with 0."
-_NODE: Final = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[(\d+)[\d,-]*\])?(?:,.*)?")
-"""The first node of Slurm's `nid[001-004,7],other`."""
+_RANGE: Final = re.compile(r"\[(\d+)[\d,-]*\]")
+"""Of Slurm's `nid[001-004,7],other`."""
+_NODE: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
 
 
 def build_environment(job: JobView | None, session: str) -> dict[str, str]:
@@ -69,10 +70,9 @@ def choose_shell(job: JobView) -> tuple[tuple[str, ...], str]:
     one that runs elsewhere, else here in its output directory."""
     attempt, shell = job.attempt, os.environ.get("SHELL") or "/bin/sh"
     node = attempt.node if attempt is not None and not job.record.ended else ""
-    match = _NODE.fullmatch(node)
-    first = f"{match[1]}{match[2] or ''}" if match else ""
-    here = socket.gethostname()
-    if first and first.split(".")[0] not in (here.split(".")[0], "localhost"):
+    first = _RANGE.sub(r"\1", node).partition(",")[0]
+    own = (socket.gethostname().split(".")[0], "localhost")
+    if _NODE.fullmatch(first) and first.split(".")[0] not in own:
         return ("ssh", first), ""
     return (shell,), job.record.spec.output_dir
 
