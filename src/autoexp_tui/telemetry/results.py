@@ -211,39 +211,54 @@ def group_runs(
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
-    rows: dict[tuple[object, int], tuple[dict[str, str], int, list[int]]] = {}
-    seen = Counter[object]()
+    rows: dict[object, tuple[dict[str, str], int, list[int], list[list[_Pair]]]] = {}
     for (source, place, _), pairs in zip(found, points, strict=True):
-        kept, rest = list[tuple[str, str]](), list[tuple[str, str]]()
-        for pair in pairs:
-            if pair:
-                (rest if pair[0] in dropped else kept).append(pair)
+        kept = [pair for pair in pairs if pair and pair[0] not in dropped]
         if names:
             kept.insert(0, (SESSION, names[source]))
         key = frozenset(kept)
-        seen[whole := (key, frozenset(rest))] += not by
-        if (row := (key, seen[whole])) in rows:
-            rows[row][2].append(place)
+        if key in rows:
+            rows[key][2].append(place)
+            rows[key][3].append(pairs)
         else:
-            rows[row] = (dict(kept), source, [place])
-    if len(seen) < seen.total():
-        for (_, version), (settings, *_) in rows.items():
-            settings[VERSION] = str(version)
+            rows[key] = (dict(kept), source, [place], [pairs])
+    groups: list[tuple[dict[str, str], int, Sequence[int]]] = []
+    for settings, source, places, own in rows.values():
+        versions = [places] if by else _split_versions(places, own)
+        groups.append((settings, source, versions[0]))
+        for number, jobs in enumerate(versions[1:], 2):
+            groups.append(({**settings, VERSION: str(number)}, source, jobs))
+    if len(groups) > len(rows):
+        for settings, *_ in groups:
+            settings.setdefault(VERSION, "1")
     result = rules.result if rules else None
     metric = (result.metric if result else "") or (rules.loss if rules else "loss")
-    axes = _find_columns([settings for settings, _, _ in rows.values()], names)
+    axes = _find_columns([settings for settings, *_ in groups], names)
     return Groups(
         stage=stage,
         stages=tuple(dict.fromkeys(chain(*ordered))),
         axes=axes,
         shown={one.key: dict(zip(one.values, one.shown, strict=True)) for one in axes},
-        rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in rows.values()),
-        is_averaged=len(rows) < len(found),
+        rows=tuple(RunGroup(own, at, tuple(jobs)) for own, at, jobs in groups),
+        is_averaged=len(groups) < len(found),
         over=tuple(dropped),
         by_name=declared is None and not by,
         unknown=unknown,
         result=Measure(find_canonical_name(metric), result.mode if result else "last"),
     )
+
+
+def _split_versions(
+    places: Sequence[int], points: Sequence[Sequence[_Pair]]
+) -> Sequence[Sequence[int]]:
+    """The jobs of a row, those apart that have all values of one before them."""
+    if len(places) == 1:
+        return [places]
+    seen, versions = Counter[object](), dict[int, list[int]]()
+    for place, pairs in zip(places, points, strict=True):
+        seen[whole := frozenset(pairs)] += 1
+        versions.setdefault(seen[whole], []).append(place)
+    return [*versions.values()]
 
 
 def _find_columns(
