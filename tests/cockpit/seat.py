@@ -67,6 +67,14 @@ class Seat:
             await self.pilot.press(key)
         await self.pilot.pause()
 
+    async def click(self, text: str) -> None:
+        """Click on the first place of a text in the dialog."""
+        row, content = next(
+            (row, one) for row, one in enumerate(self.dialog.split("\n")) if text in one
+        )
+        await self.pilot.click("#frame", offset=(content.index(text), row))
+        await self.pilot.pause()
+
     async def type(self, text: str) -> None:
         await self.press(*map(_character_to_key, text))
 

@@ -303,6 +303,30 @@ async def test_a_click_goes_to_a_row_and_to_another_pane() -> None:
         assert "node failure" in seat.jobs.needs.describe_row()
 
 
+async def test_a_click_in_a_dialog_presses_what_stands_there() -> None:
+    async with cockpit() as seat:
+        await seat.go_to(Look.FAILED)
+        await seat.play("R hear")
+        await seat.click("2 ( )")
+        await seat.see(dialog="2 (o)")
+        await seat.click("[")
+        await seat.until(lambda: not seat.dialog)
+        await seat.go_to(Look.RUNNING)
+        await seat.play("K hear")
+        await seat.click("y kill")
+        await seat.see("U", footer="stopped: nothing was sent")
+        await seat.see("|", dialog="1 [x]")
+        await seat.click("1 [x]")
+        await seat.see(dialog="1 [ ]")
+        await seat.click("as it was")
+        await seat.see("ctrl+p 'this~list", dialog="Find|this list")
+        await seat.click("this list")
+        await seat.see(dialog="Here, in jobs")
+        await seat.click("[Close]")
+        await seat.until(lambda: not seat.dialog)
+        assert seat.handle.sent == []
+
+
 async def test_columns_are_chosen_and_kept_for_the_config_and_its_next_cockpit() -> (
     None
 ):

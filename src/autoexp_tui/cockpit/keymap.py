@@ -289,6 +289,11 @@ def display_key(key: str) -> str:
     return "esc" if key == "escape" else _SIGNS.get(key, key)
 
 
+def parse_key(text: str) -> str:
+    """Textual's name of a key that is shown so."""
+    return "escape" if text == "esc" else _KEYS.get(text, text)
+
+
 def _read_place(text: str) -> frozenset[str]:
     """The panes of `MAIN+GRID-LOGS`: names of sets and of panes."""
     some, _, without = text.partition("-")

@@ -68,13 +68,16 @@ def find_axes(
     A hole without a stage is one of every stage. Numbers are in order of size. An axis
     is called by the last part of its key; by the whole where that is unclear.
     """
-    values: dict[str, dict[str, Counter[str]]] = {}
-    met = Counter(
-        (stage, key, value) for stage, own in points for key, value in own.items()
-    )
-    for (stage, key, value), number in met.items():
-        values.setdefault(key, {}).setdefault(stage, Counter())[value] = number
-    sizes = Counter(stage for stage, _ in points)
+    keys = dict.fromkeys(itertools.chain.from_iterable(own for _, own in points))
+    values: dict[str, dict[str, Counter[str]]] = {key: {} for key in keys}
+    by_stage: dict[str, list[Settings]] = {}
+    for stage, own in points:
+        by_stage.setdefault(stage, []).append(own)
+    for stage, some in by_stage.items():
+        met = Counter(itertools.chain.from_iterable(own.items() for own in some))
+        for (key, value), number in met.items():
+            values[key].setdefault(stage, Counter())[value] = number
+    sizes = {stage: len(some) for stage, some in by_stage.items()}
     is_staged = len({stage for stage in sizes if stage}) > 1
     axes: dict[str, Sequence[str]] = {}
     for key, stages in values.items():

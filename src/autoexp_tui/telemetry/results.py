@@ -211,19 +211,19 @@ def group_runs(
     wanted = tuple(by or declared or ())
     unknown = tuple(w for w in wanted if not any(is_named(key, w) for key in keys))
     names = [it.session for it in sources] if len(sources) > 1 else []
-    rows: dict[object, tuple[dict[str, str], int, list[int], list[list[_Pair]]]] = {}
-    for (source, place, _), pairs in zip(found, points, strict=True):
-        kept = [pair for pair in pairs if pair and pair[0] not in dropped]
-        if names:
-            kept.insert(0, (SESSION, names[source]))
-        key = frozenset(kept)
-        if key in rows:
-            rows[key][2].append(place)
-            rows[key][3].append(pairs)
+    gone, chosen = {None, *read.find_pairs(dropped)}, zip(found, points, strict=True)
+    rows: dict[object, tuple[int, list[int], list[Sequence[_Pair]]]] = {}
+    for (source, place, _), pairs in chosen:
+        key = (frozenset(pairs) - gone, source if names else 0)
+        if (row := rows.get(key)) is not None:
+            row[1].append(place)
+            row[2].append(pairs)
         else:
-            rows[key] = (dict(kept), source, [place], [pairs])
+            rows[key] = (source, [place], [pairs])
     groups: list[tuple[dict[str, str], int, Sequence[int]]] = []
-    for settings, source, places, own in rows.values():
+    for source, places, own in rows.values():
+        settings = {SESSION: names[source]} if names else {}
+        settings.update(pair for pair in own[0] if pair and pair not in gone)
         versions = [places] if by else _split_versions(places, own)
         groups.append((settings, source, versions[0]))
         for number, jobs in enumerate(versions[1:], 2):
@@ -302,6 +302,10 @@ class _SettingsReader:
     def list_keys(self) -> list[str]:
         """Of all that was read, in its order."""
         return list(dict.fromkeys(pair[0] for pair in self._known.values() if pair))
+
+    def find_pairs(self, keys: Sequence[str]) -> set[_Pair]:
+        """All that was read of these keys."""
+        return {pair for pair in self._known.values() if pair and pair[0] in keys}
 
 
 class Value(NamedTuple):
@@ -460,6 +464,11 @@ class ResultTable:
     baseline: int | None = None
     """A row that the others are compared to."""
     _cells: dict[tuple[int, int], Cell] = field(default_factory=dict)
+    _means: dict[int, Sequence[float | None]] = field(default_factory=dict)
+
+    def renew(self, sources: Sequence[Source]) -> ResultTable:
+        """The same rows and columns, of newer values; without a baseline."""
+        return ResultTable(sources, self.groups, self.measures)
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -483,6 +492,19 @@ class ResultTable:
             if len(self._cells) < _MOST_CELLS:
                 self._cells[row, measure] = found
         return found
+
+    def list_means(self, measure: int) -> Sequence[float | None]:
+        """Of all rows: sorting asks for these, the screen for the cells of a few."""
+        if measure not in self._means:
+            rows = range(len(self.groups.rows))
+            self._means[measure] = [self._compute_mean(row, measure) for row in rows]
+        return self._means[measure]
+
+    def _compute_mean(self, row: int, measure: int) -> float | None:
+        if len(self.groups.rows[row].jobs) > 1:
+            return self.cell(row, measure).mean
+        number, _, _ = self.list_values(row, measure)[0]
+        return number if number is not None and number - number == 0.0 else None
 
     def difference(self, row: int, measure: int) -> float | None:
         """How much more it is than the baseline's; None without one, or for it."""
@@ -554,7 +576,7 @@ class ResultTable:
         rows = range(len(self.groups.rows))
         ranks: dict[int, Any]
         if at is not None:
-            means = ((row, self.cell(row, at).mean) for row in rows)
+            means = enumerate(self.list_means(at))
             ranks = {row: mean for row, mean in means if mean is not None}
         else:
             order = {value: n for n, value in enumerate(axes[column].values)}

@@ -149,6 +149,13 @@ class ColumnsScreen(Overlay[tuple[str, ...] | None]):
             return
         self._show_cursor()
 
+    def click_body(self, place: int) -> None:
+        """Switch a column on or off."""
+        if chosen := self._list_found()[place : place + 1]:
+            self._at = place
+            self._on ^= {*chosen}
+            self._show_cursor()
+
     async def _search(self, event: events.Key) -> None:
         if event.key in ("enter", "escape", "tab"):
             self._search_on(on=False)

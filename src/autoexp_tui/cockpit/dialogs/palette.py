@@ -112,8 +112,7 @@ class PaletteScreen(Overlay[Entry | None]):
         return (Span(" Find ", "strong"), Span(some, "muted"))
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
-        found, most = self._found, self.ROWS_SHOWN
-        first = max(0, min(self._chosen - most + 1, len(found) - most))
+        found, most, first = self._found, self.ROWS_SHOWN, self._find_first()
         rows: list[Line] = []
         for place, one in enumerate(found[first : first + most], first):
             is_chosen = place == self._chosen
@@ -127,6 +126,16 @@ class PaletteScreen(Overlay[Entry | None]):
             text = text if self._query else "  There is none, or it is looked for."
             rows.append(cut((Span(text, "muted"),), cells))
         return [(Span(":", "key"),), (), *rows, *([()] * (most - len(rows)))]
+
+    def _find_first(self) -> int:
+        """The place of the first that is shown."""
+        most = self.ROWS_SHOWN
+        return max(0, min(self._chosen - most + 1, len(self._found) - most))
+
+    async def click_fixed(self, place: int, content: Line, cell: int) -> None:
+        at = self._find_first() + place - 2  # behind the field and an empty line
+        if place >= 2 and at < len(self._found):
+            self.finish(self._found[at])
 
     def find_field_row(self) -> int | None:
         return 0

@@ -18,10 +18,10 @@ from textual.reactive import Reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from autoexp_tui.cockpit.keymap import find_move
+from autoexp_tui.cockpit.keymap import find_move, parse_key
 from autoexp_tui.cockpit.render.layout import Box
 from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
-from autoexp_tui.cockpit.spans import Line, Role, Span, line, pad, wrap
+from autoexp_tui.cockpit.spans import Line, Role, Span, line, pad, width, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
 from autoexp_tui.cockpit.widgets.pane import (
     LinesWidget,
@@ -78,6 +78,15 @@ class Frame(LinesWidget, can_focus=True):
         self.top = max(0, self.top + lines)
         self.update_lines()
 
+    async def on_click(self, event: events.Click) -> None:
+        overlay, size = self._overlay, self.size
+        fixed = overlay.build_fixed(size.width - 4)
+        row = event.y - 1
+        if 0 <= (place := row - (size.height - 2 - len(fixed))) < len(fixed):
+            await overlay.click_fixed(place, fixed[place], event.x - 2)
+        elif row >= 0 and place < 0:
+            overlay.click_body(self.top + row)
+
 
 class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     """A box over the screen; subclasses say what stands in it and take its keys."""
@@ -87,6 +96,8 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     edge_role: Role = "rule"
     most_cells: int = 100
     """Columns of the box where the screen has more."""
+    button_key: str = "enter"
+    """What a click on the button stands for."""
     deaf_seconds: float = 0.0
     """For how long the app is to take no key, once this is closed."""
 
@@ -125,6 +136,23 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     async def process_key(self, event: events.Key) -> None:
         """Act on a key."""
         raise NotImplementedError
+
+    async def click_fixed(self, place: int, content: Line, cell: int) -> None:
+        """Press the button or the key under a cell of a fixed line, or the one before
+        the words there; what is no key does nothing."""
+        pressed = ""
+        for span in content if cell >= 0 else ():
+            if span.role in ("key", "button"):
+                pressed, _, _ = span.text.strip().partition(" ")
+            cell -= width((span,))
+            if cell < 0:
+                break
+        key = self.button_key if pressed.startswith("[") else parse_key(pressed)
+        if key:
+            await self.process_key(events.Key(key, None))
+
+    def click_body(self, place: int) -> None:
+        """What a click on a line of the body does."""
 
     def handle_scroll(self, key: str) -> None:
         """Scroll for a key that means it."""
@@ -192,6 +220,8 @@ class Answer:
 
 class QuestionScreen(Overlay[Answer | None]):
     """Asks one question; None when the person stays."""
+
+    button_key = "escape"
 
     def __init__(self, context: CockpitContext, question: Question) -> None:
         super().__init__(context)

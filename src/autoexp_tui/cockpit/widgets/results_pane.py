@@ -132,7 +132,7 @@ class ResultsPane(FieldsPane):
                 self.run_worker(self._take_many(work))
             return
         sources = self._make_sources()
-        self.table = replace(self.table, sources=sources, _cells={}, baseline=None)
+        self.table = self.table.renew(sources)
         if self.is_in_order:  # until it is not: sorting costs what the rows do
             self.is_in_order = self.rows == self._sort_rows()
         self._show()
