@@ -30,6 +30,7 @@ from tests.support.campaigns import all_done
 from tests.support.scripted_handle import ScriptedHandle
 from textual import events
 
+from autoexp_tui.cli.diagnostics import freeze_garbage
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
@@ -188,7 +189,7 @@ async def bench_results(jobs: int) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(1.0)
         gc.collect()
-        gc.freeze()  # as the command does once a session is open
+        freeze_garbage()  # as the command does once a session is open
 
         async def time_key(key: str, is_shown: Callable[[ResultsPane], bool]) -> float:
             start = time.perf_counter()

@@ -154,7 +154,8 @@ class Groups:
 
 def list_result_stages(plan: Plan) -> tuple[str, ...]:
     """The stages of a plan, each after those that it follows from."""
-    return tuple(find_stage_parents(plan))
+    names = dict.fromkeys(job.stage for job in plan.jobs)
+    return tuple(find_stage_parents(plan) if len(names) > 1 else names)
 
 
 def choose_stage(plan: Plan, stages: Sequence[str]) -> str:
