@@ -12,9 +12,11 @@ read. Names that are stored in journals stay for ever.
 from __future__ import annotations
 
 from autoexp_tui.actions.orders import Firing as Firing
+from autoexp_tui.actions.orders import emit_order as emit_order
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places
 from autoexp_tui.conditions.custom_conditions import says as says
+from autoexp_tui.effects.effects import AddJobs as AddJobs
 from autoexp_tui.effects.effects import Answer as Answer
 from autoexp_tui.effects.effects import Outside as Outside
 from autoexp_tui.effects.effects import OutsideEffect as OutsideEffect
@@ -50,9 +52,11 @@ from autoexp_tui.model.facts import MetricKey as MetricKey
 from autoexp_tui.model.facts import Moment as Moment
 from autoexp_tui.model.facts import StatKey as StatKey
 from autoexp_tui.model.facts import TextKey as TextKey
+from autoexp_tui.model.policy import End as End
 from autoexp_tui.model.policy import Policy as Policy
 from autoexp_tui.model.rules import Action as Action
 from autoexp_tui.model.snapshot import Snapshot as Snapshot
+from autoexp_tui.model.specs import JobSpec as JobSpec
 from autoexp_tui.model.state import SessionState as SessionState
 from autoexp_tui.model.states import Result as Result
 from autoexp_tui.model.states import Topic as Topic

@@ -171,8 +171,8 @@ def test_show_for_programs_has_stable_keys(place: Place) -> None:
     assert {"session", "name", "directory", "engine", "paused", "warnings"} < set(told)
     assert told["engine"]["alive"] == "no"
     assert set(told["jobs"][0]) == {
-        "name", "state", "cause", "attempts", "exit_code", "why", "evidence",
-        "values", "planned_values", "metrics", "runs",
+        "name", "state", "cause", "attempts", "exit_code", "why", "asked_by",
+        "evidence", "values", "planned_values", "metrics", "runs",
     }  # fmt: skip
     place.session("m2aa", RELEASED)
     job = place.json("show", "m2aa", "wait")["job"]

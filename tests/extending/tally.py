@@ -7,16 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from autoexp_tui.extend import (
+    AddJobs,
     Command,
     DecisionContext,
+    End,
     Event,
     Headline,
+    JobSpec,
     Order,
     Policy,
     Recorded,
     SessionState,
     Snapshot,
+    emit_order,
 )
+from tests.engine.parts import done
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class Tally:
     """Its part of the state."""
 
     goal: int
+    pair: str = ""
+    """What the two jobs are called that it lets join; empty: none."""
     counted: tuple[str, ...] = ()
 
 
@@ -32,9 +39,10 @@ class GoalSet(Event):
     """A person said how many jobs are to be counted."""
 
     goal: int
+    pair: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        state.parts["tally"] = Tally(self.goal)
+        state.parts["tally"] = Tally(self.goal, self.pair)
 
     def format_headline(self, now: float) -> Headline:
         return Headline("goal set", str(self.goal))
@@ -59,13 +67,19 @@ class SetGoal(Command):
 
     kind: Literal["set_goal"] = "set_goal"
     goal: int
+    pair: str = ""
 
     def handle(self, context: DecisionContext, order: Order) -> None:
-        context.draft.emit(GoalSet(goal=self.goal))
+        context.draft.emit(GoalSet(goal=self.goal, pair=self.pair))
+
+
+def build_job(name: str, **fields: Any) -> JobSpec:
+    fields |= {"output_dir": f"/out/{name}", "log_dir": f"/logs/{name}"}
+    return JobSpec(name=name, index=0, command=("true",), **fields)
 
 
 class TallyPolicy(Policy):
-    """Counts, in plan order."""
+    """Counts, in plan order, and brings two jobs to count."""
 
     title: ClassVar[str] = "Tally"
 
@@ -79,10 +93,25 @@ class TallyPolicy(Policy):
         ]
         for name in done[:room]:
             context.draft.emit(JobTallied(job=name))
+        self._add_pair(context, part.pair)
         return None
 
-    def is_open(self, part: Any) -> bool:
-        return bool(len(part.counted) < part.goal)
+    def _add_pair(self, context: DecisionContext, pair: str) -> None:
+        """Once: it is on its way, there, or refused."""
+        state, asker = context.state, f"the pair {pair}"
+        asked = {getattr(one.effect, "asked_by", "") for one in state.pending.values()}
+        first, second = f"{pair}1", f"{pair}2"
+        if not pair or second in state.jobs or asker in asked | {*state.refused_joins}:
+            return
+        jobs = (build_job(first), build_job(second, start_conditions=(done(first),)))
+        emit_order(context, AddJobs(policy="tally", asked_by=asker, jobs=jobs))
+
+    def is_open(self, part: Any) -> str:
+        left = part.goal - len(part.counted)
+        return f"{left} more to count" if left > 0 else ""
+
+    def find_exit(self, part: Any) -> End | None:
+        return End(6, "it cannot be reached") if part.goal > 99 else None
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
         part: Tally = snapshot.parts["tally"]

@@ -6,13 +6,18 @@ A real engine runs them, over the fake executor; their journal is read back.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import pytest
 
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.config.specs import parse_action, parse_condition
 from autoexp_tui.events.runs import EffectSettled
-from autoexp_tui.extend import Headline
-from autoexp_tui.model.commands import Command
+from autoexp_tui.events.session import PlanAdded
+from autoexp_tui.extend import AddJobs, Headline
+from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.state import SessionState
@@ -28,6 +33,7 @@ from tests.extending.run_tagged import RunTagged
 from tests.extending.tag_run import TagRun
 from tests.extending.tally import SetGoal, Tally
 from tests.model.builders import happen, job, plan, started
+from tests.support.memory_journal import Fault, Killed
 
 
 def read_back(one: Bench) -> SessionState:
@@ -105,7 +111,7 @@ async def test_a_policy_decides_is_resumed_and_keeps_the_session_open() -> None:
     assert read_back(one).parts == one.engine.state.parts
     one.run(2)
     shown = one.snapshots[-1]
-    assert shown.open
+    assert (shown.open, shown.open_ends) == (True, ("1 more to count",))
     async with cockpit(replace(shown)) as seat:
         seat.app.show_policy("tally")
         await seat.pilot.pause()
@@ -116,3 +122,74 @@ async def test_a_policy_decides_is_resumed_and_keeps_the_session_open() -> None:
     one.order(SetGoal(goal=2))
     one.run(2)
     assert not one.snapshots[-1].open
+
+
+def pair_of(name: str = "p") -> Bench:
+    """A session whose policy asks for two jobs, the second behind the first."""
+    one = bench(plan(job("a"), job("b", 1)))
+    one.order(SetGoal(goal=2, pair=name))
+    return one
+
+
+def test_jobs_of_a_policy_join_in_one_event_and_name_who_asked() -> None:
+    one = pair_of()
+    one.run(20)
+    (added,) = one.happened(PlanAdded)[1:]
+    assert [spec.name for spec in one.world.session.plans[added.sha].jobs] == [
+        "p1",
+        "p2",
+    ]
+    second = one.job("p2")
+    assert (second.policy, second.origin) == ("tally", "the pair p")
+    assert second.spec.depends_on == ("p1",)
+    assert second.attempts[0].ordered_at >= (one.job("p1").attempts[0].ended_at or 9e9)
+    assert one.engine.state.asked == one.engine.state.joined[0]  # no person's plan
+    assert read_back(one).jobs == one.engine.state.jobs
+
+
+def test_a_policy_can_read_why_its_jobs_did_not_join() -> None:
+    one = bench(plan(job("a"), job("p1", 1)))
+    one.order(SetGoal(goal=2, pair="p"))
+    one.run(5)
+    refused = one.engine.state.refused_joins["the pair p"]
+    assert "a job of this name" in one.words(refused)
+    assert read_back(one).refused_joins == one.engine.state.refused_joins
+    assert "p2" not in one.states()
+    assert len(one.ordered(AddJobs)) == 1
+
+
+def test_a_pair_whose_engine_is_killed_at_any_write_joins_once() -> None:
+    whole = pair_of()
+    whole.run(10)
+    kills: Any = ("killed_before", "killed_after")
+    for at_write, kind in product(range(1, whole.world.session.appends), kills):
+        one = bench(plan(job("a"), job("b", 1)))
+        one.world.session.faults[at_write] = Fault(kind=kind)
+        for _ in range(2):  # what was not written is ordered again
+            try:
+                one.order(Submit())
+                one.order(SetGoal(goal=2, pair="p"))
+                one.run(10)
+            except Killed:
+                one.start()
+        one.run(10)
+        assert one.states() == whole.states(), (at_write, kind)
+        assert len(one.happened(PlanAdded)) == 2
+        assert len(one.executor.begun) == 4
+
+
+def test_a_run_without_a_screen_ends_by_the_word_of_the_policies(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = bench(plan(job("a"), job("b", 1)))
+    one.order(SetGoal(goal=3))
+    one.run(10)
+    shown, alone = one.snapshots[-1], Watching(wait_for_approval=False)
+    assert not is_over(shown, alone)
+    assert finish(shown, as_json=False) == ExitCode.JOBS_NOT_COMPLETED
+    hopeless = replace(shown, parts={"tally": Tally(100)})
+    assert (is_over(hopeless, Watching()), is_over(hopeless, alone)) == (False, True)
+    assert finish(hopeless, as_json=False) == ExitCode.GUARD
+    said = capsys.readouterr().err
+    assert "still open: 1 more to count" in said
+    assert "it cannot be reached" in said

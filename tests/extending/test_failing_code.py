@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 import pytest
 
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.events.events import ActionDropped, EngineFaulted, WarningRaised
 from autoexp_tui.extend import (
     Action,
@@ -26,12 +28,13 @@ from autoexp_tui.extend import (
     Verdict,
 )
 from autoexp_tui.model import kinds
+from autoexp_tui.model.commands import Acknowledge
 from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
 from tests.engine.bench import Bench
 from tests.extending.conftest import ENTRY_POINTS, bench
-from tests.extending.tally import SetGoal
+from tests.extending.tally import SetGoal, TallyPolicy
 from tests.model.builders import job, plan
 
 PROBLEM = "ZeroDivisionError: their bug"
@@ -168,3 +171,24 @@ def test_a_policy_that_fails_or_is_gone_is_left_out(part: str, problem: str) -> 
     assert len(one.engine.state.parts["tally"].counted) == 1
     assert one.snapshots[-1].jobs
     assert (find_policy(part) is None) == (part == "gone")
+    shown = replace(one.snapshots[-1], open_ends=("more",))
+    assert is_over(shown, Watching())  # nobody would go on with it
+    assert finish(shown, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
+
+
+def test_a_policy_is_asked_again_once_it_was_seen_and_once_it_was_mended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = bench(plan(job("a")))
+    monkeypatch.setattr(TallyPolicy, "decide", FailingPolicy.decide)
+    one.order(SetGoal(goal=1))
+    one.run(5)
+    one.order(Acknowledge(warnings=tuple(one.engine.state.warnings)))
+    one.run(5)
+    assert len(one.happened(WarningRaised)) == 2
+    monkeypatch.undo()
+    monkeypatch.setattr(kinds, "list_installed", lambda: ENTRY_POINTS)
+    one.die(gone_for=5)
+    one.run(5)
+    assert one.warned() == []
+    assert one.engine.state.parts["tally"].counted == ("a",)

@@ -125,8 +125,10 @@ class NewJob(Action, kind="new_job", needs_values=True, makes_jobs=True):
 def _find_free_name(firing: Firing, wanted: str) -> str:
     """`wanted`, or the first of `wanted_2`, `wanted_3` ... that no job has."""
     state = firing.context.state
-    specs = (getattr(one.effect, "spec", None) for one in state.pending.values())
-    taken = {spec.name for spec in specs if spec is not None} | state.jobs.keys()
+    taken = {*state.jobs}
+    for effect in (one.effect for one in state.pending.values()):
+        spec = getattr(effect, "spec", None)
+        taken |= {one.name for one in getattr(effect, "jobs", (spec,)) if one}
     names = (wanted if at == 1 else f"{wanted}_{at}" for at in count(1))
     return next(name for name in names if name not in taken)
 

@@ -28,6 +28,7 @@ from autoexp_tui.cli.diagnostics import (
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.policy import find_end, find_failed_policies
 from autoexp_tui.model.resubmission import all_unmet, asks, is_acting, is_doomed, stuck
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import JobRecord
@@ -173,7 +174,11 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
     if is_acting(snapshot.jobs, snapshot.pending):
         return False
     still = stuck(snapshot.jobs, with_asks=not how.wait_for_approval)
-    return all(job.ended or job.name in still for job in snapshot.jobs)
+    if not all(job.ended or job.name in still for job in snapshot.jobs):
+        return False
+    if still or not snapshot.open_ends or find_failed_policies(snapshot.warnings):
+        return True
+    return not how.wait_for_approval and find_end(snapshot.parts) is not None
 
 
 def _is_in_storm(snapshot: Snapshot) -> bool:
@@ -338,7 +343,15 @@ def finish(
         say(f"  autoexp-monitor --session {where}")
     else:
         _say_left(snapshot, where)
-    done = not is_acting(snapshot.jobs, snapshot.pending) and all(
+        if end := find_end(snapshot.parts):
+            say(clean(end.reason))
+            return end.code
+    is_left = (
+        is_acting(snapshot.jobs, snapshot.pending)
+        or snapshot.open_ends
+        or find_failed_policies(snapshot.warnings)
+    )
+    done = not is_left and all(
         job.state is JobState.COMPLETED
         for job in snapshot.jobs
         if not chosen or job.name in chosen
@@ -347,6 +360,9 @@ def finish(
 
 
 def _say_left(snapshot: Snapshot, where: str) -> None:
+    if snapshot.open_ends:
+        say(clean(f"still open: {', '.join(snapshot.open_ends)}. Go on with:"))
+        say(f"  autoexp-run --session {where}")
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     doomed = [job for job in snapshot.jobs if is_doomed(job)]
     if asking := sum(map(asks, snapshot.jobs)):

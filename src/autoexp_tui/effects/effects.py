@@ -180,6 +180,27 @@ class AddJob(Effect, kind="add"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AddJobs(Effect, kind="add_jobs"):
+    """Let jobs that a policy makes join the session, all in one event or none; why not
+    is then in `SessionState.refused_joins`."""
+
+    policy: str
+    """By the name of its part of the state."""
+    asked_by: str
+    """On whose account, in words: `evaluation e12`. A name that is used once."""
+    jobs: tuple[JobSpec, ...]
+    """Those that may wait for each other; of the others, whatever is not given is as in
+    the session's first plan."""
+    mode: JoinMode = "queue"
+
+    def name_object(self) -> str:
+        return list_names([job.name for job in self.jobs])
+
+    def describe(self) -> str:
+        return f"{self.name_object()}, for {self.asked_by}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinJobs(Effect, kind="join", topic="person"):
     """Read a plan that lies beside the journal, and what is done of it, for its jobs to
     join as a person was shown them; see `model.commands.Grow`."""

@@ -205,7 +205,7 @@ class Dispatcher:
                     now=at,
                 )
                 return "planner", lambda: self._store(outside.planner.plan(asked))
-            case effects.AddJob():
+            case effects.AddJob() | effects.AddJobs():
                 plan = self.joining.build_job_plan(state, pending, effect)
                 return "planner", partial(self._store, plan)
             case effects.JoinJobs():

@@ -4,7 +4,7 @@ joins. Names and directories of the jobs that are there are kept as those come."
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -67,37 +67,55 @@ class JoinChecks:
         return self
 
     def build_job_plan(
-        self, state: SessionState, pending: PendingEffect, effect: effects.AddJob
+        self,
+        state: SessionState,
+        pending: PendingEffect,
+        effect: effects.AddJob | effects.AddJobs,
     ) -> Plan:
-        """The plan of one job that a rule makes."""
+        """The plan of the jobs that a rule or a policy makes."""
         self.follow(state)
-        base = state.plan_of(effect.job)
+        specs: Sequence[JobSpec]
+        if isinstance(effect, effects.AddJob):
+            base, specs = state.plan_of(effect.job), (effect.spec,)
+            rules = rules_of(state, state.jobs[effect.job].spec)
+        else:
+            base, specs = state.plans[state.joined[0]], effect.jobs
+            rules = base.monitoring
         assert base is not None, "a session without a plan has no jobs"
-        spec = effect.spec
-        own = (spec.name, spec.output_dir, spec.log_dir)
-        whose = Places([own], beside=self._places)
-        start = tuple(map(whose.with_writers, spec.start_conditions))
-        cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
-        waits = {name for condition in start for name in whose.list_awaited(condition)}
-        before = sorted(
-            (name for name in waits if name in state.jobs),
-            key=lambda name: state.jobs[name].spec.index,
-        )
-        made = replace(
-            spec,
-            start_conditions=start,
-            cancel_conditions=cancel,
-            depends_on=tuple(before),
-        )
+        own = [(spec.name, spec.output_dir, spec.log_dir) for spec in specs]
+        whose = Places(own, beside=self._places)
+        places = {spec.name: (1, at) for at, spec in enumerate(specs)}
+        jobs, edges = list[JobSpec](), list[Edge]()
+
+        def find_place(name: str) -> tuple[int, int]:
+            known = state.jobs.get(name)
+            return places[name] if known is None else (0, known.spec.index)
+
+        for spec in specs:
+            start = tuple(map(whose.with_writers, spec.start_conditions))
+            waits = {name for one in start for name in whose.list_awaited(one)}
+            known = (name for name in waits if name in state.jobs or name in places)
+            before = sorted(known, key=find_place)
+            made = replace(
+                spec,
+                start_conditions=start,
+                cancel_conditions=tuple(
+                    map(whose.with_writers, spec.cancel_conditions)
+                ),
+                depends_on=tuple(before),
+                family=spec.family or specs[0].name,
+            )
+            jobs.append(made)
+            edges += (Edge(before=b, after=spec.name, mode="waits") for b in before)
         return replace(
             base,
-            plan_id=digest(pending.effect_id, spec.name),
+            plan_id=digest(pending.effect_id, *places),
             config_ref="",
             overrides=(),
             created_at=pending.ordered_utc,
-            jobs=(made,),
-            edges=tuple(Edge(before=b, after=spec.name, mode="waits") for b in before),
-            monitoring=rules_of(state, state.jobs[effect.job].spec),
+            jobs=tuple(jobs),
+            edges=tuple(edges),
+            monitoring=rules,
             rule_sets={},
             warnings=(),
             holes=(),

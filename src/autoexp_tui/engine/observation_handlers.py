@@ -184,7 +184,7 @@ class ObservationHandlers:
             case effects.MoveCheckpoint() as move:
                 one.end(outcome, problem or move.target)
                 checkpoints.handle_move(context, move, problem)
-            case effects.PlanJobs() | effects.AddJob() as effect:
+            case effects.PlanJobs() | effects.AddJob() | effects.AddJobs() as effect:
                 made = answer if isinstance(answer, StoredPlan) else None
                 one.join_plan(effect, made, problem)
             case effects.JoinJobs() as join:
@@ -297,7 +297,7 @@ class EffectAnswer(Settlement):
 
     def join_plan(
         self,
-        effect: effects.PlanJobs | effects.AddJob,
+        effect: effects.PlanJobs | effects.AddJob | effects.AddJobs,
         made: StoredPlan | None,
         problem: str,
     ) -> None:
@@ -309,17 +309,21 @@ class EffectAnswer(Settlement):
             problem = checks.find_hindrance(context.state, made.plan, values)
         if made is None or problem:
             earlier = any(  # whose jobs it may only lack
-                isinstance(other.effect, effects.PlanJobs | effects.AddJob)
-                and other.seq < pending.seq
+                isinstance(other.effect, _JOINING) and other.seq < pending.seq
                 for other in context.state.pending.values()
             )
             if earlier:
                 self.rest(JOIN_SECONDS)
                 return
             self.end("failed", problem)
-            warn_of_failure(context, pending, problem)
+            if isinstance(effect, effects.AddJobs):
+                reason = why("not_joined", problem=problem)
+                refused = pick(effect, "policy", "asked_by")
+                context.draft.emit(events.JoinRefused(why=reason, **refused))
+            else:
+                warn_of_failure(context, pending, problem)
             return
-        if isinstance(effect, effects.AddJob):
+        if not isinstance(effect, effects.PlanJobs):
             # Jobs it waits for may have joined meanwhile.
             again = checks.build_job_plan(context.state, pending, effect)
             if again != made.plan:
@@ -327,16 +331,19 @@ class EffectAnswer(Settlement):
                 return
         context.state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
+        is_of_policy = isinstance(effect, effects.AddJobs)
+        whose = ("policy", "asked_by") if is_of_policy else ("job", "action")
+        first = context.state.highest + 1
         added = events.PlanAdded(
-            sha=made.sha,
-            job=effect.job,
-            action=effect.action,
-            first_index=context.state.highest + 1,
+            sha=made.sha, first_index=first, **pick(effect, *whose)
         )
         context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)
         self.end("ok", f"joined: {list_names(names)}")
+
+
+_JOINING = (effects.PlanJobs, effects.AddJob, effects.AddJobs)
 
 
 def _hold(context: DecisionContext, name: str, reason: Why) -> None:

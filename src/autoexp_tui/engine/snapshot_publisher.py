@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.ports import LiveSink
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.policy import find_policy
+from autoexp_tui.model.policy import list_open_ends
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
@@ -49,16 +49,15 @@ class SnapshotBuilder:
         if not self._shared:
             jobs = tuple(state.jobs[name] for name in state.order)
             pending = tuple(state.pending.values())
-            found = ((find_policy(name), part) for name, part in state.parts.items())
+            ends = list_open_ends(state.parts)
             self._shared = {
                 "jobs": jobs,
                 "pending": pending,
                 "warnings": tuple(state.warnings.values()),
                 "events": tuple(self.tail),
                 "parts": dict(state.parts),
-                # Policies are asked when no job is open, and not before.
-                "open": is_open(jobs, pending)
-                or any(policy and policy.is_open(part) for policy, part in found),
+                "open": is_open(jobs, pending) or bool(ends),
+                "open_ends": ends,
             }
         shown = tuple(map(live.get, state.order))
         self._live = self._live if shown == self._live else shown

@@ -109,12 +109,14 @@ class PlanAdded(Event, topic="state"):
 
     sha: str
     job: str = ""
-    """Whose rule asked for it; empty: a person did."""
+    """Whose rule asked for it; empty: a person or a policy did."""
     action: str = ""
     """Of that rule: `<rule>/<index>`."""
     asked_by: str = ""
     """Who did where no rule did, as `ann on login1 (pts/3)`; empty: whoever began the
     session, or the journal is an old one's."""
+    policy: str = ""
+    """Which made its jobs, on account of `asked_by`; empty: none did."""
     first_index: int | None = None
     """Of its first job, the others follow; None: each keeps its own where those are
     free, as in journals of older versions."""
@@ -133,7 +135,9 @@ class PlanAdded(Event, topic="state"):
                 first_index=self.first_index,
             )
         state.joined = (*state.joined, self.sha)
-        if not self.job:
+        if self.policy:
+            state.refused_joins.pop(self.asked_by, None)
+        elif not self.job:
             state.asked = self.sha
         state.highest = max((state.highest, *(spec.index for spec in new)))
         for spec in new:
@@ -143,6 +147,7 @@ class PlanAdded(Event, topic="state"):
                 parent=self.job,
                 parent_action=self.action,
                 asked_by=self.asked_by,
+                policy=self.policy,
                 since=record.t,
                 since_lived=state.lived,
                 start=(None,) * len(spec.start_conditions),
@@ -154,6 +159,24 @@ class PlanAdded(Event, topic="state"):
         by = f"by {self.asked_by}" if self.asked_by else ""
         by = f"by the action {self.action} of {self.job}" if self.action else by
         return Headline("plan added", join_parts(f"plan_{self.sha}", by))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRefused(
+    Event,
+    topic="state",
+    matters=True,
+    verb="jobs did not join",
+    about=("asked_by", "why"),
+):
+    """Jobs that a policy asked for could not join: nothing of them is there."""
+
+    policy: str
+    asked_by: str
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        state.refused_joins[self.asked_by] = self.why
 
 
 # Names tell jobs apart, so they are never changed when a plan joins; whoever lets it

@@ -193,7 +193,8 @@ class Roster:
     """Job of which everything passed -> its place in line for a slot."""
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
-    failed_policies: set[str] = field(default_factory=set)
+    failed_policies: dict[str, str] = field(default_factory=dict)
+    """Policy -> the warning; it is asked again once a person has seen that."""
 
     def note(self, job: JobRecord) -> None:
         is_lost = job.state is JobState.LOST

@@ -27,7 +27,7 @@ class Effect(Kind):
             "compose:ComposeJob evidence:CaptureEvidence "
             "look_for_checkpoint:LookForCheckpoint look_at_files:LookAtFiles "
             "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob "
-            "join:JoinJobs "
+            "join:JoinJobs add_jobs:AddJobs "
             "notify:RunNotifyCommand append:AppendText command:RunActionCommand "
             "note_done:NoteDone",
         },

@@ -43,8 +43,8 @@ class Event(Marked):
         "event",
         {
             "events.session": "SessionStarted EngineStarted EngineStopped PlanAdded "
-            "JournalRotated DoneFound ForeignFilesFound SubmissionPaused NodeExcluded "
-            "SubmissionResumed CommandRefused MessageLogged EngineFaulted",
+            "JoinRefused JournalRotated DoneFound ForeignFilesFound SubmissionPaused "
+            "NodeExcluded SubmissionResumed CommandRefused MessageLogged EngineFaulted",
             "events.jobs": "JobsReleased JobsHeld WaitExplained JobReplanned JobEnded "
             "FilesSetAside RetryOrdered JobRevived ConditionJudged ConditionLatched "
             "ConditionWaived ApprovalAsked ApprovalAnswered",

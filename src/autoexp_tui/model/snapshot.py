@@ -189,6 +189,9 @@ class Snapshot:
     pending: tuple[PendingEffect, ...] = ()
     events: tuple[Recorded, ...] = ()
     open: bool = True
+    """Whether work is left."""
+    open_ends: tuple[str, ...] = ()
+    """What may still add jobs once all have ended, in words: `depth 2 of 3`."""
     gaps: tuple[tuple[float, float], ...] = ()
     playback: Playback | None = None
     wall_ahead: float = 0.0

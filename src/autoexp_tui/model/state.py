@@ -170,6 +170,8 @@ class JobRecord:
     parent_action: str = ""
     asked_by: str = ""
     """Who had it join; empty: it was there from the start, or a rule asked for it."""
+    policy: str = ""
+    """The policy that made it, on account of `asked_by`; empty: none did."""
     state: JobState = JobState.PLANNED
     since: float = 0.0
     since_lived: float = 0.0
@@ -217,6 +219,18 @@ class JobRecord:
     @property
     def ended(self) -> bool:
         return self.state in TERMINAL
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a person's plan has it, and neither a rule nor a policy made it."""
+        return not (self.parent or self.policy)
+
+    @property
+    def origin(self) -> str:
+        """Who asked for it to join, in words; empty: it was there from the start."""
+        if self.parent:
+            return f"the action {self.parent_action} of {self.parent}"
+        return self.asked_by
 
     @property
     def done_before(self) -> bool:
@@ -309,6 +323,8 @@ class SessionState:
     plan: Plan | None = None
     """The session's first plan, with the jobs, edges and rules of all that joined."""
     joined: tuple[str, ...] = ()
+    refused_joins: MutableMapping[str, Why] = field(default_factory=dict)
+    """On whose account a policy asked for jobs that could not join -> why not."""
     order: tuple[str, ...] = ()
     asked: str = ""
     """Sha of the newest plan that a person asked for; empty: before the first."""
@@ -376,6 +392,6 @@ class SessionState:
 
 _CONTAINERS: Final = (
     *("jobs", "tokens", "pending", "warnings", "matches", "commands"),
-    *("streaks", "parts"),
+    *("streaks", "parts", "refused_joins"),
 )
 """What a draft has copies of; `plans` only ever grows."""

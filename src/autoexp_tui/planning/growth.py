@@ -198,14 +198,14 @@ def compare_plans(
 
 
 def _list_gone(plan: Plan, jobs: Sequence[JobRecord]) -> list[JobRecord]:
-    """Jobs of people that no plan has any more. What a rule made stays, and a job that
+    """Jobs of people that no plan has any more. What others made stays, and a job that
     has a newer version."""
     names = {job.name for job in plan.jobs}
     given = names | {_strip_version(name) for name in names}
     return [
         one
         for one in jobs
-        if not one.parent
+        if one.is_planned
         and one.name not in given
         and _strip_version(one.name) not in given
     ]
@@ -303,7 +303,7 @@ def list_swept(jobs: Iterable[JobRecord]) -> list[str]:
     stages: dict[tuple[str, str], set[str]] = {}
     for record in jobs:
         job, reason = record.spec, record.why
-        if record.parent or (reason and reason.code == LEFT_OUT):
+        if not record.is_planned or (reason and reason.code == LEFT_OUT):
             continue
         for key, value in job.parameters.items():
             if key.startswith("~") or plain_key(key) in _NOT_SWEPT:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from autoexp_tui.actions.action_runner import check_deferred, handle_moves
 from autoexp_tui.actions.orders import (
     cancel_attempts,
+    clear_warning,
     emit_order,
     end_job,
     explain_wait,
@@ -29,7 +30,7 @@ from autoexp_tui.model.condition import walk
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.kinds import tell_error
-from autoexp_tui.model.policy import find_policy
+from autoexp_tui.model.policy import FAILED, find_failed_policies, find_policy
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, why
@@ -88,11 +89,13 @@ def _note_events(
 
 
 def _ask_policies(context: DecisionContext) -> None:
-    """Let the policies of the session decide; one that fails is left out from then
-    on."""
+    """Let the policies of the session decide; one that fails is left out until a person
+    has seen the warning, or another engine asks."""
     context.draft.fork()  # a policy may hold on to the state
-    failed = context.roster.failed_policies
-    for name in [part for part in context.state.parts if part not in failed]:
+    failed, warnings = context.roster.failed_policies, context.state.warnings
+    for name in [*context.state.parts]:
+        if failed.get(name) in warnings:
+            continue
         policy, at = find_policy(name), None
         if policy is None:
             _leave_out_policy(context, name, "it is not installed, or not usable")
@@ -101,13 +104,17 @@ def _ask_policies(context: DecisionContext) -> None:
             at = policy.decide(context)
         except Exception as error:  # noqa: BLE001 - their code may raise anything
             _leave_out_policy(context, name, tell_error(error))
+        else:
+            for warning in find_failed_policies(warnings.values(), name):
+                clear_warning(context, warning.warning_id)
         context.timers.set(f"policy:{name}", at)
 
 
 def _leave_out_policy(context: DecisionContext, name: str, problem: str) -> None:
-    context.roster.failed_policies.add(name)
-    reason = why("policy_failed", what=name, problem=problem)
-    raise_warning(context, "p" + ids.digest("policy", name, problem), reason)
+    warning_id = "p" + ids.digest("policy", name, problem)
+    context.roster.failed_policies[name] = warning_id
+    reason = why(FAILED, what=name, problem=problem)
+    raise_warning(context, warning_id, reason)
 
 
 def check_job(context: DecisionContext, name: str) -> None:

@@ -24,7 +24,8 @@ from typing import Any, Final, NamedTuple
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
 from autoexp_tui.model.masking import Share
-from autoexp_tui.model.resubmission import asks, is_doomed, is_open
+from autoexp_tui.model.policy import has_work_left
+from autoexp_tui.model.resubmission import asks, is_doomed
 from autoexp_tui.model.snapshot import BestResult, SessionBrief
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, Warned
@@ -228,7 +229,7 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
         "needs": _count_needs(jobs, state.warnings.values()),
         "best": _find_best(state.plan, jobs),
         "last_event_at": state.utc,
-        "open": is_open(jobs, state.pending.values()),
+        "open": has_work_left(state),
     }
     if keep:
         with suppress(EnvironmentFailed):

@@ -27,6 +27,7 @@ from autoexp_tui.cli.session_verbs.request import (
 )
 from autoexp_tui.model.commands import StopEngine
 from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
+from autoexp_tui.model.policy import has_work_left
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -93,7 +94,7 @@ def restart(request: Request) -> int:
             "session over once it is gone, or its heartbeat was seen still for "
             f"{holder.stale_seconds:.0f} s.",
         )
-    runs = _count_left(session) > 0
+    runs = has_work_left(load(session))
     text = f"all jobs of {session.id} have ended: nothing to go on"
     if runs:
         watch = f"autoexp-tui --session {where} shows it"

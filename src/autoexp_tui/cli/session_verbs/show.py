@@ -28,7 +28,8 @@ from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import mask_text, mask_values
 from autoexp_tui.model.outputs import NotedMetrics
-from autoexp_tui.model.resubmission import dependants, is_open
+from autoexp_tui.model.policy import has_work_left, list_open_ends
+from autoexp_tui.model.resubmission import dependants
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
@@ -183,7 +184,8 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
         },
         "began_at": wall_time(state.started_at, now),
         "last_event_at": state.utc,
-        "open": is_open(state.jobs.values(), state.pending.values()),
+        "open": has_work_left(state),
+        "open_ends": list(list_open_ends(state.parts)),
         "paused": sentence(state.paused, now) if state.paused else None,
         "warnings": [
             {
@@ -224,7 +226,9 @@ def _list_facts(
         head = f"{warning['job']}: " if warning["job"] else ""
         yield "warning", f"{head}{warning['why']}"
     yield "jobs", f"{len(jobs)}: {_count_states(Counter(job.state for job in jobs))}"
-    if record["open"] and all(job.ended for job in jobs):
+    if record["open_ends"]:
+        yield "still open", ", ".join(record["open_ends"])
+    elif record["open"] and all(job.ended for job in jobs):
         yield "still open", "what rules ordered is not done yet"
     ends = Counter(
         format_cause_of_end(job.cause, job.state)
@@ -276,7 +280,7 @@ def brief_json(job: JobRecord, sight: Sight) -> Record:
     """A job in short, as `show` of its session tells it."""
     brief = describe_job(job, sight.live.get(job.name), sight.now)
     evidence = [place for attempt in job.attempts for place in attempt.captures]
-    return {**brief, "evidence": evidence}
+    return {**brief, "asked_by": job.origin, "evidence": evidence}
 
 
 def values_json(job: JobRecord, sight: Sight) -> Record:

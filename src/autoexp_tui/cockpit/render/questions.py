@@ -149,7 +149,11 @@ def ask_leave(session: SessionView, come_back: str) -> Question | None:
     todo = sum(not job.record.ended for job in session.jobs)
     left = f"{session.count(*BEGUN_LOOKS)} running, {todo} not ended yet."
     if not todo:
-        left = "All jobs have ended; what rules ordered is still being done."
+        ends = outside(", ".join(snapshot.open_ends), 60)
+        still = (
+            f"still open: {ends}" if ends else "what rules ordered is still being done"
+        )
+        left = f"All jobs have ended; {still}."
     goes_on = Span("The engine goes on without this screen; nothing is stopped.")
     told = (goes_on, Span(left, "muted"), Span(come_back, "muted"))
     return Question(

@@ -410,11 +410,8 @@ def _list_facts(
         planned = {key: find_planned(spec, words.find(key)) for key in spec.own_values}
         yield "planned", _format_values(planned, mask)
     yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
-    if record.parent:
-        by = f"the action {record.parent_action} of {record.parent}"
-        yield "joined", outside(f"asked for by {by}")
-    elif record.asked_by:
-        yield "joined", outside(f"asked for by {record.asked_by}")
+    if record.origin:
+        yield "joined", outside(f"asked for by {record.origin}")
     yield "output", outside(spec.output_dir)
     yield "log", outside(spec.log_path_current)
     for key, text in record.metadata.items():

@@ -138,6 +138,8 @@ def _render_engine(session: SessionView, now: float, *, failed: bool) -> Span:
         return Span(doing, "accent")
     if not session.snapshot.open or not session.active:
         ended = "engine idle" if session.snapshot.open else "all ended"
+        if session.snapshot.open_ends and engine.role != "plan":
+            ended = f"open: {outside(session.snapshot.open_ends[0], 40)}"
         return Span("not submitted" if engine.role == "plan" else ended, "muted")
     if engine.user and not engine.owner_alive:
         return Span("no engine", "warning")
