@@ -12,6 +12,7 @@ read. Names that are stored in journals stay for ever.
 from __future__ import annotations
 
 from autoexp_tui.actions.orders import Firing as Firing
+from autoexp_tui.actions.orders import ask_person as ask_person
 from autoexp_tui.actions.orders import emit_order as emit_order
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places
@@ -57,6 +58,7 @@ from autoexp_tui.model.policy import Policy as Policy
 from autoexp_tui.model.rules import Action as Action
 from autoexp_tui.model.snapshot import Snapshot as Snapshot
 from autoexp_tui.model.specs import JobSpec as JobSpec
+from autoexp_tui.model.state import Ask as Ask
 from autoexp_tui.model.state import SessionState as SessionState
 from autoexp_tui.model.states import Result as Result
 from autoexp_tui.model.states import Topic as Topic

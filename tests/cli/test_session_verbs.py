@@ -21,6 +21,7 @@ from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.specs import Edge
 from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
@@ -319,6 +320,42 @@ def test_a_job_may_neither_decide_what_a_person_is_asked_nor_bring_approvals(
     assert refused in place.capsys.readouterr().err
     code, _, err = place.say("restart", "k7f2", "--approve", "all")
     assert (code != 0, refused in err) == (True, True)
+
+
+TITLE, LINES = "Close depth 2?", ("keep e3", "drop e5\x1b[2J")
+ASKED = events.AskRaised(
+    ask="beam", digest=digest_question("beam", TITLE, LINES), title=TITLE, lines=LINES
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("approve k7f2 baem", 2, "did you mean `beam`?"),
+        ("approve k7f2 train", 2, "none of these jobs or questions asks"),
+        ("approve k7f2 beam --drop 3", 2, "beam has no line 3: it has 2 lines"),
+        ("approve k7f2 train --drop 1", 2, "--drop: of which question?"),
+        ("reject k7f2 beam --drop 1", 2, "--drop"),
+        ("approve k7f2 beam --drop 1 --drop 2", 1, "refused: nothing was done"),
+        ("approve k7f2 beam --drop 2", 0, "- dropped  drop e5"),
+        ("reject k7f2", 0, "beam: Close depth 2?"),
+    ],
+)
+def test_a_question_that_is_no_job_s_is_shown_and_answered_by_its_lines(
+    place: Place, words: str, code: int, said: str
+) -> None:
+    session = place.session("k7f2", *all_ended(), ASKED)
+    assert place.json("list")[0]["needs"] == {"asks": 1}
+    shown = place.told("show", "k7f2")
+    assert "asks         beam: Close depth 2?" in shown
+    assert "  2  drop e5" in shown
+    told = place.told(*words.split(), code=code)
+    assert said in told
+    assert "\x1b" not in shown + told
+    ask = load_state(session).state.asks["beam"]
+    verb, dropped = words.split()[0], (1,) if "--drop" in words else ()
+    given = (verb == "approve", dropped) if code == 0 else (None, ())
+    assert (ask.approved, ask.dropped) == given
 
 
 READS = "Wait for what it writes, and will read:"

@@ -25,7 +25,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.rules import Action, Armed
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.state import Ask, JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, JobState, Why, why
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
@@ -48,6 +48,23 @@ def emit_order(
             effect_id=order_id, effect=effect, why=reason, cause=cause, finish=finish
         )
     )
+
+
+def ask_person(
+    context: DecisionContext, name: str, title: str, lines: Iterable[str] = ()
+) -> Ask:
+    """A question of a policy as it stands, answered or not; one that nobody was asked
+    with this title and these lines is put first. It may be called at every decision:
+    the same question has one answer. A newer one of the name takes an older one's
+    place; `--approve NAME` answers it and all that are named `NAME/...`."""
+    asked = tuple(lines)
+    digest = ids.digest_question(name, title, asked)
+    known = context.state.asks.get(name)
+    if known is None or known.digest != digest:
+        context.draft.emit(
+            events.AskRaised(ask=name, digest=digest, title=title, lines=asked)
+        )
+    return context.state.asks[name]
 
 
 def cancel_attempts(

@@ -29,7 +29,14 @@ from autoexp_tui.cli.options import name_session
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.policy import find_end, find_failed_policies
-from autoexp_tui.model.resubmission import all_unmet, asks, is_acting, is_doomed, stuck
+from autoexp_tui.model.resubmission import (
+    all_unmet,
+    asks,
+    is_acting,
+    is_doomed,
+    list_open_asks,
+    stuck,
+)
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, BEGUN, JobState
@@ -176,7 +183,11 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
     still = stuck(snapshot.jobs, with_asks=not how.wait_for_approval)
     if not all(job.ended or job.name in still for job in snapshot.jobs):
         return False
-    if still or not snapshot.open_ends or find_failed_policies(snapshot.warnings):
+    if find_failed_policies(snapshot.warnings):
+        return True
+    if list_open_asks(snapshot.asks):
+        return not how.wait_for_approval
+    if still or not snapshot.open_ends:
         return True
     return not how.wait_for_approval and find_end(snapshot.parts) is not None
 
@@ -203,6 +214,7 @@ class Report:
         self._show_session(snapshot)
         self._show_rules(snapshot)
         self._show_jobs(snapshot)
+        self._show_asks(snapshot)
         for warning in snapshot.warnings:
             if self._is_new(("warning", warning.warning_id)):
                 text = f"{warning.job} {sentence(warning.why, self._now)}"
@@ -276,6 +288,21 @@ class Report:
                     name = f"{logged.job}  " if logged.job else ""
                     self._line(logged.level, f"{name}{logged.text}")
 
+    def _show_way(self, about: object, snapshot: Snapshot, name: str = "") -> None:
+        """How to answer, once."""
+        if self._is_new(about):
+            where = name_shown(snapshot)
+            self.out(f"  autoexp-sessions approve {where} {clean(name)}".rstrip())
+
+    def _show_asks(self, snapshot: Snapshot) -> None:
+        """Questions that are no job's, each with its lines."""
+        for name, ask in list_open_asks(snapshot.asks).items():
+            if self._is_new(("question", name), ask.digest):
+                self._line("asks", f"{name}: {ask.prompt}", at=ask.asked_at)
+                for number, text in enumerate(ask.lines, 1):
+                    self.out(f"  {number:>3}  {clean(text)}")
+                self._show_way(("answer", name), snapshot, name)
+
     def _show_jobs(self, snapshot: Snapshot) -> None:
         """What became of jobs, a line each; of those that wait each reason once."""
         groups: dict[tuple[str, str], list[str]] = {}
@@ -286,8 +313,7 @@ class Report:
                 if self._is_new(("asks", job.name)):
                     prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
                     self._line("asks", f"{job.name} waits for approval{prompt}")
-                    if self._is_new("answer"):
-                        self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
+                    self._show_way("answer", snapshot)
                 continue
             queue = live.queue if live and job.state is JobState.QUEUED else None
             if queue and queue.reason:
@@ -349,6 +375,7 @@ def finish(
     is_left = (
         is_acting(snapshot.jobs, snapshot.pending)
         or snapshot.open_ends
+        or list_open_asks(snapshot.asks)
         or find_failed_policies(snapshot.warnings)
     )
     done = not is_left and all(
@@ -365,9 +392,13 @@ def _say_left(snapshot: Snapshot, where: str) -> None:
         say(f"  autoexp-run --session {where}")
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     doomed = [job for job in snapshot.jobs if is_doomed(job)]
-    if asking := sum(map(asks, snapshot.jobs)):
-        wait = "waits" if asking == 1 else "wait"
-        say(f"{plural(asking, 'job')} {wait} for approval. Answer and resume:")
+    asking = sum(map(asks, snapshot.jobs))
+    questions = len(list_open_asks(snapshot.asks))
+    if asking or questions:
+        counts = ((asking, "job"), (questions, "question"))
+        who = " and ".join(plural(number, word) for number, word in counts if number)
+        wait = "waits" if asking + questions == 1 else "wait"
+        say(f"{who} {wait} for approval. Answer and resume:")
         say(f"  autoexp-sessions approve {where}\n  autoexp-run --session {where}")
     if doomed:
         say(f"{plural(len(doomed), 'job')} cannot start. Retry what is waited for, or")

@@ -124,12 +124,16 @@ def refuse_overrides(options: Options, given: str) -> None:
 
 
 def _require_stages(plan: Plan, options: Options) -> None:
+    from autoexp_tui.model.policy import list_ask_names
+
     stages = sorted({job.stage for job in plan.jobs})
-    unknown = sorted(options.approve - {"*"} - set(stages))
-    if unknown:
+    unknown = options.approve - {"*"} - set(stages)
+    asks = list_ask_names() if unknown else frozenset()
+    if unknown := unknown - asks:
+        questions = f"; questions: {', '.join(sorted(asks))}" if asks else ""
         raise UsageError(
-            f"--approve: the plan has no stage {unknown[0]!r}",
-            hint=f"stages: {', '.join(stages)}; or all, or none",
+            f"--approve: the plan has no stage {min(unknown)!r}",
+            hint=f"stages: {', '.join(stages)}{questions}; or all, or none",
         )
 
 

@@ -9,7 +9,8 @@ pause|resume ID            submits nothing more; submits again
 kill|retry|skip ID JOB...  jobs by name, or --all of what fits; retry also with other
                            values: --set KEY=VALUE
 waive ID JOB [N]           lets a start condition of a waiting job count as passed
-approve|reject ID [JOB]    answers what is asked
+approve|reject ID [NAME]   answers what is asked, by jobs and by questions; --drop N
+                           leaves a line of a question out
 clean ID...                removes sessions that nobody runs
 trust DIR                  writes into a directory of another owner all the same
 check ID [--repair]        reads all of it, says what is wrong and what would mend it
@@ -61,6 +62,14 @@ _FOLLOWERS: Final = option(
     choices=("wait", "use"),
     default="wait",
 )
+_DROP: Final = option(
+    "--drop",
+    "approve a question without this line of it; may be repeated",
+    "N",
+    action="append",
+    type=int,
+    default=[],
+)
 VERBS: Final[dict[str, Verb]] = {
     "list": Verb("show.list_all", words=0),
     "show": Verb(
@@ -103,7 +112,7 @@ VERBS: Final[dict[str, Verb]] = {
     "retry": Verb("job_verbs.retry", (_ALL, _SET, _FOLLOWERS), words=None),
     "skip": Verb("job_verbs.skip", (_ALL, _REASON), words=None),
     "waive": Verb("job_verbs.waive", (_REASON,), words=3),
-    "approve": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
+    "approve": Verb("job_verbs.answer", (_ALL, _REASON, _DROP), words=None),
     "reject": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
     "check": Verb(
         "maintenance.check", (option("--repair", "what would mend it; --yes does it"),)

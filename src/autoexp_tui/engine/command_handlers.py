@@ -18,6 +18,7 @@ from autoexp_tui.model import resubmission as revival
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.event import pick
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
@@ -47,7 +48,7 @@ def handle_order(context: DecisionContext, order: Order) -> None:
     elif (  # it is no person, or nobody can tell
         (sender := order.sender)
         and (sender.job or sender.doubt)
-        and commands.is_personal(order.command)
+        and order.command.is_personal
     ):
         by_job = why("sender_is_job", by=sender.job)
         _refuse(context, by_job if sender.job else why(f"sender_{sender.doubt}"), named)
@@ -73,6 +74,8 @@ def _execute(context: DecisionContext, order: Order) -> None:
             _resubmit(context, resubmit, order)
         case commands.Answer() as answer:
             _answer(context, answer, order)
+        case commands.AnswerAsk() as answer:
+            _answer_ask(context, answer, order)
         case commands.Skip() as skip:
             reason = why("skipped_by", by=order.by, reason=skip.reason)
             for job in map(context.job, skip.jobs):
@@ -243,6 +246,31 @@ def _answer(context: DecisionContext, answer: commands.Answer, order: Order) -> 
             **pick(order, "by", "sender"),
         )
     )
+
+
+def _answer_ask(
+    context: DecisionContext, answer: commands.AnswerAsk, order: Order
+) -> None:
+    ask = context.state.asks.get(answer.ask)
+    dropped = tuple(sorted(set(answer.dropped)))
+    if ask is None:
+        _refuse(context, why("no_such_ask", ask=answer.ask))
+    elif ask.approved is not None:
+        _refuse(context, why("answered_before", ask=answer.ask, by=ask.by))
+    elif answer.digest != digest_question(
+        answer.ask, ask.prompt, ask.list_kept(dropped)
+    ):
+        _refuse(context, why("other_lines", ask=answer.ask))
+    elif dropped and not (answer.approved and ask.list_kept(dropped)):
+        _refuse(context, why("nothing_kept", ask=answer.ask))
+    else:
+        context.draft.emit(
+            events.AskAnswered(
+                **pick(answer, "ask", "digest", "approved", "reason"),
+                **pick(order, "by", "sender"),
+                dropped=dropped,
+            )
+        )
 
 
 def _acknowledge(

@@ -145,7 +145,7 @@ class ReplayBuffer:
         match record.event:
             case events.JobEnded(state=JobState.FAILED | JobState.LOST):
                 return Landmark(record.t, "failed", record.t)
-            case events.ApprovalAsked():
+            case events.ApprovalAsked() | events.AskRaised():
                 return Landmark(record.t, "asked", record.t)
             case events.EngineStopped():
                 self._was_stopped = True

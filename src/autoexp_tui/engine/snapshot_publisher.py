@@ -56,7 +56,8 @@ class SnapshotBuilder:
                 "warnings": tuple(state.warnings.values()),
                 "events": tuple(self.tail),
                 "parts": dict(state.parts),
-                "open": is_open(jobs, pending) or bool(ends),
+                "asks": dict(state.asks),
+                "open": is_open(jobs, pending, state.asks) or bool(ends),
                 "open_ends": ends,
             }
         shown = tuple(map(live.get, state.order))

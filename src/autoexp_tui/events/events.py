@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from autoexp_tui.events.asks import *
 from autoexp_tui.events.jobs import *
 from autoexp_tui.events.rules import *
 from autoexp_tui.events.runs import *

@@ -334,15 +334,19 @@ class ApprovalAnswered(Event, topic="approval", rejudges=True):
         update(state, self.job, ask=answer)
 
     def format_headline(self, now: float) -> Headline:
-        verb, who = "approved" if self.approved else "refused", ""
-        if self.policy:
-            who = f"by the policy {self.policy}, not by a person"
-        elif self.sender is not None:
-            checked = "" if self.sender.checked else "; not checked: another host"
-            who = f"by {self.sender} ({self.by}{checked})"
-        elif self.by:
-            who = f"by {self.by}"
+        verb = "approved" if self.approved else "refused"
+        who = describe_answerer(self.by, self.sender, self.policy)
         return Headline(verb, append_reason(who, self.reason))
 
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
+
+
+def describe_answerer(by: str, sender: Sender | None, policy: str) -> str:
+    """Who answered: a policy given beforehand, a process that was checked or not."""
+    if policy:
+        return f"by the policy {policy}, not by a person"
+    if sender is not None:
+        checked = "" if sender.checked else "; not checked: another host"
+        return f"by {sender} ({by}{checked})"
+    return f"by {by}" if by else ""

@@ -19,9 +19,11 @@ class Command(Kind):
         {
             "model.commands": "submit:Submit kill:Kill resubmit:Resubmit answer:Answer "
             "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
-            "grow:Grow stop:StopEngine",
+            "grow:Grow stop:StopEngine answer_ask:AnswerAsk",
         },
     )
+    is_personal: ClassVar[bool] = False
+    """Whether a person has to decide it, and no job may."""
 
     def handle(self, context: DecisionContext, order: Order) -> None:
         """Carry out a policy's command; the engine's own are handled by the engine."""
@@ -56,12 +58,24 @@ class Resubmit(Command, kind="resubmit"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer(Command, kind="answer"):
+class Answer(Command, kind="answer", is_personal=True):
     """Approve or refuse what an approval asked; bound to its digest."""
 
     job: str
     digest: str
     approved: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerAsk(Command, kind="answer_ask", is_personal=True):
+    """Approve or refuse a question that is no job's; bound to the lines that remain."""
+
+    ask: str
+    digest: str
+    approved: bool
+    dropped: tuple[int, ...] = ()
+    """Places, from 0, of the lines that are left out of an approval."""
     reason: str = ""
 
 
@@ -74,7 +88,7 @@ class Skip(Command, kind="skip"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waive(Command, kind="waive"):
+class Waive(Command, kind="waive", is_personal=True):
     """Let one start condition of a waiting job count as passed."""
 
     job: str
@@ -129,14 +143,9 @@ LEAVING: Final = "front end"
 """Who orders a stop when an engine's own process ends."""
 
 
-def is_personal(command: Command) -> bool:
-    """Whether a person has to decide it, and no job may."""
-    return isinstance(command, Answer | Waive)
-
-
 def is_signed(command: Command) -> bool:
     """Whether it tells which process sent it."""
-    return is_personal(command) or isinstance(command, Grow)
+    return command.is_personal or isinstance(command, Grow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

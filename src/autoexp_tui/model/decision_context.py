@@ -175,7 +175,7 @@ class Draft:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingPolicy:
     auto_approve: frozenset[str] = frozenset()
-    """Stages whose approvals are given without asking; `*`: all."""
+    """Stages, and questions, whose approvals are given without asking; `*`: all."""
     slots: int = 0
     """Tasks at a time; 0: no limit."""
     place: str = "local"

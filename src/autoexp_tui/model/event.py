@@ -54,6 +54,7 @@ class Event(Marked):
             "events.rules": "LogMatched MetricsNoted WarningRaised WarningCleared "
             "LimitAcknowledged EvidenceCaptured ActionFired ActionDeferred "
             "ActionDropped",
+            "events.asks": "AskRaised AskAnswered",
         },
     )
     topic: ClassVar[Topic] = "engine"

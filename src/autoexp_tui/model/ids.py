@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Iterable
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+,@-]")
 _MAX_NAME = 120
@@ -14,6 +16,11 @@ def digest(*parts: object, length: int = 12) -> str:
     """Hex sha256 over `parts`, `length` characters; equal parts, equal digest."""
     text = "\x1f".join(str(part) for part in parts)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+
+
+def digest_question(name: str, title: str, lines: Iterable[str]) -> str:
+    """What binds an answer to a question: to the lines of it that remain."""
+    return digest(json.dumps([name, title, *lines]), length=32)
 
 
 def event_id(session: str, epoch: int, seq: int) -> str:

@@ -29,11 +29,19 @@ class End(NamedTuple):
     """A sentence."""
 
 
+def list_ask_names() -> frozenset[str]:
+    """The names that any policy has for its questions."""
+    kinds = map(Policy.kinds.find, Policy.kinds)
+    return frozenset(name for kind in kinds if kind for name in kind.asks)
+
+
 class Policy:
     """One policy; without state of its own, for that is in the session."""
 
     kinds: ClassVar[KindTable[Policy]] = KindTable("policy", {})
     title: ClassVar[str] = ""
+    asks: ClassVar[tuple[str, ...]] = ()
+    """What `--approve` may name: its questions, or what stands before a `/` there."""
 
     def decide(self, context: DecisionContext) -> float | None:
         """Emit what follows; when (lived) to be asked again, None: on news."""
@@ -70,7 +78,7 @@ def list_open_ends(parts: Mapping[str, Any]) -> tuple[str, ...]:
 
 def has_work_left(state: SessionState) -> bool:
     """Whether a session may still change by itself: its jobs, or what adds to them."""
-    is_left = is_open(state.jobs.values(), state.pending.values())
+    is_left = is_open(state.jobs.values(), state.pending.values(), state.asks)
     return is_left or bool(list_open_ends(state.parts))
 
 

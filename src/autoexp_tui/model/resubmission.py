@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.states import REVIVABLE, Cause, JobState, Outcome, Result
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from autoexp_tui.model.outputs import DoneWork, SetAside
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import (
+        Ask,
         ConditionStatus,
         JobRecord,
         PendingEffect,
@@ -113,9 +115,15 @@ def list_ended_because_of(
     return walk_links(names, below, lambda name: is_going_along(jobs[name]))
 
 
-def is_open(jobs: Collection[JobRecord], pending: Collection[PendingEffect]) -> bool:
-    """Whether work is left: no jobs yet, one that has not ended, an action."""
-    return not jobs or not all(job.ended for job in jobs) or is_acting(jobs, pending)
+def is_open(
+    jobs: Collection[JobRecord],
+    pending: Collection[PendingEffect],
+    asks: Mapping[str, Ask] = MappingProxyType({}),
+) -> bool:
+    """Whether work is left: no jobs yet, one that has not ended, an action; or a
+    question."""
+    ended = bool(jobs) and all(job.ended for job in jobs)
+    return not ended or is_acting(jobs, pending) or bool(list_open_asks(asks))
 
 
 def is_acting(jobs: Iterable[JobRecord], pending: Collection[PendingEffect]) -> bool:
@@ -155,6 +163,11 @@ def asks(record: JobRecord) -> bool:
     ask = record.ask
     waiting = record.state is JobState.WAITING
     return waiting and ask is not None and ask.approved is None
+
+
+def list_open_asks(asks: Mapping[str, Ask]) -> dict[str, Ask]:
+    """The questions that are no job's and that nobody has answered."""
+    return {name: ask for name, ask in asks.items() if ask.approved is None}
 
 
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:

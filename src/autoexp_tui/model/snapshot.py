@@ -15,7 +15,7 @@ from autoexp_tui.text.spelling import Present
 if TYPE_CHECKING:  # a first paint needs no events
     from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.model.state import JobRecord, PendingEffect, Warned
+    from autoexp_tui.model.state import Ask, JobRecord, PendingEffect, Warned
     from autoexp_tui.model.states import JobState
 
 Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
@@ -197,6 +197,8 @@ class Snapshot:
     wall_ahead: float = 0.0
 
     parts: Mapping[str, Any] = field(default_factory=dict)
+    asks: Mapping[str, Ask] = field(default_factory=dict)
+    """By name the questions that are no job's, answered or not."""
     absent: float = 0.0
     """Seconds that `t` counts and `lived` does not: see `model.facts`."""
 

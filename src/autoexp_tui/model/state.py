@@ -4,7 +4,7 @@ snapshot shares. The decider works on a `fork()`; the journal's word comes first
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -130,6 +130,8 @@ class Matched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
+    """What a person is asked: of a job, or by a policy of the session."""
+
     digest: str
     prompt: str
     asked_at: float
@@ -137,6 +139,14 @@ class Ask:
     approved: bool | None = None
     by: str = ""
     reason: str = ""
+    lines: tuple[str, ...] = ()
+    """What may be approved in part, line by line."""
+    dropped: tuple[int, ...] = ()
+    """Places, from 0, of the lines that an approval left out."""
+
+    def list_kept(self, dropped: Collection[int]) -> tuple[str, ...]:
+        """The lines that remain without those at these places."""
+        return tuple(one for at, one in enumerate(self.lines) if at not in dropped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,6 +353,8 @@ class SessionState:
     streaks: MutableMapping[str, int] = field(default_factory=dict)
     """Key of `events.runs` -> quick failures in a row, up to now."""
     parts: MutableMapping[str, Any] = field(default_factory=dict)
+    asks: MutableMapping[str, Ask] = field(default_factory=dict)
+    """Name -> the newest question of that name that is no job's, answered or not."""
     unseen: bool = field(default=False, compare=False, repr=False)
     """Nobody looks at its records: they change in place (`event.unseen`)."""
     touched: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -392,6 +404,6 @@ class SessionState:
 
 _CONTAINERS: Final = (
     *("jobs", "tokens", "pending", "warnings", "matches", "commands"),
-    *("streaks", "parts", "refused_joins"),
+    *("streaks", "parts", "refused_joins", "asks"),
 )
 """What a draft has copies of; `plans` only ever grows."""

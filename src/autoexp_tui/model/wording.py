@@ -412,6 +412,15 @@ not_joined: could not join
     nothing joined: {problem}
 other_digest: changed meanwhile
     nothing was done: what {job} will do changed since it asked. Look again.
+no_such_ask: no such question
+    nothing was done: no question named {ask}
+answered_before: answered already
+    nothing was done: {ask} was answered before[ by {by:who}]
+other_lines: changed meanwhile
+    nothing was done: the lines of {ask} changed since you read them. Look again.
+nothing_kept: no line is left
+    nothing was done: lines are left out of an approval that keeps some. Reject {ask} as
+    a whole instead.
 sender_is_job: sent by a job
     nothing was done: this came from a job ({by}), and only a person may decide it.
     Answer from a cockpit or a shell of your own.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.model.commands import Order, Sender, is_personal
+from autoexp_tui.model.commands import Order, Sender
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -79,7 +79,7 @@ class FileInbox:
             if order is None:
                 continue
             self._given[name] = order.command_id
-            if is_personal(order.command):
+            if order.command.is_personal:
                 sender = check_sender(order.sender, self._session.state_dir)
                 order = replace(order, sender=sender)
             orders.append(order)

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,10 +25,10 @@ from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
 from autoexp_tui.model.masking import Share
 from autoexp_tui.model.policy import has_work_left
-from autoexp_tui.model.resubmission import asks, is_doomed
+from autoexp_tui.model.resubmission import asks, is_doomed, list_open_asks
 from autoexp_tui.model.snapshot import BestResult, SessionBrief
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord, Warned
+from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
@@ -226,7 +226,7 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
     summary = {
         "name": state.name,
         "counts": dict(Counter(job.state.value for job in jobs)),
-        "needs": _count_needs(jobs, state.warnings.values()),
+        "needs": _count_needs(state, jobs),
         "best": _find_best(state.plan, jobs),
         "last_event_at": state.utc,
         "open": has_work_left(state),
@@ -239,15 +239,16 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
     return _read_fields(summary)
 
 
-def _count_needs(jobs: Sequence[JobRecord], raised: Iterable[Warned]) -> dict[str, int]:
-    """How many jobs need a person, by how the cockpit says that they look."""
-    stalled = {one.job for one in raised if one.is_stall}
+def _count_needs(state: SessionState, jobs: Sequence[JobRecord]) -> dict[str, int]:
+    """How many jobs, and questions, need a person, by how the cockpit says that they
+    look."""
+    stalled = {one.job for one in state.warnings.values() if one.is_stall}
     looks = {
         "failed": (job.state in _BROKEN for job in jobs),
         "stalled": (
             job.state is JobState.RUNNING and job.name in stalled for job in jobs
         ),
-        "asks": map(asks, jobs),
+        "asks": (*map(asks, jobs), *(True for _ in list_open_asks(state.asks))),
         "cannot start": (is_doomed(job) and not asks(job) for job in jobs),
     }
     return {look: found for look, those in looks.items() if (found := sum(those))}

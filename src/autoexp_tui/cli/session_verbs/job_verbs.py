@@ -6,7 +6,8 @@ told apart, and sends it; the engine has the last word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.open import require_person
@@ -32,9 +33,10 @@ from autoexp_tui.cockpit.state.forecast import list_checkpoint_places
 from autoexp_tui.model import commands
 from autoexp_tui.model.condition import describe
 from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.masking import NO_RULES, mask_text
-from autoexp_tui.model.resubmission import can_come_back
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.resubmission import can_come_back, list_open_asks
+from autoexp_tui.model.state import Ask, JobRecord
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
 from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 from autoexp_tui.text.sanitize import clean
@@ -151,25 +153,53 @@ def waive(request: Request) -> int:
 
 
 def answer(request: Request) -> int:
-    """Say yes, or with the verb `reject` no, to what is asked: of some jobs, or all."""
+    """Say yes, or with the verb `reject` no, to what jobs and questions ask: to those
+    of some names, or to all."""
     session, names, verb = request.session, request.names, request.verb
     require_person(verb, session.state_dir)
     state = load(session)
-    require_jobs(state, names)
+    require_jobs(state, names, questions=state.asks)
+    given: dict[str, Any] = {
+        "approved": verb == "approve",
+        "reason": request.args.reason,
+    }
     answers = [
-        commands.Answer(
-            job=job.name,
-            digest=job.ask.digest,
-            approved=verb == "approve",
-            reason=request.args.reason,
+        commands.Answer(job=job.name, digest=job.ask.digest, **given)
+        for job in (
+            state.jobs[name] for name in names or state.order if name in state.jobs
         )
-        for job in (state.jobs[name] for name in names or state.order)
         if job.ask is not None and job.ask.approved is None
     ]
-    if not answers:
+    open_asks = list_open_asks(state.asks)
+    questions = [name for name in names or open_asks if name in open_asks]
+    drop = getattr(request.args, "drop", [])
+    if drop and (len(questions), len(answers)) != (1, 0):
+        raise UsageError("--drop: of which question?", hint="Name one that asks now.")
+    replies = [_answer_ask(name, open_asks[name], drop, given) for name in questions]
+    if not (answers or replies):
         which = "none of these jobs" if names else "no job"
+        which += " or questions" if names and state.asks else ""
         raise UsageError(f"{verb}: {which} asks for approval just now")
-    return print_answer(request, send(request, answers), [one.job for one in answers])
+    answered = send(request, [*answers, *replies])
+    jobs = [one.job for one in answers]
+    return print_answer(request, answered, jobs, questions)
+
+
+def _answer_ask(
+    name: str, ask: Ask, drop: Sequence[int], given: Mapping[str, Any]
+) -> commands.AnswerAsk:
+    """The answer to a question without some lines, which are numbered from 1; says what
+    it is about."""
+    for number in drop:
+        if not 1 <= number <= len(ask.lines):
+            lines = plural(len(ask.lines), "line")
+            raise UsageError(f"{name} has no line {number}: it has {lines}", "--drop")
+    say(f"{clean(name)}: {clean(ask.prompt)}")
+    for number, text in enumerate(ask.lines, 1):
+        say(f"{'- dropped' if number in drop else number:>9}  {clean(text)}")
+    dropped = tuple(sorted({number - 1 for number in drop}))
+    digest = digest_question(name, ask.prompt, ask.list_kept(dropped))
+    return commands.AnswerAsk(ask=name, digest=digest, dropped=dropped, **given)
 
 
 def _say_lines(lines: Iterable[Line]) -> None:

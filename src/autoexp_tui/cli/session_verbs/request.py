@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -157,13 +157,16 @@ def _read_detail(watcher: FileSessionWatcher) -> LiveDetail | None:
     return detail
 
 
-def require_jobs(state: SessionState, names: Sequence[str]) -> None:
-    """Names are jobs of the session; raises UsageError."""
+def require_jobs(
+    state: SessionState, names: Sequence[str], *, questions: Collection[str] = ()
+) -> None:
+    """Names are jobs of the session, or among `questions`; raises UsageError."""
     for name in names:
-        if name not in state.jobs:
+        if name not in state.jobs and name not in questions:
+            what = "job or question" if questions else "job"
             raise UsageError(
-                f"no job {name!r} in session {state.session}",
-                hint=did_you_mean(name, state.order, "jobs"),
+                f"no {what} {name!r} in session {state.session}",
+                hint=did_you_mean(name, (*questions, *state.order), f"{what}s"),
             )
 
 
@@ -288,8 +291,14 @@ def format_verb(verb: str, session: SessionDir, more: str = "") -> str:
     return f"`autoexp-sessions {verb} {name_session(session.path, more)}`"
 
 
-def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
-    """Say what came of a command, for people or programs; its exit code."""
+def print_answer(
+    request: Request,
+    answer: Answer,
+    jobs: Sequence[str] = (),
+    questions: Sequence[str] | None = None,
+) -> int:
+    """Say what came of a command, for people or programs; its exit code. `questions`:
+    those it answered; None: it answers none."""
     record = {
         "session": request.session.id,
         "verb": request.verb,
@@ -297,6 +306,7 @@ def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> 
         "outcome": answer.outcome,
         "why": answer.why,
         "engine": answer.engine,
+        **({} if questions is None else {"questions": list(questions)}),
     }
     if request.options.json or answer.outcome == "done":
         request.print(record, filter(None, ("done", answer.note)))

@@ -29,7 +29,7 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import mask_text, mask_values
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.policy import has_work_left, list_open_ends
-from autoexp_tui.model.resubmission import dependants
+from autoexp_tui.model.resubmission import dependants, list_open_asks
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
@@ -196,6 +196,15 @@ def _session_json(sight: Sight, jobs: Sequence[JobRecord]) -> Record:
             }
             for warning in state.warnings.values()
         ],
+        "questions": [
+            {
+                "name": name,
+                "title": ask.prompt,
+                "lines": list(ask.lines),
+                "asked_at": wall_time(ask.asked_at, now),
+            }
+            for name, ask in list_open_asks(state.asks).items()
+        ],
         "counts": Counter(job.state.value for job in state.jobs.values()),
         "jobs": [brief_json(job, sight) for job in jobs],
     }
@@ -225,9 +234,15 @@ def _list_facts(
     for warning in record["warnings"]:
         head = f"{warning['job']}: " if warning["job"] else ""
         yield "warning", f"{head}{warning['why']}"
+    for asked in record["questions"]:
+        yield "asks", f"{asked['name']}: {asked['title']}"
+        for number, text in enumerate(asked["lines"], 1):
+            yield "", f"{number:>3}  {text}"
     yield "jobs", f"{len(jobs)}: {_count_states(Counter(job.state for job in jobs))}"
     if record["open_ends"]:
         yield "still open", ", ".join(record["open_ends"])
+    elif record["questions"] and all(job.ended for job in jobs):
+        yield "still open", "it waits for your answer"
     elif record["open"] and all(job.ended for job in jobs):
         yield "still open", "what rules ordered is not done yet"
     ends = Counter(

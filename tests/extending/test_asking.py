@@ -1,0 +1,142 @@
+"""Questions that are no job's: a policy asks, people and `--approve` answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.headless import Watching, finish, is_over
+from autoexp_tui.events import events
+from autoexp_tui.model import kinds
+from autoexp_tui.model.commands import AnswerAsk, Sender
+from autoexp_tui.model.event import fold
+from autoexp_tui.model.ids import digest_question
+from autoexp_tui.model.policy import list_ask_names
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.journal import decode_record, encode_record
+from tests.cli.test_headless import told
+from tests.engine.bench import Bench
+from tests.extending.conftest import ENTRY_POINTS, HERE, bench
+from tests.extending.vote import CallVote, Vote
+from tests.model.builders import job, plan
+
+LINES = ("ada", "bob", "cyd")
+VOTE = (
+    ("policy.tree", f"{HERE}.vote:VotePolicy"),
+    ("event.VoteCalled", f"{HERE}.vote:VoteCalled"),
+    ("event.VoteCounted", f"{HERE}.vote:VoteCounted"),
+    ("command.call_vote", f"{HERE}.vote:CallVote"),
+)
+
+
+@pytest.fixture(autouse=True)
+def voting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *VOTE))
+
+
+def asking() -> Bench:
+    """The only job has ended, and the question stands."""
+    one = bench(plan(job("a")))
+    one.order(CallVote(lines=LINES))
+    one.until(lambda: one.job("a").ended)
+    one.run(2)
+    return one
+
+
+def answer(*lines: str, **fields: object) -> AnswerAsk:
+    """The answer of somebody who read these lines, and keeps all that are known."""
+    dropped = tuple(at for at, line in enumerate(LINES) if line not in lines)
+    given = {
+        "ask": "vote/1",
+        "digest": digest_question("vote/1", "Elect these?", lines),
+        "approved": True,
+        "dropped": dropped,
+    }
+    return AnswerAsk(**(given | fields))  # type: ignore[arg-type]
+
+
+def test_a_question_is_asked_once_outlives_engines_and_keeps_the_session_open() -> None:
+    one = asking()
+    one.die(gone_for=5)
+    one.run(2)
+    assert len(one.happened(events.AskRaised)) == 1
+    before = one.snapshots[-1]
+    one.order(answer("ada", "cyd", reason="bob is away"))
+    one.run(1)
+    after = one.snapshots[-1]
+    assert (before.open, after.open) == (True, False)
+    assert one.engine.state.parts["tree"] == Vote(LINES, ("ada", "cyd"))
+    records = [decode_record(encode_record(r)) for r in one.world.session.records]
+    state = fold(SessionState(plans=one.world.session.plans), records)
+    assert state.asks == one.engine.state.asks == after.asks
+    (given,) = one.happened(events.AskAnswered)
+    headline = given.format_headline(0.0)
+    assert headline.verb == "approved"
+    assert headline.about.startswith("vote/1, without 1 line, by ")
+    assert headline.about.endswith(": bob is away")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (answer(*LINES, ask="vote/2"), "no_such_ask"),
+        (answer("ada", "dan"), "other_lines"),
+        (answer(*LINES, dropped=(1,)), "other_lines"),
+        (answer(), "nothing_kept"),
+        (answer("ada", approved=False), "nothing_kept"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_with_the_reason(
+    command: AnswerAsk, code: str
+) -> None:
+    one = asking()
+    one.order(command)
+    one.run(1)
+    (refusal,) = one.happened(events.CommandRefused)
+    assert (refusal.why.code, refusal.why.arg("ask")) == (code, command.ask)
+    assert one.engine.state.asks["vote/1"].approved is None
+
+
+def test_an_answered_question_takes_no_other_answer_and_no_job_s() -> None:
+    one = asking()
+    one.order(answer(*LINES), sender=Sender(job="attempt 1 of a"))
+    one.order(answer(*LINES, approved=False))
+    one.order(answer(*LINES))
+    one.run(1)
+    codes = [event.why.code for event in one.happened(events.CommandRefused)]
+    assert codes == ["sender_is_job", "answered_before"]
+    assert one.engine.state.parts["tree"].elected == ()
+
+
+@pytest.mark.parametrize("named", ["vote", "vote/1", "*"])
+def test_a_question_may_be_approved_beforehand_and_on_resuming(named: str) -> None:
+    one = asking()
+    one.world.auto_approve = frozenset({"other"})
+    one.die(gone_for=5)
+    one.run(2)
+    assert one.snapshots[-1].open
+    one.world.auto_approve = frozenset({named})
+    one.die(gone_for=5)
+    one.run(2)
+    assert one.engine.state.parts["tree"].elected == LINES
+    (given,) = one.happened(events.AskAnswered)
+    assert given.policy == f"--approve {named.replace('*', 'all')}"
+    assert list_ask_names() == {"vote"}
+
+
+def test_a_run_without_a_screen_waits_for_the_answer_or_ends_with_its_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    snapshot = asking().snapshots[-1]
+    assert not is_over(snapshot, Watching())
+    assert is_over(snapshot, Watching(wait_for_approval=False))
+    assert finish(snapshot, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
+    out, err = capsys.readouterr()
+    assert json.loads(out)["jobs"][0]["state"] == "COMPLETED"
+    assert "1 question waits for approval. Answer and resume:" in err
+    lines = "\n".join(told(snapshot))
+    assert "vote/1: Elect these?\n    1  ada\n    2  bob\n" in lines
+    assert lines.endswith(" vote/1")
+    assert told(snapshot, snapshot) == []
