@@ -8,7 +8,13 @@ from typing import Any
 
 from autoexp_tui.executors.job_details import build_script, read_job_details
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
-from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
+from autoexp_tui.storage.provenance import (
+    GitState,
+    MadeFrom,
+    RecordBuilder,
+    save_made_from,
+    save_record,
+)
 from tests.planning.plans import job, plan
 
 
@@ -54,6 +60,17 @@ def test_without_a_record_it_is_what_lies_beside_the_results(tmp_path: Path) -> 
     place.mkdir(parents=True)
     (place / "resolved_config.yaml").write_text("seed: 3\n")
     assert [entry[0] for entry in read(made, spec)] == ["seed"]
+
+
+def test_a_job_without_a_config_shows_what_it_was_made_from(tmp_path: Path) -> None:
+    record = tmp_path / "e12.json.gz"
+    save_made_from(record, MadeFrom(asked_by="evaluation e12", commit="c1"))
+    spec = job("a", output_dir=str(tmp_path / "a"), config_record=str(record))
+    assert read(plan([spec], state_dir=str(tmp_path)), spec) == [
+        ("config", "none: the session made it of its command", "given", ""),
+        ("asked_by", "evaluation e12", "given", ""),
+        ("commit", "c1", "given", ""),
+    ]
 
 
 def test_a_job_s_script_holds_its_command_an_option_a_line_and_its_template() -> None:

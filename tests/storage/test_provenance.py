@@ -4,6 +4,7 @@ the programs that a repository's configuration names runs."""
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import re
 import subprocess
@@ -24,10 +25,14 @@ from autoexp_tui.storage import provenance
 from autoexp_tui.storage.provenance import (
     GitState,
     JobConfigs,
+    MadeFrom,
     ProvenanceRecord,
     RecordBuilder,
+    load_made_from,
+    load_record,
     read_git_state,
     record_of,
+    save_made_from,
     save_record,
     write_provenance,
 )
@@ -45,6 +50,7 @@ def plan_in(tmp_path: Path) -> Plan:
     return Plan(
         plan_id="p1",
         name="n",
+        config_ref="exp",
         state_dir=str(tmp_path / "state"),
         overrides=("slurm=local",),
         jobs=(job_in(tmp_path),),
@@ -124,6 +130,27 @@ def test_a_job_gets_everything_it_was_made_from(tmp_path: Path) -> None:
     kept = written(None)
     assert "MISSING.txt" not in kept
     assert kept["resolved_config.yaml"] == "lr: 1\n"
+
+
+def test_a_job_without_a_config_tells_what_it_was_made_from(tmp_path: Path) -> None:
+    by_hand, spec = replace(plan_in(tmp_path), config_ref=""), job_in(tmp_path)
+    place = write_provenance(by_hand, spec, None)
+    assert (place / "made_from.json").read_text() == "{}\n"
+    assert not (place / "MISSING.txt").exists()
+    diff = tmp_path / "e12.diff"
+    diff.write_text("-a\n+b\n" * 400_000)
+    made = MadeFrom(commit="c1", parent="c0", diff=str(diff), idea="anneal longer")
+    record = tmp_path / "e12.json.gz"
+    save_made_from(record, made)
+    write_provenance(by_hand, spec, load_record(record))
+    whole = hashlib.sha256(diff.read_bytes()).hexdigest()
+    for one in (spec, replace(spec, config_record=str(record))):
+        assert load_made_from(one) == replace(made, diff_sha256=whole)
+    told = (place / "git.txt").read_text()
+    assert (
+        told == "commit c1\nmade on c0: git.diff\nthe diff was cut at 1048576 bytes\n"
+    )
+    assert (place / "git.diff").stat().st_size == 1 << 20
 
 
 # ----------------------------------------------------------------- configs, in a record

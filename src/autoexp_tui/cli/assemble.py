@@ -353,8 +353,8 @@ class Ground:
     def _find_record(
         self, plan: Plan, spec: JobSpec
     ) -> provenance.ProvenanceRecord | None:
-        if spec.config_record and spec.planned is not None:
-            # Of one job: not worth holding.
+        is_of_one = spec.planned is not None or not plan.config_ref
+        if spec.config_record and is_of_one:  # not worth holding
             return provenance.load_record(Path(spec.config_record))
         if plan.plan_id not in self._records:
             made = provenance.record_of(plan, self.session.state_dir)

@@ -19,13 +19,18 @@ from autoexp_tui.executors.slurm.script import build_values, read_template, rend
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_value, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.job_details import JobDetails, list_config_entries
-from autoexp_tui.storage.provenance import JobConfigs, load_record, record_path
+from autoexp_tui.planning.job_details import Entry, JobDetails, list_config_entries
+from autoexp_tui.storage.provenance import (
+    JobConfigs,
+    load_made_from,
+    load_record,
+    record_path,
+)
 from autoexp_tui.storage.session_dir import read_if_there
 
 _MISSING: Final = (
     "The config of this job was not kept: its plan came without the record of how it "
-    "was made."
+    "was made, or a rule has made it of its command."
 )
 _CLUSTER: Final = frozenset({"slurm", "slurmclient"})
 _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
@@ -39,6 +44,10 @@ def read_job_details(plan: Plan, job: JobSpec) -> JobDetails:
     """The details of a job; raises EnvironmentFailed: its record does not read."""
     script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
     configs = _find_configs(plan, job)
+    if configs is None and (made := load_made_from(job)):
+        facts = ((name, mask_text(text, plan.mask)) for name, text in made.list_facts())
+        entries = tuple(Entry(name, text, "given") for name, text in facts)
+        return JobDetails(entries=entries, script=script)
     if configs is None:
         return JobDetails(script=script, missing=_MISSING)
     found = list_config_entries(

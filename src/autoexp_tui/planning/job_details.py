@@ -15,9 +15,12 @@ from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
 from autoexp_tui.text.plain_tree import flatten
 
-Origin: TypeAlias = Literal["changed", "swept", "override", "ours", "computed", "file"]
+Origin: TypeAlias = Literal[
+    "changed", "swept", "override", "ours", "computed", "file", "given"
+]
 """Who set a key: whoever planned the job anew, the sweep, the command line, planning
-itself (`stage`, `index`), an expression in a file, or a file."""
+itself (`stage`, `index`), an expression in a file, or a file; `given`: whoever made the
+job without a config."""
 
 _OURS: Final = frozenset({"stage", "index", "family"})
 

@@ -1,26 +1,30 @@
 """What a job was made from, kept beside its results: `output_dir/provenance/`.
 Planning leaves a *record* of all configs beside the manifest, most as differences from
-one whole (`text.plain_tree.Patched`); a job's part is taken out when it is sent."""
+one whole (`text.plain_tree.Patched`); a job's part is taken out when it is sent. A job
+that no config made has a record of its own (`JobSpec.config_record`), with what is told
+of it."""
 
 from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
+from autoexp_tui.model.masking import mask_override, mask_text, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.yaml_text import format_yaml
-from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
+from autoexp_tui.storage.atomic import MODES, explaining, make_directory, write_atomic
 from autoexp_tui.storage.manifests import get_manifest
 from autoexp_tui.storage.session_dir import read_if_there
+from autoexp_tui.storage.trust import open_checked
 from autoexp_tui.text import plain_tree
 from autoexp_tui.text.plain_tree import Patched
 
@@ -28,7 +32,9 @@ VERSION: Final = 3
 _ANY_TEXT: Final = ("utf-8", "surrogatepass")
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
+_MOST_READ: Final = 1 << 30
 _MOST_NAMES: Final = 1000
+_MADE_FROM: Final = "made_from.json"
 _DIFF: Final = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
     *("--ignore-submodules=dirty", "HEAD", "--"),
@@ -49,6 +55,30 @@ class GitState:
     """Why something above is missing or cut."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeFrom:
+    """What a job was made from that no config made; empty: there is none, or it is not
+    known."""
+
+    asked_by: str = ""
+    idea: str = ""
+    """What it tries, or the file that says it."""
+    commit: str = ""
+    """Of the code that it runs."""
+    parent: str = ""
+    """The commit that this one was made on."""
+    diff: str = ""
+    """The file that holds what differs between the two."""
+    diff_sha256: str = ""
+    environment: str = ""
+    """A digest of the environment that it runs in."""
+
+    def list_facts(self) -> tuple[tuple[str, str], ...]:
+        """What is known, each with its name."""
+        known = {name: text for name, text in asdict(self).items() if text}
+        return (("config", "none: the session made it of its command"), *known.items())
+
+
 class JobConfigs(NamedTuple):
     resolved: str
     unresolved: str
@@ -61,6 +91,8 @@ class ProvenanceRecord:
     configs: Mapping[str, str] = field(default_factory=dict)
     """Job name -> its two configs as JSON: texts, or a number of `wholes` with
     changes."""
+    made_from: MadeFrom | None = None
+    """Of a job that no config made."""
 
     def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none; raises EnvironmentFailed."""
@@ -160,11 +192,39 @@ def record_path(state_dir: Path, plan_id: str) -> Path:
 def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
     """Keep the record of a plan, or of a job planned anew; raises EnvironmentFailed."""
     path = record_path(state_dir, plan_id)
-    tree = {"version": VERSION, "git": asdict(record.git), "wholes": record.wholes}
-    data = json.dumps(tree | {"configs": record.configs}).encode()
-    make_directory(path.parent)
-    write_atomic(path, gzip.compress(data, 6, mtime=0))
+    _write_record(path, record)
     return path
+
+
+def save_made_from(path: Path, made: MadeFrom) -> None:
+    """Keep what a job was made from, for its `config_record` to name, with its diff, of
+    which 1 MiB is kept; its digest is of the whole file. Raises EnvironmentFailed: the
+    diff cannot be read, or the record not be written."""
+    diff, note = b"", ""
+    if made.diff:
+        path_of_diff = Path(made.diff)
+        with (
+            explaining(path_of_diff, "read"),
+            open_checked(path_of_diff, "own", _MOST_READ) as file,
+        ):
+            diff = file.read(_MOST_DIFF)
+            hashed = hashlib.sha256(diff)
+            while block := file.read(_MOST_DIFF):
+                hashed.update(block)
+                note = f"the diff was cut at {_MOST_DIFF} bytes"
+        made = replace(made, diff_sha256=hashed.hexdigest())
+    text = diff.decode("utf-8", "replace")
+    git = GitState(commit=made.commit, diff=text, note=note)
+    _write_record(path, ProvenanceRecord(git=git, made_from=made))
+
+
+def _write_record(path: Path, record: ProvenanceRecord) -> None:
+    tree = {"version": VERSION, "git": asdict(record.git), "wholes": record.wholes}
+    tree["configs"] = record.configs
+    if record.made_from is not None:
+        tree["made_from"] = asdict(record.made_from)
+    make_directory(path.parent)
+    write_atomic(path, gzip.compress(json.dumps(tree).encode(), 6, mtime=0))
 
 
 def load_record(path: Path) -> ProvenanceRecord | None:
@@ -177,6 +237,8 @@ def load_record(path: Path) -> ProvenanceRecord | None:
         if tree.pop("version") == VERSION:
             git = tree.pop("git")
             git["untracked"] = tuple(git["untracked"])
+            if "made_from" in tree:
+                tree["made_from"] = MadeFrom(**tree["made_from"])
             return ProvenanceRecord(git=GitState(**git), **tree)
     except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error):
         pass
@@ -189,6 +251,18 @@ def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
     places = dict.fromkeys((state_dir, Path(plan.state_dir or state_dir)))
     paths = (record_path(place, plan.plan_id) for place in places)
     return next(filter(None, map(load_record, paths)), None)
+
+
+def load_made_from(job: JobSpec) -> MadeFrom | None:
+    """What a job was made from that no config made: from its record, else from what one
+    that ran has beside it; None: a config made it, or nothing is kept; raises
+    EnvironmentFailed."""
+    if job.config_record and (record := load_record(Path(job.config_record))):
+        return record.made_from
+    kept = read_if_there(Path(job.output_dir, "provenance", _MADE_FROM))
+    with suppress(ValueError, TypeError):
+        return None if kept is None else MadeFrom(**json.loads(kept))
+    return None
 
 
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
@@ -208,8 +282,13 @@ def _build_files(
 ) -> dict[str, str]:
     git = record.git if record else GitState(note="not recorded")
     clean = "with uncommitted changes: git.diff" if git.diff else "clean"
+    made = record.made_from if record else None
+    if made is None and not plan.config_ref:  # a rule or a policy made the plan
+        made = MadeFrom()
+    if made is not None:
+        clean = f"made on {made.parent}: git.diff" if git.diff else ""
     names = "with files that git does not track: git_untracked.txt"
-    head = [f"commit {git.commit}", clean] if git.commit else []
+    head = [f"commit {git.commit}", *filter(None, (clean,))] if git.commit else []
     head += [*([names] if git.untracked else []), *([git.note] if git.note else [])]
     files = {
         "overrides.txt": _join_lines(
@@ -227,7 +306,11 @@ def _build_files(
     if git.untracked:
         files["git_untracked.txt"] = _join_lines(git.untracked)
     configs = record.get_configs(job.name) if record is not None else None
-    if configs is not None:
+    if made is not None:
+        known = {name: text for name, text in asdict(made).items() if text}
+        known = {name: mask_text(text, plan.mask) for name, text in known.items()}
+        files[_MADE_FROM] = json.dumps(known, indent=1) + "\n"
+    elif configs is not None:
         files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
         files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
     elif not Path(job.output_dir, "provenance", "resolved_config.yaml").exists():

@@ -37,6 +37,7 @@ from autoexp_tui.model.wording import format_cause_of_end, sentence, wakes
 from autoexp_tui.planning.as_json import json_safe
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.processes import Alive
+from autoexp_tui.storage.provenance import load_made_from
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import list_sessions
 from autoexp_tui.text.sanitize import clean
@@ -106,6 +107,7 @@ def show(request: Request) -> int:
         stands = clean(f" {state} since {since}: {record['why']}").rstrip(": ")
         rest = (plain(line).rstrip() for line in text.lines[1:])  # has no keys to press
         lines = [text.title, stands, *rest]
+        lines += _format_facts((record["made_from"] or {}).items())
         return request.print({"session": sight.session.id, "job": record}, lines)
     jobs = [sight.state.jobs[name] for name in sight.state.order]
     chosen = [job for job in jobs if not states or job.state in states]
@@ -257,6 +259,8 @@ def _list_facts(
 def job_json(job: JobRecord, sight: Sight) -> Record:
     """The job for programs."""
     spec, ask = job.spec, job.ask
+    made = None if job.is_planned else load_made_from(spec)
+    facts = made.list_facts() if made else ()
 
     def list_conditions(
         specs: Sequence[Condition], statuses: Sequence[ConditionStatus | None]
@@ -286,6 +290,7 @@ def job_json(job: JobRecord, sight: Sight) -> Record:
         "cancel_conditions": list_conditions(spec.cancel_conditions, job.cancel),
         "log_path": job.attempt.log_path if job.attempt else "",
         "output_dir": spec.output_dir,
+        "made_from": {name: mask_text(one, sight.mask) for name, one in facts} or None,
         "metadata": dict(job.metadata),
         "behind": [name for name in behind[1:] if not sight.state.jobs[name].ended],
     }

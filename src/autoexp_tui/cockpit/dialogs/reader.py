@@ -56,6 +56,7 @@ _ORIGINS: Final[dict[Origin, Role]] = {
     "ours": "muted",
     "computed": "muted",
     "file": "muted",
+    "given": "muted",
 }
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
