@@ -23,6 +23,8 @@ from autoexp_tui.executors.local.executor import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
 from autoexp_tui.executors.slurm.refusals import read_facts
 from autoexp_tui.executors.slurm.text import extract_complaint
+from autoexp_tui.isolation.choice import REMEDY, choose_isolation, probe_isolation
+from autoexp_tui.isolation.port import Isolation
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
 from autoexp_tui.text.spelling import duration
@@ -108,6 +110,7 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     mend = "Make room: a full disk holds every session that writes there."
     yield _judge("disk", free >= _MIN_FREE_BYTES, found, mend, _NO)
     yield _check_slots_dir()
+    yield check_isolation(tuple(probe_isolation()))
     yield from _examine_terminal()
     yield from examine_slurm(state_dir, ClusterCommands())
     gpus = shutil.which("nvidia-smi")
@@ -124,6 +127,12 @@ def _check_slots_dir() -> Finding:
     text = f"{found} {'(yours alone)' if is_own else 'cannot be used'}"
     mend = "Name a directory of your own on this host: slurm.client.slots_dir=DIR"
     return _judge("slots", is_own, text, mend, _NO)
+
+
+def check_isolation(found: Sequence[Isolation]) -> Finding:
+    """What the strongest of `found` promises of agents and candidates."""
+    best = choose_isolation("prefer", found)
+    return _judge("isolation", best.is_complete, best.summarize(), f"{REMEDY}.")
 
 
 def _examine_terminal() -> Iterator[Finding]:
