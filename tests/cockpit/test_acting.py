@@ -18,6 +18,7 @@ from autoexp_tui.cockpit.widgets.bars import Prompt
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model import commands as c
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
@@ -25,6 +26,7 @@ from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import JobState, why
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
+from tests.cockpit.views import LINES, TITLE, questioned
 from tests.support.campaigns import T0, all_done, campaign, plan_of, planned
 from tests.support.scripted_handle import moved, with_events, with_job, with_warnings
 
@@ -204,6 +206,45 @@ async def test_an_approval_may_wait_and_shows_its_files_again_when_they_changed(
         assert seat.handle.sent == []
         answer = c.Answer(job=name, digest="d1", approved=True)
         await seat.order("hear y", answer)
+
+
+def reply(*dropped: int, title: str = TITLE, approved: bool = True) -> c.AnswerAsk:
+    kept = [line for at, line in enumerate(LINES) if at not in dropped]
+    seal = digest_question("beam", title, kept)
+    return c.AnswerAsk(ask="beam", digest=seal, approved=approved, dropped=dropped)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_question_of_a_policy_is_led_to_and_answered_line_by_line(
+    size: tuple[int, int],
+) -> None:
+    async with cockpit(questioned(), size) as seat:
+        await seat.see(
+            "! ! !", header="3 need you", needs="> ?1  Promote two?", focus="needs"
+        )
+        assert "A answer" in seat.footer
+        await seat.see("enter", why="beam asks|2 drop e5")
+        await seat.see("escape 5 A hear", dialog="Approve beam?|> [x]  1  keep e3")
+        await seat.see("j space", dialog="> [ ]  2  drop|y approve 2 of 3")
+        await seat.click("keep e7")
+        await seat.see(dialog="> [ ]  3|y approve 1 of 3")
+        await seat.see(
+            "k k space y", dialog="> [ ]  1|every line is dropped: x refuses"
+        )
+        await seat.order("space y", reply(1, 2))
+        assert not seat.dialog
+        await seat.play("! ! ! A hear space enter")
+        await seat.order("A hear space x", reply(approved=False))
+
+
+async def test_a_question_that_changed_while_it_was_read_is_asked_anew() -> None:
+    async with cockpit(questioned()) as seat:
+        await seat.play("5 G A hear")
+        await seat.push(questioned("Promote one?"))
+        await seat.see("y", dialog="Promote one?", footer="changed while you read")
+        await seat.order("hear y", reply(title="Promote one?"))
+        await seat.push(questioned(approved=True))
+        await seat.see(header="2 need you", needs="!Promote")
 
 
 async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:

@@ -31,6 +31,7 @@ from autoexp_tui.cockpit.widgets.pane import Pane, draw_strip, to_ascii
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
+from tests.cockpit.views import questioned
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import HOSTILE, with_job
 
@@ -240,6 +241,7 @@ ANSWERED = with_job(BASE, BASE.jobs[-1].name, ask=None)
         (BASE, ILL, "dense300m: 1 job failed"),
         (BASE, replace(BASE, open=False), "dense300m: all ended"),
         (ANSWERED, BASE, "dense300m: 1 thing needs you"),
+        (BASE, questioned(base=BASE), "dense300m: 1 thing needs you"),
     ],
 )
 def test_what_is_new_rings_once(

@@ -12,8 +12,9 @@ from autoexp_tui.cockpit.state.session import JobView, Look, SessionView, build_
 from autoexp_tui.effects import effects
 from autoexp_tui.engine.replay import ReplayBuffer, ReplayHandle
 from autoexp_tui.events import events
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.snapshot import Live, SessionBrief, Snapshot
-from autoexp_tui.model.state import ConditionStatus
+from autoexp_tui.model.state import Ask, ConditionStatus
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.campaigns import T0, campaign
@@ -86,3 +87,16 @@ def replay(clock: ManualClock, *, playing: bool = False) -> ReplayHandle:
     buffer = ReplayBuffer(shown.records, {SHA: shown.plan})
     buffer.read(len(shown.records) + 1)
     return ReplayHandle(buffer, clock, playing=playing)
+
+
+TITLE, LINES = "Promote two?", ("keep e3", "drop \x1b[2Je5", "keep e7")
+
+
+def questioned(
+    title: str = TITLE, base: Snapshot | None = None, **fields: Any
+) -> Snapshot:
+    """A campaign, and a question of a policy."""
+    seal = digest_question("beam", title, LINES)
+    given = {"digest": seal, "prompt": title, "lines": LINES, **fields}
+    ask = Ask(asked_at=T0 - 60, asked_lived=0.0, **given)
+    return replace(base or campaign(31), asks={"beam": ask})

@@ -26,6 +26,7 @@ from autoexp_tui.cockpit.render.plan_findings import render_fault
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Question,
+    ask_about_lines,
     ask_approval,
     ask_kill,
     ask_skip,
@@ -48,6 +49,7 @@ from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
+    AnswerAsk,
     Command,
     Kill,
     Pause,
@@ -58,6 +60,7 @@ from autoexp_tui.model.commands import (
     Waive,
 )
 from autoexp_tui.model.errors import AutoexpError, Problem
+from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.planning.growth import Choices, Growth, list_swept
 from autoexp_tui.text.sanitize import clean
@@ -296,15 +299,43 @@ class Actions:
         self._app.notify(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
 
     async def answer(self, scope: Scope) -> None:
-        """Show what asks, one after the other: of the scope, else all that ask."""
-        jobs = select_asking(scope.jobs) or select_asking(self._model.session.jobs)
-        if not jobs:
+        """Show what asks, one after the other: of the scope, else all that ask; jobs
+        before questions that are no job's."""
+        jobs, asks = select_asking(scope.jobs), scope.asks
+        if not (jobs or asks):
+            session = self._model.session
+            jobs, asks = select_asking(session.jobs), tuple(session.asks)
+        things: Sequence[JobView | str] = (*jobs, *asks)
+        number = len(things)
+        if not things:
             self._app.notify("nothing asks", severity="warning")
-        for place, job in enumerate(jobs, 1):
-            many = f"{place} of {len(jobs)}" if len(jobs) > 1 else ""
-            now = select_asking(self._find_now([job]))
-            if now and not await self._ask_approval(now[0], many):
+        for place, one in enumerate(things, 1):
+            many = f"{place} of {number}" if number > 1 else ""
+            if isinstance(one, str):
+                is_answered = await self._ask_about_lines(one, many)
+            else:
+                now = select_asking(self._find_now([one]))
+                is_answered = not now or await self._ask_approval(now[0], many)
+            if not is_answered:
                 return
+
+    async def _ask_about_lines(self, name: str, many: str) -> bool:
+        """Ask a question of a policy, anew where it changes; False: decided later."""
+        while (ask := self._model.session.asks.get(name)) is not None:
+            reply = await self._ask(ask_about_lines(name, ask, many))
+            if reply is None:
+                return False
+            if self._model.session.snapshot.asks.get(name) == ask:
+                approved, dropped = reply.key == "y", reply.dropped
+                seal = digest_question(name, ask.prompt, ask.list_kept(dropped))
+                self.send(
+                    AnswerAsk(ask=name, digest=seal, approved=approved, dropped=dropped)
+                )
+                word = "approved" if approved else "refused"
+                self._app.notify(f"{word}: sent with what you saw")
+                return True
+            self._app.notify(f"the question {_CHANGED}", severity="warning")
+        return True
 
     async def _ask_approval(self, job: JobView, many: str) -> bool:
         """Ask with the job's files, anew where they change; False: decided later."""

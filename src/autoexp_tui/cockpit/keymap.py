@@ -130,7 +130,7 @@ _ROWS: Final = """
 run.submit  S  VERBS  4  submit  submit: all, the marked, one family
 run.kill  K  VERBS  2  kill  end jobs, after a question and 5 seconds
 run.resubmit  R  VERBS  1  resubmit  bring back jobs that ended
-run.answer  A  VERBS  1  answer  read an approval, and answer it
+run.answer  A  VERBS  1  answer  read what asks, and answer it
 run.skip  X  VERBS  3  skip  skip a waiting job, or waive a condition
 run.pause  P  VERBS  6  pause  pause, or resume, submission
 run.undo  U  VERBS  -  undo  stop a countdown

@@ -201,12 +201,13 @@ class SessionModel:
         self.marks.update(other.name for other in alike)
         return len(alike)
 
-    def next_need(self, after: str) -> JobView | None:
-        """The next job of a cause, else the first of the next one, going round."""
-        needing = [job for group in self.groups for job in group.jobs]
-        if not needing:
-            return None
-        needing = list(dict.fromkeys(needing))  # some need you for two causes
-        names = [job.name for job in needing]
+    def next_need(self, after: str) -> JobView | CauseGroup | None:
+        """The next job of a cause, or question, else the first of the next one, going
+        round; `after`: a job's name, or the key of a question's cause."""
+        needing: dict[str, JobView | CauseGroup] = {}  # some need you for two causes
+        for group in self.groups:
+            needing |= {job.name: job for job in group.jobs}
+            needing |= {group.key: group} if group.asks else {}
+        names = list(needing)
         place = names.index(after) + 1 if after in names else 0
-        return needing[place % len(needing)]
+        return needing[names[place % len(names)]] if names else None

@@ -184,7 +184,8 @@ class Notifier:
         failures = session.count(Look.FAILED, Look.LOST)
         jobs = {f"{group.look}|{job.name}" for group in groups for job in group.jobs}
         warnings = {one.warning_id for group in groups for one in group.warnings}
-        needs = frozenset(jobs | warnings)
+        asks = {group.key for group in groups if group.asks}
+        needs = frozenset(jobs | warnings | asks)
         more, fresh, words = failures - self._failures, len(needs - self._needs), ""
         if self._open and not session.snapshot.open:
             words = f"all ended, {session.count(Look.DONE)} done, {failures} failed"

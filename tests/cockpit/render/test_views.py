@@ -30,7 +30,7 @@ from autoexp_tui.model.states import JobState, Outcome, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.planning.grid import build_grid
 from autoexp_tui.planning.job_details import JobDetails
-from tests.cockpit.views import SESSION, brief, looking, text
+from tests.cockpit.views import SESSION, brief, looking, questioned, text
 from tests.planning.plans import job, plan
 from tests.support.campaigns import HOUR, T0, all_done, planned
 from tests.support.scripted_handle import with_events, with_job, with_warnings
@@ -88,11 +88,12 @@ FLAT = Warned(
         (with_events(BASE, [EVIDENCE]), "evidence kept of 1 run"),
         (replace(BASE, paused=why("storm", count=5)), "5 quick failures"),
         (with_warnings(BASE, FLAT), "1 warning|!1  loss is flat"),
+        (questioned(base=BASE), "2 ask you|?1  Promote two?"),
     ],
 )
 def test_what_rules_and_the_engine_did_is_told(snapshot: Snapshot, words: str) -> None:
     assert all(word in digest(snapshot) for word in words.split("|"))
-    assert "warning" not in digest(snapshot, ago=30)
+    assert not {"warning", "Promote"} & set(digest(snapshot, ago=30).split())
 
 
 def test_a_time_without_an_engine_is_told_with_its_length_where_one_was_needed() -> (

@@ -7,8 +7,10 @@ nothing, and what is typed on is no command of the screen below."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from textual import events
@@ -76,6 +78,13 @@ class Frame(LinesWidget, can_focus=True):
 
     def scroll_lines(self, lines: int) -> None:
         self.top = max(0, self.top + lines)
+        self.update_lines()
+
+    def show_rows(self, first: int, after: int) -> None:
+        """Scroll as little as shows the lines of the body from `first` to `after`."""
+        fixed = self._overlay.build_fixed(self.size.width - 4)
+        room = self.size.height - 2 - len(fixed)
+        self.top = min(first, max(self.top, after - room))
         self.update_lines()
 
     async def on_click(self, event: events.Click) -> None:
@@ -216,6 +225,8 @@ class Answer:
     """What that orders, where the question is about a command."""
     choice: str = ""
     """The id of the way that was chosen, where there were several."""
+    dropped: tuple[int, ...] = ()
+    """Places of the items that are left out of a `y`."""
 
 
 class QuestionScreen(Overlay[Answer | None]):
@@ -233,6 +244,8 @@ class QuestionScreen(Overlay[Answer | None]):
         self._deaf_until = math.inf
         self._chosen = 0
         self._has_picked = False
+        self._item = 0
+        self._dropped: set[int] = set()
         self._texts = [choice.given for choice in question.choices]
         if any(choice.asks for choice in question.choices):
             self.field = Prompt(value=self._texts[0], id="field")
@@ -269,7 +282,45 @@ class QuestionScreen(Overlay[Answer | None]):
             # the further lines of an entry stand in, under its name
             indent = "    " if content and content[0].text.startswith("  ") else ""
             lines += wrap(content, cells, indent)
+        for at in range(len(self.question.items)):
+            lines += self._build_item(at, cells)
         return [*lines, ()]
+
+    def _build_item(self, at: int, cells: int) -> Sequence[Line]:
+        role: Role = "muted" if at in self._dropped else "text"
+        head = (
+            f"{'>' if at == self._item else ' '} {'[ ]' if role == 'muted' else '[x]'}"
+        )
+        text = Span(f" {at + 1:>2}  {self.question.items[at]}", role)
+        return wrap((Span(head, "accent"), text), cells, " " * 10)
+
+    def _find_item_rows(self) -> list[int]:
+        """The lines of the body on which the items begin, and the one behind them."""
+        cells, items = self.box_size.width - 4, range(len(self.question.items))
+        heights = [len(self._build_item(at, cells)) for at in items]
+        first = len(self.build_body(cells)) - 1 - sum(heights)
+        return list(accumulate(heights, initial=first))
+
+    def _move_item(self, step: int) -> None:
+        """The cursor to another item, in sight; above the first the text scrolls."""
+        last = len(self.question.items) - 1
+        if not 0 <= self._item + step <= last:
+            self.frame.scroll_lines(step)
+            return
+        self._item += step
+        rows = self._find_item_rows()
+        self.frame.show_rows(rows[self._item], rows[self._item + 1])
+
+    def _toggle_item(self) -> None:
+        """Leave the item under the cursor out, or take it back."""
+        self._dropped ^= {self._item}
+        self._refuse("")
+
+    def click_body(self, place: int) -> None:
+        rows = self._find_item_rows()
+        if rows[0] <= place < rows[-1]:
+            self._item = bisect_right(rows, place) - 1
+            self._toggle_item()
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
         question, choice, rows = self.question, self.choice, self._build_choices(cells)
@@ -282,7 +333,11 @@ class QuestionScreen(Overlay[Answer | None]):
         if self._problem:
             rows += [*wrap((Span(self._problem, "failed"),), cells), ()]
         role: Role = "button" if self.frame.has_focus else "key"
-        keys = build_keys((("y", question.confirm), *question.others))
+        confirm, items = question.confirm, len(question.items)
+        if self._dropped:
+            confirm = f"{confirm} {items - len(self._dropped)} of {items}"
+        drop = (("space", "drop a line"),) if items else ()
+        keys = build_keys((("y", confirm), *question.others, *drop))
         return [*rows, (Span(f"[{question.stay}]", role), *keys)]
 
     def _build_choices(self, cells: int) -> list[Line]:
@@ -339,6 +394,10 @@ class QuestionScreen(Overlay[Answer | None]):
                 self._choose(self._chosen + 1)
             case "up" | "k" if has_choices:
                 self._choose(self._chosen - 1)
+            case "down" | "j" | "up" | "k" if self.question.items:
+                self._move_item(1 if event.key in ("down", "j") else -1)
+            case "space" if self.question.items:
+                self._toggle_item()
             case "backspace" if is_counted:
                 self._digits = self._digits[:-1]
                 self._refuse("")
@@ -400,6 +459,8 @@ class QuestionScreen(Overlay[Answer | None]):
         wanted, choice, build = self.question.typed, self.choice, self.question.build
         if key == "y" and wanted is not None and self._digits != str(wanted):
             self._refuse(f"type {wanted} first: that many jobs would end")
+        elif key == "y" and len(self._dropped) == len(self.question.items) > 0:
+            self._refuse("every line is dropped: x refuses all of it")
         elif choice and choice.asks and not (choice.optional or self.text.strip()):
             self._refuse(f"type the {choice.asks.split(',')[0]} first")
         else:
@@ -408,7 +469,8 @@ class QuestionScreen(Overlay[Answer | None]):
             except AnswerError as error:
                 self._refuse(str(error))
             else:
-                self.finish(Answer(key, command, choice.id if choice else ""))
+                dropped = tuple(sorted(self._dropped)) if key == "y" else ()
+                self.finish(Answer(key, command, choice.id if choice else "", dropped))
 
     def _refuse(self, problem: str) -> None:
         """Say why not; empty: nothing is wrong."""

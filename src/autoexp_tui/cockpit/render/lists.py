@@ -167,6 +167,8 @@ def render_evidence(group: CauseGroup) -> Iterator[Line]:
     for entry in group.warnings if not group.jobs else ():
         if entry.evidence:
             seen.setdefault(outside(entry.evidence), []).append(entry.job)
+    for ask in group.asks.values():
+        seen |= {f"{at:>2} {outside(one)}": [""] for at, one in enumerate(ask.lines, 1)}
     for words, names in seen.items():
         whose = outside(names[0]) if len(names) == 1 else f"{len(names)} of them"
         yield (Span(words), Span(f"  {whose}" if names[0] else "", "muted"))
@@ -285,7 +287,8 @@ def _count_news(
     for looks, word in _NEWS:
         if number := sum(counts.get(look, 0) for look in looks):
             yield f"{number} {word}"
-    if asks := counts.get(Look.ASKS, 0):
+    questions = sum(ask.asked_at > since for ask in session.asks.values())
+    if asks := counts.get(Look.ASKS, 0) + questions:
         yield f"{asks} ask{'s' if asks == 1 else ''} you"
     well = (group for group in groups if group.look is None)
     if warnings := sum(len(_list_warnings(group, since)) for group in well):
@@ -324,7 +327,9 @@ def _describe_causes(
     new = [
         one
         for one in groups
-        if any(job.name in names for job in one.jobs) or _list_warnings(one, since)
+        if any(job.name in names for job in one.jobs)
+        or any(ask.asked_at > since for ask in one.asks.values())
+        or _list_warnings(one, since)
     ]
     lines: list[Line] = [render_cause(one, _CELLS) for one in new[:_MOST_CAUSES]]
     if len(new) > _MOST_CAUSES:

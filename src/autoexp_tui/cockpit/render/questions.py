@@ -111,6 +111,21 @@ class Question:
     meant."""
     preview: Callable[[Choice, str], Sequence[Line]] = lambda choice, text: ()
     """Lines that show what a typed text would change."""
+    items: tuple[str, ...] = ()
+    """Lines below the others, numbered, that space leaves out one by one; cleaned."""
+
+
+def ask_about_lines(name: str, ask: Ask, place: str) -> Question:
+    """What A shows of a question that is no job's; `place` as in `ask_approval`."""
+    which = f" ({place})" if place else ""
+    return Question(
+        title=f"Approve {outside(name, 60)}{which}?",
+        lines=((Span(outside(ask.prompt, 4000), "strong"),), ()),
+        stay="Decide later",
+        confirm="approve",
+        others=(("x", "refuse"),),
+        items=tuple(outside(text, 2000) for text in ask.lines),
+    )
 
 
 def ask_approval(
@@ -150,6 +165,7 @@ def ask_leave(session: SessionView, come_back: str) -> Question | None:
     left = f"{session.count(*BEGUN_LOOKS)} running, {todo} not ended yet."
     if not todo:
         ends = outside(", ".join(snapshot.open_ends), 60)
+        ends = ends or ("a question that waits for you" if session.asks else "")
         still = (
             f"still open: {ends}" if ends else "what rules ordered is still being done"
         )

@@ -77,7 +77,7 @@ from autoexp_tui.text.spelling import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import Attempt, ConditionStatus
+    from autoexp_tui.model.state import Ask, Attempt, ConditionStatus
 
 _INDENT: Final = "   "
 _UNSEEN: Final = Span("·", "waiting")
@@ -124,6 +124,17 @@ class WhyText:
             flush = text.lstrip(" ")[:1].isalpha() and text[:2].strip()
             rows += wrap(content, cells, " " if flush else "     ")
         return tuple(rows)
+
+
+def explain_ask(name: str, ask: Ask, now: float, *, acts: bool) -> WhyText:
+    """A question that is no job's: its lines, numbered, and since when it stands."""
+    since = f"{clock_time(ask.asked_at, now)} ({duration(now - ask.asked_at)})"
+    lines: list[Line] = [(Span(f" {outside(ask.prompt, 4000)}", "strong"),)]
+    for number, text in enumerate(ask.lines, 1):
+        lines.append((Span(f"{number:>5} ", "muted"), Span(outside(text, 2000))))
+    lines.append((Span(f"{_INDENT}asks since {since}", "muted"),))
+    key = (Span(f"{_INDENT}Next  ", "strong"), Span("A", "key"), Span(" answer"))
+    return WhyText(f"{outside(name)} asks", tuple(lines), key if acts else ())
 
 
 NO_JOB_SHOWN: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))

@@ -366,6 +366,6 @@ class JobListScreen(BoxScreen):
             "run.kill": bool(states - NOTHING_TO_END),
             "run.skip": bool(states & NOT_STARTED),
             "run.submit": not looks.isdisjoint({"planned", "held"}),
-            "run.answer": "asks" in looks,
+            "run.answer": "asks" in looks or bool(session.asks),
         }
         return {command for command, could in useful.items() if could}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from autoexp_tui.cockpit.state.rows import (
     compile_filter,
     is_unfinished,
 )
-from autoexp_tui.cockpit.state.session import sort_jobs
+from autoexp_tui.cockpit.state.session import Scope, sort_jobs
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -72,10 +73,19 @@ class JobsScreen(LogScreen, JobListScreen):
         shows = group is not None and group.acknowledgeable and not self.model.marks
         return group if shows else None
 
+    def _find_asks(self) -> tuple[str, ...]:
+        """The questions under the cursor that are no job's."""
+        group = self.needs.find_group() if self.active_list is self.needs else None
+        return tuple(group.asks) if group is not None else ()
+
+    def find_scope(self) -> Scope:
+        scope = super().find_scope()
+        return scope if scope.by_marks else replace(scope, asks=self._find_asks())
+
     def show_row(self) -> None:
         """Let why, metrics and log follow the cursor."""
         jobs = self.find_jobs()
-        self.why.show(jobs, self.active_list.describe_row())
+        self.why.show(jobs, self.active_list.describe_row(), self._find_asks())
         self.metrics.show([job.name for job in jobs[:MOST_RUNS]])
         self.logs.read(*find_logs(jobs, self.model.session.now))
 
@@ -97,7 +107,7 @@ class JobsScreen(LogScreen, JobListScreen):
         """Act on the focused list's row; on the table's where that list is empty."""
         if isinstance(self.focused, ListPane):
             self.active_list = self.focused
-        if not self.active_list.find_jobs():
+        if not self.active_list.keys:
             self.active_list = self.jobs
 
     def find_boxes(self, size: Size) -> Boxes:
@@ -143,9 +153,14 @@ class JobsScreen(LogScreen, JobListScreen):
 
     def show_need(self) -> None:
         jobs = self.jobs.find_jobs()
-        target = self.model.next_need(jobs[-1].name if jobs else "")
+        asks = self._find_asks()
+        after = self.needs.key if asks else jobs[-1].name if jobs else ""
+        target = self.model.next_need(after)
         if target is None:
             self.notify(self.model.describe_opening() or "nothing needs you")
+        elif isinstance(target, CauseGroup):
+            self.show_pane("needs")
+            self.needs.move_to_key(target.key)
         else:
             self.show_job(target)
 
@@ -289,6 +304,8 @@ class JobsScreen(LogScreen, JobListScreen):
                 self.enlarge(None)
                 self.focus_pane(self.jobs)  # at once: it is told of
                 self.renew()
+            elif self._find_asks():
+                self._enlarge_why()
             return
         row = self.model.find_row(self.jobs.key)
         if row is not None and row.folded:
@@ -297,8 +314,11 @@ class JobsScreen(LogScreen, JobListScreen):
             self.renew()
             self.stay_with(jobs)
         elif row is not None:
-            self.enlarge("why")
-            self.focus_pane(self.why)
+            self._enlarge_why()
+
+    def _enlarge_why(self) -> None:
+        self.enlarge("why")
+        self.focus_pane(self.why)
 
     async def action_look_back(self) -> None:
         wanted = self.model.arrangement

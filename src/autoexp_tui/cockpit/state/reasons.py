@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.parameters import PlanWords
     from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.effect import TaskId
-    from autoexp_tui.model.state import Warned
+    from autoexp_tui.model.state import Ask, Warned
 
 _DOUBLE_STOP: Final = re.compile(r"([?!])[.,;:](?=\s|$)")
 _NAMES_JOBS: Final = frozenset({"job", "writer"})
@@ -346,11 +346,13 @@ class CauseGroup:
     """What is seen now, by job, where it is not what a job or a warning recorded."""
     limits: tuple[TaskId, ...] = ()
     """Attempts that their time limit will cut."""
+    asks: Mapping[str, Ask] = field(default_factory=dict)
+    """Questions that are no job's, by name."""
 
     @property
     def size(self) -> int:
         """How many things need a person here."""
-        return len(self.jobs) or len(self.warnings)
+        return len(self.jobs) or len(self.warnings) or len(self.asks)
 
     @property
     def acknowledgeable(self) -> int:
@@ -407,8 +409,19 @@ def group_causes(
                 jobs=tuple(jobs),
             )
         )
+    for name, ask in session.asks.items():
+        groups.append(
+            CauseGroup(
+                key=f"ask|{name}|{ask.digest}",
+                look=Look.ASKS,
+                title=outside(ask.prompt),
+                common=outside(name),
+                jobs=(),
+                asks={name: ask},
+            )
+        )
     last = len(URGENCY)
-    groups.sort(key=lambda one: (URGENCY.get(one.jobs[0].look, last), -one.size))
+    groups.sort(key=lambda one: (URGENCY.get(one.look or Look.DONE, last), -one.size))
     return (*groups, *_group_warnings(session), *_group_cuts(session, words, cuts))
 
 

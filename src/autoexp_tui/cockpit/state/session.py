@@ -15,14 +15,14 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Role, Span, outside
-from autoexp_tui.model.resubmission import asks, is_doomed
+from autoexp_tui.model.resubmission import asks, is_doomed, list_open_asks
 from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.states import JobState, Why
 from autoexp_tui.text.spelling import Present, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Warned
+    from autoexp_tui.model.state import Ask, Attempt, ConditionStatus, JobRecord, Warned
 
 
 class Look(StrEnum):
@@ -314,6 +314,11 @@ class SessionView:
         rules = plan.rules_of(job.record.spec)
         return job.find_metric(rules.result.metric or rules.loss)
 
+    @property
+    def asks(self) -> Mapping[str, Ask]:
+        """The questions that are no job's and stand open."""
+        return list_open_asks(self.snapshot.asks)
+
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
         return sum(self.counts.get(look, 0) for look in looks)
@@ -397,6 +402,8 @@ class Scope:
     """Marked ones that the table does not show just now."""
     title: str = ""
     """The row, stage, family or cause they stand under."""
+    asks: tuple[str, ...] = ()
+    """Names of questions that are no job's, under the cursor."""
 
     @property
     def words(self) -> str:

@@ -215,8 +215,10 @@ class NeedsPane(HeadingsPane):
     with_evidence = False
 
     def set_box(self, box: Box) -> None:
-        self.with_evidence = box.width > 50
+        before, self.with_evidence = self.with_evidence, box.width > 50
         super().set_box(box)
+        if before != self.with_evidence:
+            self.renew()
 
     def list_items(self) -> Iterator[Item]:
         for group in self.model.groups:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from autoexp_tui.cockpit.render.why import (
     NO_JOB_SHOWN,
     WhyText,
+    explain_ask,
     explain_crowd,
     explain_jobs,
     explain_plan,
@@ -38,13 +39,16 @@ class WhyPane(TextPane):
     _text: WhyText = NO_JOB_SHOWN
     _jobs: tuple[JobView, ...] = ()
     _subject: str = ""
+    _asks: Sequence[str] = ()
 
-    def show(self, jobs: Sequence[JobView], title: str) -> None:
+    def show(
+        self, jobs: Sequence[JobView], title: str, asks: Sequence[str] = ()
+    ) -> None:
         """Tell about these jobs, as the newest session has them; of a crowd what is
-        seen at a glance."""
-        before = [job.name for job in self._jobs]
-        self._jobs, self._subject = tuple(jobs), title
-        fresh = before != [job.name for job in jobs]
+        seen at a glance; without jobs, about the first question of `asks`."""
+        before = [*(job.name for job in self._jobs), *self._asks]
+        self._jobs, self._subject, self._asks = tuple(jobs), title, asks
+        fresh = before != [*(job.name for job in jobs), *asks]
         self.renew(to_top=fresh)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
@@ -63,6 +67,9 @@ class WhyPane(TextPane):
             about = explain_crowd(self._subject, self._jobs)
         elif self._jobs:
             about = explain_now(self.context, self._jobs, self._subject)
+        elif asked := [name for name in self._asks if name in session.asks]:
+            acts, ask = not self.context.is_read_only, session.asks[asked[0]]
+            about = explain_ask(asked[0], ask, session.now, acts=acts)
         started = session.count(Look.PLANNED) != len(session.jobs)
         if session.snapshot.engine.role == "plan" and not started:
             first = explain_plan(session, self.context.describe_return())
