@@ -7,7 +7,7 @@ through its words all the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,18 +27,19 @@ from autoexp_tui.config.planning_main import answer_request
 
 
 def plan_here(
-    request: PlanningRequest, limit_seconds: float = planning.LIMIT_SECONDS
-) -> PlanningAnswer:
+    requests: Iterable[PlanningRequest], limit_seconds: float = planning.LIMIT_SECONDS
+) -> Iterator[PlanningAnswer]:
     """What a planning process would answer; nothing limits its time."""
     del limit_seconds
-    told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
-    said = encode_answer(answer_request(decode_request(told)))
-    return decode_answer(said)
+    for request in requests:
+        told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
+        said = encode_answer(answer_request(decode_request(told)))
+        yield decode_answer(said)
 
 
 @contextmanager
 def planning_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever asks a planning process is answered here; gives Hydra's globals back."""
-    monkeypatch.setattr(planning, "run_planning", plan_here)
+    monkeypatch.setattr(planning, "run_plannings", plan_here)
     yield
     GlobalHydra.instance().clear()

@@ -207,6 +207,26 @@ def test_planning_that_takes_too_long_or_is_killed_ends_with_its_group(
         p.run_planning(p.PlanningRequest(cwd=str(place)))
 
 
+def test_one_process_answers_several_and_a_crash_costs_one_answer(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, real = list[object](), p._ask_child
+
+    def ask(*asked: Any) -> Any:
+        began.append(asked)
+        return real(*asked)
+
+    monkeypatch.setattr(p, "_ask_child", ask)
+    crash = of_mine(place, *backend("raise KeyboardInterrupt('boom')"))
+    good, odd = (p.PlanningRequest(cwd=str(place), config_ref=r) for r in ("exp", "x"))
+    first, none, fault, last = p.run_plannings((good, odd, crash, good))
+    assert isinstance(first, p.PlanningAnswer)
+    assert isinstance(none, p.PlanningAnswer)
+    assert (none.failed, first.plan) == ("config", last.plan)  # type: ignore[union-attr]
+    assert "boom" in str(fault)
+    assert len(began) == 2
+
+
 def test_planning_ends_when_nobody_waits_for_the_answer_any_more(place: Path) -> None:
     began = "open('began', 'w').close()"
     request = of_mine(place, "import time", began, "time.sleep(60)")
@@ -361,6 +381,24 @@ def test_a_further_plan_may_wait_for_jobs_of_the_session_alone(
         planner.plan(further(base, config_ref="evaluat"))
     with pytest.raises(e.UsageError, match="it has no config"):
         planner.compose(replace(base, config_ref=""), "train3", ["lr=1"])
+
+
+def test_plans_of_one_config_have_names_and_places_of_their_own(
+    base: Plan, planner: ChildPlanner
+) -> None:
+    asked = [
+        further(base, config_ref=ref, prefix=f"{to}-", output_dir=f"{base.cwd}/{to}")
+        for to, ref in (("e1", "train"), ("e2", "trane"), ("e3", "train"))
+    ]
+    one, none, other = planner.plan_all(asked)
+    assert isinstance(none, e.UsageError)
+    assert isinstance(one, Plan)
+    assert isinstance(other, Plan)
+    assert [job.name for job in (*one.jobs, *other.jobs)] == ["e1-train3", "e3-train3"]
+    (job,) = one.jobs
+    assert job.output_dir == f"{base.cwd}/e1/e1-train3"
+    again = planner.compose(one, job.name, [*job.overrides, "lr=7"])
+    assert (again.name, again.command) == ("e1-train3", ("./train", "7"))
 
 
 def test_the_config_of_a_job_is_planned_again_with_what_differs(

@@ -37,7 +37,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.facts import (
     CommandKey,
     CommandResult,
@@ -266,6 +266,9 @@ class Recompose:
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         spec = next(spec for spec in plan.jobs if spec.name == job)
         return replace(spec, overrides=tuple(overrides))
+
+    def plan_all(self, asked: Sequence[FurtherPlan]) -> Sequence[Plan | AutoexpError]:
+        return [*map(self.plan, asked)]
 
     def plan(self, asked: FurtherPlan) -> Plan:
         """One job, named by `project.name=`, that runs the config's name; raises

@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -75,6 +76,8 @@ class PlanningRequest:
     overrides: tuple[str, ...] = ()
     cwd: str = ""
     """Where relative paths start and commands run; empty: the current directory."""
+    prefix: str = ""
+    """Put before the names of the jobs, whatever the config calls them."""
     state_dir: str = ""
     """Flag or variable; empty: what the config says."""
     sweep_file: str = ""
@@ -153,7 +156,17 @@ def encode_request(request: PlanningRequest) -> bytes:
 
 def decode_request(data: bytes) -> PlanningRequest:
     """The request of `encode_request`."""
-    tree: dict[str, Any] = json.loads(data)
+    (request,) = decode_requests(data)
+    return request
+
+
+def decode_requests(data: bytes) -> list[PlanningRequest]:
+    """The requests of a list of such, or the only one."""
+    found = json.loads(data)
+    return [*map(_read_request, found if isinstance(found, list) else (found,))]
+
+
+def _read_request(tree: dict[str, Any]) -> PlanningRequest:
     for key in ("overrides", "further", "search_dirs"):
         tree[key] = tuple(tree[key])
     for key in ("known", "fingerprints"):
@@ -224,8 +237,33 @@ def run_planning(
     """Answer one request in a process of its own. Raises EnvironmentFailed where it
     took longer or was killed, AutoexpError (which names the file with its traceback)
     where it crashed."""
-    request = replace(request, cwd=request.cwd or os.getcwd())
-    pipe = subprocess.PIPE
+    (answer,) = run_plannings((request,), limit_seconds)
+    if isinstance(answer, AutoexpError):
+        raise answer
+    return answer
+
+
+def run_plannings(
+    requests: Iterable[PlanningRequest], limit_seconds: float = LIMIT_SECONDS
+) -> Iterator[PlanningAnswer | AutoexpError]:
+    """Answer requests in their order, those of one directory in one process. What
+    `run_planning` raises stands in the place of an answer; another process then goes on
+    with the next. `limit_seconds`: without an answer."""
+    left = [replace(one, cwd=one.cwd or os.getcwd()) for one in requests]
+    while left:
+        alike = [*takewhile(lambda one: one.cwd == left[0].cwd, left)]
+        answers, problem = _ask_child(alike, limit_seconds)
+        yield from answers
+        if problem is not None:
+            yield problem
+        del left[: len(answers) + (problem is not None)]
+
+
+def _ask_child(
+    requests: Sequence[PlanningRequest], limit_seconds: float
+) -> tuple[list[PlanningAnswer], AutoexpError | None]:
+    """The answers of one process, and why the one after them is lacking."""
+    pipe, answers = subprocess.PIPE, list[PlanningAnswer]()
     with (
         tempfile.TemporaryFile() as said,
         subprocess.Popen(
@@ -233,33 +271,55 @@ def run_planning(
             stdin=pipe,
             stdout=pipe,
             stderr=said,
-            cwd=request.cwd,
+            cwd=requests[0].cwd,
             start_new_session=True,
         ) as child,
     ):
+        asked = b"[%b]" % b",".join(map(encode_request, requests))
         try:
-            data, _ = child.communicate(encode_request(request), limit_seconds)
-        except subprocess.TimeoutExpired:
-            raise EnvironmentFailed(
-                f"planning took longer than {limit_seconds:.0f} s and was stopped",
-                hint="narrow the sweep, or look with `autoexp-plan --points`",
-            ) from None
+            data, is_late = _hear(child, asked, limit_seconds)
         finally:
             if child.poll() is None:
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
+        reason = f"exit status {child.returncode}"
+        try:
+            for line in data.split(b"\n")[: len(requests)]:
+                if line:
+                    answers.append(decode_answer(line))
+        except (ValueError, TypeError, KeyError) as error:
+            reason = str(error)
+        if len(answers) == len(requests):
+            return answers, None
+        if is_late:
+            return answers, EnvironmentFailed(
+                f"planning took longer than {limit_seconds:.0f} s and was stopped",
+                hint="narrow the sweep, or look with `autoexp-plan --points`",
+            )
         if child.returncode == -signal.SIGKILL:
-            raise EnvironmentFailed(
+            return answers, EnvironmentFailed(
                 "planning was killed",
                 hint="if you did not stop it, the machine may be out of memory",
             )
-        reason = f"exit status {child.returncode}"
+        lacking = requests[len(answers)]
+        return answers, _explain_crash(lacking, child.pid, said, reason)
+
+
+def _hear(
+    child: subprocess.Popen[bytes], asked: bytes, limit_seconds: float
+) -> tuple[bytes, bool]:
+    """What a process answers, a line each, until it ends; and whether none came for so
+    long."""
+    question: bytes | None = asked
+    heard = 0
+    while True:
         try:
-            if child.returncode == 0:
-                return decode_answer(data)
-        except (ValueError, TypeError, KeyError) as error:
-            reason = str(error)
-        raise _explain_crash(request, child.pid, said, reason)
+            return child.communicate(question, limit_seconds)[0], False
+        except subprocess.TimeoutExpired as late:
+            data = late.output or b""
+            if data.count(b"\n") == heard:
+                return data, True
+            heard, question = data.count(b"\n"), None
 
 
 def _explain_crash(
@@ -291,28 +351,41 @@ class ChildPlanner:
         """The plan of another config, for the session that has `asked.known`. Raises
         ValidationFailed where it has errors, UsageError where its config does not
         compose, and as `run_planning`."""
+        (made,) = self.plan_all((asked,))
+        if isinstance(made, AutoexpError):
+            raise made
+        return made
+
+    def plan_all(self, asked: Sequence[FurtherPlan]) -> Sequence[Plan | AutoexpError]:
+        """The plans of several configs, planned in one process; what `plan` raises
+        stands in the place of one."""
+        requests = [*map(self._build_request, asked)]
+        answers = run_plannings(requests, self._limit_seconds)
+        return [*map(_read_plan, asked, answers)]
+
+    def _build_request(self, asked: FurtherPlan) -> PlanningRequest:
         base = asked.base
         ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
         if asked.config_path:
             path = Path(asked.config_path).expanduser()
             ref, place = path.stem, str(path.parent)
             search = (*((base.config_dir,) if base.config_dir else ()), *search)
-        answer = self._run(
+        overrides = asked.overrides
+        if asked.output_dir:
+            from autoexp_tui.planning.overrides import escape_dollars, format_override
+
+            written = escape_dollars(asked.output_dir)
+            own = format_override("++project.base_output_dir", written)
+            overrides = (*overrides, own)
+        return self._ask(
             base,
             config_ref=ref,
             config_dir=place,
             search_dirs=search,
-            overrides=asked.overrides,
+            overrides=overrides,
             known=asked.known,
+            prefix=asked.prefix,
             now=asked.now,
-        )
-        answer.raise_errors()
-        assert answer.plan is not None
-        return join_plan(
-            answer.plan,
-            family=asked.family,
-            families=asked.families,
-            stage=asked.stage if asked.config_path else "",
         )
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
@@ -330,7 +403,7 @@ class ChildPlanner:
         with tempfile.NamedTemporaryFile(prefix="plan-", suffix=".json") as held:
             held.write(encode_plan(plan))
             held.flush()
-            answer = self._run(
+            request = self._ask(
                 plan,
                 want="job",
                 now=plan.created_at,
@@ -342,15 +415,33 @@ class ChildPlanner:
                 job=job,
                 further=tuple(overrides),
             )
+            answer = run_planning(request, self._limit_seconds)
         if answer.job is None:
             raise UsageError(list_problems(f"{job} cannot be made anew", answer.errors))
         return answer.job
 
-    def _run(self, plan: Plan, **question: Any) -> PlanningAnswer:
-        request = PlanningRequest(
+    def _ask(self, plan: Plan, **question: Any) -> PlanningRequest:
+        return PlanningRequest(
             cwd=find_cwd(plan), state_dir=self._state_dir, keep=True, **question
         )
-        return run_planning(request, self._limit_seconds)
+
+
+def _read_plan(
+    asked: FurtherPlan, answer: PlanningAnswer | AutoexpError
+) -> Plan | AutoexpError:
+    try:
+        if isinstance(answer, AutoexpError):
+            return answer
+        answer.raise_errors()
+    except AutoexpError as error:
+        return error
+    assert answer.plan is not None
+    return join_plan(
+        answer.plan,
+        family=asked.family,
+        families=asked.families,
+        stage=asked.stage if asked.config_path else "",
+    )
 
 
 def find_cwd(plan: Plan) -> str:

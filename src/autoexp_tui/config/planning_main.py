@@ -1,7 +1,8 @@
 """The planning process; `planning` starts it.
 
-Reads one request as JSON from stdin, writes one answer as JSON to what was stdout when
-it began. What is wrong with the config is part of the answer, and the exit status 0;
+Reads requests as JSON from stdin, writes an answer each as a line of JSON to what was
+stdout when it began. What is wrong with a config is part of its answer, and the exit
+status 0;
 anything else that escapes is a bug.
 """
 
@@ -26,7 +27,7 @@ from autoexp_tui.config.planning import (
     PlanningRequest,
     Stage,
     Want,
-    decode_request,
+    decode_requests,
     encode_answer,
     report_of,
 )
@@ -74,14 +75,15 @@ _UNKNOWN: Final[Origins] = {}
 
 
 def main() -> None:
-    """Answer the one request on stdin."""
+    """Answer the requests on stdin, each with a line."""
     answer_to = os.dup(1)
     os.dup2(2, 1)  # whatever else is printed goes to stderr
     threading.Thread(target=_end_unheard, args=(answer_to,), daemon=True).start()
-    request = decode_request(sys.stdin.buffer.read())
-    data = encode_answer(answer_request(request))
+    requests = decode_requests(sys.stdin.buffer.read())
     with os.fdopen(answer_to, "wb") as out:
-        out.write(data)
+        for request in requests:
+            out.write(encode_answer(answer_request(request)) + b"\n")
+            out.flush()
 
 
 def _end_unheard(answer_to: int) -> None:
@@ -172,6 +174,7 @@ class _Planning:
     ) -> PlanOutcome:
         """The plan, or what is wrong with it; `record` is told each job's config."""
         request, composer = self.request, self.composer
+        naming = replace(naming, prefix=request.prefix)
         source = PlanSource(
             config_ref=composer.config_ref,
             config_dir=str(composer.config_dir),

@@ -20,6 +20,7 @@ from autoexp_tui.effects.effects import (
 from autoexp_tui.engine.executor_port import Executor, Submission, Task
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import SchedulingPolicy
+from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
@@ -81,6 +82,10 @@ class FurtherPlan:
     config_path: str = ""
     """A file, absolute; then there is no `config_ref`."""
     overrides: tuple[str, ...] = ()
+    prefix: str = ""
+    """Put before the names of its jobs."""
+    output_dir: str = ""
+    """Below which they write, in place of its `project.base_output_dir`."""
     known: tuple[tuple[str, str, str], ...] = ()
     """Name, output and log directory of the session's jobs."""
     stage: str = ""
@@ -95,6 +100,10 @@ class Planner(Protocol):
 
     def plan(self, asked: FurtherPlan) -> Plan:
         """The plan of another config; raises AutoexpError."""
+
+    def plan_all(self, asked: Sequence[FurtherPlan]) -> Sequence[Plan | AutoexpError]:
+        """The plans of several configs, each or why there is none, for little more than
+        one costs; raises AutoexpError: none can be planned."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job with further overrides; raises AutoexpError."""

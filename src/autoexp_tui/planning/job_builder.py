@@ -96,6 +96,8 @@ class Naming:
     """Name as the config gives it -> the one that the job has instead."""
     places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Job that is there already -> its output and log directory."""
+    prefix: str = ""
+    """Put before each name that the config gives."""
 
 
 AS_WRITTEN: Final = Naming()
@@ -292,12 +294,12 @@ class JobBuilder:
         except Needs as needs:
             needs.key = NAME
             raise
+        given, name = name, self._naming.prefix + name
         if fault := find_fault_of_name(name):
             raise Refused((Problem(f"{shorten_text(repr(name))}: {fault}", NAME),))
-        if name in self._naming.names:
-            name = self._naming.names[name]
-            if not any(plain_key(key) == NAME for key in draft.texts):
-                draft.texts[NAME] = format_override(NAME, escape_dollars(name))
+        name = self._naming.names.get(name, name)
+        if name != given and not any(plain_key(key) == NAME for key in draft.texts):
+            draft.texts[NAME] = format_override(NAME, escape_dollars(name))
         draft.put(view, NAME, name)
         base = base or "outputs"
         logs = logs or posixpath.join(base, "logs")
