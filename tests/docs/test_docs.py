@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
 import json
 import re
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +26,9 @@ from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.specs import ACTIONS, CONDITIONS, parse_condition
 from autoexp_tui.config.yaml_files import parse_nodes
 from autoexp_tui.executors import wrapper
+from autoexp_tui.model import wording
 from autoexp_tui.plan import expand_sweep
+from autoexp_tui.tree import options as tree_options
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -224,6 +229,46 @@ def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
         keys = keys.replace("|", "\\|")  # else it would end the cell
         table += f"| `{one.id}` | {keys} | {one.help} |\n"
     assert table in text_of(Path("docs/cockpit.md")), f"it should be:\n{table}"
+
+
+def describe_options() -> Iterator[str]:
+    """A row an option of `tree`: its default, and the sentence below its field."""
+    source = ast.parse(Path(tree_options.__file__).read_text("utf-8"))
+    said = {
+        (kind.name, field.target.id): str(told.value.value)
+        for kind in source.body
+        if isinstance(kind, ast.ClassDef)
+        for field, told in pairwise(kind.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(told, ast.Expr)
+        and isinstance(told.value, ast.Constant)
+    }
+    options = tree_options.TreeOptions()
+    parts = {name: getattr(options, name) for name in tree_options.PARTS}
+    places = {"": options, **{f"{name}.": part for name, part in parts.items()}}
+    places["metrics.N."] = tree_options.Metric(name="")
+    for prefix, part in places.items():
+        for name, default in asdict(part).items():
+            if prefix or name not in parts:
+                if name == "metrics":
+                    default = [one["name"] for one in default]
+                shown = "" if default in ("", ()) else f"`{json.dumps(default)}`"
+                told = said[type(part).__name__, name]
+                yield f"| `{prefix}{name}` | {shown} | {told} |"
+
+
+def test_the_table_of_options_of_a_search_is_that_of_its_model() -> None:
+    table = "\n".join(["| key | default | |", "|---|---|---|", *describe_options()])
+    assert f"{table}\n" in text_of(Path("docs/tree.md")), f"it should be:\n{table}"
+
+
+def test_every_reason_of_a_search_is_documented() -> None:
+    block = wording._TEMPLATES.partition("# the gate of a tree")[2].partition("\n# ")[0]
+    codes = " ".join(codes for codes, *_ in wording._ENTRY.findall(block)).split()
+    assert len(codes) > 30
+    told = set(re.findall(r"`(\w+)`", text_of(Path("docs/tree.md"))))
+    assert {*codes} - told == set()
 
 
 def test_conditions_and_actions_are_documented_with_their_fields() -> None:

@@ -21,6 +21,7 @@ from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
+from autoexp_tui.config.tree_section import TREE, to_plain
 from autoexp_tui.executors.slurm.script import (
     parse_options,
     parse_seconds,
@@ -274,6 +275,7 @@ SECTIONS: Final[Mapping[str, Kind]] = {
             "storm": Kind(rule_kinds.Storm, _read_storm),
         },
     ),
+    "tree": TREE,
     "ui": Kind(UiSettings, lists={"commands": Kind(OwnCommand).parse}),
 }
 
@@ -338,6 +340,12 @@ class HouseParser:
             options=options,
         )
 
+    def tree(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """How code states are searched; empty: no search is asked for."""
+        if config.get("tree") is None:
+            return {}
+        return to_plain(section(config, "tree"))
+
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""
         problems: list[Problem] = []
@@ -360,6 +368,7 @@ class HouseParser:
             lambda: self.monitoring(config),
             lambda: self.executor(config),
             lambda: self.resources(config),
+            lambda: section(config, "tree"),
             lambda: section(config, "ui"),
             lambda: self.launch(config),
         ):

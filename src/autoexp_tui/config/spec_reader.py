@@ -30,11 +30,19 @@ _POSITIVE: Final = frozenset(
     {
         *("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts"),
         *("poll_seconds", "stall_after_seconds", "quick_seconds", "divergence_percent"),
+        *("eval_timeout_seconds", "heartbeat_seconds"),
     }
 )
 _LEAST: Final[Mapping[str, float]] = {
     **dict.fromkeys(("min_size", "tail_bytes", "quarantine_after", "keep"), 0),
     **dict.fromkeys(("failures", "doomed_grace_seconds", "evidence_seconds"), 0),
+    **dict.fromkeys(("eval_retries", "review_rounds", "max_file_bytes", "repeats"), 0),
+    **dict.fromkeys(("weight", "tolerance", "k", "commit_epoch"), 0),
+    **dict.fromkeys(("max_primary_loss", "max_risk_loss"), 0),
+    **dict.fromkeys(("beam_width", "max_depth", "ideas_per_node", "min_rows"), 1),
+    **dict.fromkeys(("max_total_idea_evals", "sweep_config_limit"), 1),
+    **dict.fromkeys(("max_parallel_evals", "sweep_max_parallel"), 1),
+    **dict.fromkeys(("llm_max_inflight", "llm_rate_limit"), 1),
     "min_points": 2,
     "lock_stale_seconds": SHORTEST_LOCK_STALE_SECONDS,
 }

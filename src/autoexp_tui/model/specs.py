@@ -214,6 +214,8 @@ class Plan:
     """What jobs with rules of their own refer to; equal sets are there once."""
     executor: ExecutorSpec = field(default_factory=ExecutorSpec)
     ui: Mapping[str, object] = field(default_factory=dict)
+    tree: Mapping[str, object] = field(default_factory=dict)
+    """The options of `tree.options`, as plain values; empty: no search."""
     warnings: tuple[PlanFinding, ...] = ()
     holes: tuple[Hole, ...] = ()
     holes_more: int = 0

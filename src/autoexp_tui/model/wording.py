@@ -396,6 +396,69 @@ metrics_file_torn: a file of metrics is cut or damaged
 clock_set: wall clock set {way}
     the wall clock was set {way} by {seconds:duration}. Nothing waits for it: cooldowns,
     time-outs and ages go on by the time that passes.
+# the gate of a tree, its ranking and its ideas
+gate_passed: passed: {grade}
+    passed the gate: grade {grade}[, score {score}]
+eval_not_completed: did not complete
+    the evaluation did not complete[: {reason}]
+missing_candidate_commit: no commit
+    the implementation left no commit
+missing_candidate_results: no results
+    the evaluation left no results
+missing_parent_baseline: no baseline
+    its parent has no results to compare with
+candidate_results_not_there parent_baseline_not_there: {what} not there
+    {path:path}, which holds {what}, is not there
+candidate_results_not_in_artifacts parent_baseline_not_in_artifacts: {what} elsewhere
+    {path:path}, which holds {what}, lies outside the search's directory of artifacts
+candidate_results_changed parent_baseline_changed: {what} changed
+    {path:path}, which holds {what}, changed since it was recorded: its checksum differs
+missing_candidate_rows_used: rows not counted
+    nobody counted the rows of its results
+candidate_rows_used_mismatch: {used} of {expected} rows
+    its results have {used} of the {expected} rows that `sweep_config_limit` asks for
+incomplete_or_failed_rows: {ok} of {expected} rows ok
+    only {ok} of {expected} rows are ok, and all must be
+too_few_rows: {used} of {expected} rows
+    its results have {used} rows; `gate.min_rows` asks for {expected}
+ok_rate_too_low: {ok} of {used} rows ok
+    {ok} of {used} rows are ok; `gate.min_ok_rate` asks for a share of {rate}
+results_other_rows: other rows
+    suspicious: its rows are not those of the baseline; row {row} is {fault}
+results_outside_bounds: {metric} is {value}
+    suspicious: {metric} is {value} in row {row}, outside its declared bounds
+results_constant: {metric} is constant
+    suspicious: {metric} is {value} in all {rows} rows, and in the baseline it is not
+missing_primary_delta: no primary metric
+    the primary metric cannot be compared: one side has no row that is ok
+primary_regressed: {metric} is worse
+    {metric} is worse than the parent's: {delta}, counted so that more is better
+should_explore_false: {grade}
+    not worth exploring: grade {grade}[, score {score}][: {reasons}]
+noise_not_measured: noise not known
+    `noise.repeats` asks for the noise of the baseline, and it is not measured
+indecisive: indecisive
+    indecisive: a gain of {gain} is less than {k} standard errors of {error}
+promoted: promoted, rank {rank}
+    promoted: rank {rank}, and the best {width} become nodes
+beyond_beam: rank {rank}
+    not promoted: rank {rank}, and only the best {width} become nodes
+promoted_by_hand: promoted by {by:who}
+    promoted by {by:who}[: {reason}]
+rejected_by_hand: rejected by {by:who}
+    rejected by {by:who}[: {reason}]
+cannot_be_node: no commit or results
+    it cannot be promoted, for it left no commit or no results ({gate})
+no_rank: nothing to rank by
+    not promoted: neither its score nor its primary metric can be compared with the root
+idea_repeated: repeats {what}
+    skipped: the same idea was tried at {node} as {what}
+idea_empty: empty
+    the file of the idea is empty
+idea_not_text: not text
+    the file of the idea is not UTF-8 text
+idea_too_long: too long
+    the file of the idea has {bytes:size}; at most {most:size} are read
 # refusals
 stale: changed meanwhile
     nothing was done: {jobs} changed since you looked. Look again, then repeat.

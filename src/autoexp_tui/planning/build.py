@@ -252,8 +252,10 @@ def build_plan_outcome(
     sweep = source.sweep if source.sweep is not None else composer.sweep()
     closed, errors = _read_closed(base)
     session, executor = Monitoring(), ExecutorSpec()
+    tree: Mapping[str, object] = {}
     try:
         session, executor = parser.monitoring(closed), parser.executor(closed)
+        tree = parser.tree(closed)
     except FAULTS as error:
         errors += list_problems(error, "")
     try:
@@ -287,6 +289,7 @@ def build_plan_outcome(
             monitoring=session,
             rule_sets=resolution.finisher.rule_sets,
             executor=executor,
+            tree=tree,
             holes=holes,
             holes_more=more,
         )

@@ -94,6 +94,9 @@ class SpecParser(Protocol):
     def executor(self, config: Mapping[str, object]) -> ExecutorSpec:
         """`slurm` of a resolved base config."""
 
+    def tree(self, config: Mapping[str, object]) -> Mapping[str, object]:
+        """`tree` of a resolved base config, checked; empty where it has none."""
+
     def resources(self, config: Mapping[str, object]) -> Resources:
         """What one job asks for, from its resolved config."""
 

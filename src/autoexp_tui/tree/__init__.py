@@ -1,0 +1,1 @@
+"""Search over code states: what a tree of evaluations decides."""
