@@ -12,7 +12,12 @@ import pytest
 
 from autoexp_tui.cli.assemble import resume_session, start_session
 from autoexp_tui.cli.doctor import examine_slurm
-from autoexp_tui.cli.executors import find_launcher, find_offer, make_executor
+from autoexp_tui.cli.executors import (
+    find_beside_parallel,
+    find_launcher,
+    find_offer,
+    make_executor,
+)
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.plan import check_json, format_check, show_check
 from autoexp_tui.config.planning import PlanningAnswer
@@ -88,6 +93,8 @@ def test_a_machine_offers_slots_and_gpus_within_the_plan_s_limit_a_cluster_that_
     made = make_executor(seats, SessionDir(tmp_path / "k7f2"))
     assert isinstance(made, local.LocalExecutor)
     assert made._settings.slots_dir == tmp_path / "seats"
+    assert find_beside_parallel(with_executor()) == local.count_cpus()
+    assert find_beside_parallel(with_executor("SlurmClient", beside_parallel=3)) == 3
 
 
 @pytest.mark.parametrize(

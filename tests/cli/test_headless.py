@@ -218,6 +218,15 @@ def test_a_run_is_over_when_nothing_moves_without_a_person(
     assert is_over(snapshot, how) is over
 
 
+def trials(*states: JobState) -> list[JobRecord]:
+    """Jobs that may fail without harm, in these states."""
+    pairs = zip(DONE.jobs, states, strict=False)
+    return [
+        replace(job, state=state, spec=replace(job.spec, trial=True))
+        for job, state in pairs
+    ]
+
+
 CHOSEN = tuple(job.name for job in CANARY.jobs[:-1])
 RUN = "autoexp-run --session k7f2"
 APPROVE = "autoexp-sessions approve k7f2"
@@ -235,6 +244,8 @@ LEFT = ExitCode.JOBS_NOT_COMPLETED
         (CANARY, CHOSEN, ExitCode.OK, ()),
         (CANARY, (), LEFT, ()),
         (TO_COME, (), LEFT, ()),
+        (of(*trials(JobState.FAILED, JobState.LOST)), (), ExitCode.OK, ()),
+        (of(*trials(JobState.HELD)), (), LEFT, ("1 job held", RUN)),
         (of(CANNOT_START, behind("b")), (), LEFT, ("1 job cannot start", RUN)),
         (of(REFUSED, behind("b")), (), LEFT, ("1 job held", RUN)),
         (of(ASKING), (), LEFT, ("1 job waits for approval", APPROVE, WHY_WAITS)),

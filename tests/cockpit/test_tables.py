@@ -231,6 +231,7 @@ def test_a_title_holds_no_sequence_of_others(written: list[str]) -> None:
 
 RUNNING = next(job.name for job in BASE.jobs if job.state is JobState.RUNNING)
 ILL = with_job(BASE, RUNNING, state=JobState.FAILED, cause=Cause.NAN)
+TRIED = with_job(ILL, RUNNING, spec=replace(ILL.jobs[0].spec, trial=True))
 ANSWERED = with_job(BASE, BASE.jobs[-1].name, ask=None)
 
 
@@ -239,6 +240,7 @@ ANSWERED = with_job(BASE, BASE.jobs[-1].name, ask=None)
     [
         (BASE, BASE, ""),
         (BASE, ILL, "dense300m: 1 job failed"),
+        (BASE, TRIED, ""),
         (BASE, replace(BASE, open=False), "dense300m: all ended"),
         (ANSWERED, BASE, "dense300m: 1 thing needs you"),
         (BASE, questioned(base=BASE), "dense300m: 1 thing needs you"),

@@ -379,6 +379,7 @@ def bench(
     slots: int = 1,
     restarts: bool = False,
     has_nodes: bool = False,
+    trials: tuple[int, ...] = (),
     **storm: Any,
 ) -> Bench:
     """Job after job, the n-th with the n-th script and in the n-th stage, with a storm
@@ -388,7 +389,9 @@ def bench(
         storm=given, state_events=(on_end("crash", again()),) if restarts else ()
     )
     names = [f"j{n}" for n in range(len(scripts))]
-    jobs = (job(name, n, stage=stages[n]) for n, name in enumerate(names))
+    jobs = (
+        job(name, n, stage=stages[n], trial=n in trials) for n, name in enumerate(names)
+    )
     by_name = {name: [[one]] * 9 for name, one in zip(names, scripts, strict=True)}
     return Bench(
         plan(*jobs, monitoring=rules), by_name, slots=slots, has_nodes=has_nodes
@@ -471,6 +474,8 @@ BY_STAGE: dict[str, Any] = {"per": ("stage",), "stages": "ababab"}
         ([CRASH, CRASH, AFTER_LONG, CRASH, CRASH, OK], {}, 6, None, 0),
         ([CRASH] * 6, BY_STAGE, 5, "in stage a", 0),
         ([CRASH] * 5, {"stages": "abcde"}, 3, "", 0),
+        ([CRASH] * 6, {"trials": (0, 1, 2, 3, 4, 5)}, 6, None, 0),
+        ([CRASH, CRASH, OK, CRASH, CRASH], {"trials": (2,)}, 4, "in stage t", 0),
         (on(0, 1, 2, 3, 4), LEAVES_OUT, 3, "in stage t", 0),
         (FOUR_NODES, LEAVES_OUT, 12, "on node n3", 3),
     ],

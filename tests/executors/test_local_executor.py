@@ -419,6 +419,41 @@ def test_a_supervisor_that_cannot_be_seen_is_never_said_to_be_gone(
     assert look(executor, contained).phase is ENDED
 
 
+def test_beside_what_another_host_let_go_of_is_lost_only_after_long(
+    machine: Machine, clock: ManualClock
+) -> None:
+    """As an engine does that took a session over from there."""
+    task = machine.script("exit 0")
+    executor = machine.made(clock, slots=0, foreign_lost_seconds=300.0)
+    forge(task, host="elsewhere", machine="other", boot="other", pid=1)
+
+    def look_on(seconds: float) -> TaskReport:
+        for _ in range(int(seconds / 2)):
+            look(executor, task)
+            clock.advance(2.0)
+        return look(executor, task)
+
+    with Path(task.attempt_dir, "claim").open("rb") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)
+        assert look_on(1000.0).phase is RUNNING
+    before, after = look_on(290.0), look_on(20.0)
+    assert (before.phase, "of elsewhere" in before.reason) == (ENDED, True)
+    assert before.gone_for < executor.lost_after_seconds <= after.gone_for
+    record = {"run": 0, "ended_at": 9.0, "exit_code": 3}
+    begun = json.loads(Path(task.attempt_dir, "begin.0.json").read_text())
+    Path(task.attempt_dir, "exit.0.json").write_text(json.dumps({**begun, **record}))
+    assert exit_code(executor, task) == 3
+    started = machine.script("exit 0", "started")
+    Path(started.attempt_dir).mkdir(parents=True)
+    file = Path(started.attempt_dir) / "task.n1.json"
+    file.write_text(json.dumps({"submitter": "elsewhere"}))
+    answers = []
+    for seconds in (0.0, 290.0, 20.0):
+        clock.advance(seconds)
+        answers.append(executor.adopt([one(started)]).absent)
+    assert answers == [(), (), (TOKEN,)]
+
+
 # ------------------------------------------------------------------ what is left behind
 def kill_both(task: Task) -> None:
     """Kill supervisor and guard so that neither sees the other die."""

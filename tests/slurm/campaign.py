@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.conditions.kinds import Approval, JobStateIs
+from autoexp_tui.model import specs
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources, Scalar
@@ -54,6 +55,8 @@ class Work:
     """Jobs that must have completed before it starts."""
     asks: str = ""
     """What a person has to approve before it starts."""
+    place: specs.Place = "main"
+    trial: bool = False
 
 
 @dataclass
@@ -121,6 +124,8 @@ class SlurmCampaign(Place):
             cwd=str(out),
             start_conditions=conditions,
             depends_on=work.after,
+            place=work.place,
+            trial=work.trial,
             resources=Resources(options={"mem": 10, **work.options}),
         )
 

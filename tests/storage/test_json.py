@@ -50,6 +50,13 @@ def line(**fields: object) -> bytes:
     return json.dumps({**envelope, **fields}).encode()
 
 
+def test_a_place_and_a_trial_are_written_where_they_are_unusual_alone() -> None:
+    usual = encode(job("a"))
+    assert not {b'"place"', b'"trial"'} & {*usual.replace(b":", b",").split(b",")}
+    for spec in (job("a"), job("a", place="beside"), job("a", trial=True)):
+        assert decode(JobSpec, encode(spec), "a") == spec
+
+
 # ---------------------------------------------------------------- out and back again
 @pytest.mark.parametrize("event_type", Event.kinds.values(), ids=lambda k: k.__name__)
 @given(data=st.data())

@@ -273,6 +273,16 @@ def test_a_row_has_what_needs_a_person_and_the_best_result(tmp_path: Path) -> No
         assert row_of(made).best == BestResult("loss", 2.0, "lr=2e-3", "train")
 
 
+def test_a_trial_that_failed_needs_nobody(tmp_path: Path) -> None:
+    jobs = (job("a", trial=True), job("b"))
+    made = WholeSession(tmp_path / "k7f2", plan=replace(PLAN, jobs=jobs))
+    names = ("a", "b")
+    made.write(JobsReleased(jobs=names))
+    made.write(*(JobEnded(job=name, state=JobState.FAILED) for name in names))
+    row = row_of(made)
+    assert (row.counts, row.needs) == ({JobState.FAILED: 2}, {"failed": 1})
+
+
 def test_the_session_with_the_newest_event_comes_first(tmp_path: Path) -> None:
     for name, t in (("a2aa", 5.0), ("b2bb", 9.0), ("c2cc", 7.0)):
         made = WholeSession(tmp_path / name, t)

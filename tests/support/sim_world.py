@@ -369,6 +369,8 @@ class House:
     """Tracebacks that engines logged: bugs."""
     auto_approve: frozenset[str] = frozenset({"*"})
     slots: int = 0
+    beside: Executor | None = None
+    beside_slots: int = 0
     errands: Errands = field(default_factory=Errands)
     planner: Recompose = field(default_factory=Recompose)
     has_nodes: bool = False
@@ -393,7 +395,10 @@ class House:
         pools: dict[PoolKey, Pool] = defaultdict(lambda: pool)
         pools["evidence"] = self.evidence_pool or pool
         policy = SchedulingPolicy(
-            auto_approve=self.auto_approve, slots=self.slots, has_nodes=self.has_nodes
+            auto_approve=self.auto_approve,
+            slots=self.slots,
+            beside_slots=self.beside_slots,
+            has_nodes=self.has_nodes,
         )
 
         def store_plan(plan: Plan) -> str:
@@ -407,6 +412,7 @@ class House:
             inbox=self.inbox,
             live_sink=Nobody(),
             executor=self.executor,
+            beside=self.beside,
             facts=self.files,
             logs=self.logs,
             planner=self.planner,

@@ -18,8 +18,10 @@ from typing import TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
+    find_beside_parallel,
     find_offer,
     is_for_slurm,
+    make_beside,
     make_evidence,
     make_executor,
     require_executor,
@@ -37,6 +39,7 @@ from autoexp_tui.executors.local.start import (
     read_wrapper_version,
 )
 from autoexp_tui.executors.local_actions import LocalErrands
+from autoexp_tui.executors.routing import RoutingExecutor
 from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.masking import Share, mask_text
@@ -205,10 +208,8 @@ class _Owned:
     ) -> Engine:
         """An engine that watches the session's files, and has not begun."""
         session, clock = self.session, SystemClock()
-        executor, note = (
-            make_executor(plan, session),
-            partial(log_fault, session.engine_log),
-        )
+        main, beside = make_executor(plan, session), make_beside(plan, session)
+        note = partial(log_fault, session.engine_log)
         pools: dict[PoolKey, Pool] = {n: ThreadPool(n, m) for n, m in _POOLS.items()}
         sink = FileLiveSink(session, clock)
         watchers = (
@@ -231,7 +232,7 @@ class _Owned:
             for pool in pools.values():
                 pool.close()
 
-        limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
+        limits = [n for n in (plan.executor.max_parallel, main.slots) if n > 0]
         parts = Parts(
             clock=clock,
             journal=self.journal,
@@ -241,7 +242,8 @@ class _Owned:
                 lambda name, reason: note(f"inbox: {name}: {reason}"),
             ),
             live_sink=sink,
-            executor=executor,
+            executor=RoutingExecutor(main, beside),
+            beside=beside,
             facts=OutsideFacts(clock),
             logs=LogReader(),
             planner=ChildPlanner(state_dir=str(session.state_dir)),
@@ -257,7 +259,8 @@ class _Owned:
             policy=SchedulingPolicy(
                 auto_approve=self.options.approve,
                 slots=min(limits, default=0),
-                place=executor.name,
+                beside_slots=find_beside_parallel(plan),
+                place=main.name,
                 has_nodes=is_for_slurm(plan),
             ),
             log_fault=note,
@@ -289,7 +292,7 @@ def _own(
 
 
 _POOLS: dict[PoolKey, int] = {
-    "poll": 1,
+    "poll": 2,
     "executor": 16,
     "files": 32,
     "logs": 32,

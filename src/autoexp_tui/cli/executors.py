@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.executor_port import Executor
-from autoexp_tui.engine.ports import EvidenceSource
+from autoexp_tui.engine.ports import EvidenceSource, TerminationContext
 from autoexp_tui.executors.local.executor import (
+    FOREIGN_LOST_SECONDS,
     LocalExecutor,
     build_local_settings,
     count_cpus,
     list_gpus,
 )
+from autoexp_tui.executors.local.start import LocalSettings
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.clock import SystemClock
@@ -86,17 +88,41 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
     return executor
 
 
+def make_beside(plan: Plan, session: SessionDir) -> LocalExecutor:
+    """Who runs what the plan's policies put beside: on this host, without a slot."""
+    settings = LocalSettings(
+        wrapper=session.scripts / "wrapper.py",
+        python=sys.executable,
+        foreign_lost_seconds=FOREIGN_LOST_SECONDS,
+        modes=MODES[plan.share],
+        **read_numbers(plan, "grace_seconds"),
+    )
+    return LocalExecutor(settings, SystemClock())
+
+
+def find_beside_parallel(plan: Plan) -> int:
+    """How many jobs run beside at a time: what the plan says, else one a CPU."""
+    return int(
+        read_numbers(plan, "beside_parallel").get("beside_parallel") or count_cpus()
+    )
+
+
 def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
     """Who looks at runs of the plan that a rule ends; raises EnvironmentFailed."""
     from autoexp_tui.executors import diagnostics
     from autoexp_tui.executors.slurm.commands import ClusterCommands
 
     probe = diagnostics.install_probe(session.scripts)
-    look = partial(diagnostics.look_here, probe)
-    if is_for_slurm(plan):
-        python = str(plan.executor.settings.get("python") or sys.executable)
-        commands = ClusterCommands()
-        look = partial(diagnostics.look_by_srun, probe, python, commands)
+    look_here = partial(diagnostics.look_here, probe)
+    if not is_for_slurm(plan):
+        return diagnostics.Evidence(look_here)
+    python = str(plan.executor.settings.get("python") or sys.executable)
+    look_there = partial(diagnostics.look_by_srun, probe, python, ClusterCommands())
+
+    def look(termination: TerminationContext, seconds: float) -> str:
+        is_here = termination.task.place == "beside"
+        return (look_here if is_here else look_there)(termination, seconds)
+
     return diagnostics.Evidence(look)
 
 

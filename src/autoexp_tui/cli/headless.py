@@ -379,7 +379,7 @@ def finish(
         or find_failed_policies(snapshot.warnings)
     )
     done = not is_left and all(
-        job.state is JobState.COMPLETED
+        job.state is JobState.COMPLETED or job.is_over_as_trial
         for job in snapshot.jobs
         if not chosen or job.name in chosen
     )

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, cast
 from textual.drivers.linux_driver import LinuxDriver
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.session import Look
+from autoexp_tui.cockpit.state.session import ENDED_BADLY, Look
 from autoexp_tui.cockpit.widgets import bars
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural, size
@@ -181,7 +181,7 @@ class Notifier:
     def find_news(self) -> str:
         """What to say aloud now, and once; empty when nothing is new."""
         session, groups = self._model.session, self._model.groups
-        failures = session.count(Look.FAILED, Look.LOST)
+        failures = sum(one.size for one in groups if one.look in ENDED_BADLY)
         jobs = {f"{group.look}|{job.name}" for group in groups for job in group.jobs}
         warnings = {one.warning_id for group in groups for one in group.warnings}
         asks = {group.key for group in groups if group.asks}

@@ -85,6 +85,9 @@ class ClientSettings:
     ] = "LocalClient"
     slots: Count = None
     """Local: jobs at a time on this host, whatever session they belong to."""
+    beside_parallel: Count = None
+    """On any executor: jobs at a time that policies run on the engine's host, beside
+    the others and in no slot."""
     slots_dir: str | None = None
     """Local: where slots are kept; on this host's own disk, and nobody else's."""
     grace_seconds: Seconds = None

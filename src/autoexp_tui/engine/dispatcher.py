@@ -28,7 +28,7 @@ from autoexp_tui.model.event import pick
 from autoexp_tui.model.facts import FileStat, Matches, OutsideKey
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.outputs import FileIdentity
-from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.specs import Place, Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.telemetry.metric_files import locate_files
@@ -36,7 +36,8 @@ from autoexp_tui.telemetry.metric_files import locate_files
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
 MOST_SENDING = 4
-"""Submissions at a time whose directories lie on one file system, which may hang."""
+"""Submissions at a time of one place whose directories lie on one file system, which
+may hang."""
 
 
 @dataclass(slots=True)
@@ -55,8 +56,9 @@ class Dispatcher:
     wall_ahead: float = 0.0
     """Of the session, as its tasks have it."""
     _tasks: dict[TaskId, port.Task] = field(default_factory=dict)
-    _sending: dict[str, str] = field(default_factory=dict)
-    """Submission under way -> the file system that it is prepared on."""
+    _sending: dict[str, tuple[Place, str]] = field(default_factory=dict)
+    """Submission under way -> where it goes, and the file system that it is prepared
+    on."""
     _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
     """Job -> what others wait for that it writes."""
     _awaited_for: Plan | None = None
@@ -75,12 +77,11 @@ class Dispatcher:
             if effect_id in self.in_flight or self.not_before.get(effect_id, now) > now:
                 continue
             if isinstance(effect, effects.SubmitTasks):
-                place = self.outside.place_of(
-                    state.jobs[effect.tasks[0][0]].spec.output_dir
-                )
-                if [*self._sending.values()].count(place) >= MOST_SENDING:
+                spec = state.jobs[effect.tasks[0][0]].spec
+                room = spec.place, self.outside.place_of(spec.output_dir)
+                if [*self._sending.values()].count(room) >= MOST_SENDING:
                     continue
-                self._sending[effect_id] = place
+                self._sending[effect_id] = room
             if isinstance(effect, effects.CaptureEvidence):
                 self.looking.setdefault(effect_id, now)
             self._send(state, pending)
@@ -107,14 +108,14 @@ class Dispatcher:
 
     def rest_alike(self, state: SessionState, job: str, until: float) -> None:
         """Leave alone all submissions that ask for the same: they share its limit."""
-        key = state.jobs[job].spec.resources.key
+        wants = state.jobs[job].spec.wants
         for pending in state.pending.values():
             effect, effect_id = pending.effect, pending.effect_id
             if (
                 isinstance(effect, effects.SubmitTasks)
                 and effect_id not in self.in_doubt
                 and effect_id not in self.in_flight
-                and state.jobs[effect.tasks[0][0]].spec.resources.key == key
+                and state.jobs[effect.tasks[0][0]].spec.wants == wants
             ):
                 self.not_before[effect_id] = until
 

@@ -16,6 +16,7 @@ from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import Roster, Timers, Watch
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.snapshot import InQueue
+from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Verdict
 
@@ -55,13 +56,19 @@ class Health:
     """How the outside answers just now, for people."""
 
     answered_at: float | None = None
-    error: str = ""
+    """When the session's executor did."""
+    errors: dict[Place, str] = field(default_factory=dict)
+    """Why it does not, or the one beside; empty: it does."""
     deposed: bool = False
     stop_when_idle: bool = False
     queue: dict[str, InQueue] = field(default_factory=dict)
     """Job -> what the executor says of it while it waits there."""
     faults: dict[str, str] = field(default_factory=dict)
     """What was looked at -> how that failed, as it was told last."""
+
+    @property
+    def error(self) -> str:
+        return "; ".join(filter(None, self.errors.values()))
 
 
 Inputs: TypeAlias = tuple[list[Order], list[Observation]]

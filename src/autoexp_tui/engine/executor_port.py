@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
-from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.model.specs import JobSpec, Place, Resources
 from autoexp_tui.model.states import Cause
 
 
@@ -37,6 +37,7 @@ class Task:
     """UTC at which its intent was journaled, by the wall clock as it goes now."""
     metric_places: tuple[str, ...] = ()
     """Paths and patterns of files whose length is to be kept before it is sent."""
+    place: Place = "main"
 
     @property
     def id(self) -> TaskId:
@@ -50,12 +51,13 @@ def task_of(spec: JobSpec, attempt: int, attempt_dir: str, **more: Any) -> Task:
     return Task(job=spec.name, **where, **more)
 
 
-_OF_JOBS = ("command", "env", "cwd", "output_dir", "log_dir", "resources")
+_OF_JOBS = ("command", "env", "cwd", "output_dir", "log_dir", "resources", "place")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Ordered tasks that are sent as one; an array's task is (token, index)."""
+    """Ordered tasks that are sent as one, all of one place; an array's task is (token,
+    index)."""
 
     token: str
     session: str
@@ -221,6 +223,8 @@ class PollAnswer:
     error: str = ""
     age: float = 0.0
     """Seconds since the executor itself last answered."""
+    place: Place = "main"
+    """Whose tasks were looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

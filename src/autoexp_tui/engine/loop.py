@@ -75,7 +75,7 @@ class Engine:
             self._telemetry,
             self._health,
             self._outside_facts,
-            parts.executor,
+            parts.find_executor,
         )
         self._poller = Poller(
             state,

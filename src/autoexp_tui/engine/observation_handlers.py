@@ -52,7 +52,7 @@ LOOK_SECONDS = 10.0
 """Before files that could not be looked at are looked at again."""
 SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""
-_OF_THE_SESSION = ("index", "family", "rules", "stage")
+_OF_THE_SESSION = ("index", "family", "rules", "stage", "place", "trial")
 """What stays of a job that is composed anew."""
 _BY_COMMANDS = ("resubmitted_by", "asked_by")
 """Why a person's orders were given."""
@@ -160,7 +160,9 @@ class ObservationHandlers:
             case effects.CancelTasks() as cancel:
                 assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
                 one.note_cancelled(cancel, answer)
-                self.health.error = self.health.error if answer.ok else answer.said
+                if not answer.ok:
+                    place = context.job(cancel.tasks[0][0]).spec.place
+                    self.health.errors[place] = answer.said
             case effects.SubmitTasks():
                 SubmissionAnswer(self.dispatcher, context, pending).note(answer)
             case OutsideEffect() as effect:

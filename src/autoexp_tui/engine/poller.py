@@ -6,7 +6,7 @@ poll, or a little later where very many run; what said nothing new waits longer.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -24,6 +24,7 @@ from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
 from autoexp_tui.model.facts import CommandKey, Fact, GlobKey, OutsideKey, Silence
+from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Outcome
 
@@ -66,6 +67,8 @@ BUSY_JOBS: Final = 500
 """Jobs whose logs may grow with each poll; of more, all are read more seldom ..."""
 BUSIEST_SECONDS: Final = 5.0
 """... but each is looked at so often, however many there are."""
+ASKED: Final[Mapping[str, Place]] = {"executor": "main", "beside": "beside"}
+"""What is asked about tasks, by the place of those that it is asked about."""
 
 
 @dataclass(slots=True)
@@ -85,8 +88,8 @@ class Poller:
     _outside: dict[OutsideKey, Fact] = field(init=False)
     _due: dict[str, float] = field(default_factory=dict)
     _busy: set[str] = field(default_factory=set)
-    _is_unsent: bool = False
-    """Whether the executor has nothing yet of all that is active."""
+    _unsent: set[str] = field(default_factory=set)
+    """Of `ASKED` those whose executor has nothing yet of all that is active there."""
 
     def __post_init__(self, telemetry: Telemetry, runs: RunReports) -> None:
         parts, ephemeral = self.parts, self.ephemeral
@@ -98,12 +101,13 @@ class Poller:
 
     def hurry_executor(self) -> None:
         """Ask the executor at the next opportunity. Any thread may call it."""
-        self._due.pop("executor", None)
+        for kind in ASKED:
+            self._due.pop(kind, None)
 
     def look(self, now: float, t: float) -> None:
         watch, plan = self.ephemeral.watch, self.state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
-        own = {"inbox", "executor", "heartbeat"} - self._busy
+        own = {"inbox", "heartbeat", *self._list_asked()} - self._busy
         due = {kind for kind in own if self._due.get(kind, now) <= now}
         if "inbox" in due:
             # Before logs, whose answer takes a commit's time.
@@ -111,8 +115,9 @@ class Poller:
             self._submit(
                 "inbox", "house", lambda: seen.OrdersTaken(orders=(*take(),)), again
             )
-        if "executor" in due:
-            self._ask_executor(now)
+        for kind in ASKED:
+            if kind in due:
+                self._ask_executor(kind, now)
         if watch.dropped:
             for key in watch.take_dropped():  # an old look must not count as a new one
                 self._outside.pop(key, None)
@@ -126,8 +131,10 @@ class Poller:
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
         kinds = {"inbox", "heartbeat"} - self._busy
-        if self.ephemeral.roster.active and not self._is_unsent:
-            kinds |= {"executor"} - self._busy
+        roster = self.ephemeral.roster
+        for kind in self._list_asked():
+            if kind not in self._unsent and roster.count_active(ASKED[kind]):
+                kinds |= {kind} - self._busy
         times = [
             *(self._due.get(kind, now) for kind in kinds),
             *self.facts.list_next(),
@@ -136,9 +143,18 @@ class Poller:
         ]
         return [at for at in times if at is not None]
 
-    def _ask_executor(self, now: float) -> None:
-        roster, executor = self.ephemeral.roster, self.parts.executor
-        names = (*sorted(roster.active), *sorted(roster.lost))
+    def _list_asked(self) -> list[str]:
+        """The kinds of executors that there are jobs for."""
+        return [*ASKED] if self.ephemeral.roster.beside else ["executor"]
+
+    def _ask_executor(self, kind: str, now: float) -> None:
+        roster, executor, place = (
+            self.ephemeral.roster,
+            self.parts.executor,
+            ASKED[kind],
+        )
+        active, lost = (roster.select(n, place) for n in (roster.active, roster.lost))
+        names = (*sorted(active), *sorted(lost))
         tasks = [
             self.dispatcher.find_task(job, attempt.number)
             for job in map(self.state.jobs.__getitem__, names)
@@ -150,14 +166,17 @@ class Poller:
 
         def call() -> Observation:
             try:
-                return executor.poll(tasks)
+                answer = executor.poll(tasks)
             except OSError as error:
-                return PollAnswer(error=str(error))
+                answer = PollAnswer(error=str(error))
+            return answer if place == "main" else replace(answer, place=place)
 
-        self._is_unsent = not tasks
         if tasks:
-            due = now + executor.poll_seconds
-            self._submit("executor", "poll", call, due)
+            self._unsent.discard(kind)
+            due = now + self.parts.find_executor(place).poll_seconds
+            self._submit(kind, "poll", call, due)
+        else:
+            self._unsent.add(kind)
 
     def _beat(self) -> Observation:
         """Show that we live, and learn whether we still own the session."""

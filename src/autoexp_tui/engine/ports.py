@@ -25,7 +25,7 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
 from autoexp_tui.model.snapshot import LiveDetail, Snapshot
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Place, Plan
 from autoexp_tui.model.state import SessionState
 
 
@@ -362,6 +362,8 @@ class Parts:
     """Keeps a plan beside the journal, durable; gives its sha. Blocks."""
     load_plan: Callable[[str], Plan]
     """The plan of that sha beside the journal. Blocks; raises AutoexpError."""
+    beside: Executor | None = None
+    """Which `executor` hands jobs to that run beside; None: it runs them itself."""
     evidence: EvidenceSource | None = None
     """None: runs that a rule ends are not looked at."""
     place_of: Callable[[str], str] = lambda _path: "/"
@@ -374,3 +376,7 @@ class Parts:
     log_file: str = ""
     gpus: int | None = None
     """Of the machine that runs the jobs, for people; None: not known."""
+
+    def find_executor(self, place: Place) -> Executor:
+        """Whose rhythm and patience count for jobs of a place."""
+        return self.beside if place == "beside" and self.beside else self.executor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.model.snapshot import InQueue
+from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.model.wording import CAUSES
@@ -56,7 +57,7 @@ class RunReports:
     telemetry: Telemetry
     health: Health
     outside: dict[OutsideKey, Fact]
-    executor: Executor
+    find_executor: Callable[[Place], Executor]
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
     drained: dict[TaskId, dict[str, LogRead]] = field(default_factory=dict)
     """Of those, the sources that were read to their end."""
@@ -69,8 +70,8 @@ class RunReports:
 
     def note_poll(self, context: DecisionContext, got: PollAnswer) -> None:
         """One look at the executor: runs begin, wait and end."""
-        self.health.error = got.error
-        if got.age < context.now.t:
+        self.health.errors[got.place] = got.error
+        if got.place == "main" and got.age < context.now.t:
             self.health.answered_at = context.now.t - got.age
         for report in got.reports:
             if report.job in context.state.jobs:
@@ -103,7 +104,8 @@ class RunReports:
             raise_warning(context, warning_id, reason, report.job, "error")
         else:
             clear_warning(context, warning_id)
-        job, lost_seconds = context.job(report.job), self.executor.lost_after_seconds
+        job = context.job(report.job)
+        lost_seconds = self.find_executor(job.spec.place).lost_after_seconds
         if report_reducer.is_forgotten(job, report, lost_seconds):
             reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
             order_again(context, ((job.name, report.attempt),), reason)

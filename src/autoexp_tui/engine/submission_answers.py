@@ -167,7 +167,8 @@ class SubmissionAnswer(Settlement):
         """It may have been taken: it is asked for before it is sent again."""
         self.dispatcher.in_doubt.add(self.pending.effect_id)
         self.rest(PROBE_SECONDS)
-        place, at = self.context.policy.place, self.context.now.t
+        spec, at = self.context.job(self._tasks[0][0]).spec, self.context.now.t
+        place = self.context.policy.name_executor(spec.place)
         said = {"message": answer.message, "sent": answer.sent}
         reason = why("in_doubt", **said, at=at, place=place)
         self.context.draft.emit(

@@ -34,7 +34,7 @@ from autoexp_tui.model.resubmission import (
     list_files_aside,
 )
 from autoexp_tui.model.rules import Armed, LogEvent, Monitoring, StateEvent, arm
-from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.specs import JobSpec, Place
 from autoexp_tui.model.state import Deferred, JobRecord, SessionState, changed
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
@@ -177,11 +177,21 @@ class SchedulingPolicy:
     auto_approve: frozenset[str] = frozenset()
     """Stages, and questions, whose approvals are given without asking; `*`: all."""
     slots: int = 0
-    """Tasks at a time; 0: no limit."""
+    """Tasks at a time; 0: no limit. Those beside are not counted."""
+    beside_slots: int = 0
+    """The same of those beside."""
     place: str = "local"
+    """The executor's name; beside, it is always this machine."""
     has_nodes: bool = False
     """Whether the executor has nodes to choose from, and can leave some out."""
     array_size: int = 1
+    """Of one submission; beside, each is sent alone."""
+
+    def count_slots(self, place: Place) -> int:
+        return self.slots if place == "main" else self.beside_slots
+
+    def name_executor(self, place: Place) -> str:
+        return self.place if place == "main" else "local"
 
 
 @dataclass(slots=True)
@@ -195,13 +205,27 @@ class Roster:
     """A late exit record may still tell how they ended."""
     failed_policies: dict[str, str] = field(default_factory=dict)
     """Policy -> the warning; it is asked again once a person has seen that."""
+    beside: set[str] = field(default_factory=set)
+    """Jobs that run beside, whatever they do."""
 
     def note(self, job: JobRecord) -> None:
         is_lost = job.state is JobState.LOST
+        if job.spec.place == "beside":
+            self.beside.add(job.name)
         (self.active.add if job.state in ACTIVE else self.active.discard)(job.name)
         (self.lost.add if is_lost else self.lost.discard)(job.name)
         if job.state not in _MAY_START:
             self.ready.pop(job.name, None)
+
+    def select(self, names: set[str], place: Place) -> set[str]:
+        """Those of `names` that are of a place; at the cost of `names` alone."""
+        if place == "beside":
+            return names & self.beside
+        return names - self.beside if self.beside else names
+
+    def count_active(self, place: Place) -> int:
+        beside = len(self.active & self.beside)
+        return beside if place == "beside" else len(self.active) - beside
 
 
 _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})

@@ -15,6 +15,10 @@ from autoexp_tui.model.rules import Monitoring
 
 Scalar: TypeAlias = str | int | float | bool | None
 """A leaf of a config, which conditions compare and executors take as options."""
+Place: TypeAlias = Literal["main", "beside"]
+"""Where a job runs: on the session's executor, or on the engine's host beside it."""
+RARE: Final = {"rare": True}
+"""Metadata of a field that is written only where it is not the usual one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +140,15 @@ class JobSpec:
     own_rules: Monitoring | None = None
     """Of a job that was planned anew with other rules: they win over `rules`."""
     notes: Mapping[str, object] = field(default_factory=dict)
+    place: Place = field(default="main", metadata=RARE)
+    """Policies set it; no config does. Beside, it takes no slot of the others."""
+    trial: bool = field(default=False, metadata=RARE)
+    """It may fail without harm: its policy judges its end, and nobody else does."""
+
+    @property
+    def wants(self) -> tuple[Place, str]:
+        """Equal for jobs that ask the same executor for the same."""
+        return self.place, self.resources.key
 
     @property
     def own_values(self) -> Mapping[str, object]:

@@ -243,6 +243,11 @@ class JobRecord:
         return self.asked_by
 
     @property
+    def is_over_as_trial(self) -> bool:
+        """Whether it ended as a trial: a policy judges that, and no person need."""
+        return self.spec.trial and self.ended
+
+    @property
     def done_before(self) -> bool:
         """Whether it completed by an earlier session's work, without a run here."""
         return self.done is not None and self.state is JobState.COMPLETED

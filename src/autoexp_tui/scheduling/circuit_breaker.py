@@ -1,5 +1,5 @@
 """The storm breaker: many quick failures in a row that nobody ordered pause submission.
-An attempt that completes, or ran for long, breaks the row."""
+An attempt that completes, or ran for long, breaks the row. Trials do not count."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def _count_failure(
     context: DecisionContext, ended: events.AttemptEnded, rules: Storm
 ) -> events.AttemptEnded:
     """The end of an attempt, with what it is to the count of failures in a row."""
-    if not rules.failures:
+    job = context.job(ended.job)
+    if not rules.failures or job.spec.trial:
         return ended
     if ended.outcome is Outcome.COMPLETED:
         return replace(ended, streak="broken")
     if ended.rerun:
         return ended  # it says nothing of the jobs
-    job = context.job(ended.job)
     attempt, ran = job.attempts[ended.attempt - 1], 0.0  # of a run that never began
     if ended.cause not in _CRASHES or attempt.node in context.state.excluded_nodes:
         return ended
@@ -78,7 +78,7 @@ def _list_places(
     """What may be to blame, the narrowest first: its kind, key and words."""
     job = context.job(ended.job)
     node = job.attempts[ended.attempt - 1].node
-    if node and context.policy.has_nodes:
+    if node and context.policy.has_nodes and job.spec.place == "main":
         yield "node", node_key(node), f"on node {node}"
     if job.spec.stage:
         yield "stage", format_stage_key(job.spec.stage), f"in stage {job.spec.stage}"

@@ -4,7 +4,8 @@ stays behind is told why, once for each reason."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from autoexp_tui.actions.checkpoints import list_held_by_looks
 from autoexp_tui.actions.orders import emit_order, explain_wait
@@ -14,30 +15,43 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.outputs import FileIdentity, SetAside
 from autoexp_tui.model.resubmission import is_awaiting_look
+from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Outcome, Why, why
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import format_float
+
+PLACES: Final[tuple[Place, ...]] = ("main", "beside")
 
 
 def release(context: DecisionContext) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
     held, ready = list_held_by_looks(context), dict(context.roster.ready)
     stay = held | _list_left_out(context)
-    line = [name for name in ready if name not in stay] if stay else list(ready)
-    room = _count_room(context)
+    line = {name for name in ready if name not in stay} if stay else {*ready}
+    for place in PLACES:
+        if here := context.roster.select(line, place):
+            _release_those(context, ready, here, place)
+    for name in sorted(name for name in held if name in ready):
+        explain_wait(context, context.job(name), why("held_by_look"))
 
-    def find_place(name: str) -> tuple[int, str]:
+
+def _release_those(
+    context: DecisionContext, ready: Mapping[str, int], line: set[str], place: Place
+) -> None:
+    """Submit those jobs of one place that there is room for; tell the others why."""
+    room = _count_room(context, place)
+
+    def find_line(name: str) -> tuple[int, str]:
         return ready[name], name
 
     # Only those that start are sorted: thousands may be ready at each commit.
     least = len(line) if room is None else room
-    names = heapq.nsmallest(least, line, key=find_place)
-    for together in _group_alike(
-        [context.job(name) for name in names], context.policy.array_size
-    ):
+    names = heapq.nsmallest(least, line, key=find_line)
+    at_most = context.policy.array_size if place == "main" else 1
+    for together in _group_alike([context.job(name) for name in names], at_most):
         _submit(context, together)
-    reason = _find_obstacle(context)
+    reason = _find_obstacle(context, place)
     if reason is not None:
         jobs, gone = context.state.jobs, {*names}
         untold = [
@@ -46,10 +60,8 @@ def release(context: DecisionContext) -> None:
             if name not in gone
             and ((known := jobs[name].why) is None or known.code != reason.code)
         ]
-        for name in sorted(untold, key=find_place):
+        for name in sorted(untold, key=find_line):
             explain_wait(context, context.job(name), reason)
-    for name in sorted(name for name in held if name in ready):
-        explain_wait(context, context.job(name), why("held_by_look"))
 
 
 def _list_left_out(context: DecisionContext) -> set[str]:
@@ -59,26 +71,29 @@ def _list_left_out(context: DecisionContext) -> set[str]:
     return {name for one in joins for name in (*one.hold, *one.end)}
 
 
-def _count_room(context: DecisionContext) -> int | None:
+def _count_room(context: DecisionContext, place: Place) -> int | None:
     """How many may start; None: as many as like."""
     if context.state.paused:
         return 0
-    slots = context.policy.slots
-    return max(0, slots - len(context.roster.active)) if slots else None
+    slots = context.policy.count_slots(place)
+    return max(0, slots - context.roster.count_active(place)) if slots else None
 
 
-def _find_obstacle(context: DecisionContext) -> Why | None:
-    """Why nobody else starts just now."""
+def _find_obstacle(context: DecisionContext, place: Place) -> Why | None:
+    """Why nobody else starts there just now."""
+    policy, plan = context.policy, context.state.plan
+    spec = plan.executor if plan is not None else None
     if paused := context.state.paused:
         what, at = paused.arg("what"), paused.arg("at")
         if paused.code == "storm":
             return why("held_by_storm", what=what, at=at)
         return why("paused", at=at)
-    if _count_room(context) == 0:
-        slots, plan = context.policy.slots, context.state.plan
-        place = context.policy.place
-        limit = "this machine" if place == "local" else f"the executor {place}"
-        if plan is not None and plan.executor.max_parallel == slots:
+    if _count_room(context, place) == 0:
+        slots, name = policy.count_slots(place), policy.name_executor(place)
+        limit = "this machine" if name == "local" else f"the executor {name}"
+        if spec is not None and place == "beside":
+            limit = "beside_parallel" if "beside_parallel" in spec.settings else limit
+        elif spec is not None and spec.max_parallel == slots:
             limit = "max_parallel"
         return why("held_by_slots", slots=slots, limit=limit)
     return None
@@ -87,7 +102,8 @@ def _find_obstacle(context: DecisionContext) -> Why | None:
 def _group_alike(
     jobs: Sequence[JobRecord], at_most: int
 ) -> Iterator[Sequence[JobRecord]]:
-    """Jobs that can go as one submission: of one stage, asking for the same."""
+    """Jobs of one place that can go as one submission: of one stage, asking for the
+    same."""
     if at_most <= 1:
         yield from ((job,) for job in jobs)
         return

@@ -51,10 +51,23 @@ list_fields: Final[Callable[[Any], tuple[str, ...]]] = cache(
 )
 
 
+list_rare_fields: Final[Callable[[Any], tuple[tuple[str, object], ...]]] = cache(
+    lambda model: tuple(
+        (p.name, p.default) for p in fields(model) if "rare" in p.metadata
+    )
+)
+"""With their defaults: what came later leaves plans that lack it as they were."""
+
+
 def _to_plain(value: object) -> object:
     """What the JSON encoder asks about anything that JSON has no word for."""
     if is_dataclass(value):
-        return {name: getattr(value, name) for name in list_fields(type(value))}
+        model = type(value)
+        tree = {name: getattr(value, name) for name in list_fields(model)}
+        for name, usual in list_rare_fields(model):
+            if tree[name] == usual:
+                del tree[name]
+        return tree
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes):

@@ -244,7 +244,7 @@ def _count_needs(state: SessionState, jobs: Sequence[JobRecord]) -> dict[str, in
     look."""
     stalled = {one.job for one in state.warnings.values() if one.is_stall}
     looks = {
-        "failed": (job.state in _BROKEN for job in jobs),
+        "failed": (job.state in _BROKEN and not job.spec.trial for job in jobs),
         "stalled": (
             job.state is JobState.RUNNING and job.name in stalled for job in jobs
         ),

@@ -165,6 +165,21 @@ def test_everybody_who_needs_a_person_is_in_a_cause_of_what_is_alike() -> None:
     assert reasons.describe_needs(()) == ""
 
 
+def test_a_trial_that_failed_needs_nobody_and_its_row_says_that_it_failed() -> None:
+    failed = looking(Look.FAILED)[0]
+    spec = replace(failed.record.spec, trial=True, place="beside")
+    job, session = changed(failed, spec=spec)
+    about: Any = {"job": job.name, "severity": "error", "evidence": ""}
+    told = Warned(warning_id="w", why=why("nan"), raised_at=T0, **about)
+    session = build_session(with_warnings(session.snapshot, told))
+    there = session.find_job(job.name)
+    assert there is not None
+    assert (there.look, there.is_needy) == (Look.FAILED, False)
+    groups = groups_of(session)
+    assert reasons.count_needs(groups) == reasons.count_needs(GROUPS) - 1
+    assert job.name not in {one.name for group in groups for one in group.jobs}
+
+
 def test_equal_evidence_is_shown_once_with_its_number() -> None:
     memory = next(group for group in GROUPS if group.title == "out of memory")
     (only,) = lists.render_evidence(memory)

@@ -423,6 +423,8 @@ def _list_facts(
     yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
     if record.origin:
         yield "joined", outside(f"asked for by {record.origin}")
+    if spec.place == "beside":
+        yield "runs", "on the engine's host, beside the executor's jobs"
     yield "output", outside(spec.output_dir)
     yield "log", outside(spec.log_path_current)
     for key, text in record.metadata.items():

@@ -451,7 +451,10 @@ def _group_warnings(session: SessionView) -> Iterator[CauseGroup]:
         entry
         for entry in session.snapshot.warnings
         if entry.severity != "info"
-        and not ((job := session.find_job(entry.job)) and job.explains_itself)
+        and not (
+            (job := session.find_job(entry.job))
+            and (job.explains_itself or job.record.is_over_as_trial)
+        )
     ]
     for code, entries in _group(well, lambda entry: entry.why.code):
         yield CauseGroup(

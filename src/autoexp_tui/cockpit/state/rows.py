@@ -174,7 +174,7 @@ def build_rows(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
 
 def find_urgency(job: JobView) -> int:
     """Sorts what needs a person first; ties keep plan order."""
-    if job.look in URGENCY:
+    if job.look in URGENCY and job.explains_itself:
         return URGENCY[job.look]
     if job.warned or job.is_needy:
         return len(URGENCY)

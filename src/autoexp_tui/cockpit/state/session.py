@@ -153,11 +153,14 @@ class JobView:
     def is_needy(self) -> bool:
         """Whether a person is needed: for its state, or for a warning."""
         grave = (entry.severity != "info" for entry in self.warned)
-        return self.explains_itself or any(grave)
+        over = self.record.is_over_as_trial
+        return self.explains_itself or (any(grave) and not over)
 
     @property
     def explains_itself(self) -> bool:
         """Whether a person is needed for its state, and for no other job's."""
+        if self.record.is_over_as_trial:
+            return False
         if self.look is Look.SKIPPED:  # for a file: no failure of another explains it
             return bool(find_missing_file(self.record.why))
         return self.look in NEEDS
@@ -334,6 +337,12 @@ class SessionView:
     def active(self) -> bool:
         """Whether an attempt exists outside, or may exist."""
         return bool(self.count(*_ACTIVE))
+
+    @property
+    def is_beside_alone(self) -> bool:
+        """Whether those that do run beside: the session's executor is not asked."""
+        active = (job for job in self.jobs if job.look in _ACTIVE)
+        return all(job.record.spec.place == "beside" for job in active)
 
 
 def build_session(

@@ -131,7 +131,7 @@ def explain_queued(
     """Why a task that wants a slot and `wanted_gpus` does not start yet."""
     slots = [_find_holder(directory / f"slot.{number}") for number in range(count)]
     cards = [_find_holder(directory / f"gpu.{clean_name(gpu)}") for gpu in gpus]
-    if None not in slots:
+    if slots and None not in slots:
         which = f"all {count} of this machine are"
         which = "the one of this machine is" if count == 1 else which
         return f"waits for a slot: {which} taken{_format_sessions(slots)}"
@@ -159,6 +159,8 @@ def _find_holder(path: Path) -> str | None:
 
 _FOREIGN_SETTLE_SECONDS = 60.0
 """The settle time of a start that another host made: its processes cannot be seen."""
+FOREIGN_LOST_SECONDS: Final = 300.0
+"""Longer than a file server keeps the locks of a host that it does not hear of."""
 
 
 def count_cpus() -> int:
@@ -269,7 +271,9 @@ class LocalExecutor:
             return Alive.NO
         if records.supervisor is not None:
             claim = Path(task.attempt_dir, "claim")
-            return check_supervisor(records.supervisor, self._me, claim)
+            life = check_supervisor(records.supervisor, self._me, claim)
+            is_judged = self._settings.foreign_lost_seconds is not None
+            return check_lock(claim) if life is Alive.UNKNOWN and is_judged else life
         return Alive.YES if _is_starting(task, records) else Alive.NO
 
     def _report_end(self, task: Task, records: AttemptRecords) -> TaskReport:
@@ -277,6 +281,13 @@ class LocalExecutor:
         if task.id not in self._gone and run and not run.exited:
             self._kill_left_behind(task, records)
         gone_for = self._note_gone(task, gone=True)
+        reason, supervisor = void.message if void else run.ending if run else "", None
+        if not records.is_over:
+            supervisor = records.supervisor
+        if supervisor and supervisor.check_alive(self._me) is Alive.UNKNOWN:
+            longest = self._settings.foreign_lost_seconds or 0.0
+            gone_for = max(0.0, gone_for - longest + self.lost_after_seconds)
+            reason = f"nobody holds its claim, of {supervisor.host}, any more"
         if void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
         would_be_lost = not records.is_over and gone_for >= self.lost_after_seconds
@@ -296,7 +307,7 @@ class LocalExecutor:
             _build_report(task, records, TaskPhase.ENDED),
             exited=records.exited,
             cause=cause,
-            reason=void.message if void else run.ending if run else "",
+            reason=reason,
             gone_for=gone_for,
             tampering=records.tampering,
         )
@@ -361,7 +372,8 @@ class LocalExecutor:
         now, settle = self._clock.monotonic(), self._settings.settle_seconds
         starts = (os.path.join(task.attempt_dir, one) for one in records.task_files)
         if any(_find_submitter(file) not in ("", self._me.host) for file in starts):
-            settle = max(settle, _FOREIGN_SETTLE_SECONDS)
+            longest = self._settings.foreign_lost_seconds or 0.0
+            settle = max(settle, longest, _FOREIGN_SETTLE_SECONDS)
         since = self._missed.setdefault(token, now)
         return "absent" if now - since >= settle else "unknown"
 

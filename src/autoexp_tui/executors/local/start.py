@@ -49,9 +49,9 @@ class LocalSettings:
 
     wrapper: Path
     python: str
-    slots: int
-    """Tasks at a time, over all engines and sessions of this user."""
-    slots_dir: Path
+    slots: int = 0
+    """Tasks at a time, over all engines and sessions of this user; 0: no limit."""
+    slots_dir: Path = Path()
     """On this host, not shared; made, and used only if nobody else can enter it."""
     gpus: tuple[str, ...] = ()
     """Ids as CUDA_VISIBLE_DEVICES takes them."""
@@ -64,6 +64,9 @@ class LocalSettings:
     cancel_poll_seconds: float = 2.0
     gpu_seconds: float = 30.0
     """Between two samples of the GPUs."""
+    foreign_lost_seconds: float | None = None
+    """After which what another host started is lost, when nobody holds its claim's lock
+    any more; None: never, for a file system may not tell of locks elsewhere."""
     modes: Modes = PRIVATE
 
 
@@ -97,9 +100,9 @@ class Starter:
         own = self._settings
         if task.resources.gpus > len(own.gpus):
             wanted = task.resources.gpus
-            return Rejected(
-                message=f"wants {wanted} GPUs; this machine has {len(own.gpus)}"
-            )
+            there = f"this machine has {len(own.gpus)}"
+            there = there if own.slots else "beside the session's jobs it gets none"
+            return Rejected(message=f"wants {wanted} GPUs; {there}")
         make_private(Path(task.attempt_dir))
         claim = read_attempt(task.attempt_dir).claim
         if claim is not None:
@@ -150,7 +153,8 @@ class Starter:
             "executor_id": format_executor_id(submission.token),
             "session": submission.session,
             "submitter": os.uname().nodename,
-            "slots": {
+            "slots": own.slots
+            and {
                 "dir": str(own.slots_dir),
                 "count": own.slots,
                 "gpus": task.resources.gpus,
