@@ -75,6 +75,17 @@ def test_a_command_works_in_its_own_places_and_its_status_comes_back(
     assert (run.returncode, run.stderr) == (7, "")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone has capabilities")
+@pytest.mark.parametrize("kind", ["landlock", "bwrap"])
+def test_root_has_no_capabilities_inside(kind: str, fence: Fence) -> None:
+    for place in (fence.base, fence.base / "private/home", fence.base / "private/tmp"):
+        place.chmod(0o755)  # root's rights over others' files are one of them
+    argv = ("grep", "CapEff", "/proc/self/status")
+    wrapped = build_here(fence, kind).wrap(argv, fence.make_profile())
+    run = subprocess.run(wrapped, cwd="/", capture_output=True, text=True, timeout=60)
+    assert run.stdout.split() == ["CapEff:", "0" * 16]
+
+
 def test_without_a_network_bubblewrap_keeps_a_loopback(fence: Fence) -> None:
     run = fence.run_python(build_here(fence, "bwrap"), LOOPBACK)
     assert (run.returncode, run.stderr) == (0, "")

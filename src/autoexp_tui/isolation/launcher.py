@@ -31,6 +31,7 @@ import signal
 import stat
 import struct
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # annotations are never evaluated
@@ -50,10 +51,10 @@ RESTORED = (
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """System calls; their numbers are the same on all architectures but Alpha."""
 _VERSION_FLAG, _PATH_BENEATH, _NET_PORT = 1, 1, 2
-_PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 23, 24, 38
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
+MAKE_CHAR, MAKE_BLOCK, TRUNCATE, IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 """Rights that a rule on a file may name; a kernel refuses others."""
 READING = EXECUTE | READ_FILE | READ_DIR
@@ -87,6 +88,8 @@ def restrict(spec: "dict[str, Any]") -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     if not abi:
         return
+    if os.geteuid() == 0:
+        _drop_capabilities()
     rights = list_rights(abi)
     fences_tcp = abi >= 4 and spec["tcp"] is not None
     parts = [rights]
@@ -95,7 +98,7 @@ def restrict(spec: "dict[str, Any]") -> None:
     attributes = struct.pack(f"={len(parts)}Q", *parts)
     ruleset = _call(_CREATE_RULESET, attributes, len(attributes), 0)
     for path in spec["writable"]:
-        _allow_path(ruleset, path, rights & ~IOCTL_DEV)
+        _allow_path(ruleset, path, rights & ~(IOCTL_DEV | MAKE_CHAR | MAKE_BLOCK))
     for path in spec["devices"]:
         _allow_path(ruleset, path, rights & DEVICES)
     for path in filter(os.path.exists, spec["readable"]):
@@ -104,6 +107,15 @@ def restrict(spec: "dict[str, Any]") -> None:
         _call(_ADD_RULE, ruleset, _NET_PORT, struct.pack("=QQ", CONNECT_TCP, port), 0)
     _call(_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
+
+
+def _drop_capabilities() -> None:
+    """Take from root what no rule on paths stops: modules, devices, other users."""
+    with open("/proc/sys/kernel/cap_last_cap") as file:
+        last = int(file.read())
+    for number in range(last + 1):
+        if _prctl(_PR_CAPBSET_READ, number):
+            _prctl(_PR_CAPBSET_DROP, number)
 
 
 def _allow_path(ruleset: int, path: str, rights: int) -> None:
@@ -124,9 +136,9 @@ def _call(number: int, *arguments: "int | bytes | None") -> int:
     return _check(libc.syscall(ctypes.c_long(number), *words))
 
 
-def _prctl(option: int, value: int) -> None:
+def _prctl(option: int, value: int) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
+    return _check(libc.prctl(option, *map(ctypes.c_ulong, (value, 0, 0, 0))))
 
 
 def _check(result: int) -> int:
@@ -134,6 +146,14 @@ def _check(result: int) -> int:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
     return result
+
+
+def close_files() -> None:
+    """All but the standard streams."""
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the list's own is closed already
+            if number > 2:
+                os.close(number)
 
 
 def limit(resources: "dict[str, int]") -> None:
@@ -183,7 +203,7 @@ def main(arguments: "list[str]") -> "NoReturn":
         promised = f"Landlock ABI {spec['abi']} was promised, this kernel knows {abi}"
         _fail(f"{promised}: nothing was started", EX_UNAVAILABLE)
     try:
-        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        close_files()
         os.environ.update(spec["env"])
         limit(spec["limits"])
         restrict(spec)
