@@ -139,7 +139,8 @@ class Isolation(ABC):
 
     @abstractmethod
     def wrap(self, argv: Sequence[str], profile: Profile) -> tuple[str, ...]:
-        """The command that runs `argv` under `profile`, in the caller's directory."""
+        """The command that runs `argv` under `profile`, in the caller's directory and
+        with its status; one that signal N ended may be told as 128 + N."""
 
     @property
     def is_complete(self) -> bool:
