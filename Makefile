@@ -19,11 +19,12 @@ WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); \
 PYTEST_ARGS ?= -n $(WORKERS) --dist loadgroup
 LEFT_OUT := slurm or pty or slow
 
-.PHONY: run test test-all thorough check bench man simulate compare races fuzz screenshots clean help setup
+.PHONY: run test test-all thorough check bench man simulate compare races fuzz test-agents screenshots clean help setup
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 	@echo "make thorough     run all tests, 300 examples a property"
+	@echo "make test-agents  call the codex of PATH, or CODEX=..., against a local server"
 	@echo "make bench        measure, side by side with the references"
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
 	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
@@ -57,6 +58,9 @@ test: $(READY)
 test-all: $(READY)
 	@echo "Running the tests that make test leaves out ..."
 	@$(BIN)/python -m pytest -m "$(LEFT_OUT) or hypothesis" --hypothesis-profile=full $(PYTEST_ARGS)
+
+test-agents: $(READY)
+	@$(BIN)/python -m tests.agents.real_codex
 
 thorough: $(READY)
 	@$(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)

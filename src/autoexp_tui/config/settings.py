@@ -1,6 +1,7 @@
 """The closed subtrees of a config, checked, and turned into core specs.
 
-`project`, `slurm`, `monitoring` and `ui` are ours: an unknown key in them is an error.
+`project`, `slurm`, `monitoring`, `agents` and `ui` are ours: an unknown key in them is
+an error.
 `tree` and `research` are ours too, and refused while nothing runs them. `backend`,
 `aux` and whatever the user adds at the top are open.
 """
@@ -19,6 +20,7 @@ from pydantic import ConfigDict, Field
 from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
+from autoexp_tui.config.agents import parse_agents
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
 from autoexp_tui.config.tree_section import TREE, to_plain
@@ -42,8 +44,8 @@ Seconds: TypeAlias = Annotated[float, Field(gt=0)] | None
 Count: TypeAlias = Annotated[int, Field(ge=1)] | None
 
 TOP_LEVEL: Final = (
-    "project", "backend", "slurm", "monitoring", "sweep", "tree", "research", "ui",
-    "aux", "hydra", "defaults",
+    "project", "backend", "slurm", "monitoring", "sweep", "agents", "tree", "research",
+    "ui", "aux", "hydra", "defaults",
 )  # fmt: skip
 _UNAVAILABLE: Final = {"tree": "Tree search", "research": "The research loop"}
 """Sections of ours that nothing runs yet, and what they would configure."""
@@ -372,6 +374,7 @@ class HouseParser:
             lambda: self.executor(config),
             lambda: self.resources(config),
             lambda: section(config, "tree"),
+            lambda: parse_agents(config),
             lambda: section(config, "ui"),
             lambda: self.launch(config),
         ):

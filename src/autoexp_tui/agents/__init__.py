@@ -1,0 +1,1 @@
+"""Calls of agents: one program, one prompt, one answer, under limits."""

@@ -1,0 +1,321 @@
+"""Makes one call of an agent: `run_call` in a job of several, or as a job of its own:
+`python -m autoexp_tui.agents.runner DIRECTORY [WORD ...]`, where the words are what
+isolates the program and come before its command. Exits with 0 when the outcome is ok,
+with 1 on any other, and with the code of the error where no answer could be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.agents.backend import MOST_TEXT, Backend, Launch, Progress
+from autoexp_tui.agents.backends import BACKENDS
+from autoexp_tui.agents.call import (
+    Answer,
+    AnswerFile,
+    CallPaths,
+    Request,
+    hash_bytes,
+    load_request,
+    require_request,
+)
+from autoexp_tui.agents.failures import find_cause, find_resumption
+from autoexp_tui.agents.foreign_files import list_foreign, move_foreign, read_foreign
+from autoexp_tui.agents.json_schema import find_mistake
+from autoexp_tui.agents.output import Transcript
+from autoexp_tui.agents.supervision import End, Program, Supervision
+from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.json_codec import encode
+from autoexp_tui.text.sanitize import clean_line
+
+ALLOWED: Final = frozenset(
+    {
+        *("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+        *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"),
+        "AUTOEXP_ATTEMPT_DIR",  # by it processes of an attempt are known
+    }
+)
+"""Variables that every agent gets from the job's environment."""
+_STOPS: Final[Mapping[Outcome, str]] = {
+    Outcome.TIMEOUT: "it ran longer than {wall_seconds:g} s",
+    Outcome.IDLE_TIMEOUT: "it printed nothing for {idle_seconds:g} s",
+    Outcome.MAX_STEPS: "it used tools more than {steps} times",
+    Outcome.CANCELLED: "it was cancelled",
+}
+_TOO_LATE: Final = (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
+_WHY_CHARACTERS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is made of how a program ended."""
+
+    outcome: Outcome
+    why: str = ""
+
+
+def run_call(
+    directory: Path, request: Request | None = None, prefix: Sequence[str] = ()
+) -> Answer:
+    """Make the call whose directory was made by `write_request`, and write its answer.
+
+    `request`: as written there; read when None. `prefix`: words before the program's
+    own, that isolate it. Raises EnvironmentFailed and UsageError where it cannot even
+    be begun, or its answer not be written; no process is left then either.
+    """
+    paths = CallPaths(directory)
+    request = request or load_request(directory)
+    require_request(request)
+    prompt = _read_prompt(request)
+    paths.set_aside()
+    backend, progress = BACKENDS[request.agent.backend], Progress()
+    env = build_environment(request, paths, os.environ)
+    started = time.monotonic()
+    try:
+        _prepare(request, paths)
+        end = _run_program(request, paths, env, prompt, prefix, progress)
+        answer = _build_answer(request, paths, backend, progress, end)
+        seconds = round(time.monotonic() - started, 3)
+        answer = _price(replace(answer, seconds=seconds), request, progress, env)
+        write_atomic(paths.answer, encode(answer))
+    finally:
+        for place in (paths.home, paths.tmp):  # keys and scraps
+            shutil.rmtree(place, ignore_errors=True)
+    return answer
+
+
+def _read_prompt(request: Request) -> bytes:
+    with explaining(request.prompt, "read the prompt"):
+        prompt = Path(request.prompt).read_bytes()
+    if hash_bytes(prompt) != request.prompt_sha256:
+        problem = "the prompt is not the one that was recorded for this call"
+        raise EnvironmentFailed(problem, request.prompt)
+    if not os.path.isdir(request.cwd):
+        problem = "the directory that the agent is to work in is not there"
+        raise EnvironmentFailed(problem, request.cwd)
+    return prompt
+
+
+def build_environment(
+    request: Request, paths: CallPaths, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """All that the program finds in its environment: what is allowed, and no more."""
+    wanted = request.agent.env
+    passed = {name for name, value in wanted.items() if value is None} | ALLOWED
+    own = {"HOME": str(paths.home), "TMPDIR": str(paths.tmp)}
+    if request.answer_file:
+        own["AUTOEXP_ANSWER_FILE"] = os.path.join(request.cwd, request.answer_file)
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return own | {name: environ[name] for name in passed & environ.keys()} | given
+
+
+def _prepare(request: Request, paths: CallPaths) -> None:
+    """Move old answers away; make its own home, with the files that it needs."""
+    with explaining(request.cwd, "move an old answer away"):
+        cwd = Path(request.cwd)
+        for path in list_foreign(cwd, request.answer_file):
+            move_foreign(path, paths.stale / path.relative_to(cwd))
+    for place in (paths.home, paths.tmp):
+        shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
+        make_directory(place)
+    if request.schema is not None:
+        write_atomic(paths.tmp / "schema.json", encode(request.schema), durable=False)
+    with explaining(paths.home, "link a file of the agent's"):
+        for name in request.agent.files:
+            _link_file(Path(name).expanduser(), paths.home)
+
+
+def _link_file(file: Path, home: Path) -> None:
+    """Show a file of the user's home at the same place of the agent's."""
+    with suppress(ValueError):  # one that lies elsewhere is found there
+        link = home / file.relative_to(Path.home())
+        link.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        link.symlink_to(file)
+
+
+def _run_program(
+    request: Request,
+    paths: CallPaths,
+    env: Mapping[str, str],
+    prompt: bytes,
+    prefix: Sequence[str],
+    progress: Progress,
+) -> End:
+    backend, agent = BACKENDS[request.agent.backend], request.agent
+    by_message = request.schema is not None and not request.answer_file
+    launch = Launch(
+        role=request.role,
+        agent=agent,
+        cwd=request.cwd,
+        schema=json.dumps(request.schema) if by_message else "",
+        schema_path=str(paths.tmp / "schema.json") if by_message else "",
+        is_isolated=bool(prefix),
+    )
+    argv = backend.build_command(launch)
+    program = os.path.join(request.cwd, argv[0]) if "/" in argv[0] else argv[0]
+    if shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+        return End(exit_code=None, reason=f"{argv[0]}: there is no such program")
+    with explaining(paths.transcript, "write the transcript"):
+        transcript = Transcript(paths.transcript, agent.limits.output_bytes)
+        try:
+            return Supervision(
+                Program((*prefix, *argv), request.cwd, env, prompt, agent.limits),
+                transcript,
+                lambda line: read_line(line, backend, progress),
+                count_steps=lambda: len(progress.steps),
+                has_ended=lambda: progress.has_ended,
+            ).run()
+        finally:
+            transcript.close()
+
+
+def read_line(line: bytes, backend: Backend, progress: Progress) -> None:
+    """An event, if a line is one; whatever else is printed stays in the transcript."""
+    if line.startswith(b"{") and backend.has_events:
+        with suppress(ValueError, RecursionError):
+            backend.read_event(json.loads(line), progress)
+
+
+def decide_verdict(
+    end: End, progress: Progress, backend: Backend, request: Request
+) -> Verdict:
+    """What a program's end means, before its answer is looked at."""
+    if end.exit_code is None:
+        return Verdict(Outcome.NOT_FOUND, f"it did not start: {end.reason}")
+    if end.stop is not None:
+        limits = request.agent.limits
+        told = {name: getattr(limits, name) for name in limits.__slots__}
+        why = _STOPS[end.stop].format(**told)
+        cause = find_cause(progress.complaint)
+        if end.stop in _TOO_LATE and cause in PASSED_ON:  # what it waited for
+            return Verdict(cause, f"{why}; it said: {progress.complaint}")
+        return Verdict(end.stop, why)
+    failure = progress.failure
+    if not failure and end.exit_code and not end.has_lingered:
+        said = progress.complaint or end.errors or progress.text or end.output
+        failure = f"{said}\nit ended with {end.exit_code}"
+    if not failure and backend.has_events and not progress.has_ended:
+        failure = f"{end.errors}\nit ended before its last event"
+    return Verdict(find_cause(failure), failure) if failure else Verdict(Outcome.OK)
+
+
+def _build_answer(
+    request: Request,
+    paths: CallPaths,
+    backend: Backend,
+    progress: Progress,
+    end: End,
+) -> Answer:
+    text = progress.text or ("" if backend.has_events else end.output[-MOST_TEXT:])
+    files, mistake = _take_answer(request, paths, text)
+    verdict, resume_at = decide_verdict(end, progress, backend, request), None
+    if verdict.outcome is Outcome.OK and mistake:
+        verdict = Verdict(Outcome.BAD_OUTPUT, mistake)
+    elif verdict.outcome is Outcome.OK and request.answer_file and not files:
+        why = f"it ended well, and wrote no {request.answer_file}"
+        verdict = Verdict(Outcome.NO_OUTPUT, why)
+    elif verdict.outcome is Outcome.RATE_LIMIT:
+        resume_at = find_resumption(verdict.why, datetime.now().astimezone())
+    why = clean_line(verdict.why[-_WHY_CHARACTERS:].strip(), _WHY_CHARACTERS)
+    if end.left:
+        why = f"{why}; {end.left} of its processes could not be ended"
+    return Answer(
+        outcome=verdict.outcome,
+        why=why,
+        steps=len(progress.steps),
+        text=text,
+        files=files,
+        exit_code=end.exit_code,
+        resume_at=resume_at,
+    )
+
+
+def _take_answer(
+    request: Request, paths: CallPaths, text: str
+) -> tuple[tuple[AnswerFile, ...], str]:
+    """Move answer files into the call's directory; what is wrong with the answer."""
+    if not request.answer_file:
+        return (), _find_mistake(
+            text.encode("utf-8", "replace"), request, "its last message"
+        )
+    found, mistakes, room = [], [], request.agent.limits.output_bytes
+    for path in list_foreign(Path(request.cwd), request.answer_file):
+        name = str(path.relative_to(request.cwd))
+        try:
+            data = read_foreign(path, room)
+        except OSError as error:
+            mistakes.append(f"{name}: {format_os_reason(error)}")
+            continue
+        room -= len(data)
+        make_directory((paths.files / name).parent)
+        write_atomic(paths.files / name, data)
+        path.unlink(missing_ok=True)
+        found.append(AnswerFile(name=name, sha256=hash_bytes(data), size=len(data)))
+        mistakes.append(_find_mistake(data, request, name))
+    return tuple(found), next(filter(None, mistakes), "")
+
+
+def _find_mistake(data: bytes, request: Request, name: str) -> str:
+    """What is wrong with a part of the answer; empty: nothing is."""
+    if request.schema is None:
+        return ""
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+        mistake = find_mistake(value, request.schema)
+    except (ValueError, RecursionError) as error:
+        return f"{name} is no JSON: {error}"
+    return f"{name} is not of the schema: {mistake}" if mistake else ""
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _price(
+    answer: Answer, request: Request, progress: Progress, env: Mapping[str, str]
+) -> Answer:
+    """The answer with what the call used and cost, as far as that is known."""
+    usage = progress.usage
+    if usage is None and answer.exit_code is not None:
+        restore = BACKENDS[request.agent.backend].restore_usage
+        usage = restore(Path(env["HOME"]))
+    if usage is None and progress.seen:
+        usage = sum(progress.seen.values(), Usage())
+    cost, prices = progress.cost, request.agent.prices
+    if cost is None and usage is not None and prices is not None:
+        cost = estimate_cost(usage, prices)
+    return replace(answer, usage=usage, cost=cost)
+
+
+def main(arguments: Sequence[str]) -> int:
+    directory, *prefix = arguments
+    try:
+        answer = run_call(Path(directory), prefix=prefix)
+    except AutoexpError as error:
+        sys.stderr.write(f"autoexp: {error}\n")
+        return error.exit_code
+    tokens = answer.usage or Usage()
+    sys.stdout.write(
+        f"{answer.outcome} after {answer.seconds:g} s, {answer.steps} steps, "
+        f"{tokens.input_tokens} tokens in, {tokens.output_tokens} out\n"
+    )
+    if answer.why:
+        sys.stdout.write(f"{answer.why}\n")
+    return 0 if answer.outcome is Outcome.OK else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,252 @@
+"""Runs one program under limits of time, output and steps, and leaves nothing of it.
+
+This process becomes the parent of what the program's processes leave behind (a Linux
+child subreaper), so daemons in sessions of their own are found and ended too. Children
+that this process had before are let be. One program at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import IO, Final
+
+from autoexp_tui.agents.output import Lines, Stream, Transcript
+from autoexp_tui.executors.wrapper import (
+    kill_all,
+    kill_group,
+    list_descendants,
+    set_subreaper,
+)
+from autoexp_tui.model.agents import Limits, Outcome
+
+_LOOK_SECONDS: Final = 0.1
+"""Between looks at clocks and at a program whose output others hold open."""
+_END_SECONDS: Final = 0.02
+"""Between looks at processes that are to end."""
+_SWEEP_SECONDS: Final = 10.0
+"""For which processes that even SIGKILL does not end are waited for."""
+_DRAIN_SECONDS: Final = 1.0
+"""For which output that never ends is read on after its program's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    argv: Sequence[str]
+    cwd: str
+    env: Mapping[str, str]
+    stdin: bytes
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How a program ended."""
+
+    exit_code: int | None
+    """-N: by signal N; None: it did not start."""
+    stop: Outcome | None = None
+    """Why it was stopped; None: it ended by itself, or lingered."""
+    has_lingered: bool = False
+    """It was stopped after its last event."""
+    reason: str = ""
+    """Why it did not start."""
+    left: int = 0
+    """Processes that could not be ended."""
+    output: str = ""
+    errors: str = ""
+    """The end of what it wrote on standard output, and on standard error."""
+
+
+class Supervision:
+    """One run of a program."""
+
+    def __init__(
+        self,
+        program: Program,
+        transcript: Transcript,
+        read_line: Callable[[bytes], None],
+        *,
+        count_steps: Callable[[], int],
+        has_ended: Callable[[], bool],
+    ) -> None:
+        """`read_line` is given each line of standard output; `has_ended`: whether one
+        of them was the program's last word."""
+        self.program = program
+        self.transcript = transcript
+        self.read_line = read_line
+        self.count_steps = count_steps
+        self.has_ended = has_ended
+        self.caught: list[int] = []
+        self._selector = selectors.DefaultSelector()
+
+    def run(self) -> End:
+        """Raises OSError where the transcript cannot be written."""
+        others = frozenset(list_descendants(os.getpid()))
+        with self._catch_signals(), TemporaryFile() as stdin:
+            set_subreaper()
+            stdin.write(self.program.stdin)
+            stdin.seek(0)
+            try:
+                process = self._start(stdin)
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "strerror", None) or str(error)
+                return End(exit_code=None, reason=f"{self.program.argv[0]}: {reason}")
+            return self._see_through(process, others)
+
+    def _start(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            list(self.program.argv),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.program.cwd,
+            env=dict(self.program.env),
+            start_new_session=True,
+        )
+
+    def _see_through(
+        self, process: subprocess.Popen[bytes], others: frozenset[int]
+    ) -> End:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        streams = (
+            Stream(process.stdout, self.transcript, Lines(self.read_line)),
+            Stream(process.stderr, self.transcript),
+        )
+        polite = 0.0
+        with process.stdout, process.stderr, self._selector:
+            try:
+                for stream in streams:
+                    os.set_blocking(stream.pipe.fileno(), False)
+                    self._selector.register(stream.pipe, selectors.EVENT_READ, stream)
+                stop = self._watch(process)
+                has_lingered = stop is None and process.returncode is None
+                self._drain()
+                polite = self.program.limits.stop_seconds
+            finally:  # after an error of ours nobody waits
+                left = end_processes(process, others, polite)
+            self._drain()
+        if self.count_steps() > self._most_steps:  # told in its last breath
+            stop = Outcome.MAX_STEPS
+        output, errors = (stream.tail.text for stream in streams)
+        return End(
+            exit_code=process.returncode,
+            stop=stop,
+            has_lingered=has_lingered,
+            left=left,
+            output=output,
+            errors=errors,
+        )
+
+    @property
+    def _most_steps(self) -> float:
+        steps = self.program.limits.steps
+        return float("inf") if steps is None else steps
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> Outcome | None:
+        """Read until the program has ended, or must be stopped: why."""
+        limits, started = self.program.limits, time.monotonic()
+        wall, heard, done = started + limits.wall_seconds, started, 0.0
+        while process.poll() is None:
+            now = time.monotonic()
+            if self.caught:
+                return Outcome.CANCELLED
+            if self.count_steps() > self._most_steps:
+                return Outcome.MAX_STEPS
+            if self.has_ended():
+                done = done or now
+                if now >= done + limits.exit_seconds:
+                    return None
+            elif now >= wall:
+                return Outcome.TIMEOUT
+            elif now >= heard + limits.idle_seconds:
+                return Outcome.IDLE_TIMEOUT
+            if self._read(_LOOK_SECONDS):
+                heard = time.monotonic()
+        return Outcome.CANCELLED if self.caught else None
+
+    def _read(self, seconds: float) -> bool:
+        """Whether anything came within `seconds`."""
+        if not self._selector.get_map():
+            time.sleep(
+                min(seconds, _END_SECONDS)
+            )  # its output is closed; its end is near
+            return False
+        ready = self._selector.select(seconds)
+        for key, _ in ready:
+            with suppress(BlockingIOError):
+                if not key.data.read_more():
+                    self._selector.unregister(key.fileobj)
+        return bool(ready)
+
+    def _drain(self) -> None:
+        """Read what has been written, as long as there is more at once."""
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while self._selector.get_map() and time.monotonic() < deadline:
+            if not self._read(0.0):
+                return
+
+    @contextmanager
+    def _catch_signals(self) -> Iterator[None]:
+        """Note what asks us to end; only the main thread is asked."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = {number: signal.getsignal(number) for number in numbers}
+        try:
+            for number in (n for n in numbers if before[n] is not signal.SIG_IGN):
+                signal.signal(number, lambda caught, _: self.caught.append(caught))
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def end_processes(
+    process: subprocess.Popen[bytes], others: frozenset[int], polite_seconds: float
+) -> int:
+    """End a child and all that it left to us, `polite_seconds` after asking them; the
+    number of those that would not end. `others` were here before, and stay."""
+    started, known, has_asked = time.monotonic(), set[int](), False
+    while True:
+        process.poll()
+        left = list_ours(others)
+        known.update(left)
+        _collect(known - {process.pid})
+        elapsed = time.monotonic() - started
+        if not left and process.returncode is not None:
+            return 0
+        if elapsed > _SWEEP_SECONDS + polite_seconds:
+            return len(left)
+        if elapsed >= polite_seconds:
+            kill_group(process.pid, signal.SIGKILL)  # all there is without /proc
+            kill_all(left, signal.SIGKILL)
+        elif not has_asked:
+            has_asked = True
+            kill_all(left, signal.SIGTERM)
+            kill_all(left, signal.SIGCONT)  # a stopped one hears nothing
+        time.sleep(_END_SECONDS)
+
+
+def list_ours(others: frozenset[int]) -> list[int]:
+    """The live descendants of this process, without `others` and theirs."""
+    found = list_descendants(os.getpid())
+    theirs = {pid for other in others for pid in (other, *list_descendants(other))}
+    return [pid for pid in found if pid not in theirs]
+
+
+def _collect(known: set[int]) -> None:
+    """Take leave of those that have ended, if they were left to us."""
+    for pid in known:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)

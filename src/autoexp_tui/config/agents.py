@@ -1,0 +1,101 @@
+"""`agents`: a closed section of agents by name, beside how they are isolated."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from autoexp_tui.config.spec_reader import (
+    Fields,
+    Findings,
+    Kind,
+    flatten_texts,
+    read_mapping,
+)
+from autoexp_tui.model.agents import AgentSpec, Limits, Prices
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import SpecRefused
+from autoexp_tui.text.did_you_mean import did_you_mean
+
+_MODELLESS: Final = ("command", "scripted")
+_ABOVE_ZERO: Final = ("wall_seconds", "idle_seconds", "steps", "output_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsSettings:
+    """`agents`."""
+
+    isolation: Literal["require", "prefer", "none"] = "prefer"
+    """Whether agents and candidates run only where they can be fenced in."""
+    by_name: Mapping[str, AgentSpec] = field(default_factory=dict)
+
+
+def _refuse_small(fields: Fields, findings: Findings) -> None:
+    """Bounds of `Limits` and `Prices`."""
+    for name, value in fields.items():
+        if isinstance(value, int | float) and value <= 0:
+            if name in _ABOVE_ZERO:
+                findings.add(f"is {value}; it must be more than 0", name)
+            elif value < 0:
+                findings.add(f"is {value}; it must not be less than 0", name)
+
+
+def _read_agent(fields: Fields, findings: Findings) -> None:
+    if isinstance(fields.get("command"), str):
+        hint = 'write its words as a list: ["codex", "--flag"]; no shell is used'
+        findings.add("is text, not a list", "command", hint)
+    if isinstance(fields.get("env"), Sequence) and not isinstance(fields["env"], str):
+        fields["env"] = dict.fromkeys(map(str, fields["env"]))
+    if fields.get("backend") in _MODELLESS:
+        if not fields.get("command"):
+            findings.add("is missing", "command", "command: [PROGRAM, ARGUMENT, ...]")
+        elif fields["backend"] == "scripted" and len(fields["command"]) != 1:
+            hint = "command: [module:function], or [a JSON file]"
+            findings.add("is not the one script", "command", hint)
+        if fields.get("model"):
+            findings.add("is for codex and claude alone", "model", "leave it out")
+
+
+_AGENT: Final = Kind(
+    AgentSpec,
+    _read_agent,
+    parts={
+        "limits": Kind(Limits, _refuse_small),
+        "prices": Kind(Prices, _refuse_small),
+    },
+)
+
+
+def parse_agents(config: Mapping[str, object]) -> AgentsSettings:
+    """The section of a config; SpecRefused tells all that is wrong with it."""
+    fields = read_mapping(config.get("agents") or {}, "agents")
+    findings = Findings("agents")
+    isolation = fields.pop("isolation", "prefer")
+    if isolation not in ("require", "prefer", "none"):
+        message = f"is {isolation!r}; it may be 'require', 'prefer' or 'none'"
+        findings.add(message, "isolation")
+    found = {
+        name: findings.inherit(_AGENT.parse, value, name)
+        for name, value in fields.items()
+    }
+    findings.settle()
+    return AgentsSettings(isolation, found)
+
+
+def parse_chain(value: object, where: str, known: Collection[str]) -> tuple[str, ...]:
+    """The agents of a role: a name, or several, each for when the one before it has no
+    time or is away. SpecRefused where one is not `known`."""
+    names = flatten_texts(value)
+    findings = Findings(where)
+    if not isinstance(names, list) or not names:
+        raise SpecRefused((Problem(f"is {value!r}, not an agent", where),))
+    for at, name in enumerate(names):
+        if name not in known:
+            hint = did_you_mean(str(name), known, "agents")
+            field = "" if isinstance(value, str) else str(at)
+            place = f"{where}.{field}".rstrip(".")
+            problem = Problem(f"there is no agent `{name}`", place, hint=hint)
+            findings.problems.append(problem)
+    findings.settle()
+    return tuple(names)

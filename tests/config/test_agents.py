@@ -1,0 +1,91 @@
+"""The section `agents` of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autoexp_tui.config.agents import parse_agents, parse_chain
+from autoexp_tui.model.agents import AgentSpec, Limits, Prices
+from autoexp_tui.planning.ports import SpecRefused
+
+
+def test_agents_have_names_beside_how_they_are_isolated() -> None:
+    written = {
+        "isolation": "require",
+        "strong": {
+            "backend": "codex",
+            "model": "m1",
+            "limits": {"wall_seconds": 60, "steps": 15},
+            "env": ["OPENAI_API_KEY"],
+            "prices": {"input": 1.25, "output": 10},
+            "files": ["~/.codex/auth.json"],
+        },
+        "own": {"backend": "command", "command": ["./agent", "--x"], "env": {"A": "1"}},
+    }
+    found = parse_agents({"agents": written})
+    assert found.isolation == "require"
+    assert found.by_name == {
+        "strong": AgentSpec(
+            backend="codex",
+            model="m1",
+            limits=Limits(wall_seconds=60, steps=15),
+            env={"OPENAI_API_KEY": None},
+            prices=Prices(input=1.25, output=10),
+            files=("~/.codex/auth.json",),
+        ),
+        "own": AgentSpec(backend="command", command=("./agent", "--x"), env={"A": "1"}),
+    }
+    assert parse_agents({}).isolation == "prefer"
+
+
+def find_mistakes(parse: Callable[[], object]) -> list[str]:
+    with pytest.raises(SpecRefused) as refused:
+        parse()
+    return [str(problem) for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("agent", "mistake"),
+    [
+        ({"backend": "codx"}, "agents.a.backend: is 'codx'; it may be 'scripted', "),
+        ({"backend": "codex", "modle": "m"}, "agents.a.modle: is no key here"),
+        ({}, "agents.a.backend: is missing"),
+        ({"backend": "command"}, "agents.a.command: is missing"),
+        ({"backend": "command", "command": "x y"}, "agents.a.command: is text, not "),
+        (
+            {"backend": "scripted", "command": ["a", "b"]},
+            "agents.a.command: is not the one script",
+        ),
+        (
+            {"backend": "command", "command": ["a"], "model": "m"},
+            "agents.a.model: is for codex and claude alone",
+        ),
+        (
+            {"backend": "codex", "limits": {"steps": 0}},
+            "agents.a.limits.steps: is 0; it must be more than 0",
+        ),
+        (
+            {"backend": "codex", "prices": {"input": -1}},
+            "agents.a.prices.input: is -1; it must not be less than 0",
+        ),
+        ({"backend": "codex", "env": 3}, "agents.a.env: is 3"),
+    ],
+)
+def test_a_mistake_is_told_at_its_place(agent: dict[str, Any], mistake: str) -> None:
+    [told] = find_mistakes(lambda: parse_agents({"agents": {"a": agent}}))
+    assert told.startswith(mistake)
+
+
+def test_a_role_takes_agents_that_there_are() -> None:
+    assert parse_chain("a", "tree.ideas.agent", {"a"}) == ("a",)
+    assert parse_chain(["a", "b"], "tree.ideas.agent", {"a", "b"}) == ("a", "b")
+    told = find_mistakes(
+        lambda: parse_chain(["a", "strnog"], "r.agent", ["a", "strong"])
+    )
+    assert told == ["r.agent.1: there is no agent `strnog`\n    did you mean `strong`?"]
+    assert find_mistakes(lambda: parse_chain([], "r.agent", [])) == [
+        "r.agent: is [], not an agent"
+    ]
