@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.agents.backend import Launch, Progress
+from autoexp_tui.agents.backend import Progress
 from autoexp_tui.agents.backends import BACKENDS
+from autoexp_tui.agents.call import Request
 from autoexp_tui.agents.failures import find_cause, find_resumption
-from autoexp_tui.agents.json_schema import find_mistake
+from autoexp_tui.agents.json_schema import find_mistake, list_unknown
 from autoexp_tui.agents.output import Lines
 from autoexp_tui.agents.runner import read_line
 from autoexp_tui.agents.scripted import ScriptFailed, main
@@ -121,6 +122,8 @@ SCHEMA: Mapping[str, Any] = {
         ([], "$: is [], not of type object"),
         ({"name": "x"}, "$.items: is missing"),
         ({"name": "", "items": []}, "$.name: is shorter than 1"),
+        ({"name": "x", "items": [1e999]}, "$.items[0]: is inf, not of type number"),
+        ({"name": "x", "items": [10**400]}, ""),
         ({"name": "x", "items": [True]}, "$.items[0]: is True, not of type number"),
         ({"name": "x", "items": [-1]}, "$.items[0]: is less than 0"),
         ({"name": "x", "items": [1, 2, 3]}, "$.items: has more items than 2"),
@@ -134,18 +137,31 @@ def test_an_answer_is_checked_by_its_schema(value: object, mistake: str) -> None
     assert (found[: len(mistake)], bool(found)) == (mistake, bool(mistake))
 
 
-def build_words(backend: BackendName, *, is_isolated: bool, **launch: str) -> str:
-    agent = AgentSpec(backend=backend, model="m1", sandbox="read-only")
-    made = Launch(
-        role="ideas", agent=agent, cwd="/w", is_isolated=is_isolated, **launch
+def test_what_a_schema_has_that_is_not_checked_is_listed() -> None:
+    assert list_unknown(SCHEMA) == ()
+    parts = [{"type": "text"}, {"$ref": "#/$defs/none"}, {"pattern": "x"}]
+    assert list_unknown({"items": {"anyOf": parts}}) == (
+        "$ref #/$defs/none", "pattern", "type text",
+    )  # fmt: skip
+
+
+def build_words(backend: BackendName, *, is_isolated: bool) -> str:
+    request = Request(
+        role="ideas",
+        agent=AgentSpec(backend=backend, model="m1", sandbox="read-only"),
+        prompt="",
+        prompt_sha256="",
+        cwd="/w",
+        schema={},
+        is_isolated=is_isolated,
     )
-    return " ".join(BACKENDS[backend].build_command(made))
+    return " ".join(BACKENDS[backend].build_command(request, "/s.json"))
 
 
 @pytest.mark.parametrize("is_isolated", [True, False])
 def test_the_own_sandbox_of_a_program_is_off_inside_ours(*, is_isolated: bool) -> None:
-    codex = build_words("codex", is_isolated=is_isolated, schema_path="/s.json")
-    claude = build_words("claude", is_isolated=is_isolated, schema="{}")
+    codex = build_words("codex", is_isolated=is_isolated)
+    claude = build_words("claude", is_isolated=is_isolated)
     sandbox = "danger-full-access" if is_isolated else "read-only"
     mode = "bypassPermissions" if is_isolated else "dontAsk --tools Read,Grep,Glob"
     assert codex == (

@@ -25,6 +25,9 @@ from autoexp_tui.agents.call import (
 )
 from autoexp_tui.agents.runner import ALLOWED, main, run_call
 from autoexp_tui.executors.wrapper import list_descendants
+from autoexp_tui.isolation.choice import probe_isolation
+from autoexp_tui.isolation.port import Isolation
+from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import AgentSpec, Limits, Outcome, Prices, Usage
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
@@ -216,7 +219,7 @@ def test_several_files_are_taken_in_order_of_their_names(place: Path) -> None:
 
 def test_words_before_the_command_isolate_it(place: Path) -> None:
     request = build_request(place, "ok")
-    write_request(place / "call", request)
+    write_request(place / "call", replace(request, is_isolated=True))
     program = place / "isolate"
     program.write_text('#!/bin/sh\necho "$@" > words\nexec "$@"\n')
     program.chmod(0o700)
@@ -224,6 +227,16 @@ def test_words_before_the_command_isolate_it(place: Path) -> None:
     words = (place / "cwd/words").read_text()
     assert words.startswith(sys.executable)
     assert "--sandbox danger-full-access" in words
+
+
+@pytest.mark.parametrize("isolation", probe_isolation(), ids=lambda one: one.name)
+def test_an_isolated_call_ends_as_any_other(place: Path, isolation: Isolation) -> None:
+    tests = (STAND_IN.parent,)
+    profile = make_agent_profile(place / "cwd", place / "call", readable=tests)
+    request = build_request(place, "daemon")
+    answer = run_call(place / "call", request, isolation.wrap((), profile))
+    assert (answer.outcome, answer.why) == (Outcome.OK, "")
+    assert not list_descendants(os.getpid())
 
 
 def test_a_job_that_is_ended_ends_its_call_and_says_so(place: Path) -> None:

@@ -7,27 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from autoexp_tui.model.agents import AgentSpec, Usage
+from autoexp_tui.agents.call import Request
+from autoexp_tui.model.agents import Usage
 
 MOST_TEXT: Final = 64 * 1024
 """Characters of a message that are kept."""
 Event: TypeAlias = Mapping[str, Any]
 """A line of output that is a JSON object; from outside, so of any form."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """What a back end makes its command of."""
-
-    role: str
-    agent: AgentSpec
-    cwd: str
-    schema: str = ""
-    """JSON schema of the last message; empty: it may be any text."""
-    schema_path: str = ""
-    """The file that holds it."""
-    is_isolated: bool = False
-    """Our isolation goes round it: its own would be in the way."""
 
 
 @dataclass(slots=True)
@@ -69,7 +55,9 @@ def _restore_nothing(home: Path) -> Usage | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
-    build_command: Callable[[Launch], tuple[str, ...]]
+    build_command: Callable[[Request, str], tuple[str, ...]]
+    """Of a request, and the file with the schema of its last message; empty: that may
+    be any text."""
     read_event: Callable[[Event, Progress], None] = _ignore
     has_events: bool = True
     """Whether a last event tells how it went."""

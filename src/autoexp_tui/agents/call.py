@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any
 
-from autoexp_tui.agents.json_schema import list_unknown_keywords
+from autoexp_tui.agents.json_schema import list_unknown
 from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
@@ -42,6 +42,8 @@ class Request:
     last event tells how it went, and with `schema` its last message is the answer."""
     schema: Mapping[str, Any] | None = None
     """JSON schema of each answer file."""
+    is_isolated: bool = False
+    """Our isolation goes round it, so that the program's own sandbox is off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +139,8 @@ def require_request(request: Request) -> None:
     if request.agent.backend == "command" and not answer_file:
         problem = "a command needs an answer file: that it exits with 0 proves nothing"
         raise UsageError(problem, where)
-    if unknown := list_unknown_keywords(request.schema or {}):
-        problem = f"the schema has keywords that are not checked: {', '.join(unknown)}"
+    if unknown := list_unknown(request.schema or {}):
+        problem = f"the schema has what is not checked here: {', '.join(unknown)}"
         raise UsageError(problem, where)
 
 

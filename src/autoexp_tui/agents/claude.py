@@ -13,12 +13,12 @@ from typing import Final
 from autoexp_tui.agents.backend import (
     Backend,
     Event,
-    Launch,
     Progress,
     get_count,
     get_text,
     get_tree,
 )
+from autoexp_tui.agents.call import Request
 from autoexp_tui.model.agents import Usage
 
 _PERMISSIONS: Final = {
@@ -32,13 +32,13 @@ _CLEAN: Final = (
 )
 
 
-def build_command(launch: Launch) -> tuple[str, ...]:
-    agent = launch.agent
-    sandbox = "full" if launch.is_isolated else agent.sandbox
+def build_command(request: Request, schema_path: str) -> tuple[str, ...]:
+    agent = request.agent
+    sandbox = "full" if request.is_isolated else agent.sandbox
     words = [*(agent.command or ("claude",)), "-p", "--output-format", "stream-json"]
     words += ["--verbose", *_CLEAN, "--permission-mode", *_PERMISSIONS[sandbox]]
     words += ["--model", agent.model] if agent.model else []
-    words += ["--json-schema", launch.schema] if launch.schema else []
+    words += ["--json-schema", json.dumps(request.schema)] if schema_path else []
     return tuple(words)
 
 

@@ -17,12 +17,12 @@ from typing import Final
 from autoexp_tui.agents.backend import (
     Backend,
     Event,
-    Launch,
     Progress,
     get_count,
     get_text,
     get_tree,
 )
+from autoexp_tui.agents.call import Request
 from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.model.agents import Usage
 
@@ -33,13 +33,13 @@ _MOST_SESSIONS: Final = 100
 _MOST_SESSION_BYTES: Final = 256 << 20
 
 
-def build_command(launch: Launch) -> tuple[str, ...]:
-    agent = launch.agent
-    sandbox = "full" if launch.is_isolated else agent.sandbox
+def build_command(request: Request, schema_path: str) -> tuple[str, ...]:
+    agent = request.agent
+    sandbox = "full" if request.is_isolated else agent.sandbox
     words = [*(agent.command or ("codex",)), "exec", "--json", "--skip-git-repo-check"]
     words += ["--sandbox", _SANDBOXES.get(sandbox, sandbox)]
     words += ["--model", agent.model] if agent.model else []
-    words += ["--output-schema", launch.schema_path] if launch.schema_path else []
+    words += ["--output-schema", schema_path] if schema_path else []
     return (*words, "-")
 
 

@@ -7,5 +7,5 @@ from typing import Final
 from autoexp_tui.agents.backend import Backend
 
 COMMAND: Final = Backend(
-    build_command=lambda launch: launch.agent.command, has_events=False
+    build_command=lambda request, schema_path: request.agent.command, has_events=False
 )

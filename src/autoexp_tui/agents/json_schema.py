@@ -3,7 +3,8 @@ keywords are refused beforehand: what is not checked must not look as if it were
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, cast
 
 _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -12,9 +13,7 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
-    "integer": lambda value: (
-        _is_number(value) and float(cast(float, value)).is_integer()
-    ),
+    "integer": lambda value: _is_number(value) and cast(float, value) % 1 == 0,
     "number": lambda value: _is_number(value),
 }
 _BOUNDS: Final[Mapping[str, tuple[type, Callable[[Any, Any], bool], str]]] = {
@@ -41,25 +40,35 @@ _KNOWN: Final = frozenset(
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def list_unknown_keywords(schema: object) -> tuple[str, ...]:
-    """The keywords of a schema that `find_mistake` does not check."""
-    return tuple(sorted(set(_find_unknown(schema))))
+def list_unknown(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a schema has that `find_mistake` does not know."""
+    named = {f"#/$defs/{name}" for name in schema.get("$defs", ())}
+    return tuple(sorted(set(_find_unknown(schema, named))))
 
 
-def _find_unknown(schema: object) -> Iterator[str]:
+def _find_unknown(schema: Any, named: Set[str]) -> Iterator[str]:
     if not isinstance(schema, Mapping):
         return
     yield from (key for key in schema if key not in _KNOWN)
+    yield from (f"type {name}" for name in _list_types(schema) if name not in _TYPES)
+    if schema.get("$ref", "") not in {"", *named}:
+        yield f"$ref {schema['$ref']}"
+    parts = [schema.get("items"), schema.get("additionalProperties")]
+    parts += schema.get("anyOf", ())
     for key in _BELOW:
-        for part in (schema.get(key) or {}).values():
-            yield from _find_unknown(part)
-    for part in (schema.get("items"), schema.get("additionalProperties")):
-        yield from _find_unknown(part)
-    for part in schema.get("anyOf", ()):
-        yield from _find_unknown(part)
+        parts += schema.get(key, {}).values()
+    for part in parts:
+        yield from _find_unknown(part, named)
+
+
+def _list_types(schema: Mapping[str, Any]) -> Sequence[str]:
+    wanted = schema.get("type", ())
+    return (wanted,) if isinstance(wanted, str) else tuple(wanted)
 
 
 def find_mistake(value: object, schema: Mapping[str, Any]) -> str:
@@ -80,8 +89,7 @@ class _Check:
         if name := str(schema.get("$ref", "")):
             named = self.definitions[name.removeprefix("#/$defs/")]
             yield from self.find(value, named, place)
-        wanted = schema.get("type", ())
-        types: Sequence[str] = [wanted] if isinstance(wanted, str) else wanted
+        types = _list_types(schema)
         if types and not any(_TYPES[name](value) for name in types):
             yield f"{place}: is {value!r:.60}, not of type {' or '.join(types)}"
             return

@@ -17,7 +17,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.agents.backend import MOST_TEXT, Backend, Launch, Progress
+from autoexp_tui.agents.backend import MOST_TEXT, Backend, Progress
 from autoexp_tui.agents.backends import BACKENDS
 from autoexp_tui.agents.call import (
     Answer,
@@ -37,6 +37,7 @@ from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
+from autoexp_tui.storage.removal import remove_below
 from autoexp_tui.text.sanitize import clean_line
 
 ALLOWED: Final = frozenset(
@@ -84,17 +85,25 @@ def run_call(
     backend, progress = BACKENDS[request.agent.backend], Progress()
     env = build_environment(request, paths, os.environ)
     started = time.monotonic()
-    try:
-        _prepare(request, paths)
-        end = _run_program(request, paths, env, prompt, prefix, progress)
-        answer = _build_answer(request, paths, backend, progress, end)
-        seconds = round(time.monotonic() - started, 3)
-        answer = _price(replace(answer, seconds=seconds), request, progress, env)
-        write_atomic(paths.answer, encode(answer))
-    finally:
-        for place in (paths.home, paths.tmp):  # keys and scraps
-            shutil.rmtree(place, ignore_errors=True)
+    _prepare(request, paths)
+    end = _run_program(request, paths, env, prompt, prefix, progress)
+    answer = _build_answer(request, paths, backend, progress, end)
+    answer = _price(answer, request, progress, env)
+    seconds = round(time.monotonic() - started, 3)
+    why = "; ".join(filter(None, (answer.why, _remove_own(paths))))
+    answer = replace(answer, seconds=seconds, why=why)
+    write_atomic(paths.answer, encode(answer))
     return answer
+
+
+def _remove_own(paths: CallPaths) -> str:
+    """Remove the agent's home, where its keys are, and its scraps; why they stay."""
+    try:
+        for place in (paths.home, paths.tmp):
+            remove_below(paths.directory, place.name)
+    except OSError as error:
+        return f"its home stays: {format_os_reason(error)}"
+    return ""
 
 
 def _read_prompt(request: Request) -> bytes:
@@ -124,12 +133,14 @@ def build_environment(
 
 def _prepare(request: Request, paths: CallPaths) -> None:
     """Move old answers away; make its own home, with the files that it needs."""
+    make_directory(paths.directory)
     with explaining(request.cwd, "move an old answer away"):
         cwd = Path(request.cwd)
         for path in list_foreign(cwd, request.answer_file):
             move_foreign(path, paths.stale / path.relative_to(cwd))
     for place in (paths.home, paths.tmp):
-        shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
+        with explaining(place, "remove what a killed run left"):
+            remove_below(paths.directory, place.name)
         make_directory(place)
     if request.schema is not None:
         write_atomic(paths.tmp / "schema.json", encode(request.schema), durable=False)
@@ -156,15 +167,8 @@ def _run_program(
 ) -> End:
     backend, agent = BACKENDS[request.agent.backend], request.agent
     by_message = request.schema is not None and not request.answer_file
-    launch = Launch(
-        role=request.role,
-        agent=agent,
-        cwd=request.cwd,
-        schema=json.dumps(request.schema) if by_message else "",
-        schema_path=str(paths.tmp / "schema.json") if by_message else "",
-        is_isolated=bool(prefix),
-    )
-    argv = backend.build_command(launch)
+    schema_path = str(paths.tmp / "schema.json") if by_message else ""
+    argv = backend.build_command(request, schema_path)
     program = os.path.join(request.cwd, argv[0]) if "/" in argv[0] else argv[0]
     if shutil.which(program, path=env.get("PATH", os.defpath)) is None:
         return End(exit_code=None, reason=f"{argv[0]}: there is no such program")

@@ -22,19 +22,19 @@ from typing import Any, Final
 from autoexp_tui.agents.backend import (
     Backend,
     Event,
-    Launch,
     Progress,
     get_count,
     get_text,
     get_tree,
 )
+from autoexp_tui.agents.call import Request
 from autoexp_tui.model.agents import Usage
 
 
-def build_command(launch: Launch) -> tuple[str, ...]:
+def build_command(request: Request, schema_path: str) -> tuple[str, ...]:
     # -P: no file of the directory it works on stands in for a module.
     program = (sys.executable, "-P", "-m", "autoexp_tui.agents.scripted")
-    return (*program, launch.role, *launch.agent.command)
+    return (*program, request.role, *request.agent.command)
 
 
 def read_event(event: Event, progress: Progress) -> None:
