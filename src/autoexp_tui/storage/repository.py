@@ -10,10 +10,13 @@ in one form."""
 from __future__ import annotations
 
 import os
+import subprocess
+import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import IO, Final, NamedTuple
 
 from autoexp_tui.model.errors import EnvironmentFailed
 
@@ -57,11 +60,28 @@ _ENVIRONMENT: Final = {
 }
 
 
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Answer(NamedTuple):
+    """What git said, and how it ended."""
+
+    status: int
+    data: bytes
+    more: bool
+    """Whether the data was cut."""
+    problem: bytes
+    """The beginning of what it complained of."""
+
+
 class Repository:
-    def __init__(self, directory: Path) -> None:
-        """Switch off what its configuration would run; raises EnvironmentFailed."""
-        self._directory = directory
-        self._settings = dict(_SETTINGS)
+    def __init__(
+        self, directory: Path, *options: str, settings: Mapping[str, str] = _NOTHING
+    ) -> None:
+        """Switch off what its configuration would run; `options` stand before each
+        command, `settings` come on top; raises EnvironmentFailed."""
+        self._base = ("git", "-C", str(directory), *options)
+        self._settings = {**_SETTINGS, **settings}
         words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
         names, more = self.read(*words, most=1 << 20)
         if more:
@@ -76,26 +96,65 @@ class Repository:
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:
         """What git says, `most` bytes of it, and whether there was more; nothing when
         it fails; raises EnvironmentFailed without git, and after 20 s."""
+        answer = self.call(words, most=most, seconds=_SECONDS)
+        failed = answer.status != 0 and not answer.more
+        return (b"", False) if failed else (answer.data, answer.more)
+
+    def call(
+        self,
+        words: Sequence[str],
+        *,
+        most: int,
+        seconds: float,
+        data: bytes = b"",
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] = _NOTHING,
+    ) -> Answer:
+        """Run one command that is fed `data`; `most` bytes of what it says are kept;
+        raises EnvironmentFailed without git, and after `seconds`."""
         off = [f"{key}={value}" for key, value in self._settings.items()]
         settings = [word for setting in off for word in ("-c", setting)]
-        command = ["git", "-C", str(self._directory), *settings, *words]
-        try:
-            # `running` ends its process when it is forgotten.
-            running = Git().execute(command, as_process=True, env=_ENVIRONMENT)
-        except (OSError, GitCommandNotFound) as error:
-            raise EnvironmentFailed(f"git did not answer: {error}") from error
+        command = [*self._base, *options, *settings, *words]
+        with tempfile.TemporaryFile() as fed:
+            fed.write(data)
+            fed.seek(0)
+            try:
+                # `running` ends its process when it is forgotten.
+                running = Git().execute(
+                    command,
+                    as_process=True,
+                    istream=fed,
+                    env={**_ENVIRONMENT, **environment},
+                )
+            except (OSError, GitCommandNotFound) as error:
+                raise EnvironmentFailed(f"git did not answer: {error}") from error
         assert running.proc is not None
         with running.proc as process:
-            watch = threading.Timer(_SECONDS, process.kill)
-            watch.start()
-            assert process.stdout is not None
-            data = process.stdout.read(most + 1)
-            cut = len(data) > most
-            if cut:
-                process.kill()
-            status = process.wait()
-            is_late = not watch.is_alive()
-            watch.cancel()
-        if is_late and status < 0:
-            raise EnvironmentFailed(f"git did not answer: nothing for {_SECONDS:g} s")
-        return (data[:most], cut) if cut or status == 0 else (b"", False)
+            return _read_answer(process, most, seconds)
+
+
+def _read_answer(process: subprocess.Popen[bytes], most: int, seconds: float) -> Answer:
+    problem = bytearray()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    watch = threading.Timer(seconds, process.kill)
+    drain = threading.Thread(target=_drain, args=(process.stderr, problem), daemon=True)
+    watch.start()
+    drain.start()
+    data = process.stdout.read(most + 1)
+    more = len(data) > most
+    if more:
+        process.kill()
+    status = process.wait()
+    is_late = not watch.is_alive()
+    watch.cancel()
+    drain.join(1.0)
+    if is_late and status < 0:
+        raise EnvironmentFailed(f"git did not answer: nothing for {seconds:g} s")
+    return Answer(status, data[:most], more, bytes(problem))
+
+
+def _drain(stream: IO[bytes], kept: bytearray) -> None:
+    """Keep the beginning of a stream and read the rest, so that nobody waits."""
+    while part := stream.read(4096):
+        kept += part[: max(4096 - len(kept), 0)]

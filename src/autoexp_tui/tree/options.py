@@ -65,7 +65,7 @@ class Implementation:
     protected_paths: tuple[str, ...] = ()
     """Patterns of paths that must not change; the sweep has those of the root."""
     max_file_bytes: int = 1_048_576
-    """Of a binary file that an implementation may add."""
+    """Of a file that an implementation may add or change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

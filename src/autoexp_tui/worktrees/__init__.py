@@ -1,0 +1,1 @@
+"""Code states on real git: worktrees, commits, refs, diffs. Decides nothing."""

@@ -1,0 +1,285 @@
+"""What a candidate left in its worktree becomes one commit, made by us, or is refused.
+
+The record gives author, date and message, so that the same files make the same commit
+whenever it is made. What is judged is the tree that the commit would hold: a protected
+path that became a link, or got another mode, has changed like one that was edited."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import dropwhile
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from autoexp_tui.model.errors import Problem, ValidationFailed
+from autoexp_tui.storage.atomic import explaining
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import join_some, size
+from autoexp_tui.worktrees.checkouts import describe_intrusion
+from autoexp_tui.worktrees.diffs import LINK, SUBMODULE, FileChange, list_changes
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    GitFailed,
+    Place,
+    TreeRepository,
+    match_path,
+)
+
+RefusalCode: TypeAlias = Literal[
+    "tampered",
+    "git_files",
+    "special_file",
+    "too_large",
+    "artifact",
+    "protected",
+    "not_editable",
+    "link_outside",
+    "submodule",
+    "unreadable",
+    "empty",
+]
+_REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
+    {
+        "tampered": "the worktree is not as we left it",
+        "git_files": "files of git are not a candidate's to make or change",
+        "special_file": "it is neither a file nor a link",
+        "too_large": "it is larger than max_file_bytes",
+        "artifact": "it is a result or a log, not code",
+        "protected": "a protected path changed",
+        "not_editable": "only what tree.implement.editable names may change",
+        "link_outside": "the link leads out of the worktree",
+        "submodule": "a submodule, or a repository in the repository",
+        "unreadable": "git cannot read it",
+        "empty": "nothing changed",
+    }
+)
+ARTIFACTS: Final = ("*.log", "*meta_config_sweep_results.csv", "*review_round_*.md")
+_SHOWN: Final = 5
+_MOST_IGNORED: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRecord:
+    """What a commit says beside its files."""
+
+    parent: str
+    message: str
+    epoch: int
+    """Seconds since 1970, UTC: the date of author and committer."""
+    name: str = "autoexp-tree"
+    email: str = "autoexp-tree@localhost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRules:
+    editable: tuple[str, ...] = ()
+    """Patterns of what may change; empty: all that no other rule names."""
+    protected_paths: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ARTIFACTS
+    """Patterns of new files that are no code."""
+    max_file_bytes: int = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: RefusalCode
+    paths: tuple[str, ...] = ()
+    detail: str = ""
+
+    def __str__(self) -> str:
+        names = join_some([clean_line(path, 200) for path in self.paths], _SHOWN)
+        parts = (_REASONS[self.code], clean_line(self.detail), names)
+        return ": ".join(filter(None, parts))
+
+
+@dataclass(eq=False)
+class CandidateRefused(ValidationFailed):
+    """A result of the evaluation: the candidate cannot be committed as it is."""
+
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidateCommit:
+    commit: str
+    changes: tuple[FileChange, ...]
+    ignored: tuple[str, ...]
+    """Files that git ignores and that are no part of it; the first 20."""
+
+
+def commit_candidate(
+    tree: TreeRepository, place: Place, record: CommitRecord, rules: CommitRules
+) -> CandidateCommit:
+    """Commit what differs from the parent. Files that git ignores stay out. Raises
+    CandidateRefused with every reason, or EnvironmentFailed."""
+    if intrusion := describe_intrusion(tree, place):
+        raise _refuse([Refusal("tampered", detail=intrusion)])
+    git = Git(tree)
+    _prepare_index(git, tree, place, record.parent)
+    paths = _list_touched(git, tree, place)
+    if refusals := [*_judge_files(tree.get_worktree(place), paths, rules)]:
+        raise _refuse(refusals)
+    files = _write_tree(git, place, tree.get_worktree(place), paths)
+    changes = list_changes(git, record.parent, files)
+    ignored = _list_ignored(git, tree, place)
+    if refusals := [*_judge_changes(git, changes, rules, ignored)]:
+        raise _refuse(refusals)
+    commit = write_commit(git, files, record)
+    return CandidateCommit(commit=commit, changes=changes, ignored=ignored)
+
+
+def write_commit(git: Git, files: str, record: CommitRecord) -> str:
+    """Make the commit of a tree, or find it made; raises GitFailed."""
+    date = f"{record.epoch} +0000"
+    environment = {
+        f"GIT_{who}_{what}": text
+        for who in ("AUTHOR", "COMMITTER")
+        for what, text in (
+            ("NAME", record.name),
+            ("EMAIL", record.email),
+            ("DATE", f"@{date}"),
+        )
+    }
+    message = record.message.replace("\0", "").encode("utf-8", "replace")
+    words = ("commit-tree", files, *(("-p", record.parent) if record.parent else ()))
+    return git.run(*words, data=message, environment=environment).decode().strip()
+
+
+def _refuse(refusals: Sequence[Refusal]) -> CandidateRefused:
+    problems = tuple(Problem(str(refusal)) for refusal in refusals)
+    head = "the candidate cannot be committed"
+    return CandidateRefused(head, problems=problems, refusals=tuple(refusals))
+
+
+def _prepare_index(git: Git, tree: TreeRepository, place: Place, parent: str) -> None:
+    """An index is there, and nobody holds it: one worktree has one worker."""
+    index = tree.get_index(place)
+    with explaining(index, "take the index"):
+        Path(f"{index}.lock").unlink(missing_ok=True)
+    if not index.exists():
+        git.run("read-tree", parent, place=place)
+
+
+def _list_touched(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
+    """What was changed, removed and made, our links apart."""
+    words = ("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
+    names = git.run(*words, place=place).split(b"\0")[:-1]
+    links = set(tree.link_paths)
+    return tuple(p for p in sorted({*map(os.fsdecode, names)}) if p not in links)
+
+
+def _list_ignored(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
+    words = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
+    data, _ = git.read(words, place=place, most=1 << 20)
+    names = map(os.fsdecode, data.split(b"\0")[:-1])
+    return tuple(p for p in names if p not in tree.link_paths)[:_MOST_IGNORED]
+
+
+def _judge_files(
+    worktree: Path, paths: Sequence[str], rules: CommitRules
+) -> Iterator[Refusal]:
+    """What is refused before git reads it: a file of 2 GB is not copied first."""
+    found = {path: _stat(worktree / path) for path in paths}
+    kinds = {path: stat.S_IFMT(one.st_mode) for path, one in found.items() if one}
+    yield from _list_refusals("submodule", (p for p in paths if p.endswith("/")))
+    yield from _list_refusals(
+        "special_file",
+        (p for p, kind in kinds.items() if kind not in _TAKEN),
+    )
+    large = [
+        path
+        for path, one in found.items()
+        if one and kinds[path] == stat.S_IFREG and one.st_size > rules.max_file_bytes
+    ]
+    yield from _list_refusals("too_large", large, size(rules.max_file_bytes))
+
+
+_TAKEN: Final = (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None
+
+
+def _write_tree(git: Git, place: Place, worktree: Path, paths: Sequence[str]) -> str:
+    """The tree of the worktree. What lay below a directory that is now a link or a file
+    goes with the directory."""
+    ends = {path for path in paths if not _is_directory(worktree / path)}
+    taken = (p for p in paths if not any(a in ends for a in _list_above(p)))
+    data = b"".join(os.fsencode(path) + b"\0" for path in taken)
+    words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+    try:
+        git.run(*words, place=place, data=data)
+    except GitFailed as error:
+        raise _refuse([Refusal("unreadable", detail=error.problem)]) from error
+    return git.run("write-tree", place=place).decode().strip()
+
+
+def _judge_changes(
+    git: Git,
+    changes: Sequence[FileChange],
+    rules: CommitRules,
+    ignored: Sequence[str],
+) -> Iterator[Refusal]:
+    if not changes:
+        detail = f"git ignores {join_some(ignored, _SHOWN)}" if ignored else ""
+        yield Refusal("empty", detail=detail)
+        return
+    paths = [change.path for change in changes]
+    free = [path for path in paths if not _is_gits(path)]
+    new = [one.path for one in changes if one.old_mode == "000000"]
+    subs = (c.path for c in changes if SUBMODULE in (c.old_mode, c.new_mode))
+    yield from _list_refusals("git_files", filter(_is_gits, paths))
+    yield from _list_refusals("submodule", subs)
+    protected = (p for p in paths if match_path(p, rules.protected_paths))
+    yield from _list_refusals("protected", protected)
+    artifacts = (p for p in new if match_path(p, rules.artifacts))
+    yield from _list_refusals("artifact", artifacts)
+    if rules.editable:
+        other = (p for p in free if not match_path(p, rules.editable))
+        yield from _list_refusals("not_editable", other)
+    yield from _list_refusals("link_outside", _find_links_outside(git, changes))
+
+
+def _is_gits(path: str) -> bool:
+    return any(part.lower().startswith(".git") for part in path.split("/"))
+
+
+def _find_links_outside(git: Git, changes: Sequence[FileChange]) -> Iterator[str]:
+    for change in changes:
+        if change.new_mode == LINK:
+            data, _ = git.read(("cat-file", "blob", change.new_id), most=4096)
+            if _leads_outside(os.fsdecode(data), change.path.count("/")):
+                yield change.path
+
+
+def _leads_outside(target: str, depth: int) -> bool:
+    """Whether a link `depth` directories down may lead out. A `..` behind a name is
+    not taken: the name may be a link to further up."""
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    ups = len(parts) - len([*dropwhile(os.pardir.__eq__, parts)])
+    return target.startswith("/") or ups > depth or os.pardir in parts[ups:]
+
+
+def _is_directory(path: Path) -> bool:
+    found = _stat(path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _list_above(path: str) -> Iterator[str]:
+    while path := os.path.dirname(path):
+        yield path
+
+
+def _list_refusals(
+    code: RefusalCode, paths: Iterable[str], detail: str = ""
+) -> Iterator[Refusal]:
+    if found := tuple(paths):
+        yield Refusal(code, found, detail)

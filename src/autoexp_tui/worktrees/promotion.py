@@ -1,0 +1,161 @@
+"""What becomes of a candidate: it is promoted to a node, or pruned; and the branch of
+the best chain at the end. Each step may be done again after a kill before or behind it.
+
+A node's ref is there before the candidate's goes: no commit is ever without one. What
+cannot be removed is handed back, to be tried again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from autoexp_tui.model.errors import (
+    AutoexpError,
+    EnvironmentFailed,
+    UsageError,
+    format_os_reason,
+)
+from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.worktrees.candidates import CommitRecord, write_commit
+from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
+from autoexp_tui.worktrees.refs import update_ref
+from autoexp_tui.worktrees.tree_repository import (
+    Git,
+    GitFailed,
+    Kind,
+    Place,
+    TreeRepository,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeferredCleanup:
+    """What could not be removed yet."""
+
+    path: str
+    """Below the root of worktrees; of a branch its ref."""
+    kind: Literal["worktree", "branch", "dir"]
+    reason: str
+    commit: str = ""
+    """Of a branch: where it must still be to be deleted."""
+
+
+def promote(
+    tree: TreeRepository, *, evaluation: str, node: str, commit: str
+) -> tuple[DeferredCleanup, ...]:
+    """Make an evaluation's commit a node: its ref, its worktree; then the candidate's
+    worktree and ref go. What of these could not; raises EnvironmentFailed when the node
+    cannot be made."""
+    place = Place("wt", node)
+    update_ref(tree, tree.get_ref(place), new=commit)
+    add_worktree(tree, place, commit)
+    return prune(tree, Place("cand", evaluation), commit)
+
+
+def prune(
+    tree: TreeRepository, place: Place, commit: str
+) -> tuple[DeferredCleanup, ...]:
+    """Remove a worktree and its ref, which is at `commit` (empty: none was made); what
+    could not be removed."""
+    deferred = [DeferredCleanup(path=str(place), kind="worktree", reason="")]
+    if commit:
+        ref = tree.get_ref(place)
+        branch = DeferredCleanup(path=ref, kind="branch", reason="", commit=commit)
+        deferred.append(branch)
+    return retry_cleanup(tree, deferred)
+
+
+def retry_cleanup(
+    tree: TreeRepository, deferred: Sequence[DeferredCleanup]
+) -> tuple[DeferredCleanup, ...]:
+    """Try to remove each; what is left, with why. A path that is not one of ours is
+    never removed."""
+    return tuple(_try_cleanup(tree, deferred))
+
+
+def _try_cleanup(
+    tree: TreeRepository, deferred: Sequence[DeferredCleanup]
+) -> Iterator[DeferredCleanup]:
+    for item in deferred:
+        try:
+            _clean_up(tree, item)
+        except AutoexpError as error:
+            yield replace(item, reason=clean_line(error.problem))
+        except OSError as error:
+            yield replace(item, reason=format_os_reason(error))
+        except ValueError as error:
+            yield replace(item, reason=clean_line(error))
+
+
+def _clean_up(tree: TreeRepository, item: DeferredCleanup) -> None:
+    if item.kind == "dir":
+        remove_below(tree.root, item.path)
+    elif item.kind == "worktree":
+        remove_worktree(tree, _parse_place(item.path))
+    elif item.path.startswith(f"refs/tree/{tree.run}/"):
+        update_ref(tree, item.path, old=item.commit)
+    else:
+        raise EnvironmentFailed("it is no ref of this run")
+
+
+def _parse_place(path: str) -> Place:
+    kinds: dict[str, Kind] = {"wt": "wt", "cand": "cand", "scorer": "scorer"}
+    kind, _, name = path.partition("/")
+    if kind not in kinds:
+        raise EnvironmentFailed("it is no worktree of ours")
+    return Place(kinds[kind], name)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """One idea of the winning chain, from the root on."""
+
+    commit: str
+    """Of its node."""
+    message: str
+    """With its numbers."""
+
+
+def finalize(
+    tree: TreeRepository,
+    branch: str,
+    root_commit: str,
+    chain: Sequence[ChainLink],
+    *,
+    epoch: int,
+) -> str:
+    """Make a branch with one commit an idea over the root; each holds the very files of
+    its node. The tip; no checkout is touched. Raises UsageError for a name that cannot
+    be one or is taken, else EnvironmentFailed."""
+    git = Git(tree)
+    _require_branch_name(git, branch)
+    tip = root_commit
+    for link in chain:
+        files = git.run("rev-parse", "--verify", f"{link.commit}^{{tree}}")
+        record = CommitRecord(parent=tip, message=link.message, epoch=epoch)
+        tip = write_commit(git, files.decode().strip(), record)
+    _create_branch(git, branch, tip)
+    return tip
+
+
+def _require_branch_name(git: Git, branch: str) -> None:
+    try:
+        git.run("check-ref-format", "--branch", branch)
+    except GitFailed as error:
+        problem = f"{clean_line(branch, 100)!r} cannot be the name of a branch"
+        raise UsageError(problem, hint="See git check-ref-format.") from error
+
+
+def _create_branch(git: Git, branch: str, tip: str) -> None:
+    ref = f"refs/heads/{branch}"
+    found = git.run("for-each-ref", "--format=%(objectname)", ref).decode().strip()
+    if found == tip:
+        return  # made before a kill
+    if found:
+        problem = f"there is a branch {clean_line(branch, 100)} already"
+        raise UsageError(problem, hint="Choose another name; it was not touched.")
+    git.run(
+        "update-ref", "--no-deref", "--stdin", data=f"create {ref} {tip}\n".encode()
+    )

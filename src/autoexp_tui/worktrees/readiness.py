@@ -1,0 +1,197 @@
+"""Whether a search can begin in a repository: refused, with every reason at once, is
+what would make a node something else than a commit; what merely differs in a worktree
+is told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoexp_tui.model.errors import EnvironmentFailed, Problem, ValidationFailed
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.repository import Repository
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import join_some
+from autoexp_tui.worktrees.diffs import SUBMODULE
+from autoexp_tui.worktrees.tree_repository import DETACHED, TreeRepository, require_name
+
+_SHOWN = 5
+_MOST = 64 << 20
+_SECONDS = 120.0
+_IN_GIT = "Use a checkout that git knows: git init, git clone or git worktree add."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """What is told of a repository that a search may begin in."""
+
+    filtered: tuple[str, ...] = ()
+    """Files under a filter (LFS): worktrees hold what git stores of them."""
+    submodules: tuple[str, ...] = ()
+    """Worktrees have empty directories there."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (
+            *_note(self.filtered, "under a filter (such as LFS)", "is a pointer"),
+            *_note(self.submodules, "a submodule", "is empty"),
+        )
+
+
+def _note(paths: Sequence[str], what: str, becomes: str) -> Iterator[str]:
+    if paths:
+        names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
+        yield (
+            f"{what}, and {becomes} in worktrees: {names}. Code that needs it finds it "
+            "through an untracked path of tree.link_paths."
+        )
+
+
+def open_repository(
+    directory: Path, run: str, root: Path, link_paths: Sequence[str] = ()
+) -> TreeRepository:
+    """The repository around `directory`, for a run whose worktrees lie below `root`.
+    Raises UsageError or EnvironmentFailed, and changes nothing."""
+    require_name(run, "the name of a run")
+    git = Repository(directory)
+    if _ask(git, "--is-bare-repository") == "true":
+        problem = "it is a bare repository, without files"
+        raise EnvironmentFailed(problem, str(directory), _IN_GIT)
+    top = _ask(git, "--show-toplevel")
+    if not top:
+        problem = "it is not in a git checkout"
+        raise EnvironmentFailed(problem, str(directory), _IN_GIT)
+    shared = _ask(git, "--path-format=absolute", "--git-common-dir")
+    return TreeRepository(
+        git_dir=Path(shared),
+        top=Path(top),
+        run=run,
+        root=Path(os.path.realpath(root)),
+        link_paths=tuple(os.path.normpath(path) for path in link_paths),
+    )
+
+
+def _ask(git: Repository, *words: str) -> str:
+    answer = git.call(("rev-parse", *words), most=1 << 16, seconds=_SECONDS)
+    found = answer.data if answer.status == 0 else b""
+    return os.fsdecode(found.removesuffix(b"\n"))
+
+
+def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
+    """Whether the checkout is clean and our places may lie where they are. Those that
+    lie in it get a `.gitignore` of their own. Raises ValidationFailed with all that is
+    wrong, or EnvironmentFailed."""
+    problems = [*_find_nested(tree)]
+    if not problems:
+        for place in (state_dir, tree.root):
+            if tree.top in Path(os.path.realpath(place)).parents:
+                ignore_directory(place)
+    git = Repository(tree.top)
+    files = _list_files(git)
+    filtered, submodules = _list_filtered(git), _list_submodules(files)
+    problems += _check_links(tree, files)
+    problems += _check_clean(git, tree, frozenset(filtered))
+    if problems:
+        head = "a search cannot begin in this repository"
+        raise ValidationFailed(head, str(tree.top), problems=tuple(problems))
+    return Readiness(filtered=filtered, submodules=submodules)
+
+
+def ignore_directory(directory: Path) -> None:
+    """Make git pass over a directory of ours in somebody's checkout, at any time;
+    raises EnvironmentFailed."""
+    make_directory(directory)
+    if not (directory / ".gitignore").exists():
+        write_atomic(directory / ".gitignore", b"*\n")
+
+
+def _find_nested(tree: TreeRepository) -> Iterator[Problem]:
+    for place in (tree.top, tree.root):
+        for above in (place, *place.parents):
+            if _is_ours(above):
+                problem = f"it lies in {above}, a worktree of a search"
+                hint = "Start from your own checkout, or choose tree.worktree_root."
+                yield Problem(problem, str(place), hint=hint)
+    if tree.git_dir in (tree.root, *tree.root.parents):
+        hint = "Choose another tree.worktree_root."
+        yield Problem("it lies in the repository itself", str(tree.root), hint=hint)
+
+
+def _is_ours(directory: Path) -> bool:
+    link = directory / ".git"
+    with explaining(link, "look for a repository"):
+        if not link.is_file():
+            return False
+        with link.open("rb") as file:
+            return file.read(len(DETACHED)) == DETACHED
+
+
+def _list_files(git: Repository) -> dict[str, str]:
+    """Each tracked file with its mode."""
+    data = _read(git, "ls-files", "-s", "-z", "--full-name")
+    lines = (line.partition(b"\t") for line in data.split(b"\0")[:-1])
+    return {os.fsdecode(path): head[:6].decode() for head, _, path in lines}
+
+
+def _list_submodules(files: dict[str, str]) -> tuple[str, ...]:
+    return tuple(path for path, mode in files.items() if mode == SUBMODULE)
+
+
+def _list_filtered(git: Repository) -> tuple[str, ...]:
+    outside = (":(exclude,attr:!filter)", ":(exclude,attr:-filter)")
+    data = _read(git, "ls-files", "-z", "--full-name", "--", *outside)
+    return tuple(map(os.fsdecode, data.split(b"\0")[:-1]))
+
+
+def _check_links(tree: TreeRepository, files: dict[str, str]) -> Iterator[Problem]:
+    for path in tree.link_paths:
+        parts = path.split("/")
+        where = f"tree.link_paths: {clean_line(path, 200)}"
+        if os.path.isabs(path) or os.pardir in parts or ".git" in parts or path == ".":
+            yield Problem("it is no path below the checkout", where)
+        elif not os.path.lexists(tree.top / path):
+            yield Problem("it is not there", where, hint="Make it, or name another.")
+        elif path in files or any(file.startswith(f"{path}/") for file in files):
+            hint = "Leave it out: worktrees have it from the commit."
+            yield Problem("git tracks it, or what is in it", where, hint=hint)
+
+
+def _check_clean(
+    git: Repository, tree: TreeRepository, filtered: frozenset[str]
+) -> Iterator[Problem]:
+    """Files under a filter look changed where the filter is off: they do not count."""
+    words = ("status", "--porcelain=v1", "-z", "-uall", "--no-renames")
+    data = _read(git, *words, "--ignore-submodules=dirty")
+    lines = [*map(os.fsdecode, data.split(b"\0")[:-1])]
+    links = tree.link_paths
+    new = [line[3:] for line in lines if line.startswith("??")]
+    new = [path for path in new if not _lies_in(path, links)]
+    changed = [line[3:] for line in lines if not line.startswith("??")]
+    changed = [path for path in changed if path not in filtered]
+    hint = "Commit or stash it: git stash."
+    yield from _tell(changed, "there are uncommitted changes", hint)
+    hint = (
+        "Commit it, have git ignore it (.gitignore, .git/info/exclude), or name it in "
+        "tree.link_paths when the code needs it."
+    )
+    yield from _tell(new, "there are files that git neither tracks nor ignores", hint)
+
+
+def _lies_in(path: str, places: Iterable[str]) -> bool:
+    return any(path.rstrip("/") == one or path.startswith(f"{one}/") for one in places)
+
+
+def _tell(paths: Sequence[str], what: str, hint: str) -> Iterator[Problem]:
+    if paths:
+        names = join_some([clean_line(path, 200) for path in paths], _SHOWN)
+        yield Problem(f"{what}: {names}", hint=hint)
+
+
+def _read(git: Repository, *words: str) -> bytes:
+    answer = git.call(words, most=_MOST, seconds=_SECONDS)
+    if answer.status != 0 and not answer.more:
+        problem = clean_line(answer.problem.decode("utf-8", "replace"))
+        raise EnvironmentFailed(problem, f"git {words[0]}", "Check it with git fsck.")
+    return answer.data
