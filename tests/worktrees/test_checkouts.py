@@ -117,7 +117,8 @@ def meddle(worktree: Path) -> None:
     (worktree / "tests" / "data" / "points.txt").mkdir()
     (worktree / "package" / "deep" / "module.py").unlink()
     (worktree / "package" / "deep").rmdir()
-    (worktree / "package" / "deep").symlink_to(worktree.parent)
+    write_files(worktree.parent, {"outside/module.py": "foreign"})
+    (worktree / "package" / "deep").symlink_to(worktree.parent / "outside")
     write_files(worktree, {
         "a.log": "ignored", "__pycache__/x.pyc": "", "new/deep/er.py": "",
         ".hidden/.gitignore": "*", "tests/.git/config": "[core]\nfsmonitor = evil\n",
@@ -149,6 +150,8 @@ def test_a_worktree_is_exactly_the_commit_again(
     change(worktree)
     restore_worktree(tree, CANDIDATE, root)
     assert read_all(worktree) == fresh
+    for outside in worktree.parent.glob("outside/*"):
+        assert outside.read_text() == "foreign"
 
 
 def test_protected_paths_come_from_the_root(

@@ -48,6 +48,14 @@ def test_what_is_no_checkout_is_refused_with_the_next_step(
     assert "git init" in caught.value.hint
 
 
+def test_without_git_the_next_step_is_told(
+    top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(top))
+    with pytest.raises(AutoexpError, match="Is git installed"):
+        open_repository(top, "r1", top.parent)
+
+
 @pytest.mark.parametrize("run", ["", ".", "a/b", "../x", "a..b", "x.lock", "-x", "a b"])
 def test_a_run_has_a_name_that_refs_and_paths_can_have(top: Path, run: str) -> None:
     with pytest.raises(UsageError, match="cannot be the name of a run"):

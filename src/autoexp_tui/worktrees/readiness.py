@@ -55,7 +55,11 @@ def open_repository(
     """The repository around `directory`, for a run whose worktrees lie below `root`.
     Raises UsageError or EnvironmentFailed, and changes nothing."""
     require_name(run, "the name of a run")
-    git = Repository(directory)
+    try:
+        git = Repository(directory)
+    except EnvironmentFailed as error:
+        error.hint = error.hint or "Is git installed, and on PATH?"
+        raise
     if _ask(git, "--is-bare-repository") == "true":
         problem = "it is a bare repository, without files"
         raise EnvironmentFailed(problem, str(directory), _IN_GIT)
@@ -64,6 +68,9 @@ def open_repository(
         problem = "it is not in a git checkout"
         raise EnvironmentFailed(problem, str(directory), _IN_GIT)
     shared = _ask(git, "--path-format=absolute", "--git-common-dir")
+    if not shared:
+        problem = "git is too old for a search: it needs 2.31"
+        raise EnvironmentFailed(problem, hint="Put a newer one on PATH.")
     return TreeRepository(
         git_dir=Path(shared),
         top=Path(top),

@@ -28,10 +28,12 @@ _LETTERS: Final[Mapping[Kind, str]] = {"wt": "n", "cand": "e"}
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?![.]|$|lock$)){0,99}")
 _SECONDS: Final = 600.0
 _MOST: Final = 64 << 20
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SETTINGS: Final[Mapping[str, str]] = {
     "core.attributesFile": os.devnull,
     "core.checkStat": "default",
+    # Milliseconds: others delete and pack refs at the same time.
+    "core.filesRefLockTimeout": "2000",
+    "core.packedRefsTimeout": "5000",
     "core.trustctime": "true",
     "core.sparseCheckout": "false",
     "core.splitIndex": "false",
@@ -50,6 +52,9 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     "GIT_NAMESPACE": "",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
+
+
+_PASSING: Final = ("No space left", "Disk quota", ".lock': File exists", "timed out")
 
 
 class GitFailed(EnvironmentFailed):
@@ -159,7 +164,9 @@ class Git:
             problem = clean_line(answer.problem.decode("utf-8", "replace"))
             where = f"git {words[0]}"
             hint = f"In the repository {self._tree.git_dir}."
-            raise GitFailed(problem or f"ended with {answer.status}", where, hint)
+            passing = any(text in problem for text in _PASSING)
+            problem = problem or f"it ended with {answer.status}"
+            raise GitFailed(problem, where, hint, passing)
         return answer.data, answer.more
 
     def resolve(self, revision: str) -> str:
@@ -172,10 +179,6 @@ class Git:
             hint = "Commit something first, or name another commit as tree.root."
             raise UsageError(problem, str(self._tree.top), hint) from error
         return data.decode().strip()
-
-
-def is_commit(text: str) -> bool:
-    return _COMMIT.fullmatch(text) is not None
 
 
 def match_path(path: str, patterns: Sequence[str]) -> bool:
