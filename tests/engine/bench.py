@@ -80,6 +80,7 @@ class Bench:
         submit: bool = True,
         done: Sequence[DoneWork] = (),
         foreign: tuple[str, ...] = (),
+        first: Sequence[Event] = (),
         **world: Any,
     ) -> None:
         self.clock = ManualClock()
@@ -94,12 +95,11 @@ class Bench:
         """Before the next engine: how long none lived."""
         self._orders = 0
         self._plan = plan
-        first: list[Event] = []
+        self._first = [*first]
         if done:
-            first.append(events.DoneFound(works=tuple(done)))
+            self._first.append(events.DoneFound(works=tuple(done)))
         if foreign:
-            first.append(events.ForeignFilesFound(jobs=foreign))
-        self._first = first
+            self._first.append(events.ForeignFilesFound(jobs=foreign))
         """What is told as the session begins."""
         self.start()
         if submit:

@@ -24,7 +24,7 @@ from tests.model.builders import job, plan
 
 LINES = ("ada", "bob", "cyd")
 VOTE = (
-    ("policy.tree", f"{HERE}.vote:VotePolicy"),
+    ("policy.research", f"{HERE}.vote:VotePolicy"),
     ("event.VoteCalled", f"{HERE}.vote:VoteCalled"),
     ("event.VoteCounted", f"{HERE}.vote:VoteCounted"),
     ("command.call_vote", f"{HERE}.vote:CallVote"),
@@ -67,7 +67,7 @@ def test_a_question_is_asked_once_outlives_engines_and_keeps_the_session_open() 
     one.run(1)
     after = one.snapshots[-1]
     assert (before.open, after.open) == (True, False)
-    assert one.engine.state.parts["tree"] == Vote(LINES, ("ada", "cyd"))
+    assert one.engine.state.parts["research"] == Vote(LINES, ("ada", "cyd"))
     records = [decode_record(encode_record(r)) for r in one.world.session.records]
     state = fold(SessionState(plans=one.world.session.plans), records)
     assert state.asks == one.engine.state.asks == after.asks
@@ -107,7 +107,7 @@ def test_an_answered_question_takes_no_other_answer_and_no_job_s() -> None:
     one.run(1)
     codes = [event.why.code for event in one.happened(events.CommandRefused)]
     assert codes == ["sender_is_job", "answered_before"]
-    assert one.engine.state.parts["tree"].elected == ()
+    assert one.engine.state.parts["research"].elected == ()
 
 
 @pytest.mark.parametrize("named", ["vote", "vote/1", "*"])
@@ -120,7 +120,7 @@ def test_a_question_may_be_approved_beforehand_and_on_resuming(named: str) -> No
     one.world.auto_approve = frozenset({named})
     one.die(gone_for=5)
     one.run(2)
-    assert one.engine.state.parts["tree"].elected == LINES
+    assert one.engine.state.parts["research"].elected == LINES
     (given,) = one.happened(events.AskAnswered)
     assert given.policy == f"--approve {named.replace('*', 'all')}"
     assert list_ask_names() == {"vote"}

@@ -32,7 +32,7 @@ class VoteCalled(Event):
     lines: tuple[str, ...]
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        state.parts["tree"] = Vote(self.lines)
+        state.parts["research"] = Vote(self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class VoteCounted(Event):
     elected: tuple[str, ...]
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        part: Vote = state.parts["tree"]
-        state.parts["tree"] = replace(part, elected=self.elected)
+        part: Vote = state.parts["research"]
+        state.parts["research"] = replace(part, elected=self.elected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class VotePolicy(Policy):
     asks: ClassVar[tuple[str, ...]] = ("vote",)
 
     def decide(self, context: DecisionContext) -> float | None:
-        part: Vote = context.state.parts["tree"]
+        part: Vote = context.state.parts["research"]
         ask = ask_person(context, "vote/1", "Elect these?", part.lines)
         if part.elected is None and ask.approved is not None:
             kept = ask.list_kept(ask.dropped) if ask.approved else ()
@@ -68,5 +68,5 @@ class VotePolicy(Policy):
         return None
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
-        part: Vote = snapshot.parts["tree"]
+        part: Vote = snapshot.parts["research"]
         return part.lines if part.elected is None else part.elected

@@ -382,6 +382,7 @@ class House:
     attempt_dir: Callable[[str, int], Path] = lambda job, number: Path(
         "/attempts", job, str(number)
     )
+    adapters: Mapping[str, Any] = field(default_factory=dict)
     joins: Callable[[Plan], None] = lambda _plan: None
     """Told of a plan that is about to join; maybe again of the same."""
 
@@ -419,6 +420,7 @@ class House:
             preparation=self.ready,
             checkpoints=self.shelf,
             errands=self.errands,
+            adapters=self.adapters,
             pools=pools,
             attempt_dir=self.attempt_dir,
             store_plan=store_plan,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
@@ -105,6 +105,7 @@ def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
                     events.ForeignFilesFound(jobs=some)
                     for some in _portion(work.foreign)
                 ),
+                *list_first_policies(plan),
             ]
         )
         return engine
@@ -250,6 +251,7 @@ class _Owned:
             preparation=Ground(session, plan.share),
             checkpoints=CheckpointFiles(),
             errands=LocalErrands(MODES[plan.share]),
+            adapters=build_adapters(session, plan),
             pools=pools,
             attempt_dir=session.get_attempt,
             store_plan=session.save_plan,
@@ -273,6 +275,32 @@ class _Owned:
         for watcher in watchers:
             watcher.start()
         return engine
+
+
+def build_adapters(session: SessionDir, plan: Plan) -> Mapping[str, Any]:
+    """What the policies of a plan reach outside, by their names."""
+    if not plan.tree:
+        return {}
+    from autoexp_tui.evaluation.disk_trees import DiskTrees
+    from autoexp_tui.tree.ports import ADAPTER
+
+    trees = DiskTrees(
+        directory=session.path / "tree",
+        state_dir=session.state_dir,
+        cwd=plan.cwd,
+        tree=plan.tree,
+        agents=plan.agents,
+        isolation=plan.isolation,
+    )
+    return {ADAPTER: trees}
+
+
+def list_first_policies(plan: Plan) -> Iterator[events.Event]:
+    """What begins the policies that a plan asks for."""
+    if plan.tree:
+        from autoexp_tui.tree.events import TreeBegun
+
+        yield TreeBegun(run=str(plan.tree.get("run") or plan.name))
 
 
 @contextmanager

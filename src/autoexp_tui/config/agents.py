@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 from autoexp_tui.config.spec_reader import (
     Fields,
@@ -13,22 +12,13 @@ from autoexp_tui.config.spec_reader import (
     flatten_texts,
     read_mapping,
 )
-from autoexp_tui.model.agents import AgentSpec, Limits, Prices
+from autoexp_tui.model.agents import AgentSpec, AgentsSettings, Limits, Prices
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _MODELLESS: Final = ("command", "scripted")
 _ABOVE_ZERO: Final = ("wall_seconds", "idle_seconds", "steps", "output_bytes")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentsSettings:
-    """`agents`."""
-
-    isolation: Literal["require", "prefer", "none"] = "prefer"
-    """Whether agents and candidates run only where they can be fenced in."""
-    by_name: Mapping[str, AgentSpec] = field(default_factory=dict)
 
 
 def _refuse_small(fields: Fields, findings: Findings) -> None:

@@ -31,6 +31,7 @@ from autoexp_tui.executors.slurm.script import (
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
+from autoexp_tui.model.agents import AgentsSettings
 from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.own_commands import OwnCommand
 from autoexp_tui.model.specs import count_gpus
@@ -350,6 +351,10 @@ class HouseParser:
         if config.get("tree") is None:
             return {}
         return to_plain(section(config, "tree"))
+
+    def agents(self, config: Mapping[str, object]) -> AgentsSettings:
+        """The agents by name, and how they are isolated."""
+        return parse_agents(config)
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""

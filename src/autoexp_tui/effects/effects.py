@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
@@ -260,6 +260,9 @@ class Outside(Protocol):
     def facts(self) -> Looks: ...
     @property
     def preparation(self) -> DoneNotes: ...
+    @property
+    def adapters(self) -> Mapping[str, Any]:
+        """What policies reach, by their own names."""
 
 
 class Settlement(Protocol):

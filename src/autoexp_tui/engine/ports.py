@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import (
     DoneNotes,
@@ -364,6 +364,8 @@ class Parts:
     """The plan of that sha beside the journal. Blocks; raises AutoexpError."""
     beside: Executor | None = None
     """Which `executor` hands jobs to that run beside; None: it runs them itself."""
+    adapters: Mapping[str, Any] = field(default_factory=dict)
+    """What policies reach outside, by their own names."""
     evidence: EvidenceSource | None = None
     """None: runs that a rule ends are not looked at."""
     place_of: Callable[[str], str] = lambda _path: "/"

@@ -14,7 +14,7 @@ from autoexp_tui.model.policy import list_open_ends
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.state import SessionState, fork_parts
 
 if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
     from autoexp_tui.engine.ephemeral_state import EphemeralState, Health
@@ -55,7 +55,7 @@ class SnapshotBuilder:
                 "pending": pending,
                 "warnings": tuple(state.warnings.values()),
                 "events": tuple(self.tail),
-                "parts": dict(state.parts),
+                "parts": fork_parts(state.parts),
                 "asks": dict(state.asks),
                 "open": is_open(jobs, pending, state.asks) or bool(ends),
                 "open_ends": ends,

@@ -94,7 +94,7 @@ def list_interpreter_paths() -> Iterator[Path]:
     """This Python, its environment, a conda environment, and our package."""
     yield from map(Path, dict.fromkeys((sys.prefix, sys.base_prefix)))
     yield from (Path(os.environ[k]) for k in _ENVIRONMENTS if os.environ.get(k))
-    yield Path(autoexp_tui.__file__).parent
+    yield Path(autoexp_tui.__file__).parents[1]  # an import lists it
 
 
 _ENVIRONMENTS: Final = ("VIRTUAL_ENV", "CONDA_PREFIX")

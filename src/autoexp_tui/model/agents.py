@@ -83,6 +83,15 @@ class AgentSpec:
     """Logins and settings below the user's home that it finds in its own."""
 
 
+@dataclass(frozen=True, slots=True)
+class AgentsSettings:
+    """`agents`."""
+
+    isolation: Literal["require", "prefer", "none"] = "prefer"
+    """Whether agents and candidates run only where they can be fenced in."""
+    by_name: Mapping[str, AgentSpec] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one call, or of several."""

@@ -20,6 +20,8 @@ class Command(Kind):
             "model.commands": "submit:Submit kill:Kill resubmit:Resubmit answer:Answer "
             "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
             "grow:Grow stop:StopEngine answer_ask:AnswerAsk",
+            "tree.commands": "mark_evaluation:MarkEvaluation "
+            "end_evaluation:EndEvaluation add_idea:AddIdea",
         },
     )
     is_personal: ClassVar[bool] = False

@@ -30,6 +30,9 @@ class Effect(Kind):
             "join:JoinJobs add_jobs:AddJobs "
             "notify:RunNotifyCommand append:AppendText command:RunActionCommand "
             "note_done:NoteDone",
+            "tree.effects": "open_tree:OpenTree write_pack:WritePack "
+            "read_ideas:ReadIdeas collect_result:CollectResult "
+            "work_in_git:WorkInGit write_views:WriteViews",
         },
     )
     recovery: ClassVar[Recovery] = "redo"

@@ -54,6 +54,9 @@ class Event(Marked):
             "events.rules": "LogMatched MetricsNoted WarningRaised WarningCleared "
             "LimitAcknowledged EvidenceCaptured ActionFired ActionDeferred "
             "ActionDropped",
+            "tree.events": "TreeBegun TreeOpened IdeasFound DepthListed NodesReady "
+            "EvaluationOpened EvaluationRetried EvaluationStopped EvaluationJudged "
+            "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped",
             "events.asks": "AskRaised AskAnswered",
         },
     )

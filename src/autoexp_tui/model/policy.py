@@ -38,7 +38,9 @@ def list_ask_names() -> frozenset[str]:
 class Policy:
     """One policy; without state of its own, for that is in the session."""
 
-    kinds: ClassVar[KindTable[Policy]] = KindTable("policy", {})
+    kinds: ClassVar[KindTable[Policy]] = KindTable(
+        "policy", {"tree.decide": "tree:TreePolicy"}
+    )
     title: ClassVar[str] = ""
     asks: ClassVar[tuple[str, ...]] = ()
     """What `--approve` may name: its questions, or what stands before a `/` there."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import NO_RULES, MaskRules, Share
 from autoexp_tui.model.rules import Monitoring
@@ -229,6 +230,9 @@ class Plan:
     ui: Mapping[str, object] = field(default_factory=dict)
     tree: Mapping[str, object] = field(default_factory=dict)
     """The options of `tree.options`, as plain values; empty: no search."""
+    agents: Mapping[str, AgentSpec] = field(default_factory=dict)
+    isolation: Literal["require", "prefer", "none"] = "prefer"
+    """Whether agents and candidates run only where they can be fenced in."""
     warnings: tuple[PlanFinding, ...] = ()
     holes: tuple[Hole, ...] = ()
     holes_more: int = 0

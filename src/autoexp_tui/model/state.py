@@ -403,12 +403,21 @@ class SessionState:
         draft = copy.copy(self)
         for name in _CONTAINERS:
             setattr(draft, name, dict(getattr(self, name)))
+        draft.parts = fork_parts(self.parts)
         draft.unseen, draft.touched, draft.moves = False, set(), []
         return draft
 
 
+def fork_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of policies, each a copy of its own; one without `fork` is frozen."""
+    return {
+        name: part.fork() if hasattr(part, "fork") else part
+        for name, part in parts.items()
+    }
+
+
 _CONTAINERS: Final = (
     *("jobs", "tokens", "pending", "warnings", "matches", "commands"),
-    *("streaks", "parts", "refused_joins", "asks"),
+    *("streaks", "refused_joins", "asks"),
 )
 """What a draft has copies of; `plans` only ever grows."""

@@ -459,6 +459,33 @@ idea_not_text: not text
     the file of the idea is not UTF-8 text
 idea_too_long: too long
     the file of the idea has {bytes:size}; at most {most:size} are read
+# a search
+empty_frontier: nothing was promoted
+    nothing was promoted: there is no node to expand
+max_depth_reached: last depth
+    {depths:count} depths were evaluated: as many as there may be
+max_total_idea_evals_reached: all evaluations used
+    {most} ideas were evaluated: as many as there may be
+no_baseline: root not measured
+    the root could not be measured[: {problem}]
+tree_broken: a step failed
+    the search cannot go on: {problem}
+not_prepared: not prepared
+    its jobs could not be made: {problem}
+not_collected: results not read
+    its results could not be taken in: {problem}
+step_failed: {step} failed
+    the step {step} failed: {problem}
+candidate_failed: {code}
+    {problem}
+eval_timeout: took too long
+    its steps took longer than {seconds:duration} together
+ended_by_hand: ended by hand
+    a person ended it
+repeated_change: change known
+    {evaluation} made the same change
+not_measured: not measured
+    it was not measured
 # refusals
 stale: changed meanwhile
     nothing was done: {jobs} changed since you looked. Look again, then repeat.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.conditions.files import Places
+from autoexp_tui.model.agents import AgentsSettings
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.masking import MaskRules, Share, is_secret_key, mask_rules
@@ -253,13 +254,14 @@ def build_plan_outcome(
     closed, errors = _read_closed(base)
     session, executor = Monitoring(), ExecutorSpec()
     tree: Mapping[str, object] = {}
+    agents = AgentsSettings()
     try:
         session, executor = parser.monitoring(closed), parser.executor(closed)
-        tree = parser.tree(closed)
+        tree, agents = parser.tree(closed), parser.agents(closed)
     except FAULTS as error:
         errors += list_problems(error, "")
-    try:
-        expansion = expand(sweep)
+    try:  # a search makes its own jobs
+        expansion = Expansion(()) if tree and sweep is None else expand(sweep)
     except SweepRefused as refused:
         errors += (*refused.problems, *check_without_jobs(base, parser, sweep))
         return PlanOutcome(None, fold_problems(errors))
@@ -290,6 +292,8 @@ def build_plan_outcome(
             rule_sets=resolution.finisher.rule_sets,
             executor=executor,
             tree=tree,
+            agents=agents.by_name,
+            isolation=agents.isolation,
             holes=holes,
             holes_more=more,
         )

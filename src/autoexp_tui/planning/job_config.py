@@ -190,13 +190,14 @@ def find_parameter(parameters: Mapping[str, object], name: str) -> object:
     return {plain_key(key): v for key, v in parameters.items()}.get(name)
 
 
-CLOSED: Final = ("slurm", "monitoring", "ui", "tree", "research")
+CLOSED: Final = ("slurm", "monitoring", "ui", "agents", "tree", "research")
 """The sections that are checked, and that hold what is the session's."""
 _OF_THE_SESSION: Final = (
     *("monitoring.state_dir.", "monitoring.poll_seconds.", "monitoring.storm."),
     "monitoring.lock_stale_seconds.",
     *("slurm.client.", "slurm.max_parallel.", "slurm.template_path."),
     *("slurm.launcher_cmd.", "slurm.srun_opts.", "slurm.confirm.", "ui."),
+    "agents.",
     "tree.",
 )
 """What one engine, one executor and one screen have, with a dot behind."""

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from autoexp_tui.model.agents import AgentsSettings
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Findings, Problem
 from autoexp_tui.model.rules import Monitoring
@@ -96,6 +97,9 @@ class SpecParser(Protocol):
 
     def tree(self, config: Mapping[str, object]) -> Mapping[str, object]:
         """`tree` of a resolved base config, checked; empty where it has none."""
+
+    def agents(self, config: Mapping[str, object]) -> AgentsSettings:
+        """`agents` of a resolved base config, checked."""
 
     def resources(self, config: Mapping[str, object]) -> Resources:
         """What one job asks for, from its resolved config."""

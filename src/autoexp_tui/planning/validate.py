@@ -80,7 +80,7 @@ def validate_execution_plan(
     lint = _PlanLint(plan, known)
     overlaps, nested = _find_overlaps(plan)
     errors = [
-        *([] if plan.jobs else [_explain_no_jobs(plan)]),
+        *([] if plan.jobs or plan.tree else [_explain_no_jobs(plan)]),
         *_check_names(plan.jobs),
         *overlaps,
         *_check_ring(plan),
@@ -181,8 +181,11 @@ def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
     scripts = plan.executor.settings.get("script_dir")
     if not scripts and plan.base_output_dir:
         scripts = posixpath.join(plan.base_output_dir, "scripts")
+    sessions = (plan.state_dir, "the directory of sessions", "--state-dir", "")
+    own = any(job.trial for job in plan.jobs)
+    # A policy lets its jobs work in the directory of their session.
     rows = [
-        (plan.state_dir, "the directory of sessions", "--state-dir", ""),
+        *([] if own else [sessions]),
         (scripts, "the directory of scripts", "slurm.script_dir", ""),
     ]
     for job in plan.jobs:

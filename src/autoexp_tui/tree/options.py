@@ -118,6 +118,8 @@ class Noise:
 class TreeOptions:
     """The section `tree`."""
 
+    run: str = ""
+    """The name of the search in refs and reports; empty: the config's."""
     repository: str = ""
     """The git repository; empty: that of the working directory."""
     root: str = "HEAD"

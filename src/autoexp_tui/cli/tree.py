@@ -1,0 +1,191 @@
+"""autoexp-tree: search over code states, without a screen, to its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
+from autoexp_tui.cli.options import QUIET, Flag, Options, option, parse_options
+from autoexp_tui.model.errors import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from autoexp_tui.engine.handle import EngineHandle
+
+DEFAULT: Final = "experiments/tree"
+_SET: Final = (
+    ("--run", "run", "NAME", "the name of the search in refs and reports"),
+    ("--beam-width", "beam_width", "B", "nodes that the next depth expands (1)"),
+    ("--max-depth", "max_depth", "D", "depths that are expanded at most (3)"),
+    ("--ideas-per-node", "ideas_per_node", "K", "ideas asked for at a node (7)"),
+    ("--sweep-config-limit", "sweep_config_limit", "N", "rows that count"),
+    ("--max-total-idea-evals", "max_total_idea_evals", "N", "evaluations at most"),
+    ("--max-parallel-evals", "max_parallel_evals", "N", "evaluations at a time (1)"),
+    ("--eval-timeout-seconds", "eval_timeout_seconds", "S", "over all steps of one"),
+    ("--eval-retries", "eval_retries", "N", "after a lost node or the like (1)"),
+    ("--llm-max-inflight", "llm_max_inflight", "N", "calls of agents at a time"),
+    ("--llm-rate-limit", "llm_rate_limit", "N", "calls of agents a minute"),
+    ("--sweep-max-parallel", "sweep_max_parallel", "N", "sweeps at a time"),
+    ("--ideas-dir", "ideas.dir", "DIR", "ideas that are there already"),
+    ("--lock-stale-seconds", "lock_stale_seconds", "S", "when an owner is dead (600)"),
+)
+"""Options that win over a key of `tree`."""
+_SWITCHES: Final = (
+    ("--keep-rejected-worktrees", "keep_rejected_worktrees"),
+    ("--keep-failed-artifacts", "keep_failed_artifacts"),
+    ("--force-regenerate-ideas", "force_regenerate_ideas"),
+    ("--strict-fail-depth", "strict_fail_depth"),
+)
+
+
+def _list_flags() -> Iterator[Flag]:
+    for name, key, metavar, about in _SET:
+        yield option(name, f"{about}: tree.{key}", metavar)
+    for name, key in _SWITCHES:
+        yield option(name, f"tree.{key}=true")
+    yield option("--no-wait", "end with 1 when only approvals are left")
+    yield option(
+        "--report-only", "write TREE_SUMMARY.md of a search's directory anew", "DIR"
+    )
+    yield option("--validate-only", "check a search's directory", "DIR")
+    yield QUIET
+
+
+def main(argv: Sequence[str]) -> int:
+    """Search to the end, or go on with a session; raises UsageError, NotConfirmed."""
+    options, args = parse_options("autoexp-tree", __doc__, argv, _list_flags())
+    if args.report_only or args.validate_only:
+        return _read_back(args)
+    options = replace(
+        options,
+        config_ref=options.config_ref or DEFAULT,
+        overrides=(*options.overrides, *_list_overrides(args)),
+    )
+    from autoexp_tui.cli.headless import Watching, detach, watch
+    from autoexp_tui.model.commands import Submit
+
+    how = Watching(quiet=args.quiet, wait_for_approval=not args.no_wait)
+    try:
+        handle = _open(options)
+    except KeyboardInterrupt:
+        say("interrupted. Nothing was begun.")
+        return ExitCode.INTERRUPTED
+    try:
+        if not options.session:
+            handle.send(Submit(), by="autoexp-tree")
+        snapshot = watch(handle, how)
+    except KeyboardInterrupt:
+        return detach(handle, "autoexp-tree")
+    handle.close()
+    return _finish(snapshot, as_json=options.json)
+
+
+def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
+    for name, key, _, _ in _SET:
+        if value := getattr(args, name.lstrip("-").replace("-", "_")):
+            yield f"++tree.{key}={value}"
+    for name, key in _SWITCHES:
+        if getattr(args, name.lstrip("-").replace("-", "_")):
+            yield f"++tree.{key}=true"
+
+
+def _open(options: Options) -> EngineHandle:
+    from autoexp_tui.cli import open as opening
+
+    if options.session:
+        session = opening.find_session(options, options.session)
+        return opening.SessionOpener(options).own(str(session.path))
+    plan, _ = opening.make_plan(options)
+    if not plan.tree:
+        raise UsageError(
+            f"{plan.config_ref}: its config has no section `tree`",
+            hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
+        )
+    return opening.open_plan(plan, options)
+
+
+def _finish(snapshot: Any, *, as_json: bool) -> int:
+    """Tell how the search ended, and give the exit code."""
+    from autoexp_tui.cli.headless import finish
+    from autoexp_tui.model.wording import sentence
+    from autoexp_tui.text.spelling import format_metric, plural
+    from autoexp_tui.tree.state import PART, Tree
+
+    tree = snapshot.parts.get(PART)
+    if not isinstance(tree, Tree) or tree.stopped is None:
+        return finish(snapshot, as_json=as_json)
+    result = summarize(snapshot.session, tree)
+    reason = sentence(tree.stopped, snapshot.now)
+    if as_json:
+        print(json.dumps(result))
+    else:
+        best = result["best"]
+        score = (
+            "" if best["score"] is None else f", score {format_metric(best['score'])}"
+        )
+        counts = f"{plural(result['evaluations'], 'evaluation')}, "
+        counts += plural(result["nodes"], "node")
+        print(f"session {snapshot.session}: {counts}; best {best['id']}{score}")
+        for number, idea in enumerate(best["chain"], 1):
+            print(f"  {number}. {idea}")
+        print(f"{tree.directory}/TREE_SUMMARY.md")
+        say(f"ended: {reason}")
+    return _BAD.get(tree.stopped.code, ExitCode.OK)
+
+
+_BAD: Final = {
+    "tree_broken": ExitCode.JOBS_NOT_COMPLETED,
+    "no_baseline": ExitCode.JOBS_NOT_COMPLETED,
+}
+
+
+def summarize(session: str, tree: Any) -> dict[str, Any]:
+    """A search in short, as plain data."""
+    best = tree.find_best()
+    one = tree.evaluations.get(best.evaluation) if best and best.evaluation else None
+    root = one.judgement.root if one and one.judgement else None
+    primary = root.deltas[0].candidate if root else None
+    first = next(
+        (j.root for e in tree.evaluations.values() if (j := e.judgement) and j.root),
+        None,
+    )
+    return {
+        "session": session,
+        "evaluations": sum(
+            one.judgement is not None and one.judgement.artifact is not None
+            for one in tree.evaluations.values()
+            if one.idea is not None
+        ),
+        "opened": tree.opened,
+        "nodes": len(tree.nodes),
+        "root": first.deltas[0].baseline if first else None,
+        "best": {
+            "id": best.id if best else None,
+            "primary": primary,
+            "score": root.recommendation.score if root else None,
+            "chain": [idea.title for idea in best.chain] if best else [],
+        },
+        "stopped": tree.stopped.code if tree.stopped else None,
+    }
+
+
+def _read_back(args: argparse.Namespace) -> int:
+    """Make the summary anew of a directory's manifest, or check what lies there."""
+    from autoexp_tui.evaluation.read_back import render_directory, validate_directory
+
+    if args.report_only:
+        print(render_directory(Path(args.report_only)))
+        return ExitCode.OK
+    findings = validate_directory(Path(args.validate_only))
+    for one in findings:
+        say(f"{one.where}: {one.problem}")
+    print("nothing is wrong" if not findings else f"{len(findings)} findings")
+    return ExitCode.JOBS_NOT_COMPLETED if findings else ExitCode.OK
+
+
+entry = make_entry(main, __name__)

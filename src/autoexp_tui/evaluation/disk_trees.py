@@ -1,0 +1,438 @@
+"""The disk and git, as a search uses them: the adapter behind `tree.ports.Trees`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from autoexp_tui.agents.foreign_files import read_foreign
+from autoexp_tui.evaluation.requests import (
+    IMPLEMENTED,
+    RESULTS,
+    SWEPT,
+    Implemented,
+    Request,
+    Swept,
+    find_record,
+    write_record,
+)
+from autoexp_tui.isolation.choice import Wanted
+from autoexp_tui.model.agents import AgentSpec
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.model.states import Why, why
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.tree.context_pack import (
+    ChangedFile,
+    ContextFacts,
+    PriorIdea,
+    SiblingRefusal,
+    build_context_pack,
+)
+from autoexp_tui.tree.gate import Artifact as CheckedFile
+from autoexp_tui.tree.gate import GateFacts, judge_gate, list_doubts
+from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
+from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
+from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, SWEEP
+from autoexp_tui.tree.options import TreeOptions
+from autoexp_tui.tree.ports import CollectRequest, GitWork, Opened, PackRequest
+from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
+from autoexp_tui.tree.scores import compare_results
+from autoexp_tui.tree.state import (
+    ROOT,
+    Artifact,
+    Evaluation,
+    Idea,
+    Judgement,
+    Leftover,
+    Tree,
+)
+from autoexp_tui.tree.views import list_search, render_summary, write_manifest
+from autoexp_tui.worktrees.checkouts import add_worktree
+from autoexp_tui.worktrees.diffs import format_stat, list_top_files, read_changes
+from autoexp_tui.worktrees.promotion import (
+    DeferredCleanup,
+    promote,
+    prune,
+    retry_cleanup,
+)
+from autoexp_tui.worktrees.readiness import check_repository, open_repository
+from autoexp_tui.worktrees.refs import list_refs, update_ref
+from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
+
+_TOP_FILES: Final = 20
+DEMO: Final = "demo"
+"""As `tree.repository`: that of the example."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskTrees:
+    """Implements `tree.ports.Trees` for one session."""
+
+    directory: Path
+    """The search's own, below the session's."""
+    state_dir: Path
+    cwd: str
+    """Of the plan: where a relative repository is looked for."""
+    tree: Mapping[str, Any]
+    agents: Mapping[str, AgentSpec]
+    isolation: Wanted = "prefer"
+
+    def open(self, run: str, options: TreeOptions) -> Opened:
+        """See `tree.ports`."""
+        repository = self._open_repository(run, options)
+        readiness = check_repository(repository, self.state_dir)
+        commit = Git(repository).resolve(options.root)
+        ref = repository.get_ref(Place("wt", "0"))
+        update_ref(repository, ref, new=commit)
+        add_worktree(repository, Place("wt", "0"), commit)
+        baseline = None
+        if options.root_baseline_csv:
+            path = Path(self.cwd, options.root_baseline_csv)
+            data = self._read(path)
+            parse_results(data, _list_metrics(options), str(path))
+            baseline = self._keep(ROOT, data, path, options)
+        return Opened(
+            root_commit=commit,
+            directory=str(self.directory),
+            python=sys.executable,
+            baseline=baseline,
+            notes=readiness.notes,
+        )
+
+    def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
+        where = Path(self.cwd, options.repository or ".")
+        if options.repository == DEMO:
+            where = self._make_demo(options)
+        root = Path(options.worktree_root or self.directory)
+        return open_repository(where, run, root, options.link_paths)
+
+    def _make_demo(self, options: TreeOptions) -> Path:
+        """The example's repository, made once."""
+        from autoexp_tui.demo.packing.repository import make_repository
+
+        where = self.directory / DEMO
+        if not (where / ".git" / "refs" / "heads" / "main").exists():
+            shutil.rmtree(where, ignore_errors=True)
+            make_repository(where, options.commit_epoch or 0)
+        return where
+
+    @staticmethod
+    def _read(path: Path) -> bytes:
+        with explaining(path, "read the results"):
+            return read_foreign(path, MOST_BYTES)
+
+    def _keep(
+        self, name: str, data: bytes, source: Path, options: TreeOptions
+    ) -> Artifact:
+        """Copy results to where nobody writes any more, unless they are to stay."""
+        digest = sha256(data).hexdigest()
+        if options.artifact_policy == "external_paths":
+            return Artifact(path=str(source), sha256=digest, source=str(source))
+        path = f"artifacts/{name}.csv"
+        make_directory(self.directory / "artifacts")
+        write_atomic(self.directory / path, data)
+        return Artifact(path=path, sha256=digest, source=str(source))
+
+    def write_pack(self, request: PackRequest) -> str:
+        """See `tree.ports`."""
+        options, evaluation = request.options, request.evaluation
+        repository = self._open_repository(request.run, options)
+        pack = build_context_pack(
+            self._gather_facts(repository, request), options.ideas_context_strategy
+        )
+        if evaluation is None:
+            home = self.directory / "calls" / f"{request.node.id}_ideas"
+            prompt, steps = pack.text.encode(), [IDEAS]
+        else:
+            home = self.directory / "eval" / evaluation.id
+            prompt = self._read_idea(evaluation)
+            steps = [IMPLEMENT, SWEEP]
+        make_directory(home)
+        write_atomic(home / "prompt_context.txt", prompt)
+        digest = sha256(prompt).hexdigest()
+        made = self._build_request(repository, request)
+        made = replace(
+            made, prompt=str(home / "prompt_context.txt"), prompt_sha256=digest
+        )
+        for step in steps:
+            write_record(home / f"{step}.json", made)
+        return digest
+
+    def _read_idea(self, evaluation: Evaluation) -> bytes:
+        if evaluation.idea is None:
+            return b""
+        path = self.directory / "node_ideas" / evaluation.idea.id
+        with explaining(path, "read the idea"):
+            return read_foreign(path, MOST_IDEA)
+
+    def _build_request(
+        self, repository: TreeRepository, request: PackRequest
+    ) -> Request:
+        evaluation, node = request.evaluation, request.node
+        idea = evaluation.idea if evaluation else None
+        ideas = self.directory / "node_ideas"
+        nodes = (*reversed(request.ancestors), node)
+        return Request(
+            directory=str(self.directory),
+            git_dir=str(repository.git_dir),
+            top=str(repository.top),
+            worktree_root=str(repository.root),
+            run=request.run,
+            root_commit=request.root_commit,
+            node=node.id,
+            commit=node.commit,
+            evaluation=evaluation.id if evaluation else "",
+            title=idea.title if idea else "",
+            idea=str(ideas / idea.id) if idea else "",
+            tree=self.tree,
+            agents=self.agents,
+            isolation=self.isolation,
+            context_dirs=(
+                *(str(ideas / one.id) for one in nodes),
+                *request.options.ideas.context_dirs,
+            ),
+            known_diffs=request.known_diffs,
+            seconds=request.options.eval_timeout_seconds,
+        )
+
+    def _gather_facts(
+        self, repository: TreeRepository, request: PackRequest
+    ) -> ContextFacts:
+        node, above = request.node, request.ancestors
+        changes, parent = (
+            read_changes(repository, since, node.commit)
+            for since in (
+                request.root_commit,
+                above[0].commit if above else node.commit,
+            )
+        )
+        refused = [
+            SiblingRefusal(eval_id=one.number, title=one.idea.title, why=reason)
+            for one in request.siblings
+            if one.idea and (reason := _find_refusal(one))
+        ]
+        return ContextFacts(
+            node=_number(node.id),
+            depth=node.depth,
+            ancestors=tuple(_number(one.id) for one in reversed(above)),
+            wanted=request.options.ideas_per_node,
+            diffstat_root="\n".join(format_stat(changes)) if changes else "",
+            diffstat_parent="\n".join(format_stat(parent)) if parent else "",
+            files=tuple(
+                ChangedFile(
+                    path=one.path, added=one.added or 0, removed=one.removed or 0
+                )
+                for one in list_top_files(changes, _TOP_FILES)
+            ),
+            siblings=tuple(refused),
+            ideas=tuple(
+                self._describe_idea(idea, found) for idea, found in request.ideas
+            ),
+        )
+
+    def _describe_idea(self, idea: Idea, found: Evaluation | None) -> PriorIdea:
+        path = self.directory / "node_ideas" / idea.id
+        data = path.read_bytes()[:MOST_IDEA] if path.is_file() else b""
+        reason = _find_refusal(found) if found else None
+        outcome = "promoted or ranked" if found else ""
+        return PriorIdea(
+            node=_number(idea.node),
+            idea_id=idea.id,
+            title=idea.title,
+            text=data.decode("utf-8", "replace"),
+            path=f"node_ideas/{idea.id}",
+            sha256=idea.sha256,
+            outcome=reason.code if reason else outcome,
+        )
+
+    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+        """See `tree.ports`."""
+        home, found = Path(directory, "node_ideas", node), list[Idea]()
+        for path in sorted(home.glob(f"*{SUFFIX}")):
+            try:
+                idea = parse_idea(path.name, read_foreign(path, MOST_IDEA))
+            except (IdeaRefused, OSError):
+                continue
+            found.append(
+                Idea(
+                    node=node,
+                    file=path.name,
+                    title=idea.title,
+                    sha256=idea.text_hash,
+                )
+            )
+        return found[:most]
+
+    def collect(self, request: CollectRequest) -> Judgement:
+        """See `tree.ports`."""
+        one = request.evaluation
+        home = self.directory / "eval" / one.id
+        made = find_record(Implemented, home / IMPLEMENTED) or Implemented()
+        swept = find_record(Swept, home / SWEPT) or Swept()
+        judged = self._judge(request, home, made, swept)
+        write_record(home / "eval_result.json", judged)
+        return judged
+
+    def _judge(
+        self, request: CollectRequest, home: Path, made: Implemented, swept: Swept
+    ) -> Judgement:
+        one, options = request.evaluation, request.options
+        base = Judgement(
+            outcome="failed",
+            commit=made.commit if one.idea else request.root_commit,
+            diff_sha256=made.diff_sha256,
+            files=made.files,
+        )
+        if reason := _find_failure(request.ending, made, swept):
+            return replace(base, why=reason)
+        path = home / "output" / RESULTS
+        try:
+            data = self._read(path)
+            if sha256(data).hexdigest() != swept.sha256:
+                problem = "it is not what it was when the sweep ended"
+                raise EnvironmentFailed(problem, str(path))
+            results = _parse(data, str(path), options)
+        except AutoexpError as error:
+            return replace(base, why=why("not_collected", problem=error.line))
+        kept = self._keep(one.id, data, path, options)
+        counts = results.count_rows(options.gate.min_rows, options.sweep_config_limit)
+        base = replace(
+            base,
+            outcome="scored",
+            artifact=kept,
+            counts=counts,
+            measured_itself=swept.measured_itself,
+        )
+        if one.idea is None:
+            return base
+        parent, root = request.node.baseline, request.root.baseline
+        assert parent is not None, "nothing is opened before its node is measured"
+        assert root is not None, "nor before the root is"
+        before, first = (self._load(file, options) for file in (parent, root))
+        doubts = list_doubts(results, before, options)
+        comparison = compare_results(before, results, options)
+        facts = GateFacts(
+            commit=made.commit,
+            candidate_results=self._check(kept),
+            parent_baseline=self._check(parent),
+            counts=counts,
+            comparison=comparison,
+            doubts=doubts,
+        )
+        return replace(
+            base,
+            parent=comparison,
+            root=compare_results(first, results, options),
+            gate=judge_gate(facts, options),
+            doubts=doubts,
+        )
+
+    def _load(self, file: Artifact, options: TreeOptions) -> Results:
+        path = self.directory / file.path
+        return _parse(self._read(path), str(path), options)
+
+    def _check(self, file: Artifact) -> CheckedFile:
+        path = self.directory / file.path
+        data = path.read_bytes() if path.is_file() else b""
+        return CheckedFile(
+            path=file.path,
+            sha256=file.sha256,
+            sha256_now=sha256(data).hexdigest() if data else "",
+            in_artifacts=file.path.startswith("artifacts/")
+            or not file.path.startswith(str(self.directory)),
+        )
+
+    def work(self, work: GitWork) -> Sequence[Leftover]:
+        """See `tree.ports`."""
+        repository = self._open_repository(work.run, work.options)
+        refs, left = list_refs(repository), list[DeferredCleanup]()
+        for (node, commit), evaluation in zip(work.nodes, work.promoted, strict=True):
+            left += promote(
+                repository, evaluation=evaluation[1:], node=node[1:], commit=commit
+            )
+        for evaluation in (
+            work.rejected if not work.options.keep_rejected_worktrees else ()
+        ):
+            place = Place("cand", evaluation[1:])
+            left += prune(repository, place, refs.get(repository.get_ref(place), ""))
+        again = [
+            DeferredCleanup(
+                path=one.path, kind=one.kind, reason=one.reason, commit=one.commit
+            )
+            for one in work.leftovers
+        ]
+        left += retry_cleanup(repository, again)
+        return [
+            Leftover(path=one.path, kind=one.kind, reason=one.reason, commit=one.commit)
+            for one in left
+        ]
+
+    def write_views(self, tree: Tree, options: TreeOptions) -> None:
+        """See `tree.ports`."""
+        search = list_search(tree, options)
+        write_atomic(
+            self.directory / "manifest.json",
+            write_manifest(search, self._list_run(tree, options)).encode(),
+        )
+        write_atomic(
+            self.directory / "TREE_SUMMARY.md", render_summary(search).encode()
+        )
+
+    def _list_run(self, tree: Tree, options: TreeOptions) -> dict[str, Any]:
+        return {
+            "directory": str(self.directory),
+            "max_parallel_evals": options.max_parallel_evals,
+            "retries": {
+                one.id: one.retries for one in tree.evaluations.values() if one.retries
+            },
+            "opened_at": {one.id: one.opened_at for one in tree.evaluations.values()},
+            "deferred_cleanup": [
+                {
+                    "path": one.path,
+                    "kind": one.kind,
+                    "reason": one.reason,
+                    "attempts": one.attempts,
+                }
+                for one in tree.leftovers.values()
+            ],
+        }
+
+
+def _number(name: str) -> int:
+    return int(name[1:])
+
+
+def _list_metrics(options: TreeOptions) -> list[str]:
+    return [metric.name for metric in options.metrics]
+
+
+def _parse(data: bytes, where: str, options: TreeOptions) -> Results:
+    limit = options.sweep_config_limit
+    return parse_results(data, _list_metrics(options), where, limit=limit)
+
+
+def _find_failure(ending: Why | None, made: Implemented, swept: Swept) -> Why | None:
+    """What a step says of itself is better than how its job ended; but a limit or a
+    person's word stands."""
+    if ending is not None and ending.code != "step_failed":
+        return ending
+    for code, problem in ((made.code, made.problem), (swept.code, swept.problem)):
+        if code == "repeated_change":
+            return why(code, evaluation=problem)
+        if code:
+            return why("candidate_failed", code=code, problem=problem)
+    return ending
+
+
+def _find_refusal(one: Evaluation) -> Why | None:
+    judged = one.judgement
+    if judged is None:
+        return None
+    if judged.gate is not None:
+        return None if judged.gate.passed else judged.gate.why
+    return judged.why

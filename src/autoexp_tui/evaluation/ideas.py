@@ -1,0 +1,91 @@
+"""Has ideas proposed for a node: `python -m autoexp_tui.evaluation.ideas REQUEST`.
+
+They are markdown files in `node_ideas/<node>/`; those that are there stay, unless they
+are to be made anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autoexp_tui.agents.foreign_files import read_foreign
+from autoexp_tui.evaluation.implement import call_agent
+from autoexp_tui.evaluation.requests import Request, load_request
+from autoexp_tui.evaluation.steps import (
+    Fence,
+    StepFailed,
+    make_fence,
+    require_success,
+    run_step,
+)
+from autoexp_tui.model.agents import Outcome
+from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX
+from autoexp_tui.worktrees.checkouts import restore_worktree
+from autoexp_tui.worktrees.tree_repository import Place
+
+_ANSWERS = f"ideas/*{SUFFIX}"
+
+
+def propose(request: Request) -> None:
+    """Raises StepFailed, AutoexpError."""
+    source = request.options.ideas
+    target = Path(request.directory, "node_ideas", request.node)
+    make_directory(target)
+    there = sorted(target.glob(f"*{SUFFIX}"))
+    if there and not request.options.force_regenerate_ideas:
+        return
+    for path in there:
+        path.unlink()
+    if source.dir:
+        _copy_files(sorted(Path(request.top, source.dir).glob(f"*{SUFFIX}")), target)
+        return
+    fence = make_fence(request, request.node)
+    worktree = restore_worktree(
+        request.repository, Place("wt", request.node[1:]), request.commit
+    )
+    if source.command:
+        _run_command(fence, worktree, target)
+    else:
+        _ask_agent(fence, worktree, target)
+    if not any(target.glob(f"*{SUFFIX}")):
+        raise StepFailed("no_ideas", "it wrote none")
+
+
+def _run_command(fence: Fence, worktree: Path, target: Path) -> None:
+    request = fence.request
+    context = [word for one in request.context_dirs for word in (_CONTEXT, one)]
+    command = (*request.options.ideas.command, "--ideas-dir", str(target), *context)
+    log = fence.private / "ideas.log"
+    end = fence.run(command, worktree, target, log)
+    require_success(end, "ideas_failed", "the command for ideas")
+
+
+_CONTEXT = "--context-ideas-dir"
+
+
+def _ask_agent(fence: Fence, worktree: Path, target: Path) -> None:
+    request = fence.request
+    prompt = Path(request.prompt).read_bytes()
+    name, agent = f"ideas_{request.node}", request.options.ideas.agent
+    answer = call_agent(fence, agent, name, prompt, answer_file=_ANSWERS, cwd=worktree)
+    if answer.outcome is not Outcome.OK:
+        raise StepFailed(f"agent_{answer.outcome.value}", answer.why)
+    files = fence.private / "calls" / name / "files"
+    _copy_files([files / one.name for one in answer.files], target)
+
+
+def _copy_files(paths: Sequence[Path], target: Path) -> None:
+    for path in paths:
+        write_atomic(target / path.name, read_foreign(path, MOST_BYTES))
+
+
+def main(arguments: Sequence[str]) -> int:
+    request = load_request(arguments)
+    return run_step(lambda: propose(request), lambda _: None)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,240 @@
+"""Implements an idea: `python -m autoexp_tui.evaluation.implement REQUEST`.
+
+The agent edits a fresh worktree of the node's commit; tests run; a reviewer may send it
+back with the tests' output. What is left becomes one commit of ours, or is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from autoexp_tui.agents.call import Answer, write_request
+from autoexp_tui.agents.call import Request as Call
+from autoexp_tui.agents.runner import run_call
+from autoexp_tui.evaluation.requests import (
+    IMPLEMENTED,
+    Implemented,
+    Request,
+    load_request,
+    write_record,
+)
+from autoexp_tui.evaluation.steps import (
+    Fence,
+    StepFailed,
+    make_fence,
+    require_success,
+    run_step,
+)
+from autoexp_tui.isolation.profiles import make_agent_profile, prepare_profile
+from autoexp_tui.model.agents import AgentSpec, Outcome, choose_next
+from autoexp_tui.storage.atomic import write_atomic
+from autoexp_tui.worktrees.candidates import (
+    CandidateRefused,
+    CommitRecord,
+    CommitRules,
+    commit_candidate,
+)
+from autoexp_tui.worktrees.checkouts import restore_worktree
+from autoexp_tui.worktrees.diffs import hash_diff, read_patch
+from autoexp_tui.worktrees.refs import list_refs, update_ref
+from autoexp_tui.worktrees.tree_repository import TreeRepository
+
+REVIEW: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["approve", "comments"],
+    "properties": {"approve": {"type": "boolean"}, "comments": {"type": "string"}},
+}
+ARTIFACTS: Final = ("*.csv", "*.log", "*.pyc", "__pycache__/*", "*.ckpt", "*.pt")
+"""New files that are results, and no code."""
+_PATCH: Final = 1 << 20
+
+
+def implement(request: Request) -> Implemented:
+    """The commit of an idea; raises StepFailed, AutoexpError."""
+    fence = make_fence(request, "implement")
+    worktree = restore_worktree(request.repository, request.place, request.commit)
+    prompt = Path(request.prompt).read_bytes()
+    options, told = request.options.implement, b""
+    for number in range(options.review_rounds + 1):
+        _call(fence, f"implement_{number}" if number else "implement", prompt + told)
+        problem = _test(fence, worktree, number)
+        is_last = number == options.review_rounds
+        review = None if is_last or problem else _review(fence, worktree, number + 1)
+        if problem and is_last:
+            raise StepFailed("tests_failed", problem)
+        if not problem and not review:
+            break
+        told = f"\n\n# Review {number + 1}\n\n{problem or review}\n".encode()
+    return replace(_commit(request), isolation=fence.isolation.summarize())
+
+
+def _call(fence: Fence, name: str, prompt: bytes) -> Answer:
+    """Have the agents of the role try, one after the other, as far as the service
+    behind one fails; raises StepFailed."""
+    options = fence.request.options.implement
+    chain = [options.agent]
+    if name.startswith("review") and options.review_agent:
+        chain = [options.review_agent]
+    schema = REVIEW if name.startswith("review") else None
+    answers: list[Answer] = []
+    while agent := choose_next(chain, [one.outcome for one in answers]):
+        answers.append(call_agent(fence, agent, name, prompt, schema=schema))
+    if not answers:
+        raise StepFailed("no_agent", "tree.implement.agent names none")
+    last = answers[-1]
+    if last.outcome is not Outcome.OK:
+        code = f"agent_{last.outcome.value}"
+        raise StepFailed(code, f"the agent for {name}: {last.why}")
+    return last
+
+
+def call_agent(
+    fence: Fence,
+    agent: str,
+    name: str,
+    prompt: bytes,
+    *,
+    schema: Mapping[str, Any] | None = None,
+    answer_file: str = "",
+    cwd: Path | None = None,
+) -> Answer:
+    """One call, isolated as agents are; its directory lies in the experiment's."""
+    request = fence.request
+    spec = request.agents.get(agent)
+    if spec is None:
+        raise StepFailed("no_agent", f"there is no agents.{agent}")
+    worktree = cwd or request.repository.get_worktree(request.place)
+    home = request.experiment if request.evaluation else fence.private
+    directory = home / "calls" / name
+    left = max(1.0, fence.deadline - time.monotonic())
+    limits = replace(spec.limits, wall_seconds=min(spec.limits.wall_seconds, left))
+    call = Call(
+        role=name.partition("_")[0],
+        agent=replace(spec, limits=limits),
+        prompt=str(directory / "prompt.md"),
+        prompt_sha256=_write_prompt(directory, prompt),
+        cwd=str(worktree),
+        answer_file=answer_file,
+        schema=schema,
+    )
+    write_request(directory, call)
+    return run_call(directory, call, _wrap(fence, spec, worktree, directory))
+
+
+def _write_prompt(directory: Path, prompt: bytes) -> str:
+    from autoexp_tui.agents.call import hash_bytes
+    from autoexp_tui.storage.atomic import make_directory
+
+    make_directory(directory)
+    write_atomic(directory / "prompt.md", prompt)
+    return hash_bytes(prompt)
+
+
+def _wrap(
+    fence: Fence, agent: AgentSpec, worktree: Path, directory: Path
+) -> Sequence[str]:
+    """The words before an agent's command that isolate it."""
+    profile = make_agent_profile(
+        worktree,
+        directory,
+        logins=[Path(one).expanduser() for one in agent.files],
+        readable=fence.request.list_readable(),
+    )
+    prepare_profile(profile)
+    return fence.isolation.wrap((), profile)
+
+
+def _test(fence: Fence, worktree: Path, number: int) -> str:
+    """Run the tests; why they failed, empty when they passed or there are none."""
+    command = fence.request.options.implement.test_command
+    if not command:
+        return ""
+    scraps = fence.private / "test"
+    log = fence.request.experiment / f"test_{number}.log"
+    end = fence.run(command, worktree, scraps, log)
+    try:
+        require_success(end, "tests_failed", "the tests")
+    except StepFailed as failed:
+        return failed.problem
+    return ""
+
+
+def _review(fence: Fence, worktree: Path, number: int) -> str:
+    """What the reviewer wants changed; empty: nothing."""
+    import json
+
+    request = fence.request
+    if not request.options.implement.review_agent:
+        return ""
+    idea = Path(request.idea).read_bytes()
+    prompt = b"Review the change in this directory against the idea.\n\n" + idea
+    answer = _call(fence, f"review_{number}", prompt)
+    said = json.loads(answer.text)
+    text = f"# Review {number}\n\n{said['comments']}\n"
+    write_atomic(request.experiment / f"review_round_{number}.md", text.encode())
+    return "" if said["approve"] else str(said["comments"])
+
+
+def _commit(request: Request) -> Implemented:
+    """One commit of what is in the worktree, its ref, its patch for people."""
+    repository, options = request.repository, request.options
+    record = CommitRecord(
+        parent=request.commit,
+        message=f"{request.title}\n\n{request.run} {request.evaluation}\n",
+        epoch=options.commit_epoch or _find_epoch(request),
+    )
+    rules = CommitRules(
+        editable=options.implement.editable,
+        protected_paths=options.implement.protected_paths,
+        artifacts=ARTIFACTS,
+        max_file_bytes=options.implement.max_file_bytes,
+    )
+    try:
+        made = commit_candidate(repository, request.place, record, rules)
+    except CandidateRefused as refused:
+        reasons = "; ".join(map(str, refused.refusals))
+        raise StepFailed("refused", reasons) from None
+    patch, more = read_patch(repository, request.commit, made.commit, _PATCH)
+    note = "\n# it goes on\n" if more else ""
+    write_atomic(request.home / "candidate.patch", (patch + note).encode())
+    digest = hash_diff(repository, request.commit, made.commit)
+    if known := request.known_diffs.get(digest):
+        raise StepFailed("repeated_change", known)
+    _set_ref(repository, request, made.commit)
+    return Implemented(commit=made.commit, diff_sha256=digest, files=len(made.changes))
+
+
+def _find_epoch(request: Request) -> int:
+    """The date of the commit: once chosen it stays, so that a second attempt makes the
+    same commit."""
+    path = request.home / "epoch"
+    if not path.exists():
+        write_atomic(path, str(int(time.time())).encode())
+    return int(path.read_text())
+
+
+def _set_ref(repository: TreeRepository, request: Request, commit: str) -> None:
+    """Of an earlier attempt it may hold another commit, which is ours as well."""
+    ref = repository.get_ref(request.place)
+    update_ref(repository, ref, new=commit, old=list_refs(repository).get(ref, ""))
+
+
+def main(arguments: Sequence[str]) -> int:
+    request = load_request(arguments)
+    path = request.home / IMPLEMENTED
+    return run_step(
+        lambda: write_record(path, implement(request)),
+        lambda failed: write_record(
+            path, Implemented(code=failed.code, problem=failed.problem)
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""How a step runs a program of the candidate's: isolated, bounded, to its last
+process."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoexp_tui.agents.output import Transcript
+from autoexp_tui.agents.runner import ALLOWED
+from autoexp_tui.agents.supervision import End, Program, Supervision
+from autoexp_tui.evaluation.requests import Request
+from autoexp_tui.isolation.choice import choose_isolation
+from autoexp_tui.isolation.port import Isolation, Profile
+from autoexp_tui.isolation.profiles import make_evaluation_profile, prepare_profile
+from autoexp_tui.model.agents import Limits, Outcome
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.worktrees.checkouts import build_environment
+
+_DAYS = 7 * 86_400.0
+_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class StepFailed(Exception):
+    """The step has no result; `code` is stored, `problem` is for people."""
+
+    code: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What runs a candidate's programs in one step."""
+
+    request: Request
+    isolation: Isolation
+    private: Path
+    """Below it lie HOME and TMPDIR of what runs."""
+    deadline: float
+    """Monotonic: when the step has taken as long as it may."""
+
+    def build_profile(self, worktree: Path, output: Path) -> Profile:
+        profile = make_evaluation_profile(
+            worktree, self.private, output, readable=self.request.list_readable()
+        )
+        prepare_profile(profile)
+        return profile
+
+    def run(
+        self,
+        command: Sequence[str],
+        worktree: Path,
+        output: Path,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> End:
+        """A command in a worktree; what it printed is in `log`, and here as well. None
+        of its processes is left."""
+        for place in (output, log.parent, self.private):
+            make_directory(place)
+        profile = self.build_profile(worktree, output)
+        env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
+        env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
+        env |= {**build_environment(self.request.repository), **(environment or {})}
+        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        seconds = max(0.1, self.deadline - time.monotonic())
+        limits = Limits(wall_seconds=seconds, idle_seconds=seconds, stop_seconds=2.0)
+        argv = self.isolation.wrap(name_program(command), profile)
+        with suppress(FileNotFoundError):  # of an earlier attempt
+            log.rename(log.with_suffix(f"{log.suffix}.earlier"))
+        transcript = Transcript(log, limits.output_bytes)
+        try:
+            return Supervision(
+                Program(argv, str(worktree), env, b"", limits),
+                transcript,
+                _print_line,
+                count_steps=lambda: 0,
+                has_ended=lambda: False,
+            ).run()
+        finally:
+            transcript.close()
+
+
+def name_program(command: Sequence[str]) -> Sequence[str]:
+    """`python` is the one that runs us: there may be no other, or one of any age."""
+    return (sys.executable, *command[1:]) if command[0] == "python" else command
+
+
+def _print_line(line: bytes) -> None:
+    """Into the job's log, where metrics are read and people look."""
+    sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def make_fence(request: Request, name: str) -> Fence:
+    """For the programs of a step; raises UsageError where isolation is required and
+    none works here."""
+    seconds = request.seconds or _DAYS
+    private = request.home if request.evaluation else Path(request.directory, "calls")
+    return Fence(
+        request,
+        choose_isolation(request.isolation),
+        private / "private" / name,
+        time.monotonic() + seconds,
+    )
+
+
+def require_success(end: End, code: str, what: str) -> None:
+    """Raises StepFailed with the last words of a command that did not end with 0."""
+    if end.exit_code == 0 and end.stop is None and not end.left:
+        return
+    told = f"it ended with {end.exit_code}"
+    if end.exit_code is None:
+        told = f"it did not start: {end.reason}"
+    elif end.stop is Outcome.TIMEOUT:
+        told = "it took longer than it may"
+    elif end.left:
+        told = f"{end.left} processes of it could not be ended"
+    words = clean((end.errors or end.output)[-_TAIL:], keep_newlines=True).strip()
+    last = words.splitlines()[-1] if words else ""
+    raise StepFailed(code, f"{what}: {told}" + (f": {last}" if last else ""))
+
+
+def run_step(step: Callable[[], None], fail: Callable[[StepFailed], None]) -> int:
+    """A program's exit status: 0, or 1 with its failure recorded and told."""
+    try:
+        step()
+    except StepFailed as failed:
+        fail(failed)
+        sys.stderr.write(f"{failed.code}: {failed.problem}\n")
+        return 1
+    except AutoexpError as error:
+        sys.stderr.write(f"{error.line}\n")
+        return error.exit_code or 1
+    return 0

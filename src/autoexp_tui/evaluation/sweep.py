@@ -1,0 +1,133 @@
+"""Measures a candidate: `python -m autoexp_tui.evaluation.sweep REQUEST`.
+
+Its worktree is made anew from its commit, with the root's protected paths. The scorer
+runs from a checkout of the root, when no process of the sweep is left.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from autoexp_tui.agents.foreign_files import read_foreign
+from autoexp_tui.evaluation.requests import (
+    IMPLEMENTED,
+    RESULTS,
+    SWEPT,
+    Implemented,
+    Request,
+    Swept,
+    load_record,
+    load_request,
+    write_record,
+)
+from autoexp_tui.evaluation.steps import (
+    Fence,
+    StepFailed,
+    make_fence,
+    require_success,
+    run_step,
+)
+from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.tree.results_csv import MOST_BYTES
+from autoexp_tui.worktrees.checkouts import (
+    add_worktree,
+    remove_worktree,
+    restore_worktree,
+)
+from autoexp_tui.worktrees.tree_repository import Place
+
+
+def sweep(request: Request) -> Swept:
+    """Run the sweep, then the scorer; raises StepFailed, AutoexpError."""
+    fence, measurement = make_fence(request, "sweep"), request.options.evaluate
+    commit = request.commit
+    if request.title:  # else the root itself is measured
+        commit = load_record(Implemented, request.home / IMPLEMENTED).commit
+    worktree = restore_worktree(
+        request.repository,
+        request.place,
+        commit,
+        root_commit=request.root_commit,
+        protected_paths=request.options.implement.protected_paths,
+    )
+    _move_aside(request)
+    if measurement.command:
+        log = request.home / "sweep.log"
+        environment = build_environment(request)
+        end = fence.run(measurement.command, worktree, request.output, log, environment)
+        require_success(end, "sweep_failed", "the sweep")
+    if measurement.score_command:
+        _score(fence)
+    return Swept(
+        sha256=sha256(read_results(request)).hexdigest(),
+        measured_itself=not measurement.score_command,
+        isolation=fence.isolation.summarize(),
+    )
+
+
+def build_environment(request: Request) -> dict[str, str]:
+    """Where a sweep leaves its results, and how many rows count."""
+    limit = request.options.sweep_config_limit
+    return {
+        "AGENTIC_OUTPUT_DIR": str(request.output),
+        "AGENTIC_RESULTS_CSV": str(request.output / RESULTS),
+        "AGENTIC_SWEEP_CONFIG_LIMIT": "" if limit is None else str(limit),
+    }
+
+
+def _move_aside(request: Request) -> None:
+    """What an earlier attempt left counts no more."""
+    make_directory(request.output)
+    for path in [*request.output.iterdir()]:
+        if path.name != ".autoexp":
+            target = request.home / "earlier"
+            make_directory(target)
+            number = len([*target.iterdir()])
+            path.rename(target / f"{number}_{path.name}")
+
+
+def _score(fence: Fence) -> None:
+    """The scorer and what it reads lie outside of all that a candidate can write."""
+    request = fence.request
+    place = Place("scorer", request.evaluation[1:])
+    remove_worktree(request.repository, place)
+    checkout = add_worktree(request.repository, place, request.root_commit)
+    try:
+        end = fence.run(
+            request.options.evaluate.score_command,
+            checkout,
+            request.output,
+            request.home / "score.log",
+            build_environment(request),
+        )
+        require_success(end, "score_failed", "the scorer")
+    finally:
+        remove_worktree(request.repository, place)
+
+
+def read_results(request: Request) -> bytes:
+    """The CSV, a regular file of bounded size; raises StepFailed."""
+    path = request.output / RESULTS
+    try:
+        return read_foreign(path, MOST_BYTES)
+    except OSError as error:
+        problem = f"{RESULTS}: {error.strerror or error}"
+        raise StepFailed("no_results", problem) from None
+
+
+def main(arguments: Sequence[str]) -> int:
+    request = load_request(arguments)
+    path = Path(request.home, SWEPT)
+    return run_step(
+        lambda: write_record(path, sweep(request)),
+        lambda failed: write_record(
+            path, Swept(code=failed.code, problem=failed.problem)
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

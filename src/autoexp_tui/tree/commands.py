@@ -1,0 +1,97 @@
+"""What a person may order of a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.states import why
+from autoexp_tui.tree import events
+from autoexp_tui.tree.ranking import Mark
+from autoexp_tui.tree.state import Evaluation, Idea, find_tree
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.commands import Order
+    from autoexp_tui.model.decision_context import DecisionContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkEvaluation(Command, kind="mark_evaluation"):
+    """Promote or reject an evaluation of the present depth by hand; None: neither."""
+
+    evaluation: str
+    choice: Literal["promote", "reject"] | None
+    reason: str = ""
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        found = _find_evaluation(context, self.evaluation)
+        if found is None:
+            return
+        if self.evaluation not in _list_here(context):
+            _refuse(context, f"the depth of {self.evaluation} is closed")
+        elif (
+            self.choice == "promote" and found.judgement and not found.judgement.commit
+        ):
+            _refuse(context, f"{self.evaluation} has no commit to promote")
+        else:
+            mark = self.choice and Mark(
+                choice=self.choice, by=order.by, reason=self.reason
+            )
+            context.draft.emit(
+                events.EvaluationMarked(evaluation=self.evaluation, mark=mark or None)
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEvaluation(Command, kind="end_evaluation"):
+    """End an evaluation that is under way; it has no result."""
+
+    evaluation: str
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        found = _find_evaluation(context, self.evaluation)
+        if found is not None and found.judgement is not None:
+            _refuse(context, f"{self.evaluation} has ended")
+        elif found is not None and not found.ending:
+            context.draft.emit(
+                events.EvaluationStopped(
+                    evaluation=self.evaluation, why=why("ended_by_hand"), by=order.by
+                )
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddIdea(Command, kind="add_idea"):
+    """Try an idea of a person's on a node; its text lies in `node_ideas/<node>/`."""
+
+    idea: Idea
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        tree, idea = find_tree(context.state), self.idea
+        if tree is None or idea.node not in tree.nodes:
+            _refuse(context, f"there is no node {idea.node}")
+        elif tree.stopped:
+            _refuse(context, "the search has ended")
+        elif any(one.id == idea.id for one in tree.nodes[idea.node].ideas or ()):
+            _refuse(context, f"{idea.id} is there")
+        else:
+            context.draft.emit(events.IdeaAdded(idea=idea))
+
+
+def _find_evaluation(context: DecisionContext, name: str) -> Evaluation | None:
+    tree = find_tree(context.state)
+    found = tree.evaluations.get(name) if tree else None
+    if found is None:
+        _refuse(context, f"there is no evaluation {name}")
+    return found
+
+
+def _list_here(context: DecisionContext) -> tuple[str, ...]:
+    tree = find_tree(context.state)
+    return tree.here if tree else ()
+
+
+def _refuse(context: DecisionContext, text: str) -> None:
+    context.draft.emit(CommandRefused(why=why("notice", text=text)))

@@ -1,0 +1,403 @@
+"""What a search does next. Nothing here knows how fast anybody was: ideas are numbered
+in the order of nodes and files, calls know closed depths alone, and a depth is ranked
+when all of it has ended. It costs what is under way, not what was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
+from autoexp_tui.effects.effects import AddJobs
+from autoexp_tui.events.jobs import JobRevived
+from autoexp_tui.model.policy import Policy
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
+from autoexp_tui.model.wording import format_cause_of_end, sentence, short
+from autoexp_tui.tree import effects, events
+from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, name_idea_job
+from autoexp_tui.tree.ranking import Candidate, rank_candidates
+from autoexp_tui.tree.state import (
+    BASELINE,
+    PART,
+    ROOT,
+    Evaluation,
+    Idea,
+    Judgement,
+    Node,
+    SkippedIdea,
+    Tree,
+    name_asker,
+    options_of,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.tree.options import TreeOptions
+
+MOST_CLEANUPS: Final = 5
+"""Tries to remove what cannot be removed; then it stays, and is named."""
+INFRASTRUCTURE: Final = frozenset(
+    {Cause.NODE_FAIL, Cause.PREEMPTED, Cause.LOST, Cause.SUBMIT_ERROR}
+)
+"""Ends that say nothing of the candidate."""
+
+
+class TreePolicy(Policy):
+    """The beam tree."""
+
+    title: ClassVar[str] = "Tree"
+
+    def decide(self, context: DecisionContext) -> float | None:
+        tree = tree_of(context.state)
+        search = _Search(context, tree, options_of(context.state))
+        if not tree.root_commit:
+            if not tree.stopped:
+                search.order_once(effects.OpenTree(run=tree.run))
+            return None
+        return search.go_on()
+
+    def is_open(self, part: Any) -> str:
+        tree: Tree = part
+        is_closed = not (tree.open or tree.is_listed)
+        if tree.stopped and is_closed and tree.pruned == len(tree.closed):
+            return ""
+        return f"depth {tree.depth + 1} of {tree.options.max_depth}"
+
+    def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
+        tree: Tree = snapshot.parts[PART]
+        return [*_list_lines(tree)]
+
+
+def _list_lines(tree: Tree) -> Iterator[str]:
+    if tree.stopped:
+        yield f"ended: {short(tree.stopped)}"
+    yield f"depth {tree.depth}, {len(tree.open)} open, {len(tree.waiting)} waiting"
+    for one in tree.list_here():
+        judged = one.judgement
+        gate = short(judged.gate.why) if judged and judged.gate else ""
+        yield f"{one.id} on {one.node}: {one.idea.title if one.idea else ''} {gate}"
+
+
+class _Search:
+    """A tree in one commit."""
+
+    def __init__(
+        self, context: DecisionContext, tree: Tree, options: TreeOptions
+    ) -> None:
+        self.context, self.tree, self.options = context, tree, options
+        self.wake: float | None = None
+
+    def go_on(self) -> float | None:
+        """One step of each thing that there is to do; when to look again (lived)."""
+        tree = self.tree
+        for name in tree.open:
+            self._follow(tree.evaluations[name])
+        self._work_in_git()
+        if tree.nodes[ROOT].baseline is None:
+            self._measure_root()
+            return self.wake
+        if not tree.stopped:
+            self._list_depth()
+            self._open_next()
+        if tree.is_listed and not (tree.open or tree.waiting):
+            self._close_depth()
+        return self.wake
+
+    def order_once(self, effect: Any) -> bool:
+        """Order it unless the same is under way; whether it was ordered."""
+        pending = self.context.state.pending.values()
+        if any(one.effect == effect for one in pending):
+            return False
+        emit_order(self.context, effect)
+        return True
+
+    def _is_under_way(self, kind: type, **fields: object) -> bool:
+        return any(
+            isinstance(one.effect, kind)
+            and all(getattr(one.effect, name) == at for name, at in fields.items())
+            for one in self.context.state.pending.values()
+        )
+
+    # An evaluation that is open
+
+    def _follow(self, evaluation: Evaluation) -> None:
+        jobs = self._list_jobs(evaluation)
+        if not jobs:
+            self._follow_join(evaluation)
+        elif not all(job.ended for job in jobs):
+            self._watch_time(evaluation, jobs)
+        elif failed := self._find_failed(jobs):
+            if not self._try_again(evaluation, failed):
+                self._collect(evaluation, _tell_end(evaluation, failed))
+        else:
+            self._collect(evaluation, evaluation.ending)
+
+    def _list_jobs(self, evaluation: Evaluation) -> list[JobRecord]:
+        known = self.context.state.jobs
+        names = (evaluation.name_job(step) for step in (IMPLEMENT, SWEEP))
+        return [known[name] for name in names if name in known]
+
+    def _follow_join(self, evaluation: Evaluation) -> None:
+        """Its jobs are not there yet: they may have been refused."""
+        asked_by = name_asker(evaluation)
+        if problem := self.context.state.refused_joins.get(asked_by):
+            self._collect(evaluation, problem)
+
+    @staticmethod
+    def _find_failed(jobs: Sequence[JobRecord]) -> JobRecord | None:
+        """The job that ended the evaluation: the others were skipped with it."""
+        failed = (job for job in jobs if job.state is not JobState.COMPLETED)
+        return next(failed, None)
+
+    def _try_again(self, evaluation: Evaluation, job: JobRecord) -> bool:
+        """Whether it ended by what is not its own, and is run again."""
+        is_own = job.cause not in INFRASTRUCTURE or evaluation.ending
+        if is_own or evaluation.retries >= self.options.eval_retries:
+            return False
+        self.context.draft.emit(events.EvaluationRetried(evaluation=evaluation.id))
+        reason = why("revived_by", by=name_asker(evaluation))
+        for one in self._list_jobs(evaluation):
+            if one.ended and one.state is not JobState.COMPLETED:
+                revived = JobRevived(job=one.name, from_checkpoint=False, why=reason)
+                self.context.draft.emit(revived)
+        return True
+
+    def _watch_time(self, evaluation: Evaluation, jobs: Sequence[JobRecord]) -> None:
+        """End what takes longer than all its steps may take together."""
+        limit = self.options.eval_timeout_seconds
+        if limit and not evaluation.ending:
+            now = self.context.now
+            used = sum(_measure_runs(job, now.t) for job in jobs)
+            if used >= limit:
+                self._end(evaluation, why("eval_timeout", seconds=limit))
+            elif any(job.state in ACTIVE for job in jobs):
+                at = now.lived + limit - used
+                self.wake = at if self.wake is None else min(self.wake, at)
+        if evaluation.ending:
+            self._end_jobs(jobs, evaluation.ending)
+
+    def _end(self, evaluation: Evaluation, reason: Why) -> None:
+        stopped = events.EvaluationStopped(evaluation=evaluation.id, why=reason)
+        self.context.draft.emit(stopped)
+        self._end_jobs(self._list_jobs(evaluation), reason)
+
+    def _end_jobs(self, jobs: Sequence[JobRecord], reason: Why) -> None:
+        live = [job for job in jobs if job.state in ACTIVE]
+        cancel_attempts(self.context, live, reason, Cause.BUDGET)
+        for job in jobs:
+            if not job.ended and job.state not in ACTIVE:
+                state = JobState.CANCELLED
+                end_job(self.context, job, state, Cause.BUDGET, reason)
+
+    def _collect(self, evaluation: Evaluation, ending: Why | None) -> None:
+        if not self._is_under_way(effects.CollectResult, evaluation=evaluation.id):
+            collect = effects.CollectResult(evaluation=evaluation.id, ending=ending)
+            emit_order(self.context, collect)
+
+    # What there is to open
+
+    def _measure_root(self) -> None:
+        """Nothing is compared before the root is measured."""
+        tree, known = self.tree, self.tree.evaluations.get(BASELINE)
+        if known is None and not tree.stopped:
+            self._open(BASELINE, None, ROOT)
+        elif known is not None and (judged := known.judgement) and not tree.stopped:
+            problem = sentence(judged.why, self.context.now.t) if judged.why else ""
+            self._stop("no_baseline", problem=problem)
+
+    def _list_depth(self) -> None:
+        """See to ideas for each node of the beam; then say which are tried."""
+        tree = self.tree
+        if tree.is_listed or self.context.state.paused:
+            return
+        if not tree.frontier:
+            self._stop("empty_frontier")
+            return
+        if tree.depth >= self.options.max_depth:
+            self._stop("max_depth_reached")
+            return
+        nodes = [tree.nodes[name] for name in tree.frontier]
+        for node in nodes:
+            if node.ready and node.ideas is None:
+                self._seek_ideas(node)
+        if all(node.ready and node.ideas is not None for node in nodes):
+            kept, skipped = self._sort_ideas(nodes)
+            listed = events.DepthListed(depth=tree.depth, ideas=kept, skipped=skipped)
+            self.context.draft.emit(listed)
+
+    def _seek_ideas(self, node: Node) -> None:
+        job = self.context.state.jobs.get(name_idea_job(node.id))
+        if job is not None and job.ended:
+            problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
+            if not self._is_under_way(effects.ReadIdeas, node=node.id):
+                read = effects.ReadIdeas(node=node.id, problem=problem)
+                emit_order(self.context, read)
+        elif job is None and not self._is_joining(f"node {node.id}"):
+            refused = self.context.state.refused_joins.get(f"node {node.id}")
+            if refused:
+                told = sentence(refused, self.context.now.t)
+                found = events.IdeasFound(node=node.id, ideas=(), problem=told)
+                self.context.draft.emit(found)
+            elif self._count_calls() < (self.options.llm_max_inflight or 10**9):
+                self.order_once(effects.WritePack(node=node.id))
+
+    def _is_joining(self, asked_by: str) -> bool:
+        return self._is_under_way(AddJobs, asked_by=asked_by)
+
+    def _count_calls(self) -> int:
+        """Of ideas, under way."""
+        jobs = self.context.state.jobs
+        named = (jobs.get(name_idea_job(node)) for node in self.tree.frontier)
+        ordered = sum(
+            isinstance(one.effect, effects.WritePack) and not one.effect.evaluation
+            for one in self.context.state.pending.values()
+        )
+        return ordered + sum(job is not None and not job.ended for job in named)
+
+    def _sort_ideas(
+        self, nodes: Sequence[Node]
+    ) -> tuple[tuple[Idea, ...], tuple[SkippedIdea, ...]]:
+        """In the order of nodes and files, without what was tried before."""
+        kept, skipped = list[Idea](), list[SkippedIdea]()
+        seen: dict[str, Idea] = {}
+        for node in sorted(nodes, key=lambda one: int(one.id[1:])):
+            for idea in sorted(node.ideas or (), key=lambda one: one.file):
+                same = seen.get(idea.sha256) or self._find_tried(idea)
+                if same is not None:
+                    skipped.append(SkippedIdea(idea=idea, same_as=same.id))
+                else:
+                    kept.append(idea)
+                    seen[idea.sha256] = idea
+        return tuple(kept), tuple(skipped)
+
+    def _find_tried(self, idea: Idea) -> Idea | None:
+        """The same idea, of a closed depth, as far as repeats are looked for."""
+        tree, scope = self.tree, self.options.dedupe
+        nodes = tree.nodes.values() if scope == "global" else []
+        if scope == "node_plus_ancestors":
+            nodes = list(tree.list_ancestors(idea.node))[1:]
+        return next(
+            (
+                one
+                for node in nodes
+                for one in node.ideas or ()
+                if one.sha256 == idea.sha256 and node.depth < tree.depth
+            ),
+            None,
+        )
+
+    def _open_next(self) -> None:
+        """Open ideas in their order, as many as may be under way at once."""
+        tree, options = self.tree, self.options
+        while tree.waiting and not self.context.state.paused:
+            most = options.max_total_idea_evals
+            if most and tree.opened >= most:
+                self._stop("max_total_idea_evals_reached")
+                return
+            if len(tree.open) >= max(1, options.max_parallel_evals):
+                return
+            idea = tree.waiting[0]
+            self._open(f"e{tree.next_evaluation}", idea, idea.node)
+
+    def _open(self, evaluation: str, idea: Idea | None, node: str) -> None:
+        self.context.draft.emit(
+            events.EvaluationOpened(evaluation=evaluation, node=node, idea=idea)
+        )
+        pack = effects.WritePack(node=node, evaluation=evaluation)
+        emit_order(self.context, pack)
+
+    # The end of a depth
+
+    def _close_depth(self) -> None:
+        tree = self.tree
+        candidates = [*describe_candidates(tree.list_here())]
+        ranking = rank_candidates(candidates, self.options)
+        number = sum(one.promoted for one in ranking)
+        nodes = (f"n{at}" for at in range(tree.next_node, tree.next_node + number))
+        closed = events.DepthClosed(
+            depth=tree.depth, ranking=ranking, nodes=tuple(nodes)
+        )
+        self.context.draft.emit(closed)
+        self.order_once(effects.WriteViews())
+
+    def _work_in_git(self) -> None:
+        """Make promoted nodes real, and remove what was not promoted."""
+        tree = self.tree
+        if self._is_under_way(effects.WorkInGit):
+            return
+        left = tuple(
+            path for path, one in tree.leftovers.items() if one.attempts < MOST_CLEANUPS
+        )
+        if tree.pruned < len(tree.closed):
+            depth = tree.closed[tree.pruned]
+            rejected = tuple(depth.list_rejected())
+            work = effects.WorkInGit(
+                nodes=depth.nodes, rejected=rejected, leftovers=left
+            )
+            emit_order(self.context, work)
+        elif left and tree.stopped and not tree.open:
+            last = effects.WorkInGit(leftovers=left, leftovers_only=True)
+            emit_order(self.context, last)
+
+    def _stop(self, code: str, **args: str | float) -> None:
+        self.context.draft.emit(events.TreeStopped(why=why(code, **args)))
+        self.order_once(effects.WriteViews())
+
+
+def describe_candidates(evaluations: Sequence[Evaluation]) -> Iterator[Candidate]:
+    """A depth that has ended, as the ranking sees it. Of those that made the same
+    change of the same node the first counts."""
+    seen: dict[tuple[str, str], Evaluation] = {}
+    for one in evaluations:
+        judged = one.judgement
+        assert judged is not None, "a depth closes when all of it has ended"
+        same = None
+        if judged.diff_sha256:
+            same = seen.setdefault((one.node, judged.diff_sha256), one)
+        yield _describe_candidate(one, judged, None if same is one else same)
+
+
+def _describe_candidate(
+    evaluation: Evaluation, judged: Judgement, same: Evaluation | None
+) -> Candidate:
+    gate, root = judged.gate, judged.root
+    told = gate.why if gate else judged.why or why("not_measured")
+    if same is not None:
+        told = why("repeated_change", evaluation=same.id)
+    return Candidate(
+        eval_id=evaluation.number,
+        parent=int(evaluation.node[1:]),
+        gate=told,
+        passed_gate=gate is not None and gate.passed and same is None,
+        can_be_node=bool(judged.commit and judged.artifact),
+        score=root.recommendation.score if root else None,
+        primary_delta=root.primary_delta if root else None,
+        risk_flags=len(root.risk_flags) if root else 0,
+        changed_files=judged.files,
+        mark=evaluation.mark,
+    )
+
+
+def _measure_runs(job: JobRecord, now: float) -> float:
+    """Seconds for which its attempts have run by now."""
+    spans = (
+        (one.began_at, one.ended_at or now)
+        for one in job.attempts
+        if one.began_at is not None
+    )
+    return sum(max(0.0, end - begin) for begin, end in spans)
+
+
+def _tell_end(evaluation: Evaluation, job: JobRecord) -> Why:
+    """Why an evaluation has no result."""
+    told = why("step_failed", step=job.spec.stage, problem=_tell_job(job))
+    return evaluation.ending or told
+
+
+def _tell_job(job: JobRecord) -> str:
+    if job.cause is None:
+        return str(job.state.value).lower()
+    return format_cause_of_end(job.cause, job.state)

@@ -1,0 +1,319 @@
+"""Orders of a search to the outside, all of which may be done again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.effects.effects import (
+    AddJobs,
+    Answer,
+    Outside,
+    OutsideEffect,
+    Settlement,
+)
+from autoexp_tui.events.session import MessageLogged
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.states import Why, why
+from autoexp_tui.tree import events
+from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job
+from autoexp_tui.tree.ports import (
+    ADAPTER,
+    CollectRequest,
+    GitWork,
+    Opened,
+    PackRequest,
+    Trees,
+)
+from autoexp_tui.tree.state import (
+    PART,
+    ROOT,
+    Idea,
+    Judgement,
+    Leftover,
+    Tree,
+    name_asker,
+    options_of,
+    tree_of,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.state import SessionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeAnswer(Answer):
+    """What came back besides whether it went well."""
+
+    value: object = None
+
+
+class _OfTree(OutsideEffect, pool="errand"):
+    """An order that goes to `Trees`."""
+
+    __slots__ = ()
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        trees: Trees = outside.adapters[ADAPTER]
+        call = self.build_call(trees, state)
+
+        def answer() -> Answer:
+            try:
+                return TreeAnswer(value=call())
+            except AutoexpError as error:
+                return TreeAnswer(ok=False, detail=error.line)
+
+        return answer
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        raise NotImplementedError(type(self).__name__)
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        super().settle(context, settlement, answer)
+        if not answer.ok:
+            self.take_failure(context, answer.detail)
+        else:
+            self.take(context, getattr(answer, "value", None))
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        """What follows."""
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        """What follows when it did not come about; it is not tried again."""
+        context.draft.emit(events.TreeStopped(why=why("tree_broken", problem=problem)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTree(_OfTree, kind="open_tree"):
+    """Check the repository and make the root."""
+
+    run: str
+
+    def name_object(self) -> str:
+        return self.run
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        return partial(trees.open, self.run, options_of(state))
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, Opened)
+        for note in value.notes:
+            context.draft.emit(MessageLogged(text=note, level="warning"))
+        context.draft.emit(
+            events.TreeOpened(
+                root_commit=value.root_commit,
+                directory=value.directory,
+                python=value.python,
+                baseline=value.baseline,
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePack(_OfTree, kind="write_pack"):
+    """Write the prompt and the request of a call, then have its jobs join."""
+
+    node: str
+    evaluation: str = ""
+    """Empty: ideas are wanted for the node."""
+
+    def name_object(self) -> str:
+        return self.evaluation or self.node
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        return partial(trees.write_pack, build_pack(state, self))
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        value = getattr(answer, "value", None)
+        settlement.end("ok" if answer.ok else "failed", str(value or answer.detail))
+        if not answer.ok:
+            self.take_failure(context, answer.detail)
+            return
+        tree, state = tree_of(context.state), context.state
+        if evaluation := tree.evaluations.get(self.evaluation):
+            jobs = build_evaluation_jobs(state, evaluation)
+            asked_by = name_asker(evaluation)
+        else:
+            jobs = (build_idea_job(state, tree.nodes[self.node]),)
+            asked_by = f"node {self.node}"
+        emit_order(context, AddJobs(policy=PART, asked_by=asked_by, jobs=jobs))
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        emit = context.draft.emit
+        if self.evaluation:
+            failed = make_failure("not_prepared", problem)
+            emit(events.EvaluationJudged(evaluation=self.evaluation, judgement=failed))
+        else:
+            emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
+
+
+def make_failure(code: str, problem: str) -> Judgement:
+    return Judgement(outcome="failed", why=why(code, problem=problem))
+
+
+def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
+    """What a call is told; depths that are not closed are left out of it."""
+    tree, options = tree_of(state), options_of(state)
+    node, *above = tree.list_ancestors(effect.node)
+    closed = [
+        one
+        for one in tree.evaluations.values()
+        if one.depth < tree.depth and one.idea is not None
+    ]
+    by_idea = {one.idea: one for one in closed}
+    family = {node.id, *(one.id for one in above)}
+    strategy = options.ideas_context_strategy
+    known = [idea for one in tree.nodes.values() for idea in one.ideas or ()]
+    known = [idea for idea in known if idea in by_idea]
+    if strategy == "node_only":
+        known = [idea for idea in known if idea.node == node.id]
+    elif strategy == "node_plus_ancestors":
+        known = [idea for idea in known if idea.node in family]
+    evaluation = tree.evaluations.get(effect.evaluation)
+    return PackRequest(
+        directory=tree.directory,
+        options=options,
+        run=tree.run,
+        root_commit=tree.root_commit,
+        node=node,
+        ancestors=tuple(above),
+        siblings=tuple(one for one in closed if one.node == node.parent),
+        ideas=tuple((idea, by_idea[idea]) for idea in known),
+        evaluation=evaluation,
+        known_diffs=_list_diffs(tree),
+    )
+
+
+def _list_diffs(tree: Tree) -> dict[str, str]:
+    """Of closed depths: what runs beside an evaluation must not change its end."""
+    found: dict[str, str] = {}
+    for one in tree.evaluations.values():
+        sha = one.judgement.diff_sha256 if one.judgement else ""
+        if sha and one.depth < tree.depth:
+            found.setdefault(sha, one.id)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadIdeas(_OfTree, kind="read_ideas"):
+    """See what was proposed for a node."""
+
+    node: str
+    problem: str = ""
+    """Why its call ended without having done all."""
+
+    def name_object(self) -> str:
+        return self.node
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        most = options_of(state).ideas_per_node
+        return partial(trees.read_ideas, tree_of(state).directory, self.node, most)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, list | tuple)
+        ideas = tuple(one for one in value if isinstance(one, Idea))
+        context.draft.emit(
+            events.IdeasFound(node=self.node, ideas=ideas, problem=self.problem)
+        )
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        context.draft.emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectResult(_OfTree, kind="collect_result"):
+    """Take in what the jobs of an evaluation left, and judge it."""
+
+    evaluation: str
+    ending: Why | None = None
+
+    def name_object(self) -> str:
+        return self.evaluation
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        tree = tree_of(state)
+        evaluation = tree.evaluations[self.evaluation]
+        request = CollectRequest(
+            directory=tree.directory,
+            options=options_of(state),
+            run=tree.run,
+            root_commit=tree.root_commit,
+            evaluation=evaluation,
+            node=tree.nodes[evaluation.node],
+            root=tree.nodes[ROOT],
+            ending=self.ending,
+        )
+        return partial(trees.collect, request)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, Judgement)
+        context.draft.emit(
+            events.EvaluationJudged(evaluation=self.evaluation, judgement=value)
+        )
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        failed = make_failure("not_collected", problem)
+        self.take(context, failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkInGit(_OfTree, kind="work_in_git"):
+    """Give promoted nodes their refs and worktrees; remove those of candidates."""
+
+    nodes: tuple[str, ...] = ()
+    rejected: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    leftovers_only: bool = False
+
+    def name_object(self) -> str:
+        return ", ".join((*self.nodes, *self.rejected, *self.leftovers))
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        tree = tree_of(state)
+        nodes = [tree.nodes[node] for node in self.nodes]
+        work = GitWork(
+            directory=tree.directory,
+            options=options_of(state),
+            run=tree.run,
+            nodes=tuple((node.id, node.commit) for node in nodes),
+            promoted=tuple(node.evaluation for node in nodes),
+            rejected=self.rejected,
+            leftovers=tuple(
+                tree.leftovers[one] for one in self.leftovers if one in tree.leftovers
+            ),
+        )
+        return partial(trees.work, work)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, list | tuple)
+        left = tuple(one for one in value if isinstance(one, Leftover))
+        still = {one.path for one in left}
+        removed = tuple(path for path in self.leftovers if path not in still)
+        if not self.leftovers_only:
+            context.draft.emit(events.NodesReady(nodes=self.nodes))
+        if left or removed:
+            context.draft.emit(events.CleanupDeferred(left=left, removed=removed))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteViews(_OfTree, kind="write_views"):
+    """Write manifest.json and TREE_SUMMARY.md."""
+
+    def name_object(self) -> str:
+        return "manifest.json"
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        return partial(trees.write_views, tree_of(state).fork(), options_of(state))
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        context.draft.emit(
+            MessageLogged(text=f"manifest.json: {problem}", level="warning")
+        )

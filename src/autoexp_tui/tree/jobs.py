@@ -1,0 +1,115 @@
+"""The jobs of a search: a call for ideas, an idea's implementation, its sweep. Where
+each step reads and writes follows from the ids alone."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autoexp_tui.conditions.jobs import JobStateIs
+from autoexp_tui.model.specs import JobSpec, Resources
+from autoexp_tui.model.states import JobState
+from autoexp_tui.tree.state import options_of, tree_of
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import SessionState
+    from autoexp_tui.tree.state import Evaluation, Node
+
+PROGRAMS: Final = "autoexp_tui.evaluation"
+"""The package of what the steps run."""
+IMPLEMENT: Final = "implement"
+SWEEP: Final = "sweep"
+IDEAS: Final = "ideas"
+RESULTS: Final = "meta_config_sweep_results.csv"
+
+
+def find_evaluation_dir(directory: str, evaluation: str) -> str:
+    return posixpath.join(directory, "eval", evaluation)
+
+
+def find_ideas_dir(directory: str, node: str) -> str:
+    return posixpath.join(directory, "node_ideas", node)
+
+
+def find_candidate_dir(directory: str, evaluation: str) -> str:
+    return posixpath.join(directory, "cand", evaluation)
+
+
+def find_node_dir(directory: str, node: str) -> str:
+    return posixpath.join(directory, "wt", node)
+
+
+def build_evaluation_jobs(
+    state: SessionState, evaluation: Evaluation
+) -> tuple[JobSpec, ...]:
+    """The implementation, and the sweep that follows on it; of the root's measurement
+    the sweep alone."""
+    sweep = _build_step(state, evaluation, SWEEP)
+    if evaluation.idea is None:
+        return (sweep,)
+    implement = _build_step(state, evaluation, IMPLEMENT)
+    before = JobStateIs(jobs=(implement.name,), state=JobState.COMPLETED)
+    waits = replace(sweep, start_conditions=(before,), depends_on=(implement.name,))
+    return implement, waits
+
+
+def _build_step(state: SessionState, evaluation: Evaluation, step: str) -> JobSpec:
+    """A step of an evaluation; sweeps run where the session's jobs do."""
+    directory = tree_of(state).directory
+    place = find_evaluation_dir(directory, evaluation.id)
+    suffix = f"_r{evaluation.round}" if evaluation.round > 1 else ""
+    return _build_job(
+        state,
+        evaluation.name_job(step),
+        step,
+        request=posixpath.join(place, f"{step}.json"),
+        output_dir=posixpath.join(place, _OUTPUTS[step] + suffix),
+        family=evaluation.id,
+    )
+
+
+def build_idea_job(state: SessionState, node: Node) -> JobSpec:
+    """The call that proposes ideas for a node."""
+    place = posixpath.join(tree_of(state).directory, "calls", name_idea_job(node.id))
+    return _build_job(
+        state,
+        name_idea_job(node.id),
+        IDEAS,
+        request=posixpath.join(place, f"{IDEAS}.json"),
+        output_dir=posixpath.join(place, "output"),
+        family=node.id,
+    )
+
+
+def name_idea_job(node: str) -> str:
+    return f"{node}_{IDEAS}"
+
+
+_OUTPUTS: Final = {IMPLEMENT: "experiment", SWEEP: "output"}
+
+
+def _build_job(
+    state: SessionState,
+    name: str,
+    step: str,
+    *,
+    request: str,
+    output_dir: str,
+    family: str,
+) -> JobSpec:
+    tree, options = tree_of(state), options_of(state)
+    limit = options.eval_timeout_seconds or None
+    return JobSpec(
+        name=name,
+        index=0,  # the next free one, when it joins
+        stage=step,
+        family=family,
+        command=(tree.python, "-m", f"{PROGRAMS}.{step}", request),
+        cwd=tree.directory,
+        output_dir=output_dir,
+        log_dir=posixpath.join(tree.directory, "logs", name),
+        resources=Resources(time_limit_seconds=limit),
+        place="main" if step == SWEEP else "beside",
+        trial=True,
+    )

@@ -1,0 +1,106 @@
+"""What a search asks of the disk and of git. All of it blocks, may be called again
+after a kill at any step, and raises AutoexpError."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from autoexp_tui.model.states import Why
+from autoexp_tui.tree.state import Artifact, Evaluation, Idea, Judgement, Leftover, Node
+
+if TYPE_CHECKING:
+    from autoexp_tui.tree.options import TreeOptions
+    from autoexp_tui.tree.state import Tree
+
+ADAPTER: Final = "tree"
+"""The name of `Trees` among what policies reach outside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A repository that is as it has to be."""
+
+    root_commit: str
+    directory: str
+    python: str
+    baseline: Artifact | None = None
+    notes: tuple[str, ...] = ()
+    """What merely differs in worktrees, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackRequest:
+    """What the prompt of a call is made of, and what the call needs."""
+
+    directory: str
+    options: TreeOptions
+    run: str
+    root_commit: str
+    node: Node
+    ancestors: tuple[Node, ...]
+    """From the node's parent to the root."""
+    siblings: tuple[Evaluation, ...]
+    """Evaluations of the node's parent, as far as their depth is closed."""
+    ideas: tuple[tuple[Idea, Evaluation | None], ...]
+    """Earlier ideas of the context, and what became of each."""
+    evaluation: Evaluation | None = None
+    """None: ideas are wanted for the node."""
+    known_diffs: Mapping[str, str]
+    """sha256 of a change -> the evaluation of a closed depth that made it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectRequest:
+    """What an evaluation is judged by."""
+
+    directory: str
+    options: TreeOptions
+    run: str
+    root_commit: str
+    evaluation: Evaluation
+    node: Node
+    root: Node
+    ending: Why | None = None
+    """Why a step has no result; None: all steps completed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitWork:
+    """Nodes that are to be there, and what is to go."""
+
+    directory: str
+    options: TreeOptions
+    run: str
+    nodes: tuple[tuple[str, str], ...] = ()
+    """(node, commit) of those that were promoted."""
+    rejected: tuple[str, ...] = ()
+    """Evaluations whose worktree and ref go, unless they are to be kept."""
+    promoted: tuple[str, ...] = ()
+    """Evaluations whose node's ref holds their commit now."""
+    leftovers: tuple[Leftover, ...] = ()
+    """To be tried again."""
+
+
+class Trees(Protocol):
+    """The disk and git, as a search uses them."""
+
+    def open(self, run: str, options: TreeOptions) -> Opened:
+        """Check the repository, and give the root its ref and its worktree."""
+
+    def write_pack(self, request: PackRequest) -> str:
+        """Write what a call reads; the sha256 of its prompt."""
+
+    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+        """The ideas that lie there for a node, by the names of their files."""
+
+    def collect(self, request: CollectRequest) -> Judgement:
+        """Read, check and copy what an evaluation left; judge it."""
+
+    def work(self, work: GitWork) -> Sequence[Leftover]:
+        """Make refs and worktrees of nodes, remove those of candidates; what could not
+        be removed."""
+
+    def write_views(self, tree: Tree, options: TreeOptions) -> None:
+        """Write manifest.json and TREE_SUMMARY.md anew, each by rename."""

@@ -1,0 +1,271 @@
+"""A search as its events have made it: nodes are commits, an evaluation is one idea on
+one node. Records are frozen; a tree is forked as the session's state is, so that one
+event costs the same whether ten evaluations are there or ten thousand."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.state import SessionState
+    from autoexp_tui.model.states import Why
+    from autoexp_tui.tree.gate import GateOutcome
+    from autoexp_tui.tree.options import TreeOptions
+    from autoexp_tui.tree.ranking import Mark, Ranked
+    from autoexp_tui.tree.results_csv import RowCounts
+    from autoexp_tui.tree.scores import Comparison
+
+PART: Final = "tree"
+"""Of the session's state that is this policy's."""
+BASELINE: Final = "e0"
+"""The evaluation that measures the root where no file does."""
+ROOT: Final = "n0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """A file that decisions rest on, kept where nobody writes any more."""
+
+    path: str
+    """Below the search's directory, or absolute with `external_paths`."""
+    sha256: str
+    source: str = ""
+    """Where it was copied from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idea:
+    """An idea as it was proposed for a node."""
+
+    node: str
+    file: str
+    """Name in `node_ideas/<node>/`."""
+    title: str
+    sha256: str
+    """Of its normalised text."""
+    by: str = ""
+    """The person who added it; empty: it was generated."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.node}/{self.file}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkippedIdea:
+    """An idea that is not tried, for it was tried before."""
+
+    idea: Idea
+    same_as: str
+    """The id of the idea that it repeats."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A code state of the beam."""
+
+    id: str
+    depth: int
+    commit: str
+    parent: str = ""
+    evaluation: str = ""
+    """What it was promoted from; empty: it is the root."""
+    baseline: Artifact | None = None
+    """Its own results: what its children are compared with."""
+    chain: tuple[Idea, ...] = ()
+    """The ideas from the root to it."""
+    ready: bool = False
+    """Whether its ref and its worktree are there."""
+    ideas: tuple[Idea, ...] | None = None
+    """None: nobody has proposed any yet."""
+
+
+Outcome: TypeAlias = Literal["scored", "failed", "ended"]
+"""It has results, whatever they are; a step of it failed; a person or a limit ended
+it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What became of an evaluation."""
+
+    outcome: Outcome
+    why: Why | None = None
+    """Why it has no results; None: it has."""
+    commit: str = ""
+    diff_sha256: str = ""
+    """Of its change as such, whatever lines it stands on."""
+    files: int = 0
+    """How many it changes."""
+    artifact: Artifact | None = None
+    counts: RowCounts | None = None
+    parent: Comparison | None = None
+    root: Comparison | None = None
+    gate: GateOutcome | None = None
+    measured_itself: bool = False
+    """No scorer of ours read its raw results."""
+    doubts: tuple[Why, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """One idea on one node."""
+
+    id: str
+    node: str
+    depth: int
+    idea: Idea | None
+    """None: it measures the root."""
+    opened_lived: float = 0.0
+    opened_at: float = 0.0
+    round: int = 1
+    """How often it was opened: names of its jobs end in it from the second on."""
+    retries: int = 0
+    """Further attempts at its jobs, for ends that were not its own."""
+    ending: Why | None = None
+    """Why its jobs were ended, until it is judged."""
+    judgement: Judgement | None = None
+    mark: Mark | None = None
+
+    @property
+    def number(self) -> int:
+        return int(self.id[1:])
+
+    def name_job(self, step: str) -> str:
+        suffix = f"_r{self.round}" if self.round > 1 else ""
+        return f"{self.id}_{step}{suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthRecord:
+    """A depth that is closed."""
+
+    depth: int
+    expanded: tuple[str, ...]
+    """The nodes whose ideas were evaluated."""
+    ranking: tuple[Ranked, ...]
+    nodes: tuple[str, ...]
+    """Those that were promoted, in the ranking's order."""
+
+    def list_promoted(self) -> Iterator[tuple[str, str]]:
+        """(evaluation, node)"""
+        promoted = (f"e{one.eval_id}" for one in self.ranking if one.promoted)
+        yield from zip(promoted, self.nodes, strict=True)
+
+    def list_rejected(self) -> Iterator[str]:
+        yield from (f"e{one.eval_id}" for one in self.ranking if not one.promoted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What could not be removed yet."""
+
+    path: str
+    kind: Literal["worktree", "branch", "dir"]
+    reason: str
+    commit: str = ""
+    """Of a branch: where it must still be to be deleted."""
+    attempts: int = 1
+
+
+@dataclass(slots=True)
+class Tree:
+    """The search of a session."""
+
+    run: str
+    options: TreeOptions
+    directory: str = ""
+    """Absolute; empty until the repository was opened."""
+    root_commit: str = ""
+    python: str = ""
+    nodes: dict[str, Node] = field(default_factory=dict)
+    evaluations: dict[str, Evaluation] = field(default_factory=dict)
+    depth: int = 0
+    """The one that is evaluated, from 0: its nodes are of this depth."""
+    frontier: tuple[str, ...] = ()
+    waiting: tuple[Idea, ...] = ()
+    """Ideas of this depth that are not opened yet, in order."""
+    is_listed: bool = False
+    """Whether the ideas of all nodes of this depth are known."""
+    open: tuple[str, ...] = ()
+    """Evaluations under way."""
+    here: tuple[str, ...] = ()
+    """All evaluations of this depth."""
+    skipped: tuple[SkippedIdea, ...] = ()
+    closed: tuple[DepthRecord, ...] = ()
+    pruned: int = 0
+    """How many closed depths are real in git: nodes made, the rest removed."""
+    leftovers: dict[str, Leftover] = field(default_factory=dict)
+    """By path, or name of a ref."""
+    next_node: int = 1
+    next_evaluation: int = 1
+    opened: int = 0
+    """How many evaluations of ideas, for the budget."""
+    stopped: Why | None = None
+    """Why nothing more is opened; None: it goes on."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """sha256 of a normalised idea -> the id of the first that had it."""
+
+    def fork(self) -> Tree:
+        """A copy of which the changes are its own; records are shared."""
+        made = copy.copy(self)
+        for name in _CONTAINERS:
+            setattr(made, name, dict(getattr(self, name)))
+        return made
+
+    def list_ancestors(self, node: str) -> Iterator[Node]:
+        """A node, its parent, and so on up to the root."""
+        found = self.nodes.get(node)
+        while found is not None:
+            yield found
+            found = self.nodes.get(found.parent)
+
+    def list_here(self) -> list[Evaluation]:
+        return [self.evaluations[one] for one in self.here]
+
+    def find_best(self) -> Node | None:
+        """The node with the highest rank score against the root; of equals the one
+        with the larger gain of the primary metric, then the first."""
+        nodes = [node for node in self.nodes.values() if node.evaluation]
+        return max(nodes, key=self._key_of, default=self.nodes.get(ROOT))
+
+    def _key_of(self, node: Node) -> tuple[float, float, int]:
+        judged = self.evaluations[node.evaluation].judgement
+        root = judged.root if judged else None
+        score = root.recommendation.score if root else None
+        delta = root.primary_delta if root else None
+        lowest = float("-inf")
+        return (
+            lowest if score is None else score,
+            lowest if delta is None else delta,
+            -int(node.id[1:]),
+        )
+
+
+_CONTAINERS: Final = ("nodes", "evaluations", "leftovers", "seen")
+
+
+def find_tree(state: SessionState) -> Tree | None:
+    """The search of a session; None: it has none."""
+    found: Any = state.parts.get(PART)
+    return found if isinstance(found, Tree) else None
+
+
+def tree_of(state: SessionState) -> Tree:
+    """The same, where there has to be one; raises KeyError."""
+    found: Tree = state.parts[PART]
+    return found
+
+
+def name_asker(evaluation: Evaluation) -> str:
+    """On whose account its jobs join: once for each round."""
+    again = f", round {evaluation.round}" if evaluation.round > 1 else ""
+    return f"evaluation {evaluation.id}{again}"
+
+
+def options_of(state: SessionState) -> TreeOptions:
+    """What the session's plan says of its search."""
+    return tree_of(state).options

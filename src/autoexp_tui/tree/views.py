@@ -1,0 +1,328 @@
+"""A search as files: manifest.json for programs, TREE_SUMMARY.md for people.
+
+The manifest has two parts. `search` is what was decided: the same, byte for byte,
+whatever the number of workers, their speed and the interruptions. `run` is how it came
+about. The summary is made of `search` alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import format_metric
+from autoexp_tui.tree.jobs import RESULTS
+from autoexp_tui.tree.state import ROOT, Artifact, Evaluation, Node, Tree
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.states import Why
+    from autoexp_tui.tree.options import TreeOptions
+    from autoexp_tui.tree.scores import Comparison
+
+VERSION: Final = 1
+_OF_THE_RUN: Final = frozenset(
+    {
+        *("repository", "max_parallel_evals", "worktree_root", "heartbeat_seconds"),
+        *("llm_max_inflight", "llm_rate_limit", "sweep_max_parallel"),
+        *("lock_stale_seconds", "keep_rejected_worktrees", "keep_failed_artifacts"),
+    }
+)
+"""Options that change how a search runs, and not what it decides."""
+
+
+def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
+    """What was decided, as plain data; paths are relative to the search's directory."""
+    plain = json.loads(json.dumps(asdict(options)))
+    ended = [one for one in tree.evaluations.values() if one.judgement is not None]
+    return {
+        "config": {
+            "tree_run_id": tree.run,
+            **{key: one for key, one in plain.items() if key not in _OF_THE_RUN},
+        },
+        "root": {
+            "commit": tree.root_commit,
+            "baseline_csv": _list_file(tree.nodes[ROOT].baseline),
+        },
+        "state": {
+            "current_depth": tree.depth,
+            "frontier_node_ids": list(tree.frontier),
+            "expanded_node_ids_by_depth": {
+                str(one.depth): list(one.expanded) for one in tree.closed
+            },
+            "completed_depths": [one.depth for one in tree.closed],
+            "next_node_id": f"n{tree.next_node}",
+            "next_eval_id": f"e{tree.next_evaluation}",
+            "stop_reason": tree.stopped.code if tree.stopped else None,
+            "stop_detail": _tell(tree.stopped),
+        },
+        "dedupe": {
+            "policy": options.dedupe,
+            "skipped": [
+                {"idea": one.idea.id, "sha256": one.idea.sha256, "same_as": one.same_as}
+                for one in tree.skipped
+            ],
+        },
+        "nodes": {name: _list_node(tree, one) for name, one in tree.nodes.items()},
+        "evaluations": {
+            one.id: _list_evaluation(tree, one)
+            for one in sorted(ended, key=lambda one: one.number)
+        },
+    }
+
+
+def _list_file(file: Artifact | None) -> dict[str, Any] | None:
+    return None if file is None else {"path": file.path, "sha256": file.sha256}
+
+
+def _tell(reason: Why | None) -> str:
+    return sentence(reason, 0.0) if reason is not None else ""
+
+
+def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
+    ideas = node.ideas or ()
+    return {
+        "node_id": node.id,
+        "parent_node_id": node.parent or None,
+        "depth": node.depth,
+        "commit": node.commit,
+        "ref_name": f"tree/{tree.run}/{node.id}",
+        "worktree_path": f"wt/{node.id}",
+        "eval_id": node.evaluation or None,
+        "baseline_results_csv": _list_file(node.baseline),
+        "idea_chain": [one.id for one in node.chain],
+        "ideas": [
+            {"path": f"node_ideas/{one.id}", "sha256": one.sha256, "title": one.title}
+            for one in ideas
+        ],
+        "status": "ready" if node.ready else "promoted",
+    }
+
+
+def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
+    judged = one.judgement
+    assert judged is not None
+    ranked = next(
+        (
+            ranked
+            for depth in tree.closed
+            for ranked in depth.ranking
+            if ranked.eval_id == one.number and depth.depth == one.depth
+        ),
+        None,
+    )
+    gate, counts = judged.gate, judged.counts
+    return {
+        "eval_id": one.id,
+        "parent_node_id": one.node,
+        "depth": one.depth,
+        "idea_path": f"node_ideas/{one.idea.id}" if one.idea else None,
+        "idea": one.idea.title if one.idea else None,
+        "idea_sha256": one.idea.sha256 if one.idea else None,
+        "status": {"scored": "completed"}.get(judged.outcome, "failed"),
+        "error": _tell(judged.why) or None,
+        "error_code": judged.why.code if judged.why else None,
+        "eval_output_root": f"eval/{one.id}",
+        "experiment_dir": f"eval/{one.id}/experiment",
+        "results_csv": f"eval/{one.id}/output/{RESULTS}",
+        "candidate_commit": judged.commit or None,
+        "candidate_ref_name": f"tree/{tree.run}/{one.id}",
+        "diff_sha256": judged.diff_sha256 or None,
+        "changed_files": judged.files,
+        "candidate_results_csv": _list_file(judged.artifact),
+        "ok_count": counts.ok_count if counts else None,
+        "error_count": counts.error_count if counts else None,
+        "expected_count": counts.expected_count if counts else None,
+        "parent_relative": _list_comparison(judged.parent),
+        "root_relative": _list_comparison(judged.root),
+        "measured_itself": judged.measured_itself,
+        "doubts": [_tell(doubt) for doubt in judged.doubts],
+        "decision": {
+            "gate_basis": "parent_relative",
+            "rank_basis": "root_relative",
+            "passed_gate": gate.passed if gate else False,
+            "gate_reason": gate.why.code if gate else None,
+            "gate_refusals": [why.code for why in gate.refusals] if gate else [],
+            "primary_regressed": gate.primary_regressed if gate else None,
+            "rank": ranked.rank if ranked else None,
+            "rank_score": ranked.rank_score if ranked else None,
+            "rank_score_is": ranked.basis if ranked else None,
+            "promoted": ranked.promoted if ranked else False,
+            "promotion_reason": _tell(ranked.why) if ranked else None,
+            "promotion_code": ranked.why.code if ranked else None,
+            "mark": asdict(one.mark) if one.mark else None,
+        },
+    }
+
+
+def _list_comparison(one: Comparison | None) -> dict[str, Any] | None:
+    if one is None:
+        return None
+    return {
+        "recommendation_summary": {
+            "should_explore": one.recommendation.should_explore,
+            "grade": one.recommendation.grade,
+            "score": one.recommendation.score,
+            "reasons": list(one.recommendation.reasons),
+        },
+        "primary_delta": one.primary_delta,
+        "baseline_rows_used": one.baseline_rows_used,
+        "candidate_rows_used": one.candidate_rows_used,
+        "risk_flags": list(one.risk_flags),
+        "deltas": [asdict(delta) for delta in one.deltas],
+    }
+
+
+def write_manifest(search: Mapping[str, Any], run: Mapping[str, Any]) -> str:
+    """The text of manifest.json; `run`: how it came about."""
+    whole = {"manifest_version": VERSION, "search": search, "run": run}
+    return json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
+
+
+def render_summary(search: Mapping[str, Any]) -> str:
+    """The text of TREE_SUMMARY.md, of the manifest's `search`."""
+    lines = [*_render_head(search), *_render_best(search), *_render_depths(search)]
+    return "\n".join([*lines, *_render_repeats(search), ""])
+
+
+def _render_head(search: Mapping[str, Any]) -> Iterator[str]:
+    config, state = search["config"], search["state"]
+    limit = config["sweep_config_limit"]
+    gate = config["gate"]
+    complete = f"all of the first {limit} rows ok"
+    if limit is None:
+        rate = format_metric(gate["min_ok_rate"])
+        complete = f"at least {gate['min_rows']} rows, {rate} of them ok"
+    metrics = [
+        f"{one['name']} ({one['direction']}, weight {format_metric(one['weight'])})"
+        for one in config["metrics"]
+    ]
+    stopped = state["stop_detail"] or "it goes on"
+    ended = len(search["evaluations"])
+    yield f"# Search {_cell(config['tree_run_id'])}"
+    yield ""
+    yield f"Ended: {_cell(stopped)}. {ended} evaluations, {len(search['nodes'])} nodes."
+    yield ""
+    yield f"- ideas a node: {config['ideas_per_node']}"
+    yield f"- depths: {config['max_depth']}, beam: {config['beam_width']}"
+    yield f"- complete: {complete}"
+    yield f"- context of ideas: {config['ideas_context_strategy']}"
+    yield f"- metrics: {_cell(', '.join(metrics))}"
+    yield f"- root: {search['root']['commit']}"
+
+
+def find_best(search: Mapping[str, Any]) -> str:
+    """The id of the best node: the highest rank score, then the larger gain of the
+    primary metric, then the first."""
+
+    def key(name: str) -> tuple[float, float, int]:
+        found = search["evaluations"].get(search["nodes"][name]["eval_id"] or "")
+        if found is None:  # the root
+            return 0.0, 0.0, 0
+        score, root = found["decision"]["rank_score"], found["root_relative"]
+        delta = root["primary_delta"] if root else None
+        lowest = float("-inf")
+        return (
+            lowest if score is None else score,
+            lowest if delta is None else delta,
+            -int(name[1:]),
+        )
+
+    best: str = max(search["nodes"], key=key)
+    return best
+
+
+def list_chain(search: Mapping[str, Any], node: str) -> Sequence[str]:
+    """The nodes from the root to one."""
+    found: list[str] = []
+    at: str | None = node
+    while at:
+        found.append(at)
+        at = search["nodes"][at]["parent_node_id"]
+    return found[::-1]
+
+
+def _render_best(search: Mapping[str, Any]) -> Iterator[str]:
+    best = find_best(search)
+    yield from ("", "## Best path", "")
+    yield "| node | evaluation | commit | idea | score | primary | rows |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for name in list_chain(search, best):
+        node = search["nodes"][name]
+        one = search["evaluations"].get(node["eval_id"] or "")
+        cells = [name, node["eval_id"] or "", node["commit"][:12]]
+        cells.append(one["idea"] if one else "the root")
+        cells += [*_list_numbers(one)] if one else ["", "", ""]
+        yield _render_row(cells)
+
+
+def _list_numbers(one: Mapping[str, Any]) -> Iterator[str]:
+    root = one["root_relative"]
+    yield _spell(one["decision"]["rank_score"])
+    yield _spell(root["primary_delta"] if root else None)
+    counted = one["ok_count"] is not None
+    yield f"{one['ok_count']}/{one['expected_count']}" if counted else ""
+
+
+def _render_depths(search: Mapping[str, Any]) -> Iterator[str]:
+    for depth in search["state"]["completed_depths"]:
+        here = [
+            one
+            for one in search["evaluations"].values()
+            if one["depth"] == depth and one["idea"] is not None
+        ]
+        here.sort(key=lambda one: (one["decision"]["rank"] or 10**9, _number(one)))
+        yield from ("", f"## Depth {depth}", "")
+        yield (
+            "| rank | evaluation | parent | idea | score | primary | grade | explore "
+            "| gate | rows | result | experiment | reason |"
+        )
+        yield "|" + " --- |" * 13
+        for one in here:
+            yield _render_row(_list_cells(one))
+
+
+def _number(one: Mapping[str, Any]) -> int:
+    return int(one["eval_id"][1:])
+
+
+def _list_cells(one: Mapping[str, Any]) -> Iterator[str]:
+    decision, root = one["decision"], one["root_relative"]
+    made = root["recommendation_summary"] if root else None
+    yield str(decision["rank"] or "-")
+    yield one["eval_id"]
+    yield one["parent_node_id"]
+    yield one["idea"]
+    score, primary, rows = _list_numbers(one)
+    yield from (score, primary)
+    yield made["grade"] if made else ""
+    yield str(made["should_explore"]).lower() if made else ""
+    yield decision["gate_reason"] or one["error_code"] or ""
+    yield rows
+    file = one["candidate_results_csv"]
+    yield file["path"] if file else ""
+    yield one["experiment_dir"]
+    yield decision["promotion_reason"] or one["error"] or ""
+
+
+def _render_repeats(search: Mapping[str, Any]) -> Iterator[str]:
+    skipped = search["dedupe"]["skipped"]
+    if skipped:
+        yield from ("", f"## Repeats ({search['dedupe']['policy']})", "")
+    for one in skipped:
+        yield f"- {_cell(one['idea'])} repeats {_cell(one['same_as'])}"
+
+
+def _render_row(cells: Iterator[str] | Sequence[str]) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(text: str) -> str:
+    return clean_line(text).replace("\\", "\\\\").replace("|", "\\|")
+
+
+def _spell(number: float | None) -> str:
+    return "" if number is None else format_metric(number, 5)

@@ -1,0 +1,118 @@
+"""A disk and a git in memory, as a search uses them: what each idea comes to is told by
+its title, `0.9` a gain or `fails`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.tree.gate import Artifact as CheckedFile
+from autoexp_tui.tree.gate import GateFacts, judge_gate
+from autoexp_tui.tree.options import TreeOptions
+from autoexp_tui.tree.ports import CollectRequest, GitWork, Opened, PackRequest
+from autoexp_tui.tree.results_csv import RowCounts, parse_results
+from autoexp_tui.tree.scores import compare_results
+from autoexp_tui.tree.state import Artifact, Idea, Judgement, Leftover, Tree
+
+Propose = Callable[[str], Sequence[str]]
+"""Titles of a node's ideas."""
+
+
+@dataclass
+class FakeTrees:
+    """`values`: results by evaluation, or by title where none is there."""
+
+    propose: Propose
+    has_baseline: bool = True
+    refuses: str = ""
+    stuck: set[str] = field(default_factory=set)
+    """Evaluations whose worktree cannot be removed, once."""
+    calls: list[str] = field(default_factory=list)
+    refs: dict[str, str] = field(default_factory=dict)
+    views: list[Tree] = field(default_factory=list)
+    results: dict[str, float] = field(default_factory=dict)
+    """By path of an artifact."""
+
+    def open(self, run: str, options: TreeOptions) -> Opened:
+        self.calls.append("open")
+        if self.refuses:
+            raise EnvironmentFailed(self.refuses, "repo")
+        self.refs[f"tree/{run}/n0"] = "root"
+        baseline = self._keep("artifacts/root.csv", 1.0) if self.has_baseline else None
+        return Opened(
+            root_commit="root", directory="/tree", python="python", baseline=baseline
+        )
+
+    def _keep(self, path: str, value: float) -> Artifact:
+        self.results[path] = value
+        return Artifact(path=path, sha256=f"sha of {path}")
+
+    def write_pack(self, request: PackRequest) -> str:
+        name = request.evaluation.id if request.evaluation else request.node.id
+        self.calls.append(f"pack {name}")
+        return f"sha of {name}"
+
+    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+        titles = self.propose(node)[:most]
+        return [
+            Idea(node=node, file=f"{at}.md", title=title, sha256=f"sha {title}")
+            for at, title in enumerate(titles)
+        ]
+
+    def collect(self, request: CollectRequest) -> Judgement:
+        one, options = request.evaluation, request.options
+        self.calls.append(f"collect {one.id}")
+        if request.ending is not None:
+            return Judgement(outcome="failed", why=request.ending)
+        base = request.node.baseline
+        before = self.results[base.path] if base else 0.0
+        gain = float(one.idea.title.split()[0]) if one.idea else 1.0
+        value = before + gain if one.idea else 1.0
+        kept = self._keep(f"artifacts/{one.id}.csv", value)
+        if one.idea is None:
+            return Judgement(outcome="scored", artifact=kept, commit="root")
+        assert base is not None
+        assert request.root.baseline is not None
+        ours, parents, roots = (
+            parse_results(f"config_id,status,m\n0,ok,{v}\n".encode(), ["m"], "csv")
+            for v in (value, before, self.results[request.root.baseline.path])
+        )
+        compared = compare_results(parents, ours, options)
+        counts = RowCounts(1, 1, 1)
+        commit = f"commit {one.id}"
+        files = [
+            CheckedFile(path=file.path, sha256=file.sha256, sha256_now=file.sha256)
+            for file in (kept, base)
+        ]
+        facts = GateFacts(
+            commit=commit,
+            candidate_results=files[0],
+            parent_baseline=files[1],
+            counts=counts,
+            comparison=compared,
+        )
+        self.refs[f"e{one.number}"] = commit
+        return Judgement(
+            outcome="scored",
+            commit=commit,
+            files=1,
+            artifact=kept,
+            counts=counts,
+            parent=compared,
+            root=compare_results(roots, ours, options),
+            gate=judge_gate(facts, options),
+        )
+
+    def work(self, work: GitWork) -> Sequence[Leftover]:
+        self.calls.append(f"work {','.join(node for node, _ in work.nodes)}")
+        self.refs |= dict(work.nodes)
+        gone = (*work.rejected, *(one.path for one in work.leftovers))
+        left = [name for name in gone if name in self.stuck]
+        self.stuck -= set(left)
+        return [
+            Leftover(path=name, kind="worktree", reason="it is busy") for name in left
+        ]
+
+    def write_views(self, tree: Tree, options: TreeOptions) -> None:
+        self.views.append(tree)

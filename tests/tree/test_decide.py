@@ -1,0 +1,233 @@
+"""What a search does, over the real engine: the disk, git and the jobs are scripted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from autoexp_tui.model.states import Cause, Why
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation
+from autoexp_tui.tree.decide import TreePolicy
+from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
+from autoexp_tui.tree.state import Judgement, Tree, tree_of
+from autoexp_tui.tree.views import list_search, write_manifest
+from tests.engine.bench import Bench
+from tests.model.builders import plan
+from tests.support.fake_script import RunScript
+from tests.tree.fake_trees import FakeTrees
+
+OPTIONS: dict[str, Any] = {
+    "metrics": [{"name": "m"}],
+    "gate": {"min_rows": 1},
+    "beam_width": 2,
+    "max_depth": 2,
+    "ideas_per_node": 3,
+    "max_parallel_evals": 2,
+}
+
+
+def propose(node: str) -> Sequence[str]:
+    gain = 0.1 * (int(node[1:]) + 1)
+    return [f"{gain} of {node}", f"{gain / 2} of {node}", "-0.5 worse"]
+
+
+def search(trees: FakeTrees, scripts: Any = None, **options: Any) -> Bench:
+    made = replace(plan(), jobs=(), tree={**OPTIONS, **options})
+    begun = (TreeBegun(run="r"),)
+    return Bench(made, scripts, submit=False, first=begun, adapters={"tree": trees})
+
+
+def find(bench: Bench) -> Tree:
+    return tree_of(bench.engine.state)
+
+
+def test_a_beam_goes_on_to_its_last_depth_and_says_why_it_ended() -> None:
+    trees = FakeTrees(propose)
+    bench = search(trees)
+    bench.run(120)
+    tree = find(bench)
+    assert find_code(tree.stopped) == "max_depth_reached"
+    assert [len(one.nodes) for one in tree.closed] == [2, 2]
+    assert [*tree.evaluations] == [
+        f"e{at}" for at in range(1, len(tree.evaluations) + 1)
+    ]
+    assert tree.nodes["n1"].evaluation == "e1"
+    best = tree.find_best()
+    assert best is not None
+    assert best.depth == 2
+
+
+def find_judgement(bench: Bench, name: str) -> Judgement:
+    found = find(bench).evaluations[name].judgement
+    assert found is not None
+    return found
+
+
+def find_code(reason: Why | None) -> str:
+    assert reason is not None
+    return reason.code
+
+
+def find_names(bench: Bench) -> list[str]:
+    return [*bench.engine.state.jobs]
+
+
+def decide_all(bench: Bench, seconds: int = 400) -> str:
+    """Run to the end; what was decided, as the manifest has it."""
+    bench.run(1)
+    for _ in range(seconds):
+        if not (TreePolicy().is_open(find(bench)) or bench.engine.state.pending):
+            break
+        bench.run(1)
+    tree = find(bench)
+    assert not bench.world.faults, bench.world.faults
+    return write_manifest(list_search(tree, tree.options), {})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_decided_depends_neither_on_workers_nor_on_speed(seed: int) -> None:
+    draw = random.Random(seed)
+    names = [f"e{at}_{step}" for at in range(1, 16) for step in ("implement", "sweep")]
+    names += [f"n{at}_ideas" for at in range(5)]
+    slow = {name: [[RunScript(seconds=draw.uniform(0.5, 20))]] for name in names}
+    alone = decide_all(search(FakeTrees(propose), max_parallel_evals=1))
+    beside = search(FakeTrees(propose), slow, max_parallel_evals=4)
+    assert decide_all(beside) == alone
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_engine_that_dies_at_any_step_loses_nothing_and_opens_nothing_twice(
+    seed: int,
+) -> None:
+    draw = random.Random(seed)
+    whole = decide_all(search(FakeTrees(propose)))
+    trees = FakeTrees(propose)
+    bench = search(trees)
+    for _ in range(12):
+        bench.single_steps(draw.randrange(1, 40))
+        bench.die(draw.uniform(0.1, 30))
+    assert decide_all(bench) == whole
+    jobs = [name for name in find_names(bench) if name.endswith("sweep")]
+    assert len(jobs) == len(find(bench).evaluations)
+    assert all(len(bench.engine.state.jobs[name].attempts) == 1 for name in jobs)
+
+
+def fails(seconds: float = 1.0) -> list[list[RunScript]]:
+    return [[RunScript(seconds=seconds, exit_code=1)]]
+
+
+def test_a_step_that_fails_is_a_result_and_pauses_nothing() -> None:
+    scripts = {f"e{at}_implement": fails() for at in range(1, 9)}
+    bench = search(FakeTrees(propose), scripts)
+    decide_all(bench)
+    tree, state = find(bench), bench.engine.state
+    assert find_code(tree.stopped) == "empty_frontier"
+    codes = {find_code(find_judgement(bench, name).why) for name in tree.evaluations}
+    assert codes == {"step_failed"}
+    assert state.paused is None
+    assert state.jobs["e1_sweep"].state == "SKIPPED"
+
+
+def test_a_lost_node_costs_an_attempt_and_not_the_evaluation() -> None:
+    lost = RunScript(seconds=1.0, cause=Cause.NODE_FAIL)
+    again = [[lost], [RunScript(seconds=1.0)]]
+    for tries, judged in ((again, "scored"), ([[lost], [lost]], "failed")):
+        bench = search(FakeTrees(propose), {"e1_sweep": tries}, max_depth=1)
+        decide_all(bench)
+        assert find(bench).evaluations["e1"].retries == 1
+        assert find_judgement(bench, "e1").outcome == judged
+
+
+def test_an_evaluation_ends_when_its_steps_took_too_long_together() -> None:
+    long = {"e1_implement": [[RunScript(seconds=6.0)]]}
+    long["e1_sweep"] = [[RunScript(seconds=900.0)]]
+    bench = search(FakeTrees(propose), long, max_depth=1, eval_timeout_seconds=10.0)
+    decide_all(bench)
+    assert find_code(find_judgement(bench, "e1").why) == "eval_timeout"
+    assert bench.engine.state.jobs["e1_sweep"].state == "CANCELLED"
+
+
+def test_the_number_of_evaluations_is_never_exceeded_and_the_depth_still_closes() -> (
+    None
+):
+    bench = search(FakeTrees(propose), max_total_idea_evals=2, max_parallel_evals=4)
+    decide_all(bench)
+    tree = find(bench)
+    assert [*tree.evaluations] == ["e1", "e2"]
+    assert find_code(tree.stopped) == "max_total_idea_evals_reached"
+    assert [one.nodes for one in tree.closed] == [("n1", "n2")]
+
+
+def test_the_root_is_measured_before_anything_is_compared_with_it() -> None:
+    trees = FakeTrees(propose, has_baseline=False)
+    bench = search(trees, max_depth=1)
+    decide_all(bench)
+    tree = find(bench)
+    assert next(iter(tree.evaluations)) == "e0"
+    assert trees.calls.index("collect e0") < trees.calls.index("pack n0")
+    baseline = tree.nodes["n0"].baseline
+    assert baseline is not None
+    assert baseline.path == "artifacts/e0.csv"
+    broken = search(trees, {"e0_sweep": fails()})
+    decide_all(broken)
+    assert find_code(find(broken).stopped) == "no_baseline"
+
+
+def test_what_cannot_be_removed_is_named_and_tried_again() -> None:
+    trees = FakeTrees(propose, stuck={"e3"})
+    bench = search(trees, max_depth=1)
+    bench.run(30)
+    decide_all(bench)
+    assert find(bench).leftovers == {}
+    told = [one.format_headline(0.0).verb for one in bench.happened(CleanupDeferred)]
+    assert told == ["cleanup put off", "cleaned up"]
+
+
+def test_an_idea_that_was_tried_is_skipped_and_said_so() -> None:
+    def repeat(node: str) -> Sequence[str]:
+        return ["0.1 better", "0.1 better", f"0.2 {node}"]
+
+    bench = search(FakeTrees(repeat))
+    decide_all(bench)
+    skipped = [(one.idea.id, one.same_as) for one in find(bench).skipped]
+    assert skipped[0] == ("n0/1.md", "n0/0.md")
+    assert ("n1/0.md", "n0/0.md") in skipped
+
+
+def test_a_repository_that_is_not_as_it_has_to_be_ends_the_search() -> None:
+    bench = search(FakeTrees(propose, refuses="there are changes"))
+    bench.run(2)
+    reason = find(bench).stopped
+    assert reason is not None
+    assert reason.code == "tree_broken"
+    assert "there are changes" in sentence(reason, 0.0)
+
+
+@pytest.mark.parametrize("choice", ["promote", "reject"])
+def test_a_mark_of_a_person_wins_and_survives_a_kill(choice: Any) -> None:
+    slow = {"e3_sweep": [[RunScript(seconds=20)]]}
+    bench = search(FakeTrees(propose), slow, max_depth=1, beam_width=1)
+    bench.run(15)
+    name = "e2" if choice == "promote" else "e1"
+    bench.order(MarkEvaluation(evaluation=name, choice=choice, reason="seen"))
+    bench.run(1)
+    bench.die(5)
+    decide_all(bench)
+    (node, *_) = find(bench).closed[0].list_promoted()
+    assert node == ("e2", "n1")
+    ranked = {f"e{one.eval_id}": one for one in find(bench).closed[0].ranking}
+    assert ranked[name].why.code.endswith("_by_hand")
+
+
+def test_an_evaluation_that_a_person_ends_has_no_result() -> None:
+    slow = {"e1_sweep": [[RunScript(seconds=900)]]}
+    bench = search(FakeTrees(propose), slow, max_depth=1)
+    bench.run(10)
+    bench.order(EndEvaluation(evaluation="e1"))
+    decide_all(bench)
+    assert find_code(find_judgement(bench, "e1").why) == "ended_by_hand"
