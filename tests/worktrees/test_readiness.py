@@ -113,11 +113,12 @@ def test_all_that_is_not_ready_is_named_at_once(
 def test_our_places_in_the_checkout_do_not_count(top: Path) -> None:
     state = top / "outputs" / ".autoexp"
     write_files(state, {"s1/journal": "x"})
-    tree = open_repository(top, "r1", top / "trees")
-    for _ in range(2):
+    for root in (top / "trees", state / "s1", state / "s1"):
+        tree = open_repository(top, "r1", root)
         check_repository(tree, state)
         add_worktree(tree, CANDIDATE, Git(tree).resolve("HEAD"))
     assert call_git(top, "status", "--porcelain", "-uall") == ""
+    assert not (state / "s1" / ".gitignore").exists()
 
 
 @pytest.mark.parametrize("place", ["cand/1/package", "../user/repo/.git/trees"])

@@ -53,7 +53,7 @@ _REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
         "not_editable": "only what tree.implement.editable names may change",
         "link_outside": "the link leads out of the worktree",
         "submodule": "a submodule, or a repository in the repository",
-        "unreadable": "git cannot read it",
+        "unreadable": "it cannot be read",
         "empty": "nothing changed",
     }
 )
@@ -217,8 +217,11 @@ def _write_tree(git: Git, place: Place, worktree: Path, paths: Sequence[str]) ->
     words = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
     try:
         git.run(*words, place=place, data=data)
-    except GitFailed as error:
-        raise _refuse([Refusal("unreadable", detail=error.problem)]) from error
+    except GitFailed:
+        closed = [path for path in paths if not _is_readable(worktree / path)]
+        if refusals := [*_list_refusals("unreadable", closed)]:
+            raise _refuse(refusals) from None
+        raise
     return git.run("write-tree", place=place).decode().strip()
 
 
@@ -271,6 +274,12 @@ def _leads_outside(target: str, depth: int) -> bool:
 def _is_directory(path: Path) -> bool:
     found = _stat(path)
     return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def _is_readable(path: Path) -> bool:
+    found = _stat(path)
+    is_file = found is not None and stat.S_ISREG(found.st_mode)
+    return not is_file or os.access(path, os.R_OK)
 
 
 def _list_above(path: str) -> Iterator[str]:

@@ -92,8 +92,9 @@ def check_repository(tree: TreeRepository, state_dir: Path) -> Readiness:
     wrong, or EnvironmentFailed."""
     problems = [*_find_nested(tree)]
     if not problems:
-        for place in (state_dir, tree.root):
-            if tree.top in Path(os.path.realpath(place)).parents:
+        state = Path(os.path.realpath(state_dir))
+        for place in (state, *((tree.root,) if state not in tree.root.parents else ())):
+            if tree.top in place.parents:
                 ignore_directory(place)
     git = Repository(tree.top)
     files = _list_files(git)

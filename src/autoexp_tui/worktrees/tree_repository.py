@@ -54,7 +54,10 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
 }
 
 
-_PASSING: Final = ("No space left", "Disk quota", ".lock': File exists", "timed out")
+_PASSING: Final = (
+    *("No space left", "Disk quota", ".lock': File exists"),
+    "unable to create temporary file",  # `git gc` took the directory away just now
+)
 
 
 class GitFailed(EnvironmentFailed):
