@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.tree import results_csv
-from autoexp_tui.tree.results_csv import ResultsRefused, RowCounts, parse_results
+from autoexp_tui.tree.results_csv import (
+    ResultsRefused,
+    RowCounts,
+    format_results,
+    parse_results,
+)
 
 HEAD = "config_id,status,a,b\n"
 
@@ -95,9 +100,18 @@ def test_rows_below_the_limit_are_used_and_counted(
     assert found.average("a") == mean
 
 
-@given(st.one_of(st.binary(), st.text().map(lambda text: (HEAD + text).encode())))
+CELL = st.one_of(st.text(max_size=3), st.sampled_from(["ok", "7", "8"]), st.floats())
+LINE = st.lists(CELL, min_size=4, max_size=4).map(lambda c: ",".join(map(str, c)))
+TEXTS = st.lists(LINE).map(lambda lines: (HEAD + "\n".join(lines)).encode())
+
+
+@given(st.one_of(st.binary(), TEXTS))
 def test_whatever_a_candidate_writes_is_finite_results_or_refused(data: bytes) -> None:
     with suppress(ResultsRefused):
         found = parse_results(data, ("a", "b"), "r.csv")
         values = (value for row in found.rows for value in row.values.values())
         assert all(map(math.isfinite, values))
+        written = format_results(found.rows, ("a", "b"))
+        again = read(written)
+        kept = [(row.config_id, row.values) for row in found.rows]
+        assert [(row.config_id, row.values) for row in again.rows] == kept
