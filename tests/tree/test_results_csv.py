@@ -38,7 +38,7 @@ def test_a_file_is_read_by_the_names_of_its_columns_and_rows_come_by_id() -> Non
 def test_a_cell_that_is_no_finite_number_makes_its_row_not_ok(cell: str) -> None:
     found = read(f"{HEAD}0,ok,1,2\n1,ok,3,{cell}\n")
     assert [row.is_ok for row in found.rows] == [True, False]
-    assert found.rows[1].fault == "b"
+    assert found.count_rows(0, None).first_error == "row 1: b is no number"
     assert found.average("a") == 1.0  # nothing of such a row counts
 
 
@@ -85,9 +85,9 @@ def test_a_file_of_bytes_or_beyond_its_bounds_is_refused(
 
 
 @pytest.mark.parametrize(("limit", "counts", "mean"), [
-    (None, RowCounts(4, 3, 100), 2.0),
-    (2, RowCounts(2, 1, 2), 1.0),
-    (9, RowCounts(4, 3, 9), 2.0),
+    (None, RowCounts(4, 3, 100, "row 1: failed"), 2.0),
+    (2, RowCounts(2, 1, 2, "row 1: failed"), 1.0),
+    (9, RowCounts(4, 3, 9, "row 1: failed"), 2.0),
     (0, RowCounts(0, 0, 0), None),
 ])  # fmt: skip
 def test_rows_below_the_limit_are_used_and_counted(

@@ -418,11 +418,11 @@ missing_candidate_rows_used: rows not counted
 candidate_rows_used_mismatch: {used} of {expected} rows
     its results have {used} of the {expected} rows that `sweep_config_limit` asks for
 incomplete_or_failed_rows: {ok} of {expected} rows ok
-    only {ok} of {expected} rows are ok, and all must be
+    only {ok} of {expected} rows are ok, and all must be[; {first}]
 too_few_rows: {used} of {expected} rows
     its results have {used} rows; `gate.min_rows` asks for {expected}
 ok_rate_too_low: {ok} of {used} rows ok
-    {ok} of {used} rows are ok; `gate.min_ok_rate` asks for a share of {rate}
+    {ok} of {used} rows are ok; `gate.min_ok_rate` asks for a share of {rate}[; {first}]
 results_other_rows: other rows
     suspicious: its rows are not those of the baseline; row {row} is {fault}
 results_outside_bounds: {metric} is {value}

@@ -164,16 +164,17 @@ def _check_completeness(facts: GateFacts, options: TreeOptions) -> Iterator[Why]
         if facts.completed:
             yield why("missing_candidate_rows_used")
         return
-    used, ok, expected = counts.rows_used, counts.ok_count, counts.expected_count
+    used, ok, first = counts.rows_used, counts.ok_count, counts.first_error
     if limit is not None:
         if used != limit:
             yield why("candidate_rows_used_mismatch", used=used, expected=limit)
         elif ok != limit:
-            yield why("incomplete_or_failed_rows", ok=ok, expected=limit)
+            yield why("incomplete_or_failed_rows", ok=ok, expected=limit, first=first)
     elif used < gate.min_rows:
-        yield why("too_few_rows", used=used, expected=expected)
-    elif ok < gate.min_ok_rate * used:
-        yield why("ok_rate_too_low", ok=ok, used=used, rate=gate.min_ok_rate)
+        yield why("too_few_rows", used=used, expected=gate.min_rows)
+    elif ok / used < gate.min_ok_rate:
+        rate = gate.min_ok_rate
+        yield why("ok_rate_too_low", ok=ok, used=used, rate=rate, first=first)
 
 
 def _check_doubts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:

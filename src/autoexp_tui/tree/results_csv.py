@@ -53,6 +53,12 @@ class Row:
     def is_ok(self) -> bool:
         return bool(self.values)
 
+    def explain(self) -> str:
+        """Why it is not ok."""
+        is_number = self.status != OK or not self.fault
+        reason = self.status if is_number else f"{self.fault} is no number"
+        return f"row {self.config_id}: {reason or 'no status'}"
+
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
@@ -61,6 +67,8 @@ class RowCounts:
     rows_used: int
     ok_count: int
     expected_count: int
+    first_error: str = ""
+    """Which row is the first that is not ok, and why."""
 
     @property
     def error_count(self) -> int:
@@ -75,9 +83,10 @@ class Results:
     metrics: tuple[str, ...]
 
     def count_rows(self, min_rows: int, limit: int | None) -> RowCounts:
-        used = len(self.rows)
-        ok = sum(row.is_ok for row in self.rows)
-        return RowCounts(used, ok, max(used, min_rows) if limit is None else limit)
+        wrong = [row for row in self.rows if not row.is_ok]
+        used, first = len(self.rows), wrong[0].explain() if wrong else ""
+        expected = max(used, min_rows) if limit is None else limit
+        return RowCounts(used, used - len(wrong), expected, first)
 
     def average(self, metric: str) -> float | None:
         """The mean of the rows that are ok; None: there are none."""
