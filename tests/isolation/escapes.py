@@ -75,7 +75,7 @@ def write_through_hard_link() -> None:
 
 
 def write_login() -> None:
-    (BASE / "login.json").write_text("evil")
+    (BASE / "login.json").open("r+").write("evil")
 
 
 def empty_file() -> None:

@@ -49,6 +49,17 @@ server = socket.create_server(("127.0.0.1", 0))
 socket.create_connection(server.getsockname()).sendall(b"!")
 assert server.accept()[0].recv(1) == b"!"
 """
+OWN_SYSTEM = """
+import errno, os
+assert os.getppid() == 1  # whose end is that of all others
+assert os.stat("/dev/tty").st_rdev == os.stat("/dev/null").st_rdev
+try:
+    os.mkdir("/elsewhere")
+except OSError as error:
+    assert error.errno == errno.EROFS
+else:
+    raise AssertionError
+"""
 POLITE = """
 import signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
@@ -88,6 +99,13 @@ def test_root_has_no_capabilities_inside(kind: str, fence: Fence) -> None:
 
 def test_without_a_network_bubblewrap_keeps_a_loopback(fence: Fence) -> None:
     run = fence.run_python(build_here(fence, "bwrap"), LOOPBACK)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_bubblewrap_alone_has_no_terminal_and_nothing_to_write_elsewhere(
+    fence: Fence,
+) -> None:
+    run = fence.run_python(build_here(fence, "bwrap-0"), OWN_SYSTEM)
     assert (run.returncode, run.stderr) == (0, "")
 
 
