@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.headless import Watching, finish, is_over
+from autoexp_tui.cockpit import app, keymap
 from autoexp_tui.events import events
 from autoexp_tui.model import kinds
 from autoexp_tui.model.commands import AnswerAsk, Sender
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.ids import digest_question
 from autoexp_tui.model.policy import list_ask_names
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.journal import decode_record, encode_record
 from tests.cli.test_headless import told
+from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
 from tests.extending.conftest import ENTRY_POINTS, HERE, bench
+from tests.extending.tally import Tally
 from tests.extending.vote import CallVote, Vote
+from tests.extending.vote_screen import ROWS
 from tests.model.builders import job, plan
+from tests.support.campaigns import all_done
 
 LINES = ("ada", "bob", "cyd")
 VOTE = (
@@ -140,3 +147,62 @@ def test_a_run_without_a_screen_waits_for_the_answer_or_ends_with_its_code(
     assert "vote/1: Elect these?\n    1  ada\n    2  bob\n" in lines
     assert lines.endswith(" vote/1")
     assert told(snapshot, snapshot) == []
+
+
+def voting_now() -> Snapshot:
+    """A campaign with the vote and its question."""
+    asked = asking().snapshots[-1]
+    return replace(all_done(4), parts=asked.parts, asks=asked.asks)
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The voting policy has the screen of mode 6, and keys of its own."""
+    own = {one.id: one for one in keymap._read_rows(ROWS)}
+    monkeypatch.setattr(keymap, "COMMANDS", {**keymap.COMMANDS, **own})
+    home = "tests.extending.vote_screen:VoteScreen"
+    monkeypatch.setitem(app.SCREENS, "tree", home)
+
+
+@pytest.mark.usefixtures("screen")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_policy_s_own_screen_is_one_file_a_row_and_its_keys(
+    size: tuple[int, int],
+) -> None:
+    async with cockpit(voting_now(), size) as seat:
+        await seat.see("6", tree="━ 6 Vote|> ada", footer="A approve  I add")
+        await seat.see("j d", tree="> bob", footer="3 lines")
+        await seat.see("enter", footer="opened bob")
+        await seat.play("a i x r")  # the twins of what acts
+        assert not seat.dialog
+        await seat.see("?", dialog="Here, in tree|add")
+        await seat.order("escape A hear j space y", answer("ada", "cyd"))
+        await seat.see("I hear 'dan enter", dialog="Add a line?|y add it")
+        await seat.order("hear y", CallVote(lines=(*LINES, "dan")))
+        await seat.see("escape", focus="jobs")
+    async with cockpit(voting_now(), size, handle_read_only=True) as seat:
+        await seat.see("6 A", tree="> ada", footer="read only")
+        assert not seat.dialog
+
+
+@pytest.mark.usefixtures("screen")
+async def test_a_mode_and_its_keys_are_there_for_sessions_with_that_part_alone() -> (
+    None
+):
+    async with cockpit() as seat:
+        await seat.see("? ", dialog="Keys|!mode.tree|!mode.research|!tree.add")
+        await seat.play("escape 6 7")
+        assert seat.app.current_mode == "jobs"
+        await seat.push(voting_now())
+        await seat.see("?", dialog="!mode.research")
+        await seat.see("escape 6", tree="> ada")
+
+
+async def test_a_policy_without_a_screen_shows_lines_and_is_answered_there() -> None:
+    shown = voting_now()
+    parts = {**shown.parts, "tally": Tally(2)}
+    async with cockpit(replace(shown, parts=parts)) as seat:
+        await seat.see("6", policy="━ Vote|ada", footer="A answer")
+        await seat.order("A hear x", replace(answer(*LINES), approved=False))
+        await seat.see(": 'tally enter", policy="0 of 2")
+        await seat.see("escape", focus="jobs")

@@ -169,6 +169,13 @@ class Actions:
         """What a person answers; None where they stay."""
         return await self._app.push_screen_wait(QuestionScreen(self._context, question))
 
+    async def ask(self, question: Question) -> None:
+        """Ask for a screen of its own, and send what the answer orders."""
+        reply = await self._ask(question)
+        if reply is not None and reply.command is not None:
+            self.send(reply.command)
+            self._app.notify(f"sent: {question.confirm}")
+
     async def _ask_for(
         self,
         scope: Scope,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import events
@@ -28,12 +29,13 @@ from autoexp_tui.cockpit.context import (
     LeaveWay,
     WallClock,
 )
-from autoexp_tui.cockpit.keymap import Keymap, Pane
+from autoexp_tui.cockpit.keymap import PARTS, Keymap, Pane
 from autoexp_tui.cockpit.render.layout import is_too_small
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, outside
+from autoexp_tui.cockpit.state.session import Scope
 from autoexp_tui.cockpit.themes import apply_skin
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.errors import AutoexpError
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.comparison import Comparison
     from autoexp_tui.cockpit.dialogs.palette import Entry, Kind
     from autoexp_tui.cockpit.dialogs.question import Overlay
+    from autoexp_tui.cockpit.render.questions import Question
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.engine.handle import EngineHandle, ReplayMove
     from autoexp_tui.model.errors import Problem
@@ -56,6 +59,13 @@ REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
+_HOUSE: Final = "autoexp_tui.cockpit.screens"
+SCREENS: Final[dict[str, str]] = {
+    "events": f"{_HOUSE}.events:EventsScreen",
+    "results": f"{_HOUSE}.results:ResultsScreen",
+}
+"""Mode -> its screen, which is loaded when it is first shown. A policy has one by its
+name, in a mode of the same name (`keymap.PARTS`); else its lines are shown."""
 
 
 class CockpitApp(App[LeaveWay], inherit_bindings=False):
@@ -125,7 +135,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             await asyncio.sleep(0)  # a dialog opens before the next key
 
     def on_mount(self) -> None:
-        for mode in ("jobs", "events", "waiting", "timeline", "grid", "results"):
+        modes = ("jobs", "events", "waiting", "timeline", "grid", "results", *PARTS)
+        for mode in modes:
             self.add_mode(mode, partial(self._make_screen, mode))
         self.context.handle.subscribe(self._publish)
         self.set_interval(1.0, self.update_every_second)
@@ -147,17 +158,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _make_screen(self, mode: str) -> Screen[Any]:
         if mode == "jobs":
             return JobsScreen(self.context)
-        if mode == "events":
-            from autoexp_tui.cockpit.screens.events import EventsScreen
+        if mode in SCREENS:
+            module, _, name = SCREENS[mode].partition(":")
+            made: Screen[Any] = getattr(import_module(module), name)(self.context)
+            return made
+        from autoexp_tui.cockpit.screens.lists import LISTS, ListScreen, PolicyScreen
 
-            return EventsScreen(self.context)
-        if mode == "results":
-            from autoexp_tui.cockpit.screens.results import ResultsScreen
-
-            return ResultsScreen(self.context)
-        from autoexp_tui.cockpit.screens.lists import LISTS, ListScreen
-
-        return ListScreen(self.context, LISTS[mode])
+        if mode in LISTS:
+            return ListScreen(self.context, LISTS[mode])
+        return PolicyScreen(self.context, mode.removeprefix("policy:"))
 
     def _greet(self) -> None:
         """Say what happened while the person was away, once there are jobs to tell of:
@@ -358,12 +367,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.full_screen.focus_pane()
 
     def show_policy(self, name: str) -> None:
-        """To the pane of a policy of the session."""
-        from autoexp_tui.cockpit.screens.lists import PolicyScreen
-
-        mode = f"policy:{name}"
+        """To the screen of a policy of the session."""
+        mode = name if name in PARTS else f"policy:{name}"
         with suppress(InvalidModeError):  # it is there already
-            self.add_mode(mode, partial(PolicyScreen, self.context, name))
+            self.add_mode(mode, partial(self._make_screen, mode))
         self.action_show_mode(mode)
 
     def action_show_need(self) -> None:
@@ -385,7 +392,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen, replay = self.full_screen, self.context.is_replay
         if screen is not None:
             pane = screen.find_pane().name_in_table
-            keys = list_keys(self.context.keymap, pane, replay=replay)
+            parts = self.context.parts
+            keys = list_keys(self.context.keymap, pane, replay=replay, parts=parts)
             self._show_lines("Keys", keys)
 
     def _show_lines(
@@ -436,6 +444,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 self.context.model.update_arrangement(only=only)
                 self.action_show_pane("jobs")
                 self.renew_screen()
+            case "policy":
+                self.show_policy(entry.id)
             case "session":
                 command = f"autoexp-tui --session {entry.id}"
                 self.notify(f"`{command}` opens it; {self.notifier.copy(command)}")
@@ -512,10 +522,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.notify(text, severity="warning")
         return False
 
-    def action_act(self, verb: str) -> None:
+    async def action_act(self, verb: str) -> None:
         """Ask about a verb, for what the screen is about; then send it."""
         screen, warnings = self.full_screen, None
         if not isinstance(screen, JobListScreen):
+            if screen is not None:
+                await screen.act(verb)
             return
         if verb == "skip" and isinstance(screen, JobsScreen):
             warnings = screen.find_warnings()
@@ -524,6 +536,14 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         else:
             ask = getattr(self.actions, verb)
             self.run_worker(ask(screen.find_scope()))
+
+    def action_answer(self, names: Sequence[str] = ()) -> None:
+        """Ask about these questions of a policy, else about all that asks."""
+        self.run_worker(self.actions.answer(Scope(jobs=(), asks=tuple(names))))
+
+    def action_ask(self, question: Question) -> None:
+        """Ask what a screen of its own wants to know, and send what is answered."""
+        self.run_worker(self.actions.ask(question))
 
     def action_plan(self, what: str) -> None:
         """Plan again from what was saved, or show what changed since the last plan."""

@@ -153,6 +153,11 @@ class CockpitContext(ScreenContext):
         return self.options.read_only or self.handle.read_only
 
     @property
+    def parts(self) -> frozenset[str]:
+        """The parts of the session, by the names of their policies."""
+        return frozenset(self.model.session.snapshot.parts)
+
+    @property
     def is_replay(self) -> bool:
         """Whether what is shown is a journal that is played."""
         return self.options.replay

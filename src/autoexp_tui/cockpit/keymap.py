@@ -38,15 +38,20 @@ Pane: TypeAlias = Literal[
     "grid",
     "results",
     "conditions",
+    "policy",
+    "tree",
+    "research",
 ]
 PANES: Final = frozenset(get_args(Pane))
 _MAIN: Final = frozenset({"stages", "jobs", "why", "metrics", "needs", "log"})
 _EVENTS: Final = frozenset({"events", "effect"})
 _LOGS: Final = frozenset({"log", "evidence"})
 _GRID: Final = frozenset({"grid", "results", "conditions"})
+PARTS: Final = frozenset({"tree", "research"})
+"""Parts of a session that have a mode, and a pane, of their own where it has them."""
 _VERBS: Final = _MAIN | _GRID | {"timeline", "waiting"}
 _SETS: Final[Mapping[str, frozenset[str]]] = {
-    "ALL": _VERBS | _EVENTS | _LOGS,
+    "ALL": _VERBS | _EVENTS | _LOGS | PARTS | {"policy"},
     "MAIN": _MAIN,
     "EVENTS": _EVENTS,
     "LOGS": _LOGS,
@@ -54,8 +59,8 @@ _SETS: Final[Mapping[str, frozenset[str]]] = {
     "VERBS": _VERBS,
     "TABLES": _MAIN - _LOGS - {"metrics"},
     "OWN_G": frozenset({"stages", "results"}),
-    "READS": _LOGS | {"metrics"},
-    "LISTS": _VERBS - _LOGS - {"why", "conditions"} | {"events"},
+    "READS": _LOGS | {"metrics", "research"},
+    "LISTS": _VERBS - _LOGS - {"why", "conditions"} | PARTS | {"events"},
 }
 """Panes by the names that the table has for them."""
 
@@ -64,7 +69,6 @@ _ACTIONS: Final[Mapping[str, str]] = {
     "move.last_stage": "move('last')",
     "pane": "app.show_pane({!r})",
     "mode": "app.show_mode({!r})",
-    "run": "app.act({!r})",
     "replay": "app.replay({!r})",
     "plan": "app.plan({!r})",
     "log": "pane.log({!r})",
@@ -115,9 +119,18 @@ class Command:
 
     @property
     def is_special(self) -> bool:
-        """Whether it belongs to some panes, and is no verb, nor moves."""
+        """Whether it belongs to some panes, and is no verb of jobs, nor moves."""
         usual = self.group in ("Act", "Move", "Replay", "Cockpit")
-        return not usual and len(self.where) < len(_SETS["ALL"]) - 1
+        return (
+            not (usual and self.where - PARTS)
+            and len(self.where) < len(_SETS["ALL"]) - 1
+        )
+
+    def fits(self, parts: Iterable[str]) -> bool:
+        """Whether it has a place in a session of these parts."""
+        own = PARTS & {self.id.removeprefix("mode.")}
+        own = own or (self.where if self.where <= PARTS else own)
+        return not own or not own.isdisjoint(parts)
 
     @property
     def replay(self) -> bool:
@@ -130,7 +143,7 @@ _ROWS: Final = """
 run.submit  S  VERBS  4  submit  submit: all, the marked, one family
 run.kill  K  VERBS  2  kill  end jobs, after a question and 5 seconds
 run.resubmit  R  VERBS  1  resubmit  bring back jobs that ended
-run.answer  A  VERBS  1  answer  read what asks, and answer it
+run.answer  A  VERBS+policy  1  answer  read what asks, and answer it
 run.skip  X  VERBS  3  skip  skip a waiting job, or waive a condition
 run.pause  P  VERBS  6  pause  pause, or resume, submission
 run.undo  U  VERBS  -  undo  stop a countdown
@@ -178,6 +191,9 @@ pane.jobs  2  ALL  -  jobs  go to pane 2, jobs
 pane.why  3  ALL  -  why  go to pane 3, why
 pane.metrics  4  ALL  -  metrics  go to pane 4, metrics
 pane.needs  5  ALL  -  needs you  go to pane 5, needs you
+mode.tree  6  ALL  -  tree  the search through a tree of code, where there is one
+mode.research  7  ALL  -  research
+    what the research agent saw, answered and plans, where there is one
 mode.events  8  ALL  -  events  every command and effect, as sent
 mode.timeline  9  ALL  -  time-line
     the campaign over time: what ran, waited and failed when
@@ -313,6 +329,8 @@ def _read_rows(text: str) -> Iterator[Command]:
         name, keys, where, foot, label, description = row.split("  ", 5)
         prefix, _, rest = name.partition(".")
         action = _ACTIONS.get(name) or _ACTIONS.get(prefix)
+        if group == "Act":  # of the app, or of a screen of its own: `BoxScreen.act`
+            action = "app.act({!r})"
         yield Command(
             id=name,
             keys=tuple(_KEYS.get(key, key) for key in keys.split(",")),
@@ -375,9 +393,13 @@ class Keymap:
         """The command's first key as a person reads it: `!`, `ctrl+d`, `K`."""
         return next(map(display_key, self._keys[command_id]), "")
 
-    def at(self, pane: Pane, *, replay: bool = False) -> Sequence[Command]:
-        """The commands of a pane that a key reaches; a replay's own hide others."""
-        here = [command for command in self if pane in command.where]
+    def at(
+        self, pane: Pane, *, replay: bool = False, parts: Iterable[str] = ()
+    ) -> Sequence[Command]:
+        """The commands of a pane that a key reaches; a replay's own hide others.
+        `parts`: those that the session has; the pane's own is there."""
+        known = {pane, *parts}
+        here = [one for one in self if pane in one.where and one.fits(known)]
         own = [command for command in here if command.replay and replay]
         taken = {key for command in own for key in self.keys(command.id)}
         rest = (
@@ -387,8 +409,10 @@ class Keymap:
         )
         return (*own, *rest)
 
-    def find(self, key: str, pane: Pane, *, replay: bool = False) -> Command | None:
-        here = self.at(pane, replay=replay)
+    def find(
+        self, key: str, pane: Pane, *, replay: bool = False, parts: Iterable[str] = ()
+    ) -> Command | None:
+        here = self.at(pane, replay=replay, parts=parts)
         return next((one for one in here if key in self.keys(one.id)), None)
 
 
@@ -493,12 +517,16 @@ def has_clash(first: Command, second: Command) -> bool:
 
 def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterable[str]:
     """Keys of two commands; lower-case twins of acting keys, which stay unbound."""
-    acting = {key: one.id for one in keymap if one.acts for key in keymap.keys(one.id)}
+    acting = [(key, one) for one in keymap if one.acts for key in keymap.keys(one.id)]
     for name, keys in own.items():
         usual = COMMANDS[name].keys if name in COMMANDS else ()
         for key in set(keys).difference(usual):
-            if len(key) == 1 and key.islower() and (twin := key.upper()) in acting:
-                yield f"{name}: {key} is one slip from {twin} ({acting[twin]})"
+            where, upper = keymap.commands[name].where, key.upper()
+            near = (
+                one.id for twin, one in acting if twin == upper and one.where & where
+            )
+            if len(key) == 1 and key.islower() and (verb := next(near, "")):
+                yield f"{name}: {key} is one slip from {upper} ({verb})"
         for other in keymap:
             shared = set(keys) & set(keymap.keys(other.id))
             if shared and has_clash(keymap.commands[name], other):

@@ -11,17 +11,19 @@ from textual.fuzzy import Matcher
 
 from autoexp_tui.cockpit.context import CockpitContext
 from autoexp_tui.cockpit.dialogs.question import Overlay
-from autoexp_tui.cockpit.keymap import Pane
+from autoexp_tui.cockpit.keymap import PARTS, Pane
 from autoexp_tui.cockpit.spans import Line, Span, cut, fit, outside
 from autoexp_tui.cockpit.state.parameters import describe_job
 from autoexp_tui.cockpit.themes import list_themes
 from autoexp_tui.cockpit.widgets.bars import Prompt
+from autoexp_tui.model.policy import find_policy
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import SessionBrief
 
-Kind: TypeAlias = Literal["command", "stage", "job", "session", "theme"]
-_WEIGHTS: Final[dict[Kind, float]] = {"command": 1.2, "stage": 2.0, "theme": 2.0}
+Kind: TypeAlias = Literal["command", "stage", "job", "policy", "session", "theme"]
+_FEW: Final = ("stage", "policy", "theme")
+_WEIGHTS: Final = {"command": 1.2, **dict.fromkeys(_FEW, 2.0)}
 """What there are few of stands before what there are many of, when they match alike."""
 
 
@@ -73,13 +75,18 @@ class PaletteScreen(Overlay[Entry | None]):
 
     def _list_commands(self, pane: Pane) -> Iterator[Entry]:
         keymap = self.context.keymap
-        for one in keymap.at(pane, replay=self.context.is_replay):
+        replay, parts = self.context.is_replay, self.context.parts
+        for one in keymap.at(pane, replay=replay, parts=parts):
             yield Entry("command", one.id, one.help, keymap.key(one.id))
 
     def _list_others(self) -> Iterator[Entry]:
         model = self.context.model
         for stage in model.stages:
             yield Entry("stage", stage.name, outside(stage.name))
+        for name in sorted(self.context.parts - PARTS):
+            policy = find_policy(name)
+            title = policy.title if policy else ""
+            yield Entry("policy", name, outside(title or name))
         for theme in list_themes():
             yield Entry("theme", theme, theme)
         for job in model.session.jobs:

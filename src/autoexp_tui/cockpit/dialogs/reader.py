@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -317,16 +317,18 @@ async def show_job_details(
     screen.replace_pages(pages)
 
 
-def list_keys(keymap: Keymap, pane: Pane, *, replay: bool = False) -> Sequence[Line]:
+def list_keys(
+    keymap: Keymap, pane: Pane, *, replay: bool = False, parts: Collection[str] = ()
+) -> Sequence[Line]:
     """The command table, as a person reads it: what not all panes have of `pane`, then
-    the rest; in a replay its own keys come first."""
+    the rest; in a replay its own keys come first. `parts`: of the session."""
     groups: dict[str, list[Command]] = {"Replay": []} if replay else {}
     own = [one for one in keymap.at(pane, replay=replay) if one.is_special]
     own.sort(key=lambda one: len(one.where))  # those that it alone has come first
     groups |= {f"Here, in {pane}": own}
     groups |= {group: [] for group in HELP_GROUPS if group not in groups}
     for one in keymap:
-        if one not in own:
+        if one not in own and one.fits({pane, *parts}):
             groups.setdefault(one.group, []).append(one)
     lines: list[Line] = []
     for group, listed in groups.items():

@@ -108,7 +108,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             await self._type(self.field, event)
         elif isinstance(event, events.Key) and self.is_mounted:
             name, replay = self.find_pane().name_in_table, self.context.is_replay
-            command = self.context.keymap.find(event.key, name, replay=replay)
+            keymap, parts = self.context.keymap, self.context.parts
+            command = keymap.find(event.key, name, replay=replay, parts=parts)
             if command is not None:
                 await self.run_command(command)
 
@@ -127,6 +128,11 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         if isinstance(self.focused, panes.Pane):
             return self.focused
         return self.query_one(f"#{self.first_pane}", panes.Pane)
+
+    async def act(self, verb: str) -> None:
+        """Carry out an acting command that is this screen's own. Nothing is sent
+        unasked: the app's `ask` puts a question, `answer` what a policy asks."""
+        raise NotImplementedError
 
     def action_move(self, how: str) -> None:
         self.find_pane().move(how)

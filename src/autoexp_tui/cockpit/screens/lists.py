@@ -5,8 +5,8 @@ And the pane of a policy, over the whole screen: lines that it makes of the snap
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from textual.app import ComposeResult
 
@@ -79,7 +79,7 @@ class ListScreen(JobListScreen):
 class PolicyPane(TextPane):
     """What a policy says of its part of the session."""
 
-    name_in_table = "why"
+    name_in_table = "policy"
     policy: Policy
 
     def build_lines(self, cells: int) -> Sequence[Line]:
@@ -90,12 +90,13 @@ class PolicyPane(TextPane):
 class PolicyScreen(BoxScreen):
     """One pane, as large as the terminal."""
 
-    first_pane: Pane = cast("Pane", "policy")
+    first_pane: Pane = "policy"
 
     def __init__(self, context: CockpitContext, name: str) -> None:
         super().__init__(context)
         self.pane = PolicyPane(context, id="policy")
         self.pane.policy = find_policy(name) or Policy()
+        self.pane.heading = outside(self.pane.policy.title or name)
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -103,6 +104,14 @@ class PolicyScreen(BoxScreen):
 
     def renew_panes(self) -> None:
         self.pane.renew()
+
+    def find_useful(self) -> Collection[str]:
+        is_asked = self.model.session.asks and not self.context.is_read_only
+        return ("run.answer",) if is_asked else ()
+
+    async def act(self, verb: str) -> None:
+        """Answer what asks: the one verb that it has."""
+        await self.run_action(f"app.{verb}")
 
     async def action_look_back(self) -> None:
         await self.run_action("app.show_pane('jobs')")

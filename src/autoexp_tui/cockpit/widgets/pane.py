@@ -224,7 +224,7 @@ class Pane(LinesWidget, can_focus=True):
 
     name_in_table: ClassVar[PaneName]
     number: ClassVar[str] = ""
-    heading: ClassVar[str] = ""
+    heading: str = ""
     bare: bool = False
     """Whether it stands without its title rule: the strip of stages."""
 

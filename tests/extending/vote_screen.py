@@ -1,0 +1,88 @@
+"""The screen of the voting policy, as one of ours under a mode key would be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from textual.app import ComposeResult
+
+from autoexp_tui.cockpit.context import CockpitContext
+from autoexp_tui.cockpit.keymap import Pane
+from autoexp_tui.cockpit.render.questions import Choice, Question
+from autoexp_tui.cockpit.screens.base import BoxScreen
+from autoexp_tui.cockpit.spans import Line, line, outside
+from autoexp_tui.cockpit.widgets.pane import ListPane
+from autoexp_tui.model.commands import Command
+from tests.extending.vote import CallVote, Vote
+
+ROWS = """
+[Act]
+tree.approve  A  tree  1  approve  approve what is asked
+tree.add  I  tree  2  add  vote about one line more
+[Tree]
+tree.count  d  tree  3  count  say how many there are
+"""
+"""Of the key table."""
+
+
+class VotePane(ListPane):
+    name_in_table = "tree"
+    number = "6"
+    heading = "Vote"
+
+    @property
+    def part(self) -> Vote:
+        part: Vote = self.model.session.snapshot.parts["tree"]
+        return part
+
+    def renew(self) -> None:
+        self.set_keys(self.part.lines)
+
+    def row(self, place: int, cells: int) -> Line:
+        return line(outside(self.keys[place]))
+
+
+class VoteScreen(BoxScreen):
+    first_pane: Pane = "tree"
+
+    def __init__(self, context: CockpitContext) -> None:
+        super().__init__(context)
+        self.pane = VotePane(context, id="tree")
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+        yield from self.compose_frame()
+
+    def renew_panes(self) -> None:
+        self.pane.renew()
+
+    def find_useful(self) -> Collection[str]:
+        return ("tree.approve", "tree.add")
+
+    async def act(self, verb: str) -> None:
+        if verb == "approve":
+            await self.app.run_action(("app", "answer", (("vote/1",),)))
+        else:
+            add = Choice("add", "one line more", asks="line")
+            question = Question(
+                title="Add a line?",
+                stay="Add none",
+                confirm="add it",
+                choices=(add,),
+                build=partial(call_vote, self.pane.part.lines),
+            )
+            await self.app.run_action(("app", "ask", (question,)))
+
+    def action_tree_count(self) -> None:
+        self.notify(f"{len(self.pane.keys)} lines")
+
+    def action_look_open(self) -> None:
+        self.notify(f"opened {self.pane.key}")
+
+    async def action_look_back(self) -> None:
+        await self.run_action("app.show_pane('jobs')")
+
+
+def call_vote(lines: tuple[str, ...], choice: Choice, text: str) -> Command:
+    return CallVote(lines=(*lines, text))
