@@ -10,6 +10,8 @@ import pytest
 from autoexp_tui.config.agents import parse_agents, parse_chain
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 from autoexp_tui.planning.ports import SpecRefused
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from tests.planning.composed import planned
 
 
 def test_agents_have_names_beside_how_they_are_isolated() -> None:
@@ -89,3 +91,14 @@ def test_a_role_takes_agents_that_there_are() -> None:
     assert find_mistakes(lambda: parse_chain([], "r.agent", [])) == [
         "r.agent: is [], not an agent"
     ]
+
+
+def test_a_plan_carries_its_agents_and_its_jobs_do_not() -> None:
+    sweep = {"configs": [{"stage": "a"}]}
+    given = {"isolation": "none", "a": {"backend": "codex", "env": {"KEY": None}}}
+    plain, plan = planned(sweep), planned(sweep, agents=given)
+    assert plan.agents == parse_agents({"agents": given})
+    assert [job.fingerprint for job in plan.jobs] == [
+        job.fingerprint for job in plain.jobs
+    ]
+    assert decode_plan(encode_plan(plan)) == plan
