@@ -23,6 +23,9 @@ from typing import Any
 from autoexp_tui.agents.call import Answer, Request, hash_bytes
 from autoexp_tui.agents.runner import run_call
 from autoexp_tui.executors.wrapper import list_descendants
+from autoexp_tui.isolation.choice import probe_isolation
+from autoexp_tui.isolation.port import Isolation
+from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 
 WRITE = """echo '{"ideas": 3}' > _answer.json"""
@@ -132,7 +135,9 @@ def serve() -> Iterator[int]:
     server.server_close()
 
 
-def call_codex(program: str, case: str, port: int, place: Path) -> Answer:
+def call_codex(
+    program: str, case: str, port: int, place: Path, isolation: Isolation | None
+) -> Answer:
     home, cwd = place / "user", place / "cwd"
     (home / ".codex").mkdir(parents=True)
     cwd.mkdir()
@@ -161,7 +166,18 @@ def call_codex(program: str, case: str, port: int, place: Path) -> Answer:
     )
     if case in ("daemon", "stubborn"):
         request = replace(request, agent=replace(request.agent, sandbox="full"))
-    return run_call(place / "call", request)
+    if isolation is None:
+        return run_call(place / "call", request)
+    profile = make_agent_profile(
+        cwd,
+        place / "call",
+        program=Path(program),
+        readable=[Path(program).parents[1]],
+        logins=[home / ".codex/config.toml"],
+        ports=(port,),
+    )
+    prefix = isolation.wrap((), profile)
+    return run_call(place / "call", replace(request, is_isolated=True), prefix)
 
 
 def main() -> int:
@@ -171,17 +187,20 @@ def main() -> int:
         return 5
     wrong = 0
     with serve() as port, tempfile.TemporaryDirectory() as root:
-        for case, wanted in WANTED.items():
-            place = Path(root, case.replace(" ", "_"))
-            answer = call_codex(program, case, port, place)
+        plain: list[tuple[str, Isolation | None]] = [(case, None) for case in WANTED]
+        fenced = [("ok", one) for one in probe_isolation()]
+        for number, (case, isolation) in enumerate([*plain, *fenced]):
+            place, wanted = Path(root, str(number)), WANTED[case]
+            answer = call_codex(program, case, port, place, isolation)
             left = list_descendants(os.getpid())
             is_wrong = answer.outcome != wanted or bool(left)
             wrong += is_wrong
             tokens = answer.usage.input_tokens if answer.usage else "?"
+            fence = isolation.name if isolation else ""
             print(
-                f"{'WRONG' if is_wrong else 'ok':6}{case:12}{answer.outcome:13}"
-                f"{answer.seconds:6.2f} s {answer.steps:3} steps {tokens:>7} tokens  "
-                f"{len(left)} left  {answer.why[:70]}",
+                f"{'WRONG' if is_wrong else 'ok':6}{case:12}{fence:9}"
+                f"{answer.outcome:13}{answer.seconds:6.2f} s {answer.steps:3} steps "
+                f"{tokens:>7} tokens  {len(left)} left  {answer.why[:70]}",
                 flush=True,
             )
     return 1 if wrong else 0

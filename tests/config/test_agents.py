@@ -97,7 +97,8 @@ def test_a_plan_carries_its_agents_and_its_jobs_do_not() -> None:
     sweep = {"configs": [{"stage": "a"}]}
     given = {"isolation": "none", "a": {"backend": "codex", "env": {"KEY": None}}}
     plain, plan = planned(sweep), planned(sweep, agents=given)
-    assert plan.agents == parse_agents({"agents": given})
+    read = parse_agents({"agents": given})
+    assert (plan.agents, plan.isolation) == (read.by_name, "none")
     assert [job.fingerprint for job in plan.jobs] == [
         job.fingerprint for job in plain.jobs
     ]

@@ -169,8 +169,7 @@ def _run_program(
     by_message = request.schema is not None and not request.answer_file
     schema_path = str(paths.tmp / "schema.json") if by_message else ""
     argv = backend.build_command(request, schema_path)
-    program = os.path.join(request.cwd, argv[0]) if "/" in argv[0] else argv[0]
-    if shutil.which(program, path=env.get("PATH", os.defpath)) is None:
+    if find_program(request, env) is None:
         return End(exit_code=None, reason=f"{argv[0]}: there is no such program")
     with explaining(paths.transcript, "write the transcript"):
         transcript = Transcript(paths.transcript, agent.limits.output_bytes)
@@ -184,6 +183,14 @@ def _run_program(
             ).run()
         finally:
             transcript.close()
+
+
+def find_program(request: Request, env: Mapping[str, str]) -> Path | None:
+    """The program of an agent, links not followed; None: it is not there."""
+    name = BACKENDS[request.agent.backend].build_command(request, "")[0]
+    name = os.path.join(request.cwd, name) if "/" in name else name
+    found = shutil.which(name, path=env.get("PATH", os.defpath))
+    return Path(found) if found else None
 
 
 def read_line(line: bytes, backend: Backend, progress: Progress) -> None:

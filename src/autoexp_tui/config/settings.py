@@ -297,7 +297,6 @@ class HouseParser:
         self.launch: Callable[[Mapping[str, object]], Launch] = Backends(places).launch
         """The command of one job, from `backend`."""
 
-    agents = staticmethod(parse_agents)
     condition = staticmethod(parse_condition)
     action = staticmethod(parse_action)
 
@@ -380,7 +379,7 @@ class HouseParser:
             lambda: self.executor(config),
             lambda: self.resources(config),
             lambda: section(config, "tree"),
-            lambda: self.agents(config),
+            lambda: parse_agents(config),
             lambda: section(config, "ui"),
             lambda: self.launch(config),
         ):

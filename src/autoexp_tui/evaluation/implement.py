@@ -6,6 +6,7 @@ back with the tests' output. What is left becomes one commit of ours, or is refu
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from autoexp_tui.agents.call import Answer, write_request
 from autoexp_tui.agents.call import Request as Call
-from autoexp_tui.agents.runner import run_call
+from autoexp_tui.agents.runner import find_program, run_call
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
     Implemented,
@@ -30,8 +31,9 @@ from autoexp_tui.evaluation.steps import (
     require_success,
     run_step,
 )
+from autoexp_tui.isolation.port import FILES
 from autoexp_tui.isolation.profiles import make_agent_profile, prepare_profile
-from autoexp_tui.model.agents import AgentSpec, Outcome, choose_next
+from autoexp_tui.model.agents import Outcome, choose_next
 from autoexp_tui.storage.atomic import write_atomic
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
@@ -122,9 +124,11 @@ def call_agent(
         cwd=str(worktree),
         answer_file=answer_file,
         schema=schema,
+        # A program's own sandbox does not start within ours.
+        is_isolated=fence.isolation.promises >= FILES,
     )
     write_request(directory, call)
-    return run_call(directory, call, _wrap(fence, spec, worktree, directory))
+    return run_call(directory, call, _wrap(fence, call, directory))
 
 
 def _write_prompt(directory: Path, prompt: bytes) -> str:
@@ -136,14 +140,13 @@ def _write_prompt(directory: Path, prompt: bytes) -> str:
     return hash_bytes(prompt)
 
 
-def _wrap(
-    fence: Fence, agent: AgentSpec, worktree: Path, directory: Path
-) -> Sequence[str]:
+def _wrap(fence: Fence, call: Call, directory: Path) -> Sequence[str]:
     """The words before an agent's command that isolate it."""
     profile = make_agent_profile(
-        worktree,
+        Path(call.cwd),
         directory,
-        logins=[Path(one).expanduser() for one in agent.files],
+        program=find_program(call, os.environ),
+        logins=[Path(one).expanduser() for one in call.agent.files],
         readable=fence.request.list_readable(),
     )
     prepare_profile(profile)

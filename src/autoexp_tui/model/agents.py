@@ -93,15 +93,6 @@ class AgentsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentsSpec:
-    """`agents`."""
-
-    isolation: Literal["require", "prefer", "none"] = "prefer"
-    """Whether agents and candidates run only where they can be fenced in."""
-    by_name: Mapping[str, AgentSpec] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """Tokens of one call, or of several."""
 

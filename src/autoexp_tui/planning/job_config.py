@@ -39,7 +39,7 @@ from autoexp_tui.sweep.points import SweepPoint, plain_key
 from autoexp_tui.text.plain_tree import ABSENT, at
 
 _WATCHING: Final = (
-    *("monitoring", "ui", "tree", "research"),
+    *("monitoring", "ui", "agents", "tree", "research"),
     *("index", "family", "_refs", "sweep"),
 )
 _NOT_OF_PROJECT: Final = ("base_output_dir", "share", "mask")
