@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.config import settings
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.tree_section import TREE
 from autoexp_tui.model.errors import Problem
@@ -42,10 +41,7 @@ def test_a_bad_option_of_a_search_says_what_is_wrong(
     assert refused.value.problems == (Problem(message, where=where, hint=hint),)
 
 
-def test_a_plan_carries_the_options_of_its_search_and_its_jobs_do_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(settings, "_UNAVAILABLE", {})
+def test_a_plan_carries_the_options_of_its_search_and_its_jobs_do_not() -> None:
     sweep = {"configs": [{"stage": "a"}]}
     plain, plan = planned(sweep), planned(sweep, tree=GIVEN)
     (warning,) = planned({"configs": [{"stage": "a", "++tree.beam_width": 2}]}).warnings

@@ -6,13 +6,11 @@ from autoexp_tui.tree.ideas import (
     MOST_BYTES,
     Idea,
     IdeaRefused,
-    Proposal,
-    Tried,
     dedupe_ideas,
-    hash_diff,
     parse_idea,
 )
 from autoexp_tui.tree.options import Scope
+from autoexp_tui.tree.state import Idea as ListedIdea
 
 TEXT = "# Cool more slowly\n\n* Lower the rate\n* Keep  the best\n"
 
@@ -58,33 +56,27 @@ def test_a_file_that_is_no_idea_is_refused(data: bytes, code: str) -> None:
     assert refused.value.why.code == code
 
 
-ANCESTORS = {1: (0,), 2: (0,)}
+ABOVE = {"n2": ["n0"], "n10": ["n0"]}
 
 
 @pytest.mark.parametrize(("scope", "kept"), [
-    ("node", ["1a", "2b", "2c"]),  # again on another node, and as on the root
-    ("node_plus_ancestors", ["1a", "2b"]),
-    ("global", ["1a"]),
+    ("node", ["n2/a", "n10/b", "n10/c"]),  # again on another node, and as on the root
+    ("node_plus_ancestors", ["n2/a", "n10/b"]),
+    ("global", ["n2/a"]),
 ])  # fmt: skip
 def test_a_repeat_is_skipped_within_its_scope_and_told(
     scope: Scope, kept: list[str]
 ) -> None:
-    old = "tried on the root"
-    proposals = [
-        Proposal(2, idea("c", old)), Proposal(2, idea("b")),
-        Proposal(1, idea("z")), Proposal(1, idea("a")),
-    ]  # fmt: skip
-    tried = [Tried(0, idea("x", old).text_hash, "e3")]
-    found, skipped = dedupe_ideas(proposals, tried, scope, ANCESTORS)
-    assert [f"{one.node}{one.idea.file_name}" for one in found] == kept
-    assert len(found) + len(skipped) == len(proposals)
-    assert skipped[0].why.arg("what") == "a"  # z of node 1 repeats it, in every scope
-    if scope != "node":
-        assert (skipped[-1].file_name, skipped[-1].why.arg("what")) == ("c", "e3")
-    assert dedupe_ideas(proposals[::-1], tried, scope, ANCESTORS) == (found, skipped)
+    def listed(node: str, file: str, sha256: str) -> ListedIdea:
+        return ListedIdea(node=node, file=file, title="", sha256=sha256)
 
-
-def test_a_diff_is_the_same_on_another_commit_and_line() -> None:
-    diff = "diff --git a/s b/s\nindex 1..2 100644\n@@ -1,2 +1,2 @@ def f\n a\n-b\n+c\n"
-    moved = diff.replace("1..2", "3..4").replace("-1,2 +1,2", "-9,2 +9,2")
-    assert hash_diff(moved) == hash_diff(diff) != hash_diff(diff.replace("+c", "+d"))
+    tried = [listed("n0", "x", "old")]
+    ideas = [listed("n10", "c", "old"), listed("n10", "b", "new"),
+             listed("n2", "z", "new"), listed("n2", "a", "new")]  # fmt: skip
+    found, repeats = dedupe_ideas(ideas, tried, scope, ABOVE)
+    assert [one.id for one in found] == kept
+    assert len(found) + len(repeats) == len(ideas)
+    told = {one.id: same.id for one, same in repeats}
+    assert told["n2/z"] == "n2/a"  # within one node, in every scope
+    assert told.get("n10/c", "n0/x") == "n0/x"
+    assert dedupe_ideas(ideas[::-1], tried, scope, ABOVE) == (found, repeats)

@@ -1,8 +1,7 @@
 """The closed subtrees of a config, checked, and turned into core specs.
 
-`project`, `slurm`, `monitoring`, `agents` and `ui` are ours: an unknown key in them is
-an error.
-`tree` and `research` are ours too, and refused while nothing runs them. `backend`,
+`project`, `slurm`, `monitoring`, `tree`, `agents` and `ui` are ours: an unknown key in
+them is an error. `research` is ours too, and refused while nothing runs it. `backend`,
 `aux` and whatever the user adds at the top are open.
 """
 
@@ -48,7 +47,7 @@ TOP_LEVEL: Final = (
     "project", "backend", "slurm", "monitoring", "sweep", "agents", "tree", "research",
     "ui", "aux", "hydra", "defaults",
 )  # fmt: skip
-_UNAVAILABLE: Final = {"tree": "Tree search", "research": "The research loop"}
+_UNAVAILABLE: Final = {"research": "The research loop"}
 """Sections of ours that nothing runs yet, and what they would configure."""
 
 

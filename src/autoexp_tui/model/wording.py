@@ -451,8 +451,6 @@ cannot_be_node: no commit or results
     it cannot be promoted, for it left no commit or no results ({gate})
 no_rank: nothing to rank by
     not promoted: neither its score nor its primary metric can be compared with the root
-idea_repeated: repeats {what}
-    skipped: the same idea was tried at {node} as {what}
 idea_empty: empty
     the file of the idea is empty
 idea_not_text: not text

@@ -4,7 +4,8 @@ when all of it has ended. It costs what is under way, not what was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
@@ -14,6 +15,7 @@ from autoexp_tui.model.policy import Policy
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end, sentence, short
 from autoexp_tui.tree import effects, events
+from autoexp_tui.tree.ideas import dedupe_ideas
 from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, name_idea_job
 from autoexp_tui.tree.ranking import Candidate, rank_candidates
 from autoexp_tui.tree.state import (
@@ -261,33 +263,23 @@ class _Search:
         self, nodes: Sequence[Node]
     ) -> tuple[tuple[Idea, ...], tuple[SkippedIdea, ...]]:
         """In the order of nodes and files, without what was tried before."""
-        kept, skipped = list[Idea](), list[SkippedIdea]()
-        seen: dict[str, Idea] = {}
-        for node in sorted(nodes, key=lambda one: int(one.id[1:])):
-            for idea in sorted(node.ideas or (), key=lambda one: one.file):
-                same = seen.get(idea.sha256) or self._find_tried(idea)
-                if same is not None:
-                    skipped.append(SkippedIdea(idea=idea, same_as=same.id))
-                else:
-                    kept.append(idea)
-                    seen[idea.sha256] = idea
+        here = [idea for node in nodes for idea in node.ideas or ()]
+        above = {node.id: self._list_above(node) for node in nodes}
+        tried = [idea for node in self._list_tried(above) for idea in node.ideas or ()]
+        kept, repeats = dedupe_ideas(here, tried, self.options.dedupe, above)
+        skipped = (SkippedIdea(idea=one, same_as=same.id) for one, same in repeats)
         return tuple(kept), tuple(skipped)
 
-    def _find_tried(self, idea: Idea) -> Idea | None:
-        """The same idea, of a closed depth, as far as repeats are looked for."""
-        tree, scope = self.tree, self.options.dedupe
-        nodes = tree.nodes.values() if scope == "global" else []
-        if scope == "node_plus_ancestors":
-            nodes = list(tree.list_ancestors(idea.node))[1:]
-        return next(
-            (
-                one
-                for node in nodes
-                for one in node.ideas or ()
-                if one.sha256 == idea.sha256 and node.depth < tree.depth
-            ),
-            None,
-        )
+    def _list_above(self, node: Node) -> list[str]:
+        return [one.id for one in list(self.tree.list_ancestors(node.id))[1:]]
+
+    def _list_tried(self, above: Mapping[str, Sequence[str]]) -> list[Node]:
+        """The nodes of closed depths, as far as repeats are looked for."""
+        nodes, scope = self.tree.nodes, self.options.dedupe
+        if scope == "global":
+            return [one for one in nodes.values() if one.depth < self.tree.depth]
+        wanted = above.values() if scope == "node_plus_ancestors" else ()
+        return [nodes[name] for name in dict.fromkeys(chain.from_iterable(wanted))]
 
     def _open_next(self) -> None:
         """Open ideas in their order, as many as may be under way at once."""

@@ -1,8 +1,7 @@
 """Ideas as markdown files, and which of them repeat another.
 
 Agents and people write them, so a file is bounded and its text is cleaned. Two ideas
-are the same when their normalised text is; two implementations when their diffs make
-the same changes, wherever in a file.
+are the same when their normalised text is.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.text.sanitize import clean, clean_line
@@ -23,7 +22,6 @@ SUFFIX: Final = ".md"
 _TITLE: Final = 120
 _ID: Final = 12
 _BULLET: Final = re.compile(r"(?:[-*+\u2022\u2023\u25e6\u2043]|\d{1,3}[.)])\s+")
-_PLACE_OF_DIFF: Final = re.compile(r"(?m)^(index .*|@@ .*? @@.*)$\n?")
 
 
 class IdeaRefused(Exception):
@@ -49,30 +47,19 @@ class Idea:
     """Sha256 of the normalised text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """What was tried on a node before: the hash of an idea's text, or of a diff."""
+class Listed(Protocol):
+    """An idea of a node: `n0`, `n1` ..."""
 
-    node: int
-    digest: str
-    what: str
-    """`e12`, or the file's name: for people."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An idea for a node."""
-
-    node: int
-    idea: Idea
+    @property
+    def node(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def sha256(self) -> str:
+        """Of its normalised text."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedIdea:
-    node: int
-    file_name: str
-    text_hash: str
-    why: Why
+T = TypeVar("T", bound=Listed)
 
 
 def parse_idea(file_name: str, data: bytes) -> Idea:
@@ -103,54 +90,31 @@ def normalize_text(text: str) -> str:
     return "\n".join(line for line in marked if line)
 
 
-def hash_diff(diff: str) -> str:
-    """Sha256 of a diff without the places and object ids in it: the same changes of the
-    same files have the same hash, whatever commit they are made on."""
-    lines = (line.rstrip() for line in _PLACE_OF_DIFF.sub("", diff).splitlines())
-    return hashlib.sha256("\n".join(lines).encode("utf-8", "replace")).hexdigest()
-
-
 def dedupe_ideas(
-    proposals: Iterable[Proposal],
-    tried: Sequence[Tried],
+    ideas: Iterable[T],
+    tried: Iterable[T],
     scope: Scope,
-    ancestors: Mapping[int, Collection[int]],
-) -> tuple[tuple[Proposal, ...], tuple[SkippedIdea, ...]]:
-    """Those that repeat nothing, in order of (node, file name), and the others. Of two
-    equal ones the first in this order is kept. `ancestors`: of each node, its parents
-    up to the root."""
-    known, kept, skipped = [*tried], list[Proposal](), list[SkippedIdea]()
-    for one in sorted(proposals, key=lambda one: (one.node, one.idea.file_name)):
-        idea = one.idea
-        same = find_repeat(one.node, idea.text_hash, known, scope, ancestors)
-        if same is None:
+    ancestors: Mapping[str, Collection[str]],
+) -> tuple[list[T], list[tuple[T, T]]]:
+    """In order of nodes and files: those that repeat nothing, and the others, each with
+    the first one that it repeats. `tried`: of earlier depths; `ancestors`: of each
+    node, the nodes above it."""
+    kept, repeats = list[T](), list[tuple[T, T]]()
+    known: dict[str, list[T]] = {}
+    for one in tried:
+        known.setdefault(one.sha256, []).append(one)
+    for one in sorted(ideas, key=lambda one: (int(one.node[1:]), one.file)):
+        nodes = {one.node}
+        if scope == "node_plus_ancestors":
+            nodes |= {*ancestors.get(one.node, ())}
+        equal = known.setdefault(one.sha256, [])
+        earlier = (it for it in equal if scope == "global" or it.node in nodes)
+        if (same := next(earlier, None)) is not None:
+            repeats.append((one, same))
+        else:
             kept.append(one)
-            known.append(Tried(one.node, idea.text_hash, idea.file_name))
-            continue
-        reason = why("idea_repeated", what=same.what, node=f"n{same.node}")
-        skipped.append(SkippedIdea(one.node, idea.file_name, idea.text_hash, reason))
-    return tuple(kept), tuple(skipped)
-
-
-def find_repeat(
-    node: int,
-    digest: str,
-    known: Iterable[Tried],
-    scope: Scope,
-    ancestors: Mapping[int, Collection[int]],
-) -> Tried | None:
-    """What was tried before with this hash, in `scope` of a node; the first."""
-    nodes = {node}
-    if scope == "node_plus_ancestors":
-        nodes |= {*ancestors.get(node, ())}
-    return next(
-        (
-            one
-            for one in known
-            if one.digest == digest and (scope == "global" or one.node in nodes)
-        ),
-        None,
-    )
+            equal.append(one)
+    return kept, repeats
 
 
 def _find_title(text: str) -> str:
