@@ -1,4 +1,4 @@
-"""Six deliberate bugs, so that the simulator is seen to catch what it is made for.
+"""Eight deliberate bugs, so that the simulator is seen to catch what it is made for.
 
 Each replaces one part of a campaign by one that is wrong in a way that engines of this
 kind have been wrong. None of it can be reached from outside a simulation.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, ClassVar, Final
+from unittest import mock
 
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.executor_port import (
@@ -21,8 +23,11 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.engine.ports import Clock, Parts
 from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import DecisionContext, Draft, Roster
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.rules import Storm
+from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.scheduling import circuit_breaker
 from tests.support.memory_journal import MemoryJournal
 from tests.support.remembering import AroundExecutor
 from tests.support.sim_slurm import SlurmCluster
@@ -135,6 +140,52 @@ class _WallAlone:
     boottime = monotonic
 
 
+class _Patched(Engine):
+    """Decides with one function of ours replaced."""
+
+    patch: ClassVar[tuple[Any, str, Callable[..., Any]]]
+
+    def _decide_all(self, *inputs: Any) -> Draft:
+        with mock.patch.object(*self.patch):
+            return super()._decide_all(*inputs)
+
+
+class CountTrials(Bug):
+    """A trial that fails counts among the quick failures that pause a session."""
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return _TrialsCount(state, parts)
+
+
+_count_failure: Final = circuit_breaker._count_failure
+
+
+def _count_all(
+    context: DecisionContext, ended: events.AttemptEnded, rules: Storm
+) -> events.AttemptEnded:
+    def find_job(name: str) -> JobRecord:
+        record = context.job(name)
+        return replace(record, spec=replace(record.spec, trial=False))
+
+    blind: Any = SimpleNamespace(job=find_job, state=context.state, now=context.now)
+    return _count_failure(blind, ended, rules)
+
+
+class _TrialsCount(_Patched):
+    patch = (circuit_breaker, "_count_failure", _count_all)
+
+
+class CrowdSlots(Bug):
+    """What runs beside takes a slot of the others, and the other way round."""
+
+    def engine(self, state: SessionState, parts: Parts) -> Engine:
+        return _Crowded(state, parts)
+
+
+class _Crowded(_Patched):
+    patch = (Roster, "count_active", lambda roster, _place: len(roster.active))
+
+
 BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "drop_intent": DropIntent,
     "trust_empty": TrustEmpty,
@@ -142,4 +193,6 @@ BUGS: Final[Mapping[str, Callable[[], Bug]]] = {
     "apply_before_journal": ApplyBeforeJournal,
     "ignore_epoch": IgnoreEpoch,
     "time_by_wall": TimeByWall,
+    "count_trials": CountTrials,
+    "crowd_slots": CrowdSlots,
 }

@@ -113,6 +113,10 @@ class Campaign:
         self.world = self._make_world()
         self.session = self.world.session
         self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
+        self.checks.slots = {
+            "main": self.world.slots,
+            "beside": self.world.beside_slots,
+        }
         self._bug.cluster(self.cluster)
         self.person = Person(self._rng, self.world.inbox, self.tally.faults)
         self._paused: list[Holder] = []
@@ -149,6 +153,7 @@ class Campaign:
             files=ShakyFacts(facts, rng, self.danger, self._true_clock),
             auto_approve=frozenset({"*"}) if rng.random() < 0.6 else frozenset(),
             slots=rng.choice([0, 0, 0, 6, 20]),
+            beside_slots=random.Random(f"{self.seed} beside").choice([0, 1, 3]),
             has_nodes=rng.random() < 0.5,
         )
         for spec in (*self.plan.jobs, *self._later.jobs):

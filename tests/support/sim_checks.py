@@ -22,12 +22,13 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import Recorded, apply, fold
 from autoexp_tui.model.resubmission import is_awaiting_look, list_files_aside
+from autoexp_tui.model.specs import Place
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
 from autoexp_tui.model.wording import CODES, sentence, short
 from tests.support.memory_journal import MemorySession
 from tests.support.sim_causes import problem as cause_problem
-from tests.support.sim_slurm import SlurmCluster
+from tests.support.sim_slurm import BESIDE, SlurmCluster
 
 PARTS: Final = tuple(
     field.name
@@ -122,6 +123,8 @@ class Checks:
         self._runs: set[tuple[TaskId, int]] = set()
         self._spelt: set[tuple[str, tuple[str, ...]]] = set()
         self._broken: list[str] = []
+        self.slots: Mapping[Place, int] = {}
+        """Of each place; 0, or none: no limit."""
 
     def look(self, live: SessionState) -> None:
         """After a step of the engine that owns the session; raises Violation."""
@@ -187,6 +190,13 @@ class Checks:
         if isinstance(reason, Why) and (problem := self._unspoken(reason)):
             yield problem
         match record.event:
+            case events.WaitExplained(job=name, why=Why(code="held_by_slots")):
+                place = shadow.jobs[name].spec.place
+                if len(self._active(place)) < self.slots[place]:
+                    yield f"{name} waits, and a slot {place} is free"
+            case events.SubmissionPaused(why=Why(code="storm") as told):
+                if shadow.jobs[str(told.arg("job"))].spec.trial:
+                    yield "a trial pauses the session"
             case events.EffectOrdered() as event:
                 yield from self._ordered(event)
             case events.PlanAdded() as event:
@@ -218,6 +228,11 @@ class Checks:
         self._credit[token] += 1
         if self.shadow.tokens.get(token, event.effect.tasks) != event.effect.tasks:
             yield "its token stands for other tasks"
+        places = {self.shadow.jobs[name].spec.place for name, _ in event.effect.tasks}
+        for place in places:
+            active = self._active(place) | {name for name, _ in event.effect.tasks}
+            if len(places) > 1 or 0 < self.slots.get(place, 0) < len(active):
+                yield f"{len(active)} go to {places}, of {self.slots}"
         for name, number in event.effect.tasks:
             job = self.shadow.jobs[name]
             if job.state is JobState.COMPLETED:
@@ -226,6 +241,10 @@ class Checks:
             if live not in ([], [number]):
                 yield f"attempt {live} of {name} has not ended"
             yield from unsure_files(self.shadow, job)
+
+    def _active(self, place: Place) -> set[str]:
+        jobs = self.shadow.jobs.values()
+        return {j.name for j in jobs if j.state in ACTIVE and j.spec.place == place}
 
     def _added(self, event: events.PlanAdded) -> Iterator[str]:
         if event.sha in self.shadow.joined:
@@ -240,6 +259,8 @@ class Checks:
             yield f"{event.action} feeds itself"
 
     def _ended(self, event: events.AttemptEnded) -> Iterator[str]:
+        if event.streak and self.shadow.jobs[event.job].spec.trial:
+            yield "a trial counts among quick failures"
         if (event.job, event.attempt) in self._truth.living():
             yield "its command runs on"
         attempt = self.shadow.jobs[event.job].attempts[event.attempt - 1]
@@ -333,6 +354,8 @@ class Checks:
             raise Violation(f"run {run} of {task} was begun twice")
         self._runs.add((task, run))
         job = self.shadow.jobs[task[0]]
+        if start.startswith(BESIDE) != (job.spec.place == "beside"):
+            raise Violation(f"{task} is to run {job.spec.place}, and began as {start}")
         if task[1] > len(job.attempts):
             raise Violation(f"{task} was begun and never ordered")
         if job.state is JobState.COMPLETED:

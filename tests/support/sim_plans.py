@@ -52,6 +52,8 @@ from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources, Scalar
 
 Conditions = tuple[Condition, ...]
 
+BESIDE, TRIALS = 0.2, 0.2
+"""Shares of the jobs that run beside, and that may fail without harm."""
 MOST_ATTEMPTS = 4
 """No rule of these plans allows a job more."""
 LEDGER = "/ledger.txt"
@@ -230,6 +232,12 @@ class _Maker:
     edges: list[Edge] = field(default_factory=list)
     ends: list[str] = field(default_factory=list)
     """The last job of each family."""
+    places: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.places = random.Random()
+        self.places.setstate(self.rng.getstate())
+        self.places.seed(f"places {self.places.random()}")
 
     def add_family(self, number: int) -> None:
         kinds = (self._staged, self._staged, self._measured, self._sought, self._alone)
@@ -307,6 +315,8 @@ class _Maker:
             start_conditions=start,
             cancel_conditions=cancel,
             resources=self._resources(),
+            place="beside" if self.places.random() < BESIDE else "main",
+            trial=self.places.random() < TRIALS,
             rules="strict" if own_rules else "",
         )
         self.specs.append(made)

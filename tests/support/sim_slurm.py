@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
+from autoexp_tui.executors.routing import RoutingExecutor
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
@@ -33,10 +34,11 @@ from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.clock import ManualClock
 from tests.support import fake_slurm_wrapper
-from tests.support.fake_script import by_job
+from tests.support.fake_script import Fault, by_job
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job
+from tests.support.sim_beside import BesideHost
 from tests.support.sim_causes import Memory
 from tests.support.sim_plans import Shape
 from tests.support.sim_scripts import Scripts, make_scripts
@@ -64,6 +66,8 @@ LYING_SHARE: Final = 0.5
 MEMORY: Final = "/dev/shm"
 OWN_NAMES: Final = "/proc/self/fd"
 """Where a process finds what it has open, by number."""
+BESIDE: Final = "beside "
+"""Before what the engine's host calls a start."""
 _NUMBER: Final = 612
 """Above what a process opens, below the usual limit, 1024."""
 
@@ -143,8 +147,10 @@ class SlurmCluster:
         script = by_job(self.scripts)
         self.slurm = DeadlySlurm(clock, Ran, script, settings, faults=self._fault)
         self.slurm.danger = danger
-        self.settle = self.slurm.cluster.settle
-        self.living = self.slurm.cluster.living
+        self.beside = BesideHost(clock, script)
+        self._begun: list[tuple[TaskId, int, str]] = []
+        """All starts of commands, of both places: task, run, and who made it."""
+        self._seen = [0, 0]
         memory = MEMORY if os.access(MEMORY, os.W_OK) else None
         self.directory = Path(tempfile.mkdtemp(prefix="autoexp-sim-", dir=memory))
         held = os.open(self.directory, os.O_RDONLY)
@@ -152,6 +158,14 @@ class SlurmCluster:
         os.close(held)
         own = Path(OWN_NAMES, str(self._held))
         self._root = own if own.is_dir() else self.directory
+
+    def settle(self) -> None:
+        """Let everything happen that is due."""
+        self.slurm.cluster.settle()
+        self.beside.settle()
+
+    def living(self) -> Sequence[TaskId]:
+        return (*self.slurm.cluster.living(), *self.beside.living())
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -195,6 +209,7 @@ class SlurmCluster:
             logs=self.logs,
             attempt_dir=self.attempt_dir,
             joins=partial(self.joins, seed),
+            beside=self.beside,
             **ports,
         )
 
@@ -218,20 +233,30 @@ class SlurmCluster:
             array_size=self._arrays,
             rhythm=Rhythm(first=times.first, latest=times.latest),
         )
-        return SlurmExecutor(settings, self.slurm, clock)
+        main = SlurmExecutor(settings, self.slurm, clock)
+        return RoutingExecutor(main, self.beside)
 
     def attempt_dir(self, job: str, number: int) -> Path:
         return self._root / "attempts" / format_filename(job) / str(number)
 
     def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
-        """Commands that were started after the first `since`: task, run, job."""
-        return self.slurm.cluster.begun[since:]
+        """Commands that were started after the first `since`: task, run, and the job of
+        Slurm's or `beside` and a number."""
+        there, here = self.slurm.cluster.begun, self.beside.begun
+        self._begun += there[self._seen[0] :]
+        self._begun += [
+            (one.task, one.run, f"{BESIDE}{one.executor_id}")
+            for one in here[self._seen[1] :]
+        ]
+        self._seen = [len(there), len(here)]
+        return self._begun[since:]
 
     def has_succeeded(self, task: TaskId) -> bool:
-        return task in self.slurm.cluster.succeeded
+        there = task in self.slurm.cluster.succeeded
+        return there or self.beside.has_succeeded(task)
 
     def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        return self.slurm.cluster.ledger.of(task)
+        return self.slurm.cluster.ledger.of(task) or [*self.beside.befallen(task)]
 
     @property
     def memory(self) -> Memory:
@@ -309,11 +334,23 @@ class SlurmCluster:
         return bool(suspended)
 
     def _kill_supervisor(self, rng: random.Random) -> str:
-        living = self.living()
+        living = self.slurm.cluster.living()
         if not living:
             return ""
         self.slurm.cluster.kill_supervisor(rng.choice(living))
         return "supervisor killed"
+
+    def _kill_beside(self, rng: random.Random) -> str:
+        living = self.beside.living()
+        if not living:
+            return ""
+        self.beside.kill_supervisor(rng.choice(living))
+        return "supervisor killed beside"
+
+    def _lose_beside(self, rng: random.Random) -> str:
+        """The answer to the next submission there, or the submission."""
+        self.beside.faults.append(rng.choice([*Fault]))
+        return "answer lost beside"
 
     def _crash(self, _rng: random.Random) -> str:
         self._gave_ids_again = True
@@ -337,6 +374,7 @@ class SlurmCluster:
     def heal(self) -> None:
         """No fault any more, and what is broken is mended."""
         self._note_silence()
+        self.beside.faults.clear()
         self.slurm.away = self.slurm.database_away = False
         self._resume()
         self._return_nodes()
@@ -371,6 +409,8 @@ _STRIKES: Final[Sequence[Strike]] = (
     _befall("fail_launch", "job not launched", "PENDING"),
     _befall("cancel_by_others", "waiting job cancelled by others", "PENDING"),
     *[SlurmCluster._kill_supervisor] * 2,
+    SlurmCluster._kill_beside,
+    SlurmCluster._lose_beside,
     *[SlurmCluster._crash] * 2,
     *[SlurmCluster._away] * 2,
     SlurmCluster._database,

@@ -55,9 +55,10 @@ CLUSTER: Final = _names(
     "killed before a command, killed after a command, node lost, job preempted, "
     "job requeued, job forgotten, job suspended, job not launched, "
     "waiting job cancelled by others, supervisor killed, controller crashed, "
-    "controller away, accounting away, ids given out again"
+    "controller away, accounting away, ids given out again, "
+    "supervisor killed beside, answer lost beside"
 )
-"""What befalls a made-up Slurm beside its commands."""
+"""What befalls a made-up Slurm beside its commands, and the engine's host."""
 
 
 NAMES: Final = (
