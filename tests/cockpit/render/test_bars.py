@@ -56,6 +56,12 @@ def engine(snapshot: Snapshot, **changes: Any) -> Snapshot:
 
 WATCHER = campaign(31, role="viewer")
 LATE = engine(campaign(31), executor_answered_at=T0 - 300)
+BESIDE = replace(
+    LATE,
+    jobs=tuple(
+        replace(job, spec=replace(job.spec, place="beside")) for job in LATE.jobs
+    ),
+)
 THEIRS = engine(WATCHER, user="user 61001", owner_alive=False)
 
 
@@ -84,6 +90,7 @@ THEIRS = engine(WATCHER, user="user 61001", owner_alive=False)
         (engine(WATCHER, owner_alive=False), 2, "its engine is gone"),
         (THEIRS, 2, "session of user 61001, read only   no engine "),
         (LATE, 2, "slurm silent 5 min"),
+        (BESIDE, 2, "slurm 5 min|!silent"),  # nobody asks it
         (engine(LATE, executor_error="no answer"), 2, "slurm silent 5 min: no answer"),
         (engine(campaign(31), executor_error="sinfo: late"), 2, "slurm: sinfo: late"),
     ],

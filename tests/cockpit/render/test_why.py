@@ -82,6 +82,7 @@ STOPPED = {
     "why": why("file_there", path="/x/stop", size=0),
 }
 PLACED = {"attempts": (replace(RAN, node="n7", partition="gpu"),)}
+BESIDE = {"spec": replace(looking(Look.RUNNING)[0].record.spec, place="beside")}
 ASKED_LATE = {"ask": replace(ASKED, asked_at=T0 - 60), "since": T0 - 5 * HOUR}
 RESTING = {"live": Live(gpu=GPUS_REST)}
 WAIVED = status(Result.FAIL, waived="checked by hand")
@@ -102,6 +103,7 @@ WAIVED = status(Result.FAIL, waived="checked by hand")
         (Look.RUNNING, PLACED, "(node n7; partition gpu)|on n7 in gpu"),
         (Look.ASKS, ASKED_LATE, f"asks {clock_time(T0 - 60, T0)}: "),
         (Look.RUNNING, RESTING, REST),
+        (Look.RUNNING, BESIDE, "on the engine's host, beside"),
     ],
 )
 def test_each_look_has_its_facts_and_the_key_of_the_next_step(

@@ -159,8 +159,7 @@ def _render_executor(session: SessionView, now: float) -> Span:
         return Span(f"{name}{since}: {outside(engine.executor_error, 60)}", "warning")
     if not session.active or answered is None or not name:
         return Span("")
-    late = age > _EXECUTOR_LATE_AFTER and not session.is_beside_alone
-    if late:
+    if age > _EXECUTOR_LATE_AFTER and not session.is_beside_alone:
         return Span(f"{name} silent {_format_age(age)}", "warning")
     return Span(f"{name} {_format_age(age)}".rstrip(), "muted")
 
