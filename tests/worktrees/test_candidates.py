@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autoexp_tui.worktrees import candidates
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
     CommitRecord,
@@ -150,6 +151,16 @@ def test_all_reasons_come_at_once_in_words(
     ]
 
 
+def test_a_flood_of_files_is_refused(
+    tree: TreeRepository, worktree: Path, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "MOST_FILES", 2)
+    write_files(worktree, {"a": "", "b": "", "c": ""})
+    assert refuse(tree, root) == [("too_many", ())]
+    (worktree / "c").unlink()
+    assert commit_files(tree, root).commit
+
+
 def test_only_what_is_editable_may_change(
     tree: TreeRepository, worktree: Path, root: str
 ) -> None:
@@ -168,6 +179,7 @@ def test_a_refused_candidate_may_be_mended_and_committed(
     write_files(worktree, {"tests/x.py": "", "solver.py": "better\n"})
     assert refuse(tree, root)
     (worktree / "tests/x.py").unlink()
+    tree.get_index(CANDIDATE).with_suffix(".lock").touch()  # a git that was killed
     assert [one.path for one in commit_files(tree, root).changes] == ["solver.py"]
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.worktrees import checkouts, promotion
+from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.worktrees import checkouts
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.promotion import (
     ChainLink,
@@ -44,9 +45,13 @@ def commit(tree: TreeRepository, root: str) -> str:
     return made
 
 
-def run_with_kills(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> int:
-    """Kill before and behind the first, the second ... step, and do it again each time;
-    how often."""
+def run_with_kills(
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[], object],
+    look: Callable[[], object] = lambda: None,
+) -> int:
+    """Kill before and behind the first, the second ... step, look, and do it again each
+    time; how often."""
     steps = (
         (Git, "read"), (checkouts, "remove_below"), (checkouts, "make_directory"),
         (checkouts, "_link"),
@@ -76,6 +81,7 @@ def run_with_kills(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) 
                 kills += 1
             else:
                 return kills
+        look()
 
 
 def test_a_promotion_killed_anywhere_and_done_again_is_the_same(
@@ -88,9 +94,14 @@ def test_a_promotion_killed_anywhere_and_done_again_is_the_same(
     tree = replace(tree, link_paths=("data",))
     before = describe_users_part(top)
     results: list[tuple[DeferredCleanup, ...]] = []
+
+    def require_reachable() -> None:
+        assert commit in list_refs(tree).values()
+
     kills = run_with_kills(
         monkeypatch,
         lambda: results.append(promote(tree, evaluation="1", node="7", commit=commit)),
+        require_reachable,
     )
     assert kills > 15
     assert results == [()]
@@ -104,8 +115,10 @@ def test_a_promotion_killed_anywhere_and_done_again_is_the_same(
 def test_what_cannot_be_removed_is_named_and_removed_later(
     tree: TreeRepository, commit: str, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EBUSY, "Device or resource busy")
+    def fail(root: Path, inside: str) -> bool:
+        if inside == "cand/1":
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return remove_below(root, inside)
 
     with monkeypatch.context() as patch:
         patch.setattr(checkouts, "remove_below", fail)
@@ -114,6 +127,7 @@ def test_what_cannot_be_removed_is_named_and_removed_later(
     assert [(one.path, one.kind, one.reason) for one in deferred] == [
         ("cand/1", "worktree", "cannot remove the worktree: Device or resource busy")
     ]
+    assert not tree.get_index(CANDIDATE).exists()  # half removed is not whole
     assert retry_cleanup(tree, deferred) == ()
     assert not tree.get_worktree(CANDIDATE).exists()
     assert list_refs(tree) == {}
@@ -184,4 +198,3 @@ def test_a_name_that_is_taken_or_none_is_refused(
     with pytest.raises(UsageError, match=problem):
         finalize(tree, name, root, [ChainLink(commit, "x")], epoch=5)
     assert describe_users_part(top) == before
-    assert promotion.prune(tree, CANDIDATE, commit) == ()

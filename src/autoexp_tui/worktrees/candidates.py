@@ -34,6 +34,7 @@ RefusalCode: TypeAlias = Literal[
     "git_files",
     "special_file",
     "too_large",
+    "too_many",
     "artifact",
     "protected",
     "not_editable",
@@ -48,6 +49,7 @@ _REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
         "git_files": "files of git are not a candidate's to make or change",
         "special_file": "it is neither a file nor a link",
         "too_large": "it is larger than max_file_bytes",
+        "too_many": "it changed or made too many files",
         "artifact": "it is a result or a log, not code",
         "protected": "a protected path changed",
         "not_editable": "only what tree.implement.editable names may change",
@@ -60,6 +62,9 @@ _REASONS: Final[Mapping[RefusalCode, str]] = MappingProxyType(
 ARTIFACTS: Final = ("*.log", "*meta_config_sweep_results.csv", "*review_round_*.md")
 _SHOWN: Final = 5
 _MOST_IGNORED: Final = 20
+_MOST_NAMES: Final = 8 << 20
+MOST_FILES: Final = 10_000
+"""Of one candidate: an idea is no data set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +172,12 @@ def _prepare_index(git: Git, tree: TreeRepository, place: Place, parent: str) ->
 def _list_touched(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
     """What was changed, removed and made, our links apart."""
     words = ("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
-    names = git.run(*words, place=place).split(b"\0")[:-1]
+    data, more = git.read(words, place=place, most=_MOST_NAMES)
+    names = {*data.split(b"\0")[:-1]}
+    if more or len(names) > MOST_FILES:
+        raise _refuse([Refusal("too_many", detail=f"the limit is {MOST_FILES:,}")])
     links = set(tree.link_paths)
-    return tuple(p for p in sorted({*map(os.fsdecode, names)}) if p not in links)
+    return tuple(p for p in sorted(map(os.fsdecode, names)) if p not in links)
 
 
 def _list_ignored(git: Git, tree: TreeRepository, place: Place) -> tuple[str, ...]:
