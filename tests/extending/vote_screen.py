@@ -1,4 +1,4 @@
-"""The screen of the voting policy, as one of ours under a mode key would be."""
+"""The screen of the voting policy, as one of ours under a mode key is."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.extending.vote import CallVote, Vote
 
 ROWS = """
 [Act]
-tree.approve  A  tree  1  approve  approve what is asked
-tree.add  I  tree  2  add  vote about one line more
+research.approve  A  research  1  approve  approve what is asked
+research.add  I  research  2  add  vote about one line more
 [Tree]
-tree.count  d  tree  3  count  say how many there are
+research.count  d  research  3  count  say how many there are
 """
 """Of the key table."""
 
 
 class VotePane(ListPane):
-    name_in_table = "tree"
-    number = "6"
+    name_in_table = "research"
+    number = "7"
     heading = "Vote"
 
     @property
     def part(self) -> Vote:
-        part: Vote = self.model.session.snapshot.parts["tree"]
+        part: Vote = self.model.session.snapshot.parts["research"]
         return part
 
     def renew(self) -> None:
@@ -44,11 +44,11 @@ class VotePane(ListPane):
 
 
 class VoteScreen(BoxScreen):
-    first_pane: Pane = "tree"
+    first_pane: Pane = "research"
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context)
-        self.pane = VotePane(context, id="tree")
+        self.pane = VotePane(context, id="research")
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -58,7 +58,7 @@ class VoteScreen(BoxScreen):
         self.pane.renew()
 
     def find_useful(self) -> Collection[str]:
-        return ("tree.approve", "tree.add")
+        return ("research.approve", "research.add")
 
     async def act(self, verb: str) -> None:
         if verb == "approve":
@@ -74,7 +74,7 @@ class VoteScreen(BoxScreen):
             )
             await self.app.run_action(("app", "ask", (question,)))
 
-    def action_tree_count(self) -> None:
+    def action_research_count(self) -> None:
         self.notify(f"{len(self.pane.keys)} lines")
 
     def action_look_open(self) -> None:

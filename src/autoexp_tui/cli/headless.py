@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import signal
 import sys
 from collections import Counter
@@ -291,8 +292,8 @@ class Report:
     def _show_way(self, about: object, snapshot: Snapshot, name: str = "") -> None:
         """How to answer, once."""
         if self._is_new(about):
-            where = name_shown(snapshot)
-            self.out(f"  autoexp-sessions approve {where} {clean(name)}".rstrip())
+            which = shlex.quote(clean(name)) if name else ""
+            self.out(f"  autoexp-sessions approve {name_shown(snapshot, which)}")
 
     def _show_asks(self, snapshot: Snapshot) -> None:
         """Questions that are no job's, each with its lines."""
@@ -430,9 +431,9 @@ def _summarize(snapshot: Snapshot) -> str:
     return "\n".join([f"session {snapshot.session}: {head}", *rest])
 
 
-def name_shown(snapshot: Snapshot) -> str:
-    """The session of a snapshot as a command line names it."""
-    return name_session(Path(snapshot.engine.directory or snapshot.session))
+def name_shown(snapshot: Snapshot, more: str = "") -> str:
+    """The session of a snapshot as a command line names it; `more` words behind it."""
+    return name_session(Path(snapshot.engine.directory or snapshot.session), more)
 
 
 def detach(handle: EngineHandle, command: str) -> int:
