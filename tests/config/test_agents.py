@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.config.agents import parse_agents, parse_chain
+from autoexp_tui.config.agents import parse_agents
+from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.tree.options import read_options
 from tests.planning.composed import planned
 
 
@@ -81,16 +83,25 @@ def test_a_mistake_is_told_at_its_place(agent: dict[str, Any], mistake: str) -> 
     assert told.startswith(mistake)
 
 
-def test_a_role_takes_agents_that_there_are() -> None:
-    assert parse_chain("a", "tree.ideas.agent", {"a"}) == ("a",)
-    assert parse_chain(["a", "b"], "tree.ideas.agent", {"a", "b"}) == ("a", "b")
-    told = find_mistakes(
-        lambda: parse_chain(["a", "strnog"], "r.agent", ["a", "strong"])
-    )
-    assert told == ["r.agent.1: there is no agent `strnog`\n    did you mean `strong`?"]
-    assert find_mistakes(lambda: parse_chain([], "r.agent", [])) == [
-        "r.agent: is [], not an agent"
-    ]
+@pytest.mark.parametrize(
+    ("role", "mistake"),
+    [
+        ("a", ""),
+        (["a", "strong"], ""),
+        ("strnog", "tree.ideas.agent: there is no agent `strnog`\n    did you mean"),
+        (["a", "b"], "tree.ideas.agent.1: there is no agent `b`\n    agents: a, str"),
+    ],
+)
+def test_a_role_takes_agents_that_there_are(role: object, mistake: str) -> None:
+    agents = {"a": {"backend": "codex"}, "strong": {"backend": "claude"}}
+    config = {"agents": agents, "tree": {"ideas": {"agent": role}}}
+    if mistake:
+        [told] = find_mistakes(lambda: HouseParser("/cwd").tree(config))
+        assert told.startswith(mistake)
+    else:
+        options = read_options(HouseParser("/cwd").tree(config))
+        names = [role] if isinstance(role, str) else role
+        assert list(options.ideas.agent) == names
 
 
 def test_a_plan_carries_its_agents_and_its_jobs_do_not() -> None:

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from autoexp_tui.config.spec_reader import (
-    Fields,
-    Findings,
-    Kind,
-    flatten_texts,
-    read_mapping,
-)
+from autoexp_tui.config.spec_reader import Fields, Findings, Kind, read_mapping
 from autoexp_tui.model.agents import AgentSpec, AgentsSettings, Limits, Prices
-from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _MODELLESS: Final = ("command", "scripted")
@@ -73,19 +65,12 @@ def parse_agents(config: Mapping[str, object]) -> AgentsSettings:
     return AgentsSettings(isolation, found)
 
 
-def parse_chain(value: object, where: str, known: Collection[str]) -> tuple[str, ...]:
-    """The agents of a role: a name, or several, each for when the one before it has no
-    time or is away. SpecRefused where one is not `known`."""
-    names = flatten_texts(value)
+def require_known(names: Sequence[str], where: str, known: Collection[str]) -> None:
+    """Refuse a role's agents of which one is not `known`; raises SpecRefused."""
     findings = Findings(where)
-    if not isinstance(names, list) or not names:
-        raise SpecRefused((Problem(f"is {value!r}, not an agent", where),))
     for at, name in enumerate(names):
         if name not in known:
-            hint = did_you_mean(str(name), known, "agents")
-            field = "" if isinstance(value, str) else str(at)
-            place = f"{where}.{field}".rstrip(".")
-            problem = Problem(f"there is no agent `{name}`", place, hint=hint)
-            findings.problems.append(problem)
+            hint = did_you_mean(name, known, "agents")
+            field = str(at) if len(names) > 1 else ""
+            findings.add(f"there is no agent `{name}`", field, hint)
     findings.settle()
-    return tuple(names)

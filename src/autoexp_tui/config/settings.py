@@ -22,7 +22,7 @@ from autoexp_tui.backends.launch import Backends
 from autoexp_tui.config.agents import parse_agents
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
-from autoexp_tui.config.tree_section import TREE, to_plain
+from autoexp_tui.config.tree_section import TREE, require_agents, to_plain
 from autoexp_tui.executors.slurm.script import (
     parse_options,
     parse_seconds,
@@ -349,7 +349,9 @@ class HouseParser:
         """How code states are searched; empty: no search is asked for."""
         if config.get("tree") is None:
             return {}
-        return to_plain(section(config, "tree"))
+        options = section(config, "tree")
+        require_agents(options, self.agents(config).by_name)
+        return to_plain(options)
 
     def agents(self, config: Mapping[str, object]) -> AgentsSettings:
         """The agents by name, and how they are isolated."""
@@ -377,7 +379,7 @@ class HouseParser:
             lambda: self.monitoring(config),
             lambda: self.executor(config),
             lambda: self.resources(config),
-            lambda: section(config, "tree"),
+            lambda: self.tree(config),
             lambda: parse_agents(config),
             lambda: section(config, "ui"),
             lambda: self.launch(config),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Collection
 from dataclasses import asdict
 from typing import Any, Final
 
+from autoexp_tui.config.agents import require_known
 from autoexp_tui.config.spec_reader import Fields, Findings, Kind
 from autoexp_tui.tree.options import PARTS, Metric, TreeOptions
 from autoexp_tui.tree.results_csv import ID_COLUMN, STATUS_COLUMN
@@ -55,7 +57,23 @@ def _refuse_pair(fields: Fields, findings: Findings, *names: str) -> None:
         findings.add(message, hint="keep one of them")
 
 
+def _read_roles(fields: Fields) -> None:
+    """An agent is named alone, or as one of several."""
+    for name in ("agent", "review_agent"):
+        if isinstance(fields.get(name), str):
+            fields[name] = [fields[name]] if fields[name] else []
+
+
+def require_agents(options: TreeOptions, known: Collection[str]) -> None:
+    """Refuse roles whose agents nobody knows; raises SpecRefused."""
+    ideas, implement = options.ideas, options.implement
+    require_known(ideas.agent, "tree.ideas.agent", known)
+    require_known(implement.agent, "tree.implement.agent", known)
+    require_known(implement.review_agent, "tree.implement.review_agent", known)
+
+
 def _read_ideas(fields: Fields, findings: Findings) -> None:
+    _read_roles(fields)
     _read_words(fields, findings, "command")
     _refuse_pair(fields, findings, "agent", "command", "dir")
 
@@ -103,6 +121,7 @@ def _read_tree(fields: Fields, findings: Findings) -> None:
 
 
 def _read_implement(fields: Fields, findings: Findings) -> None:
+    _read_roles(fields)
     _read_words(fields, findings, "test_command")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoexp_tui.agents.foreign_files import read_foreign
-from autoexp_tui.evaluation.implement import call_agent
+from autoexp_tui.evaluation.implement import call_agents
 from autoexp_tui.evaluation.requests import Request, load_request
 from autoexp_tui.evaluation.steps import (
     Fence,
@@ -20,7 +20,6 @@ from autoexp_tui.evaluation.steps import (
     require_success,
     run_step,
 )
-from autoexp_tui.model.agents import Outcome
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX
 from autoexp_tui.worktrees.checkouts import restore_worktree
@@ -70,9 +69,7 @@ def _ask_agent(fence: Fence, worktree: Path, target: Path) -> None:
     request = fence.request
     prompt = Path(request.prompt).read_bytes()
     name, agent = f"ideas_{request.node}", request.options.ideas.agent
-    answer = call_agent(fence, agent, name, prompt, answer_file=_ANSWERS, cwd=worktree)
-    if answer.outcome is not Outcome.OK:
-        raise StepFailed(f"agent_{answer.outcome.value}", answer.why)
+    answer = call_agents(fence, agent, name, prompt, answer_file=_ANSWERS, cwd=worktree)
     files = fence.private / "calls" / name / "files"
     _copy_files([files / one.name for one in answer.files], target)
 

@@ -77,18 +77,23 @@ def implement(request: Request) -> Implemented:
 
 
 def _call(fence: Fence, name: str, prompt: bytes) -> Answer:
-    """Have the agents of the role try, one after the other, as far as the service
-    behind one fails; raises StepFailed."""
+    """A call of the role that `name` begins with; raises StepFailed."""
     options = fence.request.options.implement
-    chain = [options.agent]
-    if name.startswith("review") and options.review_agent:
-        chain = [options.review_agent]
-    schema = REVIEW if name.startswith("review") else None
+    if name.startswith("review"):
+        return call_agents(fence, options.review_agent, name, prompt, schema=REVIEW)
+    return call_agents(fence, options.agent, name, prompt)
+
+
+def call_agents(
+    fence: Fence, chain: Sequence[str], name: str, prompt: bytes, **asked: Any
+) -> Answer:
+    """Have the agents of a role try, one after the other, as far as the service behind
+    one fails; `asked` as for `call_agent`; raises StepFailed."""
     answers: list[Answer] = []
     while agent := choose_next(chain, [one.outcome for one in answers]):
-        answers.append(call_agent(fence, agent, name, prompt, schema=schema))
+        answers.append(call_agent(fence, agent, name, prompt, **asked))
     if not answers:
-        raise StepFailed("no_agent", "tree.implement.agent names none")
+        raise StepFailed("no_agent", f"no agent is named for {name}")
     last = answers[-1]
     if last.outcome is not Outcome.OK:
         code = f"agent_{last.outcome.value}"

@@ -40,8 +40,8 @@ class Metric:
 class IdeaSource:
     """Where ideas come from: one of `agent`, `command` and `dir`."""
 
-    agent: str = ""
-    """The agent that writes ideas as markdown files."""
+    agent: tuple[str, ...] = ()
+    """The agent that writes ideas as markdown files; or a chain of agents."""
     command: tuple[str, ...] = ()
     """A command that writes them."""
     dir: str = ""
@@ -52,10 +52,10 @@ class IdeaSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Implementation:
-    agent: str = ""
-    """The agent that edits the worktree."""
-    review_agent: str = ""
-    """The agent that reviews; empty: the one that edits."""
+    agent: tuple[str, ...] = ()
+    """The agent that edits the worktree; or a chain of agents."""
+    review_agent: tuple[str, ...] = ()
+    """The agent that reviews, or a chain; empty: the tests alone send it back."""
     test_command: tuple[str, ...] = ()
     """Run in the worktree before each review; it must end with 0."""
     review_rounds: int = 2
