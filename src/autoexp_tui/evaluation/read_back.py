@@ -7,12 +7,24 @@ import json
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.atomic import explaining, write_atomic
+from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
 from autoexp_tui.tree.validate import Finding, check_manifest, render_report
-from autoexp_tui.tree.views import VERSION, render_summary
+from autoexp_tui.tree.views import (
+    VERSION,
+    find_best,
+    format_message,
+    list_chain,
+    render_summary,
+)
+
+if TYPE_CHECKING:
+    from autoexp_tui.tree.options import TreeOptions
+    from autoexp_tui.worktrees.tree_repository import TreeRepository
 
 _MOST: Final = 256 << 20
 
@@ -33,6 +45,14 @@ def read_search(directory: Path) -> dict[str, Any]:
     return dict(search)
 
 
+def read_results(path: Path, options: TreeOptions) -> Results:
+    """A CSV, by the metrics of a search; raises EnvironmentFailed, ResultsRefused."""
+    with explaining(path, "read the results"):
+        data = read_foreign(path, MOST_BYTES)
+    names = [metric.name for metric in options.metrics]
+    return parse_results(data, names, str(path), limit=options.sweep_config_limit)
+
+
 def render_directory(directory: Path) -> Path:
     """Write TREE_SUMMARY.md anew; where it lies."""
     path = directory / "TREE_SUMMARY.md"
@@ -50,6 +70,44 @@ def validate_directory(directory: Path) -> list[Finding]:
     return findings
 
 
+def find_repository(directory: Path) -> TreeRepository | None:
+    """The one that the steps of a search were given; None: it is not there."""
+    from autoexp_tui.evaluation.requests import Request, find_record
+
+    steps = sorted(directory.glob("calls/*/ideas.json"))
+    request = find_record(Request, steps[0]) if steps else None
+    found = request.repository if request else None
+    return found if found and found.git_dir.is_dir() else None
+
+
+def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
+    """Make a branch of the winning chain, one commit an idea with its numbers; its name
+    and its tip. Its dates are the best node's: done again it is the same. Raises
+    UsageError, EnvironmentFailed."""
+    from autoexp_tui.worktrees.promotion import ChainLink, finalize
+    from autoexp_tui.worktrees.tree_repository import Git
+
+    search = read_search(directory)
+    best = find_best(search)
+    nodes = [search["nodes"][name] for name in list_chain(search, best)[1:]]
+    if not nodes:
+        problem = "no idea was promoted: the best state of the code is the root"
+        raise UsageError(problem, str(directory))
+    repository = find_repository(directory)
+    if repository is None:
+        problem = "the repository of the search is not there"
+        hint = "A copy of a search's directory is enough for reports alone."
+        raise EnvironmentFailed(problem, str(directory), hint)
+    date = Git(repository).run("show", "-s", "--format=%ct", nodes[-1]["commit"])
+    links = [
+        ChainLink(node["commit"], format_message(search, node["node_id"]))
+        for node in nodes
+    ]
+    name = branch or f"tree-{search['config']['tree_run_id']}"
+    root = search["root"]["commit"]
+    return name, finalize(repository, name, root, links, epoch=int(date))
+
+
 @dataclass
 class _Ground:
     directory: Path
@@ -64,15 +122,13 @@ class _Ground:
 
     def find_refs(self) -> dict[str, str] | None:
         """None: the repository is not there."""
-        from autoexp_tui.evaluation.requests import Request, find_record
         from autoexp_tui.worktrees.refs import list_refs
 
         if self._refs is None:
-            steps = sorted(self.directory.glob("calls/*/ideas.json"))
-            request = find_record(Request, steps[0]) if steps else None
-            if request is None or not Path(request.git_dir).is_dir():
+            repository = find_repository(self.directory)
+            if repository is None:
                 return None
-            refs = list_refs(request.repository)
+            refs = list_refs(repository)
             self._refs = {
                 name.removeprefix("refs/"): commit for name, commit in refs.items()
             }

@@ -3,10 +3,14 @@ wrong and where. Pure: what lies on the disk and in git is asked through `Ground
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final, NamedTuple, Protocol
 
-from autoexp_tui.tree.views import list_chain
+from autoexp_tui.model.states import why
+from autoexp_tui.tree.options import TreeOptions
+from autoexp_tui.tree.ranking import Candidate, Mark, rank_candidates
+from autoexp_tui.tree.views import list_chain, render_summary
 
 
 class Finding(NamedTuple):
@@ -76,6 +80,11 @@ def _check_files(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]
         path = f"eval/{name}/eval_result.json"
         if one["status"] == "completed" and not ground.exists(path):
             yield Finding(f"evaluations.{name}", f"{path} is missing")
+    digest = ground.hash_file("TREE_SUMMARY.md")
+    if digest is None:
+        yield Finding("TREE_SUMMARY.md", "is missing")
+    elif digest != sha256(render_summary(search).encode()).hexdigest():
+        yield Finding("TREE_SUMMARY.md", "is not what the manifest says")
 
 
 def _check_refs(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]:
@@ -88,36 +97,82 @@ def _check_refs(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]:
 
 
 def _check_state(search: Mapping[str, Any]) -> Iterator[Finding]:
-    """Frontier and expanded nodes belong together, depth by depth."""
+    """Each depth that is closed expanded what the one before it promoted, once, and of
+    those nodes each idea was tried or is a repeat."""
     state, nodes = search["state"], search["nodes"]
     expanded = state["expanded_node_ids_by_depth"]
     done = state["completed_depths"]
     if done != list(range(state["current_depth"])):
         yield Finding("state.completed_depths", f"{done}, not each before the present")
-    for depth, names in expanded.items():
-        for name in names:
-            if name not in nodes:
-                yield Finding(f"state.expanded.{depth}", f"there is no node {name}")
-    for depth in done:
-        if str(depth) not in expanded:
-            yield Finding("state.expanded", f"depth {depth} expanded no node")
-            continue
-        parents = {
-            one["parent_node_id"]
-            for one in search["evaluations"].values()
-            if one["depth"] == depth and one["idea"] is not None
-        }
-        for name in sorted(parents - set(expanded[str(depth)])):
-            where = f"state.expanded.{depth}"
-            yield Finding(where, f"{name} has evaluations and is not in it")
-    for name in state["frontier_node_ids"]:
+    for name in sorted({*state["frontier_node_ids"], *_list_all(expanded)}):
         if name not in nodes:
-            yield Finding("state.frontier_node_ids", f"there is no node {name}")
+            yield Finding("state", f"there is no node {name}")
+    for depth in done:
+        here, where = expanded.get(str(depth), []), f"state.expanded.{depth}"
+        due = [name for name, one in nodes.items() if one["depth"] == depth]
+        if depth:
+            due = [*_list_promoted(search, depth - 1)]
+        for name in [name for name in due if name not in here]:
+            yield Finding(where, f"{name} was promoted, and is not expanded")
+        for name in [name for name in here if name not in due]:
+            if not _is_by_hand(nodes.get(name)):
+                yield Finding(where, f"{name} is expanded again")
+        yield from _check_ideas(search, depth, here)
+
+
+def _list_all(expanded: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for names in expanded.values():
+        yield from names
+
+
+def _is_by_hand(node: Mapping[str, Any] | None) -> bool:
+    """Whether a person added an idea: only so is a node there again."""
+    return node is not None and any(one.get("by") for one in node["ideas"])
+
+
+def _list_promoted(search: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """The nodes that a depth promoted, best first."""
+    by_eval = {node["eval_id"]: name for name, node in search["nodes"].items()}
+    ranks = sorted(
+        (one["decision"]["rank"], name)
+        for name, one in search["evaluations"].items()
+        if one["depth"] == depth and one["decision"]["promoted"]
+    )
+    yield from (by_eval[name] for _, name in ranks if name in by_eval)
+
+
+_WHOLE: Final = frozenset({None, "empty_frontier", "max_depth_reached"})
+"""Reasons for the end behind which no depth was cut short."""
+
+
+def _check_ideas(
+    search: Mapping[str, Any], depth: int, expanded: Sequence[str]
+) -> Iterator[Finding]:
+    """Evaluations of the depth are of its nodes; no idea of these was passed over."""
+    found = search["evaluations"].values()
+    tried = {one["idea_path"]: one for one in found if one["idea_path"]}
+    where = f"state.expanded.{depth}"
+    here = {one["parent_node_id"] for one in tried.values() if one["depth"] == depth}
+    for name in sorted(here - {*expanded}):
+        yield Finding(where, f"{name} has evaluations, and is not in it")
+    state = search["state"]
+    is_last = depth == state["current_depth"] - 1
+    if is_last and state["stop_reason"] not in _WHOLE:
+        return
+    repeats = {f"node_ideas/{one['idea']}" for one in search["dedupe"]["skipped"]}
+    for name in expanded:
+        node = search["nodes"].get(name) or {"ideas": ()}
+        for idea in node["ideas"]:
+            if idea["path"] not in tried and idea["path"] not in repeats:
+                yield Finding(where, f"{idea['path']} was not evaluated")
 
 
 def _check_ranking(search: Mapping[str, Any]) -> Iterator[Finding]:
-    """Who was promoted is who the ranking says, and each chain leads to the root."""
+    """Each depth, ranked again, promotes who was promoted; these are the nodes, and the
+    last of them the frontier; each chain leads to the root."""
     nodes, state = search["nodes"], search["state"]
+    for depth in state["completed_depths"]:
+        yield from _rank_again(search, depth)
     made = {node["eval_id"] for node in nodes.values() if node["eval_id"]}
     for name, one in search["evaluations"].items():
         is_promoted = one["decision"]["promoted"]
@@ -134,16 +189,53 @@ def _check_ranking(search: Mapping[str, Any]) -> Iterator[Finding]:
     last = state["current_depth"] - 1
     if last < 0:
         return
-    promoted = [
-        (one["decision"]["rank"], name)
-        for name, one in search["evaluations"].items()
-        if one["depth"] == last and one["decision"]["promoted"]
-    ]
-    by_eval = {node["eval_id"]: name for name, node in nodes.items()}
-    wanted = [by_eval.get(name) for _, name in sorted(promoted)]
-    if list(state["frontier_node_ids"]) != wanted:
-        where = "state.frontier_node_ids"
-        yield Finding(where, f"{state['frontier_node_ids']}, the ranking says {wanted}")
+    wanted, frontier = [*_list_promoted(search, last)], state["frontier_node_ids"]
+    more = frontier[len(wanted) :]
+    if frontier[: len(wanted)] != wanted or not all(
+        _is_by_hand(nodes.get(name)) for name in more
+    ):
+        yield Finding(
+            "state.frontier_node_ids", f"{frontier}, the ranking says {wanted}"
+        )
+
+
+def _rank_again(search: Mapping[str, Any], depth: int) -> Iterator[Finding]:
+    config, found = search["config"], search["evaluations"]
+    seen = set[tuple[str, str | None]]()
+    candidates = list[Candidate]()
+    for name in sorted(found, key=lambda name: int(name[1:])):
+        one = found[name]
+        if one["depth"] == depth and one["idea"] is not None:
+            change = (one["parent_node_id"], one["diff_sha256"])
+            is_first = one["diff_sha256"] is None or change not in seen
+            seen.add(change)
+            candidates.append(_read_candidate(one, is_first=is_first))
+    options = TreeOptions(frontier=config["frontier"], beam_width=config["beam_width"])
+    for ranked in rank_candidates(candidates, options):
+        name = f"e{ranked.eval_id}"
+        decision = found[name]["decision"]
+        stored = (decision["rank"], decision["promoted"])
+        if stored != (ranked.rank, ranked.promoted):
+            told = f"rank {ranked.rank}, promoted: {ranked.promoted}"
+            problem = f"rank {stored[0]}, promoted: {stored[1]}; ranked again: {told}"
+            yield Finding(f"evaluations.{name}.decision", problem)
+
+
+def _read_candidate(one: Mapping[str, Any], *, is_first: bool) -> Candidate:
+    decision, root = one["decision"], one["root_relative"]
+    mark = decision["mark"]
+    return Candidate(
+        eval_id=int(one["eval_id"][1:]),
+        parent=int(one["parent_node_id"][1:]),
+        gate=why(decision["gate_reason"] or one["error_code"] or "not_measured"),
+        passed_gate=decision["passed_gate"] and is_first,
+        can_be_node=bool(one["candidate_commit"] and one["candidate_results_csv"]),
+        score=root["recommendation_summary"]["score"] if root else None,
+        primary_delta=root["primary_delta"] if root else None,
+        risk_flags=len(root["risk_flags"]) if root else 0,
+        changed_files=one["changed_files"],
+        mark=Mark(**mark) if mark else None,
+    )
 
 
 def render_report(findings: list[Finding]) -> str:

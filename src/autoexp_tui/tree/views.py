@@ -95,7 +95,12 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
         "baseline_results_csv": _list_file(node.baseline),
         "idea_chain": [one.id for one in node.chain],
         "ideas": [
-            {"path": f"node_ideas/{one.id}", "sha256": one.sha256, "title": one.title}
+            {
+                "path": f"node_ideas/{one.id}",
+                "sha256": one.sha256,
+                "title": one.title,
+                "by": one.by or None,
+            }
             for one in ideas
         ],
         "status": "ready" if node.ready else "promoted",
@@ -136,8 +141,8 @@ def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
         "ok_count": counts.ok_count if counts else None,
         "error_count": counts.error_count if counts else None,
         "expected_count": counts.expected_count if counts else None,
-        "parent_relative": _list_comparison(judged.parent),
-        "root_relative": _list_comparison(judged.root),
+        "parent_relative": list_comparison(judged.parent),
+        "root_relative": list_comparison(judged.root),
         "measured_itself": judged.measured_itself,
         "doubts": [_tell(doubt) for doubt in judged.doubts],
         "decision": {
@@ -158,7 +163,8 @@ def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
     }
 
 
-def _list_comparison(one: Comparison | None) -> dict[str, Any] | None:
+def list_comparison(one: Comparison | None) -> dict[str, Any] | None:
+    """A comparison as plain data."""
     if one is None:
         return None
     return {
@@ -243,6 +249,34 @@ def list_chain(search: Mapping[str, Any], node: str) -> Sequence[str]:
         found.append(at)
         at = search["nodes"][at]["parent_node_id"]
     return found[::-1]
+
+
+def format_message(search: Mapping[str, Any], node: str) -> str:
+    """The message of a promoted node's commit on the final branch: its idea, and what
+    it came to against the root and against its parent."""
+    one = search["evaluations"][search["nodes"][node]["eval_id"]]
+    lines = [clean_line(one["idea"]), ""]
+    where = f"Search {search['config']['tree_run_id']}, evaluation {one['eval_id']}"
+    lines.append(f"{where}, node {node}")
+    for side in ("root", "parent"):
+        if found := one[f"{side}_relative"]:
+            lines += ["", *format_comparison(found, f"Against the {side}")]
+    rows = f"Rows: {one['ok_count']} ok of {one['expected_count']}"
+    return "\n".join([*lines, "", rows, ""])
+
+
+def format_comparison(found: Mapping[str, Any], title: str) -> Iterator[str]:
+    """A comparison as lines, of `list_comparison`'s plain data."""
+    made = found["recommendation_summary"]
+    explore = "worth exploring" if made["should_explore"] else "not worth exploring"
+    score = format_metric(made["score"], 5)
+    yield f"{title}: score {score}, {made['grade']}, {explore}"
+    yield f"  primary delta {format_metric(found['primary_delta'], 5)}"
+    for one in found["deltas"]:
+        numbers = (one["baseline"], one["candidate"], one["delta"])
+        before, after, delta = (format_metric(each, 5) for each in numbers)
+        yield f"  {clean_line(one['name'])}: {before} -> {after} (delta {delta})"
+    yield f"  reasons: {clean_line(', '.join(made['reasons'])) or 'none'}"
 
 
 def _render_best(search: Mapping[str, Any]) -> Iterator[str]:
