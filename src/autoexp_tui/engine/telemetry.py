@@ -74,6 +74,8 @@ class Telemetry:
         self._compiler = RuleCompiler()
         self.runs: dict[str, RunTelemetry] = {}
         """By job; that of the newest run that was read."""
+        self._going: dict[str, None] = {}
+        """Jobs whose runs may still gather; what has ended is looked at once more."""
         self._stalls_due = 0.0
         """When (lived) standstills are judged again."""
         self._watched_at: float | None = None
@@ -83,6 +85,7 @@ class Telemetry:
     def restart(self) -> None:
         """Forget how far logs were read: read them all again."""
         self.runs.clear()
+        self._going.clear()
         self.metrics.clear()
 
     def note_changes(self, names: Iterable[str]) -> None:
@@ -137,6 +140,7 @@ class Telemetry:
             )
         if run.attempt != attempt.number:
             self.changed.add(job.name)
+        self._going[job.name] = None
         run.begin_run(job, rules)
         self._restart_log(run, job)
         run.log.offset = 0 if attempt.log_replaced else attempt.log_start
@@ -306,8 +310,11 @@ class Telemetry:
     def watch_stalls(self, context: DecisionContext) -> None:
         """React to runs that stand still or fell silent, and tell what was gathered."""
         self._now, lived = context.now, context.now.lived
-        for name, run in self.runs.items():
-            if run.limits.gathered and not context.job(name).ended:
+        for name in [*self._going]:
+            run = self.runs[name]
+            if context.job(name).ended:
+                del self._going[name]
+            elif run.limits.gathered:
                 record_gathered(context, run, lived)
         while self._compiler.refused:
             problem = self._compiler.refused.pop(0)

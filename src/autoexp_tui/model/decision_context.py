@@ -146,7 +146,7 @@ class Draft:
     def fork(self) -> None:
         """Let `state` be the draft's own, once and for all."""
         if not self._is_forked:
-            self._is_forked, self.state = True, self.state.fork()
+            self._is_forked, self.state = True, self.state.fork(briefly=True)
 
     def emit(self, event: Event) -> Recorded:
         self.fork()

@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # a first paint needs no effects
     from autoexp_tui.model.specs import JobSpec, Plan
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 GAPS: Final = 1000
 """Times without an engine that a state remembers."""
@@ -314,6 +316,36 @@ class Warned:
         return self.why.code.startswith(("stall", "no_step"))
 
 
+class Overlay(MutableMapping[K, V]):
+    """A mapping as it would be with changes, which are kept apart; while it is used the
+    one below does not change. Nothing of that is removed."""
+
+    __slots__ = ("_below", "_own")
+
+    def __init__(self, below: Mapping[K, V]) -> None:
+        self._own: dict[K, V] = {}
+        self._below = below
+
+    def __getitem__(self, key: K) -> V:
+        return self._own[key] if key in self._own else self._below[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._own or key in self._below
+
+    def __setitem__(self, key: K, value: V) -> None:
+        self._own[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        del self._own[key]
+
+    def __iter__(self) -> Iterator[K]:
+        yield from self._below
+        yield from (key for key in self._own if key not in self._below)
+
+    def __len__(self) -> int:
+        return len(self._below) + sum(key not in self._below for key in self._own)
+
+
 @dataclass(slots=True)
 class SessionState:
     """The fold of a journal. `plans` must hold every sha that `PlanAdded` names."""
@@ -398,12 +430,16 @@ class SessionState:
             return None
         return found.marks.get(rule)
 
-    def fork(self) -> SessionState:
-        """A draft: what is applied to it leaves this state as it is."""
+    def fork(self, *, briefly: bool = False) -> SessionState:
+        """A draft: what is applied to it leaves this state as it is. `briefly`: it is
+        used while this state does not change, and costs the same however large it is.
+        """
         draft = copy.copy(self)
         for name in _CONTAINERS:
             setattr(draft, name, dict(getattr(self, name)))
         draft.parts = fork_parts(self.parts)
+        for name in _GROWING:
+            setattr(draft, name, (Overlay if briefly else dict)(getattr(self, name)))
         draft.unseen, draft.touched, draft.moves = False, set(), []
         return draft
 
@@ -417,7 +453,8 @@ def fork_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _CONTAINERS: Final = (
-    *("jobs", "tokens", "pending", "warnings", "matches", "commands"),
-    *("streaks", "refused_joins", "asks"),
+    *("pending", "warnings", "matches", "streaks", "refused_joins", "asks"),
 )
 """What a draft has copies of; `plans` only ever grows."""
+_GROWING: Final = ("jobs", "tokens", "commands")
+"""Of which a brief one holds what is new or another: nothing of them ever goes."""

@@ -85,8 +85,9 @@ def _note_events(
             context.roster.note(context.job(name))
         for key in event.list_changed_facts():
             names |= dict.fromkeys(context.watch.jobs(key))
-    for name in names.keys() & context.state.jobs.keys():
-        heapq.heappush(queue, (context.job(name).spec.index, name))
+    for name in names:
+        if job := context.state.jobs.get(name):
+            heapq.heappush(queue, (job.spec.index, name))
     return len(records)
 
 
