@@ -187,10 +187,17 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
     if find_failed_policies(snapshot.warnings):
         return True
     if list_open_asks(snapshot.asks):
-        return not how.wait_for_approval
+        return not how.wait_for_approval or _is_guarded(snapshot, how)
     if still or not snapshot.open_ends:
         return True
     return not how.wait_for_approval and find_end(snapshot.parts) is not None
+
+
+def _is_guarded(snapshot: Snapshot, how: Watching) -> bool:
+    """Whether a policy paused itself as a storm pauses a session: nobody may be there
+    who answers."""
+    end = find_end(snapshot.parts)
+    return how.stop_in_storm and end is not None and end.code == ExitCode.GUARD
 
 
 def _is_in_storm(snapshot: Snapshot) -> bool:

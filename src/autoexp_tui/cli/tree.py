@@ -112,6 +112,7 @@ def _open(options: Options) -> EngineHandle:
 def _finish(snapshot: Any, *, as_json: bool) -> int:
     """Tell how the search ended, and give the exit code."""
     from autoexp_tui.cli.headless import finish
+    from autoexp_tui.model.policy import find_end
     from autoexp_tui.model.wording import sentence
     from autoexp_tui.text.spelling import format_metric, plural
     from autoexp_tui.tree.state import PART, Tree
@@ -135,13 +136,8 @@ def _finish(snapshot: Any, *, as_json: bool) -> int:
             print(f"  {number}. {idea}")
         print(f"{tree.directory}/TREE_SUMMARY.md")
         say(f"ended: {reason}")
-    return _BAD.get(tree.stopped.code, ExitCode.OK)
-
-
-_BAD: Final = {
-    "tree_broken": ExitCode.JOBS_NOT_COMPLETED,
-    "no_baseline": ExitCode.JOBS_NOT_COMPLETED,
-}
+    end = find_end(snapshot.parts)
+    return end.code if end else ExitCode.JOBS_NOT_COMPLETED
 
 
 def summarize(session: str, tree: Any) -> dict[str, Any]:

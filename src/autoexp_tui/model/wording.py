@@ -460,6 +460,16 @@ idea_too_long: too long
 # a search
 empty_frontier: nothing was promoted
     nothing was promoted: there is no node to expand
+first_failure: {evaluation} failed
+    {evaluation} failed, and `strict_fail_depth` asks before more is tried: {problem}
+failed_alike: {number} failed alike
+    the first {number} evaluations of depth {depth} ended alike: {problem}
+left_out_of_beam: left out by {by:who}
+    not promoted: left out by {by:who}[: {reason}]
+beam_refused: refused by {by:who}
+    the nodes of depth {depth} were refused by {by:who}[: {reason}]
+search_refused: ended by {by:who}
+    ended by {by:who}[: {reason}], for {problem}
 max_depth_reached: last depth
     {depths:count} depths were evaluated: as many as there may be
 max_total_idea_evals_reached: all evaluations used

@@ -8,16 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
+from autoexp_tui.actions.orders import ask_person, cancel_attempts, emit_order, end_job
 from autoexp_tui.effects.effects import AddJobs
 from autoexp_tui.events.jobs import JobRevived
-from autoexp_tui.model.policy import Policy
+from autoexp_tui.model.policy import End, Policy
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end, sentence, short
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
 from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, name_idea_job
-from autoexp_tui.tree.ranking import Candidate, rank_candidates
+from autoexp_tui.tree.questions import (
+    BEAM,
+    SEARCH,
+    apply_answer,
+    find_breaker,
+    list_beam_lines,
+)
+from autoexp_tui.tree.ranking import Candidate, Ranked, rank_candidates
 from autoexp_tui.tree.state import (
     BASELINE,
     PART,
@@ -51,6 +58,7 @@ class TreePolicy(Policy):
     """The beam tree."""
 
     title: ClassVar[str] = "Tree"
+    asks: ClassVar[tuple[str, ...]] = (BEAM, SEARCH)
 
     def decide(self, context: DecisionContext) -> float | None:
         tree = tree_of(context.state)
@@ -66,16 +74,34 @@ class TreePolicy(Policy):
         is_closed = not (tree.open or tree.is_listed)
         if tree.stopped and is_closed and tree.pruned == len(tree.closed):
             return ""
-        return f"depth {tree.depth + 1} of {tree.options.max_depth}"
+        most = tree.options.max_depth
+        told = f"depth {min(tree.depth + 1, most)} of {most}"
+        return f"{told}: waits for an answer" if tree.held else told
+
+    def find_exit(self, part: Any) -> End | None:
+        tree: Tree = part
+        if tree.held is not None:
+            return End(_GUARD, f"paused: {sentence(tree.held, 0.0)}")
+        if tree.stopped is None or self.is_open(tree):
+            return None
+        code = _EXITS.get(tree.stopped.code, 0)
+        return End(code, f"ended: {sentence(tree.stopped, 0.0)}")
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
         tree: Tree = snapshot.parts[PART]
         return [*_list_lines(tree)]
 
 
+_GUARD: Final = 6
+_EXITS: Final = {"tree_broken": 1, "no_baseline": 1, "search_refused": _GUARD}
+"""Exit codes of a search that ended, where they are not 0."""
+
+
 def _list_lines(tree: Tree) -> Iterator[str]:
     if tree.stopped:
         yield f"ended: {short(tree.stopped)}"
+    if tree.held:
+        yield f"paused: {short(tree.held)}"
     yield f"depth {tree.depth}, {len(tree.open)} open, {len(tree.waiting)} waiting"
     for one in tree.list_here():
         judged = one.judgement
@@ -101,10 +127,10 @@ class _Search:
         if tree.nodes[ROOT].baseline is None:
             self._measure_root()
             return self.wake
-        if not tree.stopped:
+        if not (tree.stopped or self._is_held()):
             self._list_depth()
             self._open_next()
-        if tree.is_listed and not (tree.open or tree.waiting):
+        if tree.is_listed and not (tree.open or tree.waiting or tree.held):
             self._close_depth()
         return self.wake
 
@@ -199,6 +225,24 @@ class _Search:
             collect = effects.CollectResult(evaluation=evaluation.id, ending=ending)
             emit_order(self.context, collect)
 
+    def _is_held(self) -> bool:
+        """Whether nothing is opened before a person says that the depth goes on."""
+        tree, reason = self.tree, self.tree.held
+        if reason is None and tree.excused != tree.depth:
+            reason = find_breaker(tree)
+            if reason is not None:
+                self.context.draft.emit(events.DepthHeld(why=reason))
+        if reason is None:
+            return False
+        problem = sentence(reason, self.context.now.t)
+        title = f"{problem}. Go on with the search?"
+        ask = ask_person(self.context, f"{SEARCH}/{tree.depth}", title)
+        if ask.approved:
+            self.context.draft.emit(events.DepthResumed(depth=tree.depth))
+        elif ask.approved is False:
+            self._stop("search_refused", by=ask.by, reason=ask.reason, problem=problem)
+        return not ask.approved
+
     # What there is to open
 
     def _measure_root(self) -> None:
@@ -219,7 +263,7 @@ class _Search:
             self._stop("empty_frontier")
             return
         if tree.depth >= self.options.max_depth:
-            self._stop("max_depth_reached")
+            self._stop("max_depth_reached", depths=self.options.max_depth)
             return
         nodes = [tree.nodes[name] for name in tree.frontier]
         for node in nodes:
@@ -287,7 +331,7 @@ class _Search:
         while tree.waiting and not self.context.state.paused:
             most = options.max_total_idea_evals
             if most and tree.opened >= most:
-                self._stop("max_total_idea_evals_reached")
+                self._stop("max_total_idea_evals_reached", most=most)
                 return
             if len(tree.open) >= max(1, options.max_parallel_evals):
                 return
@@ -306,7 +350,9 @@ class _Search:
     def _close_depth(self) -> None:
         tree = self.tree
         candidates = [*describe_candidates(tree.list_here())]
-        ranking = rank_candidates(candidates, self.options)
+        ranking = self._ask_beam(rank_candidates(candidates, self.options))
+        if ranking is None:
+            return
         number = sum(one.promoted for one in ranking)
         nodes = (f"n{at}" for at in range(tree.next_node, tree.next_node + number))
         closed = events.DepthClosed(
@@ -314,6 +360,21 @@ class _Search:
         )
         self.context.draft.emit(closed)
         self.order_once(effects.WriteViews())
+
+    def _ask_beam(self, ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...] | None:
+        """The ranking as a person leaves it; None: the answer is waited for."""
+        tree, promoted = self.tree, [one for one in ranking if one.promoted]
+        if self.options.approve != "beam" or not promoted:
+            return ranking
+        name, title = f"{BEAM}/{tree.depth}", f"Which of depth {tree.depth} go on?"
+        lines = list_beam_lines(tree, promoted)
+        ask = ask_person(self.context, name, title, lines)
+        if ask.approved is None:
+            return None
+        if not ask.approved and not tree.stopped:
+            who = {"by": ask.by, "reason": ask.reason}
+            self._stop("beam_refused", depth=tree.depth, **who)
+        return apply_answer(ranking, ask)
 
     def _work_in_git(self) -> None:
         """Make promoted nodes real, and remove what was not promoted."""

@@ -326,6 +326,27 @@ class CleanupDeferred(_OfTree):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DepthHeld(_OfTree, verb="search paused"):
+    """Evaluations failed so that a person is asked whether the depth goes on."""
+
+    why: Why
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        tree_of(state).held = self.why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DepthResumed(_OfTree, verb="search goes on", about=("depth",)):
+    """A depth goes on whatever fails in it."""
+
+    depth: int
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        tree = tree_of(state)
+        tree.held, tree.excused = None, self.depth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeStopped(_OfTree, verb="search ended"):
     """Nothing more is opened."""
 
@@ -333,4 +354,4 @@ class TreeStopped(_OfTree, verb="search ended"):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         tree = tree_of(state)
-        tree.stopped, tree.waiting = self.why, ()
+        tree.stopped, tree.waiting, tree.held = self.why, (), None

@@ -208,6 +208,10 @@ class Tree:
     """How many evaluations of ideas, for the budget."""
     stopped: Why | None = None
     """Why nothing more is opened; None: it goes on."""
+    held: Why | None = None
+    """Why a person is asked whether the depth goes on; nothing is opened until then."""
+    excused: int = -1
+    """The depth that a person let go on whatever fails."""
     seen: dict[str, str] = field(default_factory=dict)
     """sha256 of a normalised idea -> the id of the first that had it."""
 
