@@ -216,6 +216,8 @@ held_by_slots: waits for a slot
 held_by_look: its checkpoint is looked at
     ready; starts when its newest checkpoint has been looked at, and moved aside where
     that was asked for
+held_by_join: a plan is joining
+    ready; the plan that is just joining decides what becomes of it
 held_by_files: begins anew: its files are looked at
     ready; starts when what others wait for has been looked at, since it begins anew
 files_unseen: the files cannot be looked at

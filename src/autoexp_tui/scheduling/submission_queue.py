@@ -32,8 +32,9 @@ def release(context: DecisionContext) -> None:
     for place in PLACES:
         if here := context.roster.select(line, place):
             _release_those(context, ready, here, place)
-    for name in sorted(name for name in held if name in ready):
-        explain_wait(context, context.job(name), why("held_by_look"))
+    for name in sorted(ready.keys() & stay):
+        reason = why("held_by_look" if name in held else "held_by_join")
+        explain_wait(context, context.job(name), reason)
 
 
 def _release_those(
