@@ -60,6 +60,10 @@ class FakeTrees:
             for at, title in enumerate(titles)
         ]
 
+    def write_idea(self, node: str, text: str) -> Idea:
+        title = text.lstrip("# ").split("\n")[0]
+        return Idea(node=node, file="own.md", title=title, sha256=f"sha {title}")
+
     def collect(self, request: CollectRequest) -> Judgement:
         one, options = request.evaluation, request.options
         self.calls.append(f"collect {one.id}")

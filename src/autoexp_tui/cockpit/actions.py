@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -93,6 +93,21 @@ _DOING: Final[Mapping[type[Command], str]] = {
 _CHANGED: Final = "changed while you read: look again"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Countdown:
+    """What is sent unless it is stopped."""
+
+    command: Command
+    words: str
+    """What is ended: `3 jobs`."""
+    doing: str
+    """What becomes of it: `killed`."""
+    due: float
+    """In monotonic seconds."""
+    expected: Mapping[str, int] | None = None
+    """The jobs, by the attempts that were seen."""
+
+
 class CommandSent(Message):
     """Something was ordered: what the engine publishes next is shown at once."""
 
@@ -108,9 +123,7 @@ class Actions:
         self._context = context
         self._model = context.model
         self._app = app
-        self.countdown: tuple[Mapping[str, int], float] | None = None
-        """The jobs that will be killed unless it is stopped, by their attempts; when,
-        in monotonic seconds."""
+        self.countdown: Countdown | None = None
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
         """Ids of the commands of which no event has told yet."""
@@ -171,8 +184,15 @@ class Actions:
 
     async def ask(self, question: Question) -> None:
         """Ask for a screen of its own, and send what the answer orders."""
+        if question.danger and self.countdown is not None:
+            self._app.notify("another countdown runs: U stops it", severity="warning")
+            return
         reply = await self._ask(question)
-        if reply is not None and reply.command is not None:
+        if reply is None or reply.command is None:
+            return
+        if question.danger:
+            self._begin(reply.command, question.subject, "ended")
+        else:
             self.send(reply.command)
             self._app.notify(f"sent: {question.confirm}")
 
@@ -246,7 +266,21 @@ class Actions:
             self._app.notify(_CHANGED, severity="warning")
             await self.kill(replace(scope, jobs=now))
             return
-        self.countdown = expected, self._context.clock.monotonic() + COUNTDOWN
+        command = Kill(jobs=tuple(expected), reason="killed in the cockpit")
+        self._begin(command, plural(len(expected), "job"), "killed", expected)
+
+    def _begin(
+        self,
+        command: Command,
+        words: str,
+        doing: str,
+        expected: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begin a countdown, behind which a command is sent."""
+        due = self._context.clock.monotonic() + COUNTDOWN
+        self.countdown = Countdown(
+            command=command, words=words, doing=doing, due=due, expected=expected
+        )
         self._timer = self._app.set_interval(0.25, self.update_countdown)
         self.update_countdown()
 
@@ -254,17 +288,16 @@ class Actions:
         """Show what is left of a countdown; send when nothing is."""
         if self.countdown is None:
             return
-        expected, due = self.countdown
-        words = plural(len(expected), "job")
-        left = due - self._context.clock.monotonic()
+        one = self.countdown
+        left = one.due - self._context.clock.monotonic()
         if left > 0:
-            text = f"{words} will be killed in {ceil(left)} s   U stops it"
+            text = f"{one.words} will be {one.doing} in {ceil(left)} s   U stops it"
             self._app.notify(text, severity="error")
             return
         self.drop_countdown()
-        self.send(Kill(jobs=tuple(expected), reason="killed in the cockpit"), expected)
-        self._model.marks.difference_update(expected)
-        self._app.notify(f"ordered to end: {words}")
+        self.send(one.command, one.expected)
+        self._model.marks.difference_update(one.expected or ())
+        self._app.notify(f"ordered to end: {one.words}")
 
     async def undo(self, _: Scope) -> None:
         if self.countdown is None:

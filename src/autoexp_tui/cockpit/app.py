@@ -63,6 +63,7 @@ _HOUSE: Final = "autoexp_tui.cockpit.screens"
 SCREENS: Final[dict[str, str]] = {
     "events": f"{_HOUSE}.events:EventsScreen",
     "results": f"{_HOUSE}.results:ResultsScreen",
+    "tree": f"{_HOUSE}.tree:TreeScreen",
 }
 """Mode -> its screen, which is loaded when it is first shown. A policy has one by its
 name, in a mode of the same name (`keymap.PARTS`); else its lines are shown."""
@@ -536,6 +537,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         else:
             ask = getattr(self.actions, verb)
             self.run_worker(ask(screen.find_scope()))
+
+    def action_order(self, verb: str) -> None:
+        """Carry out a verb that is about no job: pause, or stop a countdown."""
+        self.run_worker(getattr(self.actions, verb)(Scope(jobs=())))
 
     def action_answer(self, names: Sequence[str] = ()) -> None:
         """Ask about these questions of a policy, else about all that asks."""

@@ -145,8 +145,15 @@ run.kill  K  VERBS  2  kill  end jobs, after a question and 5 seconds
 run.resubmit  R  VERBS  1  resubmit  bring back jobs that ended
 run.answer  A  VERBS+policy  1  answer  read what asks, and answer it
 run.skip  X  VERBS  3  skip  skip a waiting job, or waive a condition
-run.pause  P  VERBS  6  pause  pause, or resume, submission
-run.undo  U  VERBS  -  undo  stop a countdown
+run.pause  P  VERBS+tree  6  pause  pause, or resume, submission
+run.undo  U  VERBS+tree  -  undo  stop a countdown
+tree.approve  A  tree  1  approve
+    approve the beam that asks, or promote an evaluation, with a reason
+tree.reject  X  tree  2  reject  keep an evaluation out of the beam, with a reason
+tree.idea  I  tree  3  idea  add an idea to a node of the present depth
+tree.branch  B  tree  4  branch  add an idea to the node under the cursor
+tree.end  K  tree  5  end  end an evaluation, after a question and 5 seconds
+tree.retry  R  tree  6  retry  try an evaluation again that has no results
 [Look]
 rows.need  !  ALL  2  next  the next that needs you
 rows.filter  /  MAIN-LOGS  3  filter  filter: words, lr>1e-3, stage:cooldown
@@ -202,7 +209,7 @@ mode.results  e  ALL-READS  -  results
 mode.waiting  w  ALL-LOGS  -  waiting  all that waits, by reason, the longest wait first
 stages.grid  G  stages  4  grid
     swept values by stages, a cell a job; holes name their filter
-pane.log  0  ALL  6  log  go to pane 0, the log
+pane.log  0  ALL-tree  6  log  go to pane 0, the log
 [Log]
 log.follow  f  LOGS  2  follow  follow the end
 log.search  /  LOGS  3  search  search, a regular expression
@@ -216,6 +223,10 @@ log.stream  o  LOGS  -  -  where stderr is: with stdout, in this file
 log.attempt_before  <  LOGS  -  -  the log of the attempt before
 log.attempt_after  >  LOGS  -  -  the log of the attempt after
 log.save  ctrl+s  LOGS  -  -  save a copy of the log here
+[Tree]
+tree.diff  d  tree  2  diff  the change of an evaluation; again: since the root
+tree.log  0  tree  3  log  the log of its job
+tree.transcript  o  tree  4  transcript  what its agents did and said
 [Metrics]
 metrics.after  l  metrics  -  -  the next metric
 metrics.before  h  metrics  -  -  the metric before

@@ -23,8 +23,9 @@ from autoexp_tui.evaluation.requests import (
 )
 from autoexp_tui.isolation.choice import Wanted
 from autoexp_tui.model.agents import AgentSpec
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.states import Why, why
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.tree.context_pack import (
     ChangedFile,
@@ -267,6 +268,18 @@ class DiskTrees:
                 )
             )
         return found[:most]
+
+    def write_idea(self, node: str, text: str) -> Idea:
+        """See `tree.ports`."""
+        data = text.encode()
+        try:
+            idea = parse_idea("", data)
+        except IdeaRefused as refused:
+            raise UsageError(sentence(refused.why, 0.0)) from None
+        home, name = self.directory / "node_ideas" / node, f"own_{idea.idea_id}{SUFFIX}"
+        make_directory(home)
+        write_atomic(home / name, data)
+        return Idea(node=node, file=name, title=idea.title, sha256=idea.text_hash)
 
     def collect(self, request: CollectRequest) -> Judgement:
         """See `tree.ports`."""

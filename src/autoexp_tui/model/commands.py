@@ -21,7 +21,8 @@ class Command(Kind):
             "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
             "grow:Grow stop:StopEngine answer_ask:AnswerAsk",
             "tree.commands": "mark_evaluation:MarkEvaluation "
-            "end_evaluation:EndEvaluation add_idea:AddIdea",
+            "end_evaluation:EndEvaluation add_idea:AddIdea "
+            "propose_idea:ProposeIdea retry_evaluation:RetryEvaluation",
         },
     )
     is_personal: ClassVar[bool] = False

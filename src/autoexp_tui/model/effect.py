@@ -32,7 +32,7 @@ class Effect(Kind):
             "note_done:NoteDone",
             "tree.effects": "open_tree:OpenTree write_pack:WritePack "
             "read_ideas:ReadIdeas collect_result:CollectResult "
-            "work_in_git:WorkInGit write_views:WriteViews",
+            "work_in_git:WorkInGit write_views:WriteViews write_idea:WriteIdea",
         },
     )
     recovery: ClassVar[Recovery] = "redo"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.states import why
-from autoexp_tui.tree import events
+from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ranking import Mark
 from autoexp_tui.tree.state import Evaluation, Idea, find_tree
 
@@ -69,15 +70,61 @@ class AddIdea(Command, kind="add_idea"):
     idea: Idea
 
     def handle(self, context: DecisionContext, order: Order) -> None:
-        tree, idea = find_tree(context.state), self.idea
-        if tree is None or idea.node not in tree.nodes:
-            _refuse(context, f"there is no node {idea.node}")
-        elif tree.stopped:
-            _refuse(context, "the search has ended")
-        elif any(one.id == idea.id for one in tree.nodes[idea.node].ideas or ()):
-            _refuse(context, f"{idea.id} is there")
+        if problem := effects.find_objection(find_tree(context.state), self.idea):
+            _refuse(context, problem)
         else:
-            context.draft.emit(events.IdeaAdded(idea=idea))
+            context.draft.emit(events.IdeaAdded(idea=self.idea))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposeIdea(Command, kind="propose_idea"):
+    """Write a person's idea to `node_ideas/<node>/`, and try it."""
+
+    node: str
+    text: str
+    """Markdown; its first heading is the title."""
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        if problem := effects.find_objection(find_tree(context.state), self.node):
+            _refuse(context, problem)
+        else:
+            write = effects.WriteIdea(node=self.node, text=self.text, by=order.by)
+            emit_order(context, write)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryEvaluation(Command, kind="retry_evaluation"):
+    """Try an idea of the present depth again that came to no results. It is opened at
+    once, beside those that are open, under its number and in the next round."""
+
+    evaluation: str
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        found, tree = (
+            _find_evaluation(context, self.evaluation),
+            find_tree(context.state),
+        )
+        if found is None or tree is None:
+            return
+        name, judged = self.evaluation, found.judgement
+        if tree.stopped:
+            _refuse(context, "the search has ended")
+        elif name not in tree.here:
+            _refuse(context, f"the depth of {name} is closed")
+        elif judged is None:
+            _refuse(context, f"{name} has not ended")
+        elif judged.outcome == "scored":
+            _refuse(context, f"{name} has results")
+        else:
+            opened = events.EvaluationOpened(
+                evaluation=name,
+                node=found.node,
+                idea=found.idea,
+                round=found.round + 1,
+            )
+            context.draft.emit(opened)
+            pack = effects.WritePack(node=found.node, evaluation=name)
+            emit_order(context, pack)
 
 
 def _find_evaluation(context: DecisionContext, name: str) -> Evaluation | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -226,6 +226,50 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
         context.draft.emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteIdea(_OfTree, kind="write_idea"):
+    """Write a person's idea where those of its node lie; then it is tried."""
+
+    node: str
+    text: str
+    by: str = ""
+
+    def name_object(self) -> str:
+        return self.node
+
+    def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
+        return partial(trees.write_idea, self.node, self.text)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        assert isinstance(value, Idea)
+        idea = replace(value, by=self.by)
+        # The depth may have been closed while it was written.
+        if problem := find_objection(tree_of(context.state), idea):
+            self.take_failure(context, problem)
+        else:
+            context.draft.emit(events.IdeaAdded(idea=idea))
+
+    def take_failure(self, context: DecisionContext, problem: str) -> None:
+        told = f"the idea for {self.node} is not tried: {problem}"
+        context.draft.emit(MessageLogged(text=told, level="warning"))
+
+
+def find_objection(tree: Tree | None, idea: Idea | str) -> str:
+    """Why an idea, or one for a node of that name, cannot be tried now; empty: it
+    can. Before a depth is listed its ideas are still being sought."""
+    node = idea if isinstance(idea, str) else idea.node
+    if tree is None or node not in tree.nodes:
+        return f"there is no node {node}"
+    if tree.stopped:
+        return "the search has ended"
+    if not tree.is_listed:
+        return "the ideas of this depth are still being sought; add it when they are"
+    known = tree.nodes[node].ideas or ()
+    if isinstance(idea, Idea) and any(one.id == idea.id for one in known):
+        return f"{idea.id} is there"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,10 @@ class Trees(Protocol):
     def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
         """The ideas that lie there for a node, by the names of their files."""
 
+    def write_idea(self, node: str, text: str) -> Idea:
+        """Write a person's idea to `node_ideas/<node>/`, under a name made of its text;
+        refuses one that is empty or too long."""
+
     def collect(self, request: CollectRequest) -> Judgement:
         """Read, check and copy what an evaluation left; judge it."""
 

@@ -79,6 +79,32 @@ def build_two_boxes(
     return _add_frame(middle, _stack(middle, heights))
 
 
+def build_tree_boxes(width: int, height: int, enlarged: str | None = None) -> Boxes:
+    """A search: the tree, below it who would go on, and the detail of a row at the
+    right, or below both where it is narrow."""
+    middle = _find_middle(width, height)
+    if enlarged is not None:
+        return _add_frame(middle, {enlarged: middle})
+    if not has_side(width, height):
+        detail, line = max(6, middle.height * 2 // 5), 1
+        tree = middle.height - detail - line
+        y = middle.y
+        places = {
+            "tree": Box(0, y, width, tree),
+            "frontier": Box(0, y + tree, width, line),
+            "detail": Box(0, y + tree + line, width, detail),
+        }
+        return _add_frame(middle, places)
+    side, lower = width * 3 // 5, max(6, middle.height // 5)
+    upper = middle.height - lower
+    places = {
+        "tree": Box(0, middle.y, side, upper),
+        "frontier": Box(0, middle.y + upper, side, lower),
+        "detail": Box(side, middle.y, width - side, middle.height),
+    }
+    return _add_frame(middle, places)
+
+
 def _find_middle(width: int, height: int) -> Box:
     top = 1 if is_low(height) else 2
     return Box(0, top, width, height - top - 1)

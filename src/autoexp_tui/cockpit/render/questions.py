@@ -104,6 +104,9 @@ class Question:
     others: tuple[tuple[str, str], ...] = ()
     """Further keys and what they do: `("p", "pause submissions and leave")`."""
     danger: bool = False
+    """Whether something ends by it: a countdown goes before the command."""
+    subject: str = ""
+    """What ends then, for the countdown; of jobs it is their number."""
     jobs: tuple[JobView, ...] = ()
     """Those that it is about, as they were shown."""
     build: Callable[[Choice, str], Command] | None = None
