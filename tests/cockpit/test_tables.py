@@ -23,6 +23,7 @@ from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.lists import ListScreen, PolicyScreen
 from autoexp_tui.cockpit.screens.results import ResultsScreen
+from autoexp_tui.cockpit.screens.tree import TreeScreen
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import Span, line
 from autoexp_tui.cockpit.state.session import Look
@@ -70,7 +71,7 @@ def test_every_command_can_be_carried_out_where_it_is() -> None:
     panes |= {name: panes.get(name, Pane) for name in keymap.PARTS}
     lists = ("timeline", "waiting", "grid", "conditions")
     screens: dict[str, type] = dict.fromkeys(lists, ListScreen)
-    screens |= {"policy": PolicyScreen, "tree": VoteScreen, "research": VoteScreen}
+    screens |= {"policy": PolicyScreen, "tree": TreeScreen, "research": VoteScreen}
     screens["results"] = ResultsScreen
     screens |= dict.fromkeys(("events", "effect", "evidence"), EventsScreen)
     for command in TABLE:
