@@ -396,7 +396,7 @@ class ChildPlanner:
             raise UsageError(
                 "it has no config that overrides could change",
                 where=job,
-                hint="a rule made it of a command; R without overrides runs it again",
+                hint="a rule or a policy made it; R without overrides runs it again",
             )
         from autoexp_tui.storage.json_codec import encode_plan
 
