@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 # What fields of records are made of: a journal is read by these names.
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.gate import GateOutcome
+from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ranking import Mark, Ranked
 from autoexp_tui.tree.results_csv import RowCounts
 from autoexp_tui.tree.scores import Comparison
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import SessionState
-    from autoexp_tui.tree.options import TreeOptions
 
 PART: Final = "tree"
 """Of the session's state that is this policy's."""
