@@ -143,10 +143,10 @@ class DiskTrees:
         """See `tree.ports`."""
         options, evaluation = request.options, request.evaluation
         repository = self._open_repository(request.run, options)
-        pack = build_context_pack(
-            self._gather_facts(repository, request), options.ideas_context_strategy
-        )
         if evaluation is None:
+            pack = build_context_pack(
+                self._gather_facts(repository, request), options.ideas_context_strategy
+            )
             home = self.directory / "calls" / f"{request.node.id}_ideas"
             prompt, steps = pack.text.encode(), [IDEAS]
         else:

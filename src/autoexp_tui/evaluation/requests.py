@@ -142,7 +142,9 @@ def load_record(model: type[T], path: Path) -> T:
 def build_record(model: type[T], plain: Mapping[str, Any]) -> T:
     """A record of ours as it was written, without a look at its types: building a
     validator costs a step of half a second a third of its time."""
-    made = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
+    made: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()
+    }
     if model is Request:
         agents: Mapping[str, Mapping[str, Any]] = made["agents"]
         made["agents"] = {name: _build_agent(one) for name, one in agents.items()}
@@ -150,7 +152,9 @@ def build_record(model: type[T], plain: Mapping[str, Any]) -> T:
 
 
 def _build_agent(plain: Mapping[str, Any]) -> AgentSpec:
-    made = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
+    made: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()
+    }
     made["limits"] = Limits(**made["limits"])
     made["prices"] = Prices(**made["prices"]) if made["prices"] else None
     return AgentSpec(**made)

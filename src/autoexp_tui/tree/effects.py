@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,9 +31,11 @@ from autoexp_tui.tree.ports import (
 from autoexp_tui.tree.state import (
     PART,
     ROOT,
+    Evaluation,
     Idea,
     Judgement,
     Leftover,
+    Node,
     Tree,
     name_asker,
     options_of,
@@ -160,24 +162,22 @@ def make_failure(code: str, problem: str) -> Judgement:
 
 
 def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
-    """What a call is told; depths that are not closed are left out of it."""
+    """What a call is told; depths that are not closed are left out of it. It costs what
+    the node's chain holds, unless all of the search is asked for."""
     tree, options = tree_of(state), options_of(state)
     node, *above = tree.list_ancestors(effect.node)
-    closed = [
-        one
-        for one in tree.evaluations.values()
-        if one.depth < tree.depth and one.idea is not None
-    ]
-    by_idea = {one.idea: one for one in closed}
-    family = {node.id, *(one.id for one in above)}
-    strategy = options.ideas_context_strategy
-    known = [idea for one in tree.nodes.values() for idea in one.ideas or ()]
-    known = [idea for idea in known if idea in by_idea]
-    if strategy == "node_only":
-        known = [idea for idea in known if idea.node == node.id]
-    elif strategy == "node_plus_ancestors":
-        known = [idea for idea in known if idea.node in family]
-    evaluation = tree.evaluations.get(effect.evaluation)
+    parents = [tree.nodes[node.parent]] if node.parent else []
+    strategy, asks = options.ideas_context_strategy, not effect.evaluation
+    shown = {"node_only": [node], "global_prior_ideas": [*tree.nodes.values()]}
+    known = shown.get(strategy, [node, *above]) if asks else []
+    changes = tree.changes
+    if options.dedupe != "global":
+        tried = _list_tried(tree, [node, *above])
+        changes = {
+            one.judgement.diff_sha256: one.id
+            for _, one in reversed(tried)
+            if one.judgement and one.judgement.diff_sha256
+        }
     return PackRequest(
         directory=tree.directory,
         options=options,
@@ -185,21 +185,22 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
         root_commit=tree.root_commit,
         node=node,
         ancestors=tuple(above),
-        siblings=tuple(one for one in closed if one.node == node.parent),
-        ideas=tuple((idea, by_idea[idea]) for idea in known),
-        evaluation=evaluation,
-        known_diffs=_list_diffs(tree),
+        siblings=tuple(one for _, one in _list_tried(tree, parents if asks else [])),
+        ideas=tuple(_list_tried(tree, known)),
+        evaluation=tree.evaluations.get(effect.evaluation),
+        known_diffs=changes,
     )
 
 
-def _list_diffs(tree: Tree) -> dict[str, str]:
-    """Of closed depths: what runs beside an evaluation must not change its end."""
-    found: dict[str, str] = {}
-    for one in tree.evaluations.values():
-        sha = one.judgement.diff_sha256 if one.judgement else ""
-        if sha and one.depth < tree.depth:
-            found.setdefault(sha, one.id)
-    return found
+def _list_tried(tree: Tree, nodes: Sequence[Node]) -> list[tuple[Idea, Evaluation]]:
+    """The ideas of nodes that were evaluated, in depths that are closed: what runs
+    beside an evaluation must not change its end."""
+    ideas = (idea for node in nodes for idea in node.ideas or ())
+    return [
+        (idea, tree.evaluations[tree.by_idea[idea.id]])
+        for idea in ideas
+        if idea.id in tree.by_idea
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

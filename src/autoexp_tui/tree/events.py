@@ -111,8 +111,6 @@ class DepthListed(_OfTree):
         tree = tree_of(state)
         tree.waiting, tree.is_listed = self.ideas, True
         tree.skipped += self.skipped
-        for idea in self.ideas:
-            tree.seen.setdefault(idea.sha256, idea.id)
 
     def format_headline(self, now: float) -> Headline:
         repeats = f"{plural(len(self.skipped), 'repeat')}" if self.skipped else ""
@@ -223,6 +221,11 @@ class DepthClosed(_OfTree):
         tree.closed = (*tree.closed, closed)
         for evaluation, node in closed.list_promoted():
             tree.nodes[node] = _promote(tree, evaluation, node)
+        for one in tree.list_here():
+            if one.idea is not None:
+                tree.by_idea[one.idea.id] = one.id
+            if one.judgement and one.judgement.diff_sha256:
+                tree.changes.setdefault(one.judgement.diff_sha256, one.id)
         tree.next_node += len(self.nodes)
         tree.frontier, tree.depth = self.nodes, self.depth + 1
         tree.here, tree.waiting, tree.is_listed = (), (), False
@@ -292,7 +295,6 @@ class IdeaAdded(_OfTree):
     def apply(self, state: SessionState, record: Recorded) -> None:
         tree, idea = tree_of(state), self.idea
         tree.waiting = (*tree.waiting, idea)
-        tree.seen.setdefault(idea.sha256, idea.id)
         if idea.node not in tree.frontier:
             tree.frontier = (*tree.frontier, idea.node)
         known = tree.nodes[idea.node].ideas or ()

@@ -212,8 +212,10 @@ class Tree:
     """Why a person is asked whether the depth goes on; nothing is opened until then."""
     excused: int = -1
     """The depth that a person let go on whatever fails."""
-    seen: dict[str, str] = field(default_factory=dict)
-    """sha256 of a normalised idea -> the id of the first that had it."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """sha256 of a change -> the first evaluation of a closed depth that made it."""
+    by_idea: dict[str, str] = field(default_factory=dict)
+    """Idea -> its evaluation, of closed depths."""
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""
@@ -251,7 +253,7 @@ class Tree:
         )
 
 
-_CONTAINERS: Final = ("nodes", "evaluations", "leftovers", "seen")
+_CONTAINERS: Final = (*("nodes", "evaluations", "leftovers", "changes", "by_idea"),)
 
 
 def find_tree(state: SessionState) -> Tree | None:
