@@ -253,7 +253,7 @@ class Tree:
         )
 
 
-_CONTAINERS: Final = (*("nodes", "evaluations", "leftovers", "changes", "by_idea"),)
+_CONTAINERS: Final = ("nodes", "evaluations", "leftovers", "changes", "by_idea")
 
 
 def find_tree(state: SessionState) -> Tree | None:
