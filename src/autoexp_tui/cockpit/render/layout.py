@@ -95,7 +95,7 @@ def build_tree_boxes(width: int, height: int, enlarged: str | None = None) -> Bo
             "detail": Box(0, y + tree + line, width, detail),
         }
         return _add_frame(middle, places)
-    side, lower = width * 3 // 5, max(6, middle.height // 5)
+    side, lower = width * 5 // 8, max(6, middle.height // 5)
     upper = middle.height - lower
     places = {
         "tree": Box(0, middle.y, side, upper),

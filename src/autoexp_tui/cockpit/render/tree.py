@@ -67,6 +67,8 @@ class Outline:
     """The root's node, evaluations, and ideas that have no number, in their order."""
     stems: tuple[str, ...]
     """The lines that lead to each of them."""
+    deepest: int
+    """Cells of the longest of these, as far as they are drawn."""
     ideas: Mapping[str, tuple[Idea, str]]
     """Ideas without a number, by id, and which idea each repeats; empty: it waits."""
     nodes: Mapping[str, str]
@@ -107,6 +109,7 @@ def build_outline(tree: Tree) -> Outline:
     return Outline(
         keys=tuple(key for key, _ in rows),
         stems=tuple(stem for _, stem in rows),
+        deepest=min(_LEVELS, max(len(stem) for _, stem in rows)),
         ideas=ideas,
         nodes=nodes,
         ranked={f"e{one.eval_id}": one for one in (*past, *frontier)},
@@ -243,14 +246,13 @@ def build_head(tree: Tree, outline: Outline, cells: int) -> Line:
 
 
 def _measure_state(outline: Outline) -> int:
-    deepest = max(map(len, outline.stems[-2000:]), default=0)
-    return min(deepest, _LEVELS) + _WORD
+    return outline.deepest + _WORD
 
 
 def _share(cells: int, outline: Outline) -> tuple[int, int]:
     """Cells of idea and reason."""
     left = cells - 2 - _measure_state(outline) - 6 - 3 * (_NUMBER + 1) - 2
-    idea = max(8, min(44, left // 2))
+    idea = max(8, min(48, left * 3 // 5))
     return idea, max(0, left - idea)
 
 

@@ -31,7 +31,7 @@ from autoexp_tui.cockpit.widgets.tree_pane import (
 )
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.tree.jobs import find_evaluation_dir
-from autoexp_tui.tree.state import PART, ROOT, Node
+from autoexp_tui.tree.state import PART, ROOT, Evaluation, Node
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
@@ -51,6 +51,8 @@ class TreeScreen(BoxScreen):
     """The tree, who would go on, and all of the row under the cursor."""
 
     first_pane: Pane = "tree"
+    _told: Evaluation | None = None
+    """The evaluation, as it was when its records were looked for."""
 
     def __init__(self, context: CockpitContext) -> None:
         super().__init__(context)
@@ -84,12 +86,11 @@ class TreeScreen(BoxScreen):
         self.show_keys()
 
     def _follow_cursor(self) -> None:
-        is_other = self.detail.key != self.pane.key
         self.detail.show(self.pane.key)
         one = self.pane.evaluation
-        is_new = is_other or not self.detail.isolation
-        if one is not None and one.judgement is not None and is_new:
+        if one is not self._told and one is not None and one.judgement is not None:
             self.run_worker(self._read_isolation(one.id))
+        self._told = one
 
     async def _read_isolation(self, evaluation: str) -> None:
         home = self._find_home(evaluation)
