@@ -281,10 +281,12 @@ def build_adapters(session: SessionDir, plan: Plan) -> Mapping[str, Any]:
     """What the policies of a plan reach outside, by their names."""
     if not plan.tree:
         return {}
-    from autoexp_tui.evaluation.disk_trees import DiskTrees
+    from autoexp_tui.evaluation.disk_trees import DRY_RUN, DiskTrees
+    from autoexp_tui.evaluation.dry_trees import DryTrees
     from autoexp_tui.tree.ports import ADAPTER
 
-    trees = DiskTrees(
+    kind = DryTrees if plan.tree.get("repository") == DRY_RUN else DiskTrees
+    trees = kind(
         directory=session.path / "tree",
         state_dir=session.state_dir,
         cwd=plan.cwd,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
 
 DEFAULT: Final = "experiments/tree"
+DRY_RUN: Final = "experiments/tree_dry_run"
 _SET: Final = (
     ("--run", "run", "NAME", "the name of the search in refs and reports"),
     ("--beam-width", "beam_width", "B", "nodes that the next depth expands (1)"),
@@ -48,6 +49,7 @@ def _list_flags() -> Iterator[Flag]:
         yield option(name, f"{about}: tree.{key}", metavar)
     for name, key in _SWITCHES:
         yield option(name, f"tree.{key}=true")
+    yield option("--dry-run", "scripted steps over real git, without a model")
     yield option("--no-wait", "end with 1 when only approvals are left")
     yield option(
         "--report-only", "write TREE_SUMMARY.md of a search's directory anew", "DIR"
@@ -61,9 +63,14 @@ def main(argv: Sequence[str]) -> int:
     options, args = parse_options("autoexp-tree", __doc__, argv, _list_flags())
     if args.report_only or args.validate_only:
         return _read_back(args)
+    if args.dry_run and (options.config_ref or options.session):
+        raise UsageError(
+            "--dry-run has a config of its own",
+            hint="--session ID alone goes on with a dry run.",
+        )
     options = replace(
         options,
-        config_ref=options.config_ref or DEFAULT,
+        config_ref=options.config_ref or (DRY_RUN if args.dry_run else DEFAULT),
         overrides=(*options.overrides, *_list_overrides(args)),
     )
     from autoexp_tui.cli.headless import Watching, detach, watch

@@ -68,6 +68,8 @@ from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 _TOP_FILES: Final = 20
 DEMO: Final = "demo"
 """As `tree.repository`: that of the example."""
+DRY_RUN: Final = "dry_run"
+"""The same, for a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class DiskTrees:
 
     def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
         where = Path(self.cwd, options.repository or ".")
-        if options.repository == DEMO:
+        if options.repository in (DEMO, DRY_RUN):
             where = self._make_demo(options)
         root = Path(options.worktree_root or self.directory)
         return open_repository(where, run, root, options.link_paths)
@@ -311,7 +313,8 @@ class DiskTrees:
                 raise EnvironmentFailed(problem, str(path))
             results = _parse(data, str(path), options)
         except AutoexpError as error:
-            return replace(base, why=why("not_collected", problem=error.line))
+            problem = error.line.replace(f"{self.directory}/", "")
+            return replace(base, why=why("not_collected", problem=problem))
         kept = self._keep(one.id, data, path, options)
         counts = results.count_rows(options.gate.min_rows, options.sweep_config_limit)
         base = replace(
@@ -371,8 +374,8 @@ class DiskTrees:
         for evaluation in (
             work.rejected if not work.options.keep_rejected_worktrees else ()
         ):
-            place = Place("cand", evaluation[1:])
-            left += prune(repository, place, refs.get(repository.get_ref(place), ""))
+            ref = repository.get_ref(Place("cand", evaluation[1:]))
+            left += self.prune(repository, evaluation, refs.get(ref, ""))
         again = [
             DeferredCleanup(
                 path=one.path, kind=one.kind, reason=one.reason, commit=one.commit
@@ -384,6 +387,12 @@ class DiskTrees:
             Leftover(path=one.path, kind=one.kind, reason=one.reason, commit=one.commit)
             for one in left
         ]
+
+    def prune(
+        self, repository: TreeRepository, evaluation: str, commit: str
+    ) -> Sequence[DeferredCleanup]:
+        """Remove a candidate's worktree and ref; what could not be removed."""
+        return prune(repository, Place("cand", evaluation[1:]), commit)
 
     def write_views(self, tree: Tree, options: TreeOptions) -> None:
         """See `tree.ports`."""

@@ -59,12 +59,18 @@ def prune(
 ) -> tuple[DeferredCleanup, ...]:
     """Remove a worktree and its ref, which is at `commit` (empty: none was made); what
     could not be removed."""
-    deferred = [DeferredCleanup(path=str(place), kind="worktree", reason="")]
+    return retry_cleanup(tree, list_cleanup(tree, place, commit))
+
+
+def list_cleanup(
+    tree: TreeRepository, place: Place, commit: str
+) -> list[DeferredCleanup]:
+    """A worktree and its ref, as what is to be removed."""
+    found = [DeferredCleanup(path=str(place), kind="worktree", reason="")]
     if commit:
         ref = tree.get_ref(place)
-        branch = DeferredCleanup(path=ref, kind="branch", reason="", commit=commit)
-        deferred.append(branch)
-    return retry_cleanup(tree, deferred)
+        found.append(DeferredCleanup(path=ref, kind="branch", reason="", commit=commit))
+    return found
 
 
 def retry_cleanup(
