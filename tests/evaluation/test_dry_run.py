@@ -77,5 +77,5 @@ def test_a_dry_run_has_each_end_and_is_the_same_whatever_happens(
         assert validate_directory(directory) == []
         run = json.loads((directory / "manifest.json").read_text())["run"]
         assert run["deferred_cleanup"] == []
-        journal = (directory.parent / "events").rglob("*")
+        journal = (directory.parent).glob("journal*.jsonl")
         assert any(REASON in path.read_text() for path in journal if path.is_file())

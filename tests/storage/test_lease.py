@@ -117,6 +117,16 @@ def test_a_heartbeat_says_when_the_lease_is_another_s(
 LARGE = json.dumps({**asdict(ME), "since": 1}).encode()[:-1] + b"0" * 5000 + b"}"
 
 
+def test_force_takes_a_living_engines_session_and_that_one_sees_it(
+    session: SessionDir,
+) -> None:
+    old = take_lease(session, SystemClock())
+    with pytest.raises(SessionOwned):
+        take_lease(session, SystemClock())
+    new = take_lease(session, SystemClock(), force=True)
+    assert (new.epoch, new.is_held(), old.heartbeat()) == (old.epoch + 1, True, False)
+
+
 @pytest.mark.parametrize(
     "data",
     [b"\xff\0\x1b[31m", b"[" * 60_000, b'{"epoch": 1}', b"[1, 2]", LARGE],

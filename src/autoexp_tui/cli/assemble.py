@@ -140,13 +140,15 @@ def resume_session(
     *,
     wait: float = 0.0,
     watch: LeaseWatch | None = None,
+    force: bool = False,
 ) -> Engine:
-    """Take over a session whose engine is gone, or lets go within `wait` seconds;
-    raises SessionOwned where another lives.
+    """Take over a session whose engine is gone, or lets go within `wait` seconds, or
+    whatever it does by `force`; raises SessionOwned where another lives.
 
     `watch`: what has looked at its lease before, and seen who is still.
     """
-    lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
+    clock = SystemClock()
+    lease = take_lease(session, clock, wait=wait, watch=watch, force=force)
     with _own(session, lease, listener, options) as owned:
         loaded = owned.journal.load()
         state = loaded.state

@@ -291,10 +291,13 @@ class SessionOpener:
         directory: str,
         wait: float = 0.0,
         begin: Begin = _begin_at_once,
+        *,
+        force: bool = False,
     ) -> LiveHandle:
-        """Run the session in this process; another engine has `wait` seconds to let go.
-        What `begin` sends comes before anything else is decided. Raises SessionOwned
-        where another lives, NotConfirmed where a job approves."""
+        """Run the session in this process; another engine has `wait` seconds to let go,
+        and by `force` is deposed. What `begin` sends comes before anything else is
+        decided. Raises SessionOwned where another lives, NotConfirmed where a job
+        approves."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
 
@@ -303,7 +306,9 @@ class SessionOpener:
             require_person("--approve", session.state_dir)
         handle = LiveHandle(**_build_reach(session.state_dir))
         publish, options = handle.publish, self._options
-        engine = resume_session(session, publish, options, wait=wait, watch=watch)
+        engine = resume_session(
+            session, publish, options, wait=wait, watch=watch, force=force
+        )
         handle.attach(engine, partial(begin, handle))
         try:
             if (plan := handle.snapshot().plan) is not None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, make_entry, say
-from autoexp_tui.cli.options import QUIET, Flag, Options, option, parse_options
+from autoexp_tui.cli.options import (
+    QUIET,
+    Flag,
+    Options,
+    find_state_dir,
+    option,
+    parse_options,
+)
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
-    import argparse
-
+    from autoexp_tui.cli.tree_runs import Run
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.model.snapshot import Snapshot
 
 DEFAULT: Final = "experiments/tree"
 DRY_RUN: Final = "experiments/tree_dry_run"
@@ -41,6 +49,7 @@ _SWITCHES: Final = (
     ("--keep-failed-artifacts", "keep_failed_artifacts"),
     ("--force-regenerate-ideas", "force_regenerate_ideas"),
     ("--strict-fail-depth", "strict_fail_depth"),
+    ("--stop-on-empty-frontier", "stop_on_empty_frontier"),
 )
 
 
@@ -49,6 +58,19 @@ def _list_flags() -> Iterator[Flag]:
         yield option(name, f"{about}: tree.{key}", metavar)
     for name, key in _SWITCHES:
         yield option(name, f"tree.{key}=true")
+    yield option(
+        "--context-ideas-dir",
+        "earlier ideas; may be given again: tree.ideas.context_dirs",
+        "DIR",
+        action="append",
+    )
+    yield option(
+        "--resume",
+        "go on with an unfinished search, or refuse a name that is there (on)",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+    )
+    yield option("--force", "take over a session whose engine may still live")
     yield option("--dry-run", "scripted steps over real git, without a model")
     yield option("--no-wait", "end with 1 when only approvals are left")
     yield option(
@@ -74,16 +96,19 @@ def main(argv: Sequence[str]) -> int:
         overrides=(*options.overrides, *_list_overrides(args)),
     )
     from autoexp_tui.cli.headless import Watching, detach, watch
+    from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.commands import Submit
 
     how = Watching(quiet=args.quiet, wait_for_approval=not args.no_wait)
     try:
-        handle = _open(options)
+        handle, is_new = _open(options, args)
     except KeyboardInterrupt:
         say("interrupted. Nothing was begun.")
         return ExitCode.INTERRUPTED
+    if not isinstance(handle, EngineHandle):
+        return _tell_end(handle.session.id, handle.parts, as_json=options.json)
     try:
-        if not options.session:
+        if is_new:
             handle.send(Submit(), by="autoexp-tree")
         snapshot = watch(handle, how)
     except KeyboardInterrupt:
@@ -96,39 +121,66 @@ def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
     for name, key, _, _ in _SET:
         if value := getattr(args, name.lstrip("-").replace("-", "_")):
             yield f"++tree.{key}={value}"
+    if args.context_ideas_dir:
+        yield f"++tree.ideas.context_dirs={json.dumps(args.context_ideas_dir)}"
     for name, key in _SWITCHES:
         if getattr(args, name.lstrip("-").replace("-", "_")):
             yield f"++tree.{key}=true"
 
 
-def _open(options: Options) -> EngineHandle:
+def _open(
+    options: Options, args: argparse.Namespace
+) -> tuple[EngineHandle | Run, bool]:
+    """An engine for the session that is named or goes on, or for a new one, and whether
+    it is new; or a search that is finished."""
     from autoexp_tui.cli import open as opening
 
     if options.session:
         session = opening.find_session(options, options.session)
-        return opening.SessionOpener(options).own(str(session.path))
+        return _own(options, args, str(session.path)), False
     plan, _ = opening.make_plan(options)
     if not plan.tree:
         raise UsageError(
             f"{plan.config_ref}: its config has no section `tree`",
             hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
         )
-    return opening.open_plan(plan, options)
+    from autoexp_tui.cli.tree_runs import find_run, name_run
+
+    state_dir = find_state_dir(options, plan.state_dir)
+    run = find_run(plan, state_dir, args.run, resume=args.resume)
+    if run is None:
+        return opening.open_plan(name_run(plan, args.run), options), True
+    if run.is_finished:
+        return run, False
+    say(f"going on with session {run.session.id}; --no-resume begins another search")
+    return _own(options, args, str(run.session.path)), False
 
 
-def _finish(snapshot: Any, *, as_json: bool) -> int:
+def _own(options: Options, args: argparse.Namespace, directory: str) -> EngineHandle:
+    from autoexp_tui.cli.open import SessionOpener
+
+    return SessionOpener(options).own(directory, force=args.force)
+
+
+def _finish(snapshot: Snapshot, *, as_json: bool) -> int:
     """Tell how the search ended, and give the exit code."""
     from autoexp_tui.cli.headless import finish
+    from autoexp_tui.tree.state import PART
+
+    tree: Any = snapshot.parts.get(PART)
+    if tree is None or tree.stopped is None:
+        return finish(snapshot, as_json=as_json)
+    return _tell_end(snapshot.session, snapshot.parts, as_json=as_json)
+
+
+def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:
     from autoexp_tui.model.policy import find_end
     from autoexp_tui.model.wording import sentence
     from autoexp_tui.text.spelling import format_metric, plural
-    from autoexp_tui.tree.state import PART, Tree
+    from autoexp_tui.tree.state import PART
 
-    tree = snapshot.parts.get(PART)
-    if not isinstance(tree, Tree) or tree.stopped is None:
-        return finish(snapshot, as_json=as_json)
-    result = summarize(snapshot.session, tree)
-    reason = sentence(tree.stopped, snapshot.now)
+    tree = parts[PART]
+    result = summarize(session, tree)
     if as_json:
         print(json.dumps(result))
     else:
@@ -138,12 +190,12 @@ def _finish(snapshot: Any, *, as_json: bool) -> int:
         )
         counts = f"{plural(result['evaluations'], 'evaluation')}, "
         counts += plural(result["nodes"], "node")
-        print(f"session {snapshot.session}: {counts}; best {best['id']}{score}")
+        print(f"session {session}: {counts}; best {best['id']}{score}")
         for number, idea in enumerate(best["chain"], 1):
             print(f"  {number}. {idea}")
         print(f"{tree.directory}/TREE_SUMMARY.md")
-        say(f"ended: {reason}")
-    end = find_end(snapshot.parts)
+        say(f"ended: {sentence(tree.stopped, 0.0)}")
+    end = find_end(parts)
     return end.code if end else ExitCode.JOBS_NOT_COMPLETED
 
 

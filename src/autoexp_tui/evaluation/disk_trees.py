@@ -70,6 +70,8 @@ DEMO: Final = "demo"
 """As `tree.repository`: that of the example."""
 DRY_RUN: Final = "dry_run"
 """The same, for a dry run."""
+OWN: Final = frozenset({DEMO, DRY_RUN})
+"""Repositories that a search makes for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +111,7 @@ class DiskTrees:
 
     def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
         where = Path(self.cwd, options.repository or ".")
-        if options.repository in (DEMO, DRY_RUN):
+        if options.repository in OWN:
             where = self._make_demo(options)
         root = Path(options.worktree_root or self.directory)
         return open_repository(where, run, root, options.link_paths)

@@ -146,15 +146,21 @@ class LeaseWatch:
         return Alive.YES if self._moved else Alive.UNKNOWN
 
     def take_if_free(
-        self, now: float, utc: float, stale_seconds: float | None = None
+        self,
+        now: float,
+        utc: float,
+        stale_seconds: float | None = None,
+        *,
+        force: bool = False,
     ) -> FileLease | None:
-        """Take the session; None while another may own it. `stale_seconds`: what the
-        lease says of itself; None: as the former holder. Raises EnvironmentFailed."""
+        """Take the session; None while another may own it, unless by `force`: that one
+        stops at its next write. `stale_seconds`: what the lease says of itself; None:
+        as the former holder. Raises EnvironmentFailed."""
         self._session.require_own()
         modes = self._session.read_modes()
         make_directory(self._session.lease, modes.directory)
         holder = self.find_holder()
-        if self.check_alive(holder, now) is not Alive.NO:
+        if not force and self.check_alive(holder, now) is not Alive.NO:
             return None
         epoch = holder.epoch + 1 if holder else 1
         if stale_seconds is None:
@@ -182,14 +188,16 @@ def take_lease(
     stale_seconds: float | None = None,
     watch: LeaseWatch | None = None,
     pause: Callable[[float], None] = time.sleep,
+    force: bool = False,
 ) -> FileLease:
     """Become the session's owner within `wait` seconds; a heartbeat that `watch` saw
-    stand still counts. Raises SessionOwned or EnvironmentFailed."""
+    stand still counts. By `force` whoever owns it now. Raises SessionOwned or
+    EnvironmentFailed."""
     watch = watch or LeaseWatch(session, me=me)
     deadline = clock.monotonic() + wait
     while True:
         now = clock.monotonic()
-        lease = watch.take_if_free(now, clock.utc(), stale_seconds)
+        lease = watch.take_if_free(now, clock.utc(), stale_seconds, force=force)
         if lease is not None:
             return lease
         if now >= deadline:

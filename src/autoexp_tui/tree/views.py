@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autoexp_tui.tree.scores import Comparison
 
 VERSION: Final = 1
-_OF_THE_RUN: Final = frozenset(
+OF_THE_RUN: Final = frozenset(
     {
         *("repository", "max_parallel_evals", "worktree_root", "heartbeat_seconds"),
         *("llm_max_inflight", "llm_rate_limit", "sweep_max_parallel"),
@@ -41,7 +41,7 @@ def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
     return {
         "config": {
             "tree_run_id": tree.run,
-            **{key: one for key, one in plain.items() if key not in _OF_THE_RUN},
+            **{key: one for key, one in plain.items() if key not in OF_THE_RUN},
         },
         "root": {
             "commit": tree.root_commit,
