@@ -44,6 +44,12 @@ def changed(jobs: Sequence[JobSpec], of: Callable[[Any], Any], **more: Any) -> A
     ]
 
 
+def test_plans_without_jobs_differ_in_what_they_say_as_a_whole() -> None:
+    head, *told = lines(plan(), replace(plan(), config_ref="other"))
+    assert head == "what the plan says as a whole differs; it has no jobs"
+    assert told
+
+
 def test_the_same_change_of_many_jobs_is_told_once() -> None:
     old, same = plan(*families(2)), plan(*families(2), plan_id="p2", created_at=9)
     assert not plan_diff.is_different(diff_plans(old, same))

@@ -63,6 +63,7 @@ def _list_flags() -> Iterator[Flag]:
         "earlier ideas; may be given again: tree.ideas.context_dirs",
         "DIR",
         action="append",
+        default=None,
     )
     yield option(
         "--resume",

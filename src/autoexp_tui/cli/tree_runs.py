@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.storage.journal import load_state
@@ -62,7 +63,8 @@ def find_run(plan: Plan, state_dir: Path, name: str, *, resume: bool) -> Run | N
     if differences := _list_differences(named[0], plan):
         told = ", ".join(differences)
         problem = f"there is a search {name} with other settings: {told}"
-        hint += f" `autoexp-tree --session {named[0].session.id}` goes on with it."
+        again = name_session(named[0].session.path)
+        hint += f" `autoexp-tree --session {again}` goes on with it."
         raise UsageError(problem, where, hint)
     return named[0]
 

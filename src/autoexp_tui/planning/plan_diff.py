@@ -384,8 +384,10 @@ def summarize_diff(found: Tree) -> str:
     counts = found["counts"]
     if not is_different(found):
         return f"nothing differs: {plural(counts['same'], 'job')}"
-    counted = [(counts[name], word) for name, word in _COUNTS.items()]
-    (number, word), *rest = [one for one in counted if one[0]]
+    counted = [(counts[name], word) for name, word in _COUNTS.items() if counts[name]]
+    if not counted:
+        return "what the plan says as a whole differs; it has no jobs"
+    (number, word), *rest = counted
     return ", ".join(
         [f"{plural(number, 'job')} {word}", *(f"{n} {w}" for n, w in rest)]
     )
