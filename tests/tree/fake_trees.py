@@ -7,10 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.states import why
 from autoexp_tui.tree.gate import Artifact as CheckedFile
 from autoexp_tui.tree.gate import GateFacts, judge_gate
 from autoexp_tui.tree.options import TreeOptions
-from autoexp_tui.tree.ports import CollectRequest, GitWork, Opened, PackRequest
+from autoexp_tui.tree.ports import (
+    CollectRequest,
+    GitWork,
+    Opened,
+    PackRequest,
+    Proposed,
+)
 from autoexp_tui.tree.results_csv import RowCounts, parse_results
 from autoexp_tui.tree.scores import compare_results
 from autoexp_tui.tree.state import Artifact, Idea, Judgement, Leftover, Tree
@@ -28,6 +35,8 @@ class FakeTrees:
     refuses: str = ""
     stuck: set[str] = field(default_factory=set)
     """Evaluations whose worktree cannot be removed, once."""
+    faults: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)
+    """What the agent's calls of an evaluation or a node meet: code, when it is over."""
     calls: list[str] = field(default_factory=list)
     refs: dict[str, str] = field(default_factory=dict)
     views: list[Tree] = field(default_factory=list)
@@ -53,12 +62,17 @@ class FakeTrees:
         self.calls.append(f"pack {name}")
         return f"sha of {name}"
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
+        if faults := self.faults.get(node):
+            code, resume_at = faults.pop(0)
+            return Proposed(code=code, problem="told", resume_at=resume_at)
         titles = self.propose(node)[:most]
-        return [
-            Idea(node=node, file=f"{at}.md", title=title, sha256=f"sha {title}")
-            for at, title in enumerate(titles)
-        ]
+        return Proposed(
+            ideas=tuple(
+                Idea(node=node, file=f"{at}.md", title=title, sha256=f"sha {title}")
+                for at, title in enumerate(titles)
+            )
+        )
 
     def write_idea(self, node: str, text: str) -> Idea:
         title = text.lstrip("# ").split("\n")[0]
@@ -67,6 +81,10 @@ class FakeTrees:
     def collect(self, request: CollectRequest) -> Judgement:
         one, options = request.evaluation, request.options
         self.calls.append(f"collect {one.id}")
+        if request.ending is not None and (faults := self.faults.get(one.id)):
+            code, resume_at = faults.pop(0)
+            reason = why("candidate_failed", code=code, problem="told")
+            return Judgement(outcome="failed", why=reason, resume_at=resume_at)
         if request.ending is not None:
             return Judgement(outcome="failed", why=request.ending)
         base = request.node.baseline

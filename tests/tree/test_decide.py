@@ -151,6 +151,52 @@ def test_a_lost_node_costs_an_attempt_and_not_the_evaluation() -> None:
         assert find_judgement(bench, "e1").outcome == judged
 
 
+@pytest.mark.parametrize(("about", "job"), [("e1", "e1_implement"), ("n0", "n0_ideas")])
+@pytest.mark.parametrize(
+    ("code", "told", "seconds"),
+    [
+        ("agent_rate_limit", 900.0, 900),
+        ("agent_rate_limit", None, 300),
+        ("agent_unavailable", None, 300),
+    ],
+)
+def test_a_service_that_is_away_pauses_what_needs_it_and_is_no_result(
+    about: str, job: str, code: str, told: float | None, seconds: int
+) -> None:
+    begun = search(FakeTrees(propose)).clock.utc()
+    trees = FakeTrees(propose)
+    trees.faults[about] = [(code, told and begun + told)]
+    bench = search(trees, {job: [*fails(), [RunScript(seconds=1.0)]]}, max_depth=1)
+    bench.run(30)
+    at = find(bench).resume_at - begun
+    assert seconds <= at < seconds + 30
+    assert "agents wait until" in TreePolicy().is_open(find(bench))
+    opened = [*find(bench).evaluations]
+    bench.die(5)
+    bench.run(60)
+    assert [*find(bench).evaluations] == opened
+    plain = decide_all(search(FakeTrees(propose), max_depth=1))
+    assert decide_all(bench, 2000) == plain
+    assert len(bench.engine.state.jobs[job].attempts) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome", "stopped"),
+    [
+        ("agent_unavailable", "failed", "max_depth_reached"),
+        ("agent_auth_error", "failed", "agent_login"),
+    ],
+)
+def test_a_service_that_stays_away_is_a_failure_and_a_refused_login_ends_the_search(
+    code: str, outcome: str, stopped: str
+) -> None:
+    trees = FakeTrees(propose, faults={"e1": [(code, None)] * 3})
+    bench = search(trees, {"e1_implement": fails() * 3}, max_depth=1)
+    decide_all(bench, 2000)
+    assert find_judgement(bench, "e1").outcome == outcome
+    assert find_code(find(bench).stopped) == stopped
+
+
 def test_an_evaluation_ends_when_its_steps_took_too_long_together() -> None:
     long = {"e1_implement": [[RunScript(seconds=6.0)]]}
     long["e1_sweep"] = [[RunScript(seconds=900.0)]]

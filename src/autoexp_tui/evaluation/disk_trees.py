@@ -40,7 +40,13 @@ from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
 from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, SWEEP
 from autoexp_tui.tree.options import TreeOptions
-from autoexp_tui.tree.ports import CollectRequest, GitWork, Opened, PackRequest
+from autoexp_tui.tree.ports import (
+    CollectRequest,
+    GitWork,
+    Opened,
+    PackRequest,
+    Proposed,
+)
 from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
 from autoexp_tui.tree.scores import compare_results
 from autoexp_tui.tree.state import (
@@ -255,7 +261,7 @@ class DiskTrees:
             outcome=reason.code if reason else outcome,
         )
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
         """See `tree.ports`."""
         home, found = Path(directory, "node_ideas", node), list[Idea]()
         for path in sorted(home.glob(f"*{SUFFIX}")):
@@ -271,7 +277,14 @@ class DiskTrees:
                     sha256=idea.text_hash,
                 )
             )
-        return found[:most]
+        failed = self.directory / "calls" / f"{node}_ideas" / IMPLEMENTED
+        told = find_record(Implemented, failed) or Implemented()
+        return Proposed(
+            ideas=tuple(found[:most]),
+            code=told.code,
+            problem=told.problem,
+            resume_at=told.resume_at,
+        )
 
     def write_idea(self, node: str, text: str) -> Idea:
         """See `tree.ports`."""
@@ -304,6 +317,7 @@ class DiskTrees:
             commit=made.commit if one.idea else request.root_commit,
             diff_sha256=made.diff_sha256,
             files=made.files,
+            resume_at=made.resume_at,
         )
         if reason := _find_failure(request.ending, made, swept):
             return replace(base, why=reason)

@@ -97,7 +97,9 @@ def call_agents(
     last = answers[-1]
     if last.outcome is not Outcome.OK:
         code = f"agent_{last.outcome.value}"
-        raise StepFailed(code, f"the agent for {name}: {last.why}")
+        told = [one.resume_at for one in answers if one.resume_at is not None]
+        resume_at = min(told, default=None)
+        raise StepFailed(code, f"the agent for {name}: {last.why}", resume_at)
     return last
 
 
@@ -239,7 +241,10 @@ def main(arguments: Sequence[str]) -> int:
     return run_step(
         lambda: write_record(path, implement(request)),
         lambda failed: write_record(
-            path, Implemented(code=failed.code, problem=failed.problem)
+            path,
+            Implemented(
+                code=failed.code, problem=failed.problem, resume_at=failed.resume_at
+            ),
         ),
     )
 

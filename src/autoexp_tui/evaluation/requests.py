@@ -101,8 +101,10 @@ class Implemented:
     diff_sha256: str = ""
     files: int = 0
     code: str = ""
-    """Why there is no commit; empty: there is one."""
+    """Why there is no commit, or there are no ideas; empty: there are."""
     problem: str = ""
+    resume_at: float | None = None
+    """When the agents may be called again, in seconds of Unix time, where told."""
     isolation: str = ""
 
 

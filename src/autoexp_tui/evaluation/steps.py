@@ -34,6 +34,8 @@ class StepFailed(Exception):
 
     code: str
     problem: str
+    resume_at: float | None = None
+    """When the service of an agent may be called again (s of Unix time), if known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -462,6 +462,10 @@ idea_too_long: too long
 # a search
 empty_frontier: nothing was promoted
     nothing was promoted: there is no node to expand
+agent_login: login refused
+    an agent's login is refused, and every call would meet it: {problem}
+agents_wait: agents wait until {at:clock}
+    no agent is called until {at:clock}[: {problem}]
 first_failure: {evaluation} failed
     {evaluation} failed, and `strict_fail_depth` asks before more is tried: {problem}
 failed_alike: {number} failed alike

@@ -4,7 +4,7 @@ when all of it has ended. It costs what is under way, not what was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -76,6 +76,8 @@ class TreePolicy(Policy):
             return ""
         most = tree.options.max_depth
         told = f"depth {min(tree.depth + 1, most)} of {most}"
+        if tree.agents_wait:
+            told += f": {short(tree.agents_wait)}"
         return f"{told}: waits for an answer" if tree.held else told
 
     def find_exit(self, part: Any) -> End | None:
@@ -93,7 +95,10 @@ class TreePolicy(Policy):
 
 
 _GUARD: Final = 6
-_EXITS: Final = {"tree_broken": 1, "no_baseline": 1, "search_refused": _GUARD}
+_EXITS: Final = {
+    **dict.fromkeys(("tree_broken", "no_baseline", "agent_login"), 1),
+    "search_refused": _GUARD,
+}
 """Exit codes of a search that ended, where they are not 0."""
 
 
@@ -127,7 +132,8 @@ class _Search:
         if tree.nodes[ROOT].baseline is None:
             self._measure_root()
             return self.wake
-        if not (tree.stopped or self._is_held()):
+        is_waiting = self._wait_for_agents()
+        if not (tree.stopped or self._is_held() or is_waiting):
             self._list_depth()
             self._open_next()
         if tree.is_listed and not (tree.open or tree.waiting or tree.held):
@@ -157,6 +163,8 @@ class _Search:
             self._follow_join(evaluation)
         elif not all(job.ended for job in jobs):
             self._watch_time(evaluation, jobs)
+        elif evaluation.id in self.tree.blocked and not evaluation.ending:
+            pass  # until its agent may be called again
         elif failed := self._find_failed(jobs):
             if not self._try_again(evaluation, failed):
                 self._collect(evaluation, _tell_end(evaluation, failed))
@@ -186,12 +194,36 @@ class _Search:
         if is_own or evaluation.retries >= self.options.eval_retries:
             return False
         self.context.draft.emit(events.EvaluationRetried(evaluation=evaluation.id))
-        reason = why("revived_by", by=name_asker(evaluation))
-        for one in self._list_jobs(evaluation):
+        self._revive(self._list_jobs(evaluation), name_asker(evaluation))
+        return True
+
+    def _revive(self, jobs: Iterable[JobRecord], by: str) -> None:
+        reason = why("revived_by", by=by)
+        for one in jobs:
             if one.ended and one.state is not JobState.COMPLETED:
                 revived = JobRevived(job=one.name, from_checkpoint=False, why=reason)
                 self.context.draft.emit(revived)
-        return True
+
+    def _wait_for_agents(self) -> bool:
+        """Whether no agent may be called; those whose calls met that go on after it."""
+        tree, now = self.tree, self.context.now
+        if tree.agents_wait is None:
+            return False
+        if now.t < tree.resume_at:
+            self._wake_at(now.lived + tree.resume_at - now.t)
+            return True
+        for name in tree.blocked:
+            one = tree.evaluations.get(name)
+            if one is None:
+                job = self.context.state.jobs[name_idea_job(name)]
+                self._revive([job], f"node {name}")
+            elif one.judgement is None and not one.ending:
+                self._revive(self._list_jobs(one), name_asker(one))
+        self.context.draft.emit(events.AgentsResumed())
+        return False
+
+    def _wake_at(self, lived: float) -> None:
+        self.wake = lived if self.wake is None else min(self.wake, lived)
 
     def _watch_time(self, evaluation: Evaluation, jobs: Sequence[JobRecord]) -> None:
         """End what takes longer than all its steps may take together."""
@@ -202,8 +234,7 @@ class _Search:
             if used >= limit:
                 self._end(evaluation, why("eval_timeout", seconds=limit))
             elif any(job.state in ACTIVE for job in jobs):
-                at = now.lived + limit - used
-                self.wake = at if self.wake is None else min(self.wake, at)
+                self._wake_at(now.lived + limit - used)
         if evaluation.ending:
             self._end_jobs(jobs, evaluation.ending)
 
@@ -276,7 +307,7 @@ class _Search:
 
     def _seek_ideas(self, node: Node) -> None:
         job = self.context.state.jobs.get(name_idea_job(node.id))
-        if job is not None and job.ended:
+        if job is not None and job.ended and node.id not in self.tree.blocked:
             problem = "" if job.state is JobState.COMPLETED else _tell_job(job)
             if not self._is_under_way(effects.ReadIdeas, node=node.id):
                 read = effects.ReadIdeas(node=node.id, problem=problem)

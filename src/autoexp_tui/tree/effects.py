@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import (
@@ -19,13 +19,14 @@ from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
-from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job
+from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, name_idea_job
 from autoexp_tui.tree.ports import (
     ADAPTER,
     CollectRequest,
     GitWork,
     Opened,
     PackRequest,
+    Proposed,
     Trees,
 )
 from autoexp_tui.tree.state import (
@@ -219,14 +220,57 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         return partial(trees.read_ideas, tree_of(state).directory, self.node, most)
 
     def take(self, context: DecisionContext, value: object) -> None:
-        assert isinstance(value, list | tuple)
-        ideas = tuple(one for one in value if isinstance(one, Idea))
-        context.draft.emit(
-            events.IdeasFound(node=self.node, ideas=ideas, problem=self.problem)
-        )
+        assert isinstance(value, Proposed)
+        job = context.state.jobs.get(name_idea_job(self.node))
+        fault = _AgentFault(value.code, value.problem, value.resume_at)
+        used = len(job.attempts) - 1 if job else 0
+        if self.problem and _take_fault(context, self.node, fault, used):
+            return
+        problem = self.problem and (value.problem or self.problem)
+        found = events.IdeasFound(node=self.node, ideas=value.ideas, problem=problem)
+        context.draft.emit(found)
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
         context.draft.emit(events.IdeasFound(node=self.node, ideas=(), problem=problem))
+
+
+class _AgentFault(NamedTuple):
+    """What an agent's call said of its service."""
+
+    code: str
+    problem: str
+    resume_at: float | None
+
+
+_UNTOLD_SECONDS: Final = 300.0
+"""Until a service is tried again that did not say when it is back."""
+_LEAST_SECONDS: Final = 30.0
+"""The same, where it did: clocks differ."""
+
+
+def _take_fault(
+    context: DecisionContext, about: str, fault: _AgentFault, used: int
+) -> bool:
+    """Whether the call is tried again: for as long as there is a rate limit, which ends
+    by itself; as often as an evaluation may be for a service that is away. A login that
+    is refused stops the search: every call would meet it."""
+    now, tree = context.now.t, tree_of(context.state)
+    if fault.code == "agent_auth_error" and not tree.stopped:
+        reason = why("agent_login", problem=fault.problem)
+        context.draft.emit(events.TreeStopped(why=reason))
+    is_away = fault.code == "agent_unavailable"
+    if fault.code != "agent_rate_limit" and not is_away:
+        return False
+    if is_away and used >= tree.options.eval_retries:
+        return False
+    until = now + _UNTOLD_SECONDS
+    if fault.resume_at is not None:
+        until = max(now + _LEAST_SECONDS, fault.resume_at)
+    reason = why("agents_wait", at=until, problem=fault.problem)
+    context.draft.emit(
+        events.AgentsPaused(what=about, why=reason, resume_at=until, costs=is_away)
+    )
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +344,12 @@ class CollectResult(_OfTree, kind="collect_result"):
 
     def take(self, context: DecisionContext, value: object) -> None:
         assert isinstance(value, Judgement)
+        known = tree_of(context.state).evaluations[self.evaluation]
+        if value.why is not None and not known.ending:
+            code, problem = (str(value.why.arg(name)) for name in ("code", "problem"))
+            fault = _AgentFault(code, problem, value.resume_at)
+            if _take_fault(context, self.evaluation, fault, known.retries):
+                return
         context.draft.emit(
             events.EvaluationJudged(evaluation=self.evaluation, judgement=value)
         )

@@ -349,6 +349,41 @@ class DepthResumed(_OfTree, verb="search goes on", about=("depth",)):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsPaused(_OfTree, verb="agents wait"):
+    """The service of an agent cannot be used: a call of `what` is tried again once it
+    can, and nothing that needs one begins before."""
+
+    what: str
+    """An evaluation, or a node that wants ideas."""
+    why: Why
+    resume_at: float
+    """Seconds of Unix time."""
+    costs: bool
+    """Whether it counts among the further attempts of an evaluation."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        tree = tree_of(state)
+        tree.resume_at = max(tree.resume_at, self.resume_at)
+        tree.agents_wait = self.why
+        tree.blocked = (*tree.blocked, self.what)
+        if known := tree.evaluations.get(self.what):
+            retries = known.retries + self.costs
+            _change(state, self.what, retries=retries)
+
+    def format_headline(self, now: float) -> Headline:
+        return Headline(self.verb, f"{self.what}: {sentence(self.why, now)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsResumed(_OfTree, verb="agents are called again"):
+    """The time of the pause is over."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        tree = tree_of(state)
+        tree.agents_wait, tree.resume_at, tree.blocked = None, 0.0, ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TreeStopped(_OfTree, verb="search ended"):
     """Nothing more is opened."""
 

@@ -67,6 +67,17 @@ class CollectRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proposed:
+    """What lies there for a node."""
+
+    ideas: tuple[Idea, ...] = ()
+    code: str = ""
+    """Why its call did not do all, as the step told; empty: it did, or died."""
+    problem: str = ""
+    resume_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GitWork:
     """Nodes that are to be there, and what is to go."""
 
@@ -92,7 +103,7 @@ class Trees(Protocol):
     def write_pack(self, request: PackRequest) -> str:
         """Write what a call reads; the sha256 of its prompt."""
 
-    def read_ideas(self, directory: str, node: str, most: int) -> Sequence[Idea]:
+    def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
         """The ideas that lie there for a node, by the names of their files."""
 
     def write_idea(self, node: str, text: str) -> Idea:

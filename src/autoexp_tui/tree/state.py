@@ -110,6 +110,8 @@ class Judgement:
     measured_itself: bool = False
     """No scorer of ours read its raw results."""
     doubts: tuple[Why, ...] = ()
+    resume_at: float | None = None
+    """When the agents may be called again, in seconds of Unix time, where told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,6 +218,14 @@ class Tree:
     """sha256 of a change -> the first evaluation of a closed depth that made it."""
     by_idea: dict[str, str] = field(default_factory=dict)
     """Idea -> its evaluation, of closed depths."""
+    agents_wait: Why | None = None
+    """Why no agent is called for now."""
+    resume_at: float = 0.0
+    """When they are again, in seconds of Unix time."""
+    blocked: tuple[str, ...] = ()
+    """Evaluations, and nodes that want ideas, whose calls are tried again then."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """sha256 of a normalised idea -> the id of the first that had it."""
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""

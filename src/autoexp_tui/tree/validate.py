@@ -215,7 +215,8 @@ def _rank_again(search: Mapping[str, Any], depth: int) -> Iterator[Finding]:
         name = f"e{ranked.eval_id}"
         decision = found[name]["decision"]
         stored = (decision["rank"], decision["promoted"])
-        if stored != (ranked.rank, ranked.promoted):
+        is_left_out = decision["promotion_code"] == "left_out_of_beam"
+        if stored != (ranked.rank, ranked.promoted and not is_left_out):
             told = f"rank {ranked.rank}, promoted: {ranked.promoted}"
             problem = f"rank {stored[0]}, promoted: {stored[1]}; ranked again: {told}"
             yield Finding(f"evaluations.{name}.decision", problem)
