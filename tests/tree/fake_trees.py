@@ -37,6 +37,8 @@ class FakeTrees:
     """Evaluations whose worktree cannot be removed, once."""
     faults: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)
     """What the agent's calls of an evaluation or a node meet: code, when it is over."""
+    measured: dict[str, float] = field(default_factory=dict)
+    """What measurements of the root come to, where that is not 1."""
     calls: list[str] = field(default_factory=list)
     refs: dict[str, str] = field(default_factory=dict)
     views: list[Tree] = field(default_factory=list)
@@ -90,10 +92,12 @@ class FakeTrees:
         base = request.node.baseline
         before = self.results[base.path] if base else 0.0
         gain = float(one.idea.title.split()[0]) if one.idea else 1.0
-        value = before + gain if one.idea else 1.0
+        value = before + gain if one.idea else self.measured.get(one.id, 1.0)
         kept = self._keep(f"artifacts/{one.id}.csv", value)
         if one.idea is None:
-            return Judgement(outcome="scored", artifact=kept, commit="root")
+            return Judgement(
+                outcome="scored", artifact=kept, commit="root", primary=value
+            )
         assert base is not None
         assert request.root.baseline is not None
         ours, parents, roots = (
@@ -113,6 +117,7 @@ class FakeTrees:
             parent_baseline=files[1],
             counts=counts,
             comparison=compared,
+            standard_error=request.standard_error,
         )
         self.refs[f"e{one.number}"] = commit
         return Judgement(

@@ -232,6 +232,22 @@ def test_the_root_is_measured_before_anything_is_compared_with_it() -> None:
     assert find_code(find(broken).stopped) == "no_baseline"
 
 
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_gain_within_the_noise_of_the_baseline_is_indecisive(workers: int) -> None:
+    trees = FakeTrees(propose, measured={"e0_1": 0.98, "e0_2": 1.0, "e0_3": 1.02})
+    noise = {"repeats": 3, "k": 3.0}
+    bench = search(trees, max_depth=1, noise=noise, max_parallel_evals=workers)
+    decide_all(bench)
+    tree = find(bench)
+    assert [*tree.evaluations][:4] == ["e0_1", "e0_2", "e0_3", "e1"]
+    assert trees.calls.index("collect e0_3") < trees.calls.index("pack n0")
+    gates = [find_judgement(bench, name).gate for name in ("e1", "e2")]
+    assert [one.why.code for one in gates if one] == ["gate_passed", "indecisive"]
+    told = list_search(tree, tree.options)["root"]["noise"]
+    assert told["repeats"] == [0.98, 1.0, 1.02]
+    assert told["standard_error"] == pytest.approx(0.02 * (4 / 3) ** 0.5)
+
+
 def test_what_cannot_be_removed_is_named_and_tried_again() -> None:
     trees = FakeTrees(propose, stuck={"e3"})
     bench = search(trees, max_depth=1)

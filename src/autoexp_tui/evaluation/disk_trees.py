@@ -341,7 +341,7 @@ class DiskTrees:
             measured_itself=swept.measured_itself,
         )
         if one.idea is None:
-            return base
+            return replace(base, primary=results.average(options.primary.name))
         parent, root = request.node.baseline, request.root.baseline
         assert parent is not None, "nothing is opened before its node is measured"
         assert root is not None, "nor before the root is"
@@ -355,6 +355,7 @@ class DiskTrees:
             counts=counts,
             comparison=comparison,
             doubts=doubts,
+            standard_error=request.standard_error,
         )
         return replace(
             base,

@@ -17,6 +17,7 @@ from autoexp_tui.model.wording import format_cause_of_end, sentence, short
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
 from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, name_idea_job
+from autoexp_tui.tree.noise import list_repeats
 from autoexp_tui.tree.questions import (
     BEAM,
     SEARCH,
@@ -131,6 +132,8 @@ class _Search:
         self._work_in_git()
         if tree.nodes[ROOT].baseline is None:
             self._measure_root()
+            return self.wake
+        if not tree.stopped and self._repeat_root():
             return self.wake
         is_waiting = self._wait_for_agents()
         if not (tree.stopped or self._is_held() or is_waiting):
@@ -284,6 +287,16 @@ class _Search:
         elif known is not None and (judged := known.judgement) and not tree.stopped:
             problem = sentence(judged.why, self.context.now.t) if judged.why else ""
             self._stop("no_baseline", problem=problem)
+
+    def _repeat_root(self) -> bool:
+        """Whether the noise of the baseline is still being measured."""
+        known, names = self.tree.evaluations, list_repeats(self.options)
+        most = max(1, self.options.max_parallel_evals)
+        for name in names:
+            is_free = len(self.tree.open) < most and not self.context.state.paused
+            if name not in known and is_free:
+                self._open(name, None, ROOT)
+        return any(name not in known or not known[name].judgement for name in names)
 
     def _list_depth(self) -> None:
         """See to ideas for each node of the beam; then say which are tried."""

@@ -20,6 +20,7 @@ from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
 from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, name_idea_job
+from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ports import (
     ADAPTER,
     CollectRequest,
@@ -339,6 +340,7 @@ class CollectResult(_OfTree, kind="collect_result"):
             node=tree.nodes[evaluation.node],
             root=tree.nodes[ROOT],
             ending=self.ending,
+            standard_error=measure_error(tree),
         )
         return partial(trees.collect, request)
 

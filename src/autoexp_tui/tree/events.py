@@ -13,6 +13,7 @@ from autoexp_tui.text.spelling import plural
 from autoexp_tui.tree.options import read_options
 from autoexp_tui.tree.ranking import Mark, Ranked
 from autoexp_tui.tree.state import (
+    BASELINE,
     PART,
     ROOT,
     Artifact,
@@ -191,7 +192,7 @@ class EvaluationJudged(_OfTree):
         _change(state, self.evaluation, judgement=self.judgement)
         tree.open = tuple(one for one in tree.open if one != self.evaluation)
         known = tree.evaluations[self.evaluation]
-        if known.idea is None and self.judgement.artifact is not None:
+        if known.id == BASELINE and self.judgement.artifact is not None:
             _change_node(state, known.node, baseline=self.judgement.artifact)
 
     def format_headline(self, now: float) -> Headline:

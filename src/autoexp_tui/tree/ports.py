@@ -64,6 +64,8 @@ class CollectRequest:
     root: Node
     ending: Why | None = None
     """Why a step has no result; None: all steps completed."""
+    standard_error: float | None = None
+    """Of a gain in the primary metric; None: not measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,8 @@ class Judgement:
     measured_itself: bool = False
     """No scorer of ours read its raw results."""
     doubts: tuple[Why, ...] = ()
+    primary: float | None = None
+    """Of the root: the mean of its primary metric."""
     resume_at: float | None = None
     """When the agents may be called again, in seconds of Unix time, where told."""
 
@@ -136,7 +138,8 @@ class Evaluation:
 
     @property
     def number(self) -> int:
-        return int(self.id[1:])
+        """Of repeats of the baseline: that of the baseline."""
+        return int(self.id[1:].partition("_")[0])
 
     def name_job(self, step: str) -> str:
         suffix = f"_r{self.round}" if self.round > 1 else ""
@@ -224,8 +227,6 @@ class Tree:
     """When they are again, in seconds of Unix time."""
     blocked: tuple[str, ...] = ()
     """Evaluations, and nodes that want ideas, whose calls are tried again then."""
-    seen: dict[str, str] = field(default_factory=dict)
-    """sha256 of a normalised idea -> the id of the first that had it."""
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""

@@ -16,6 +16,7 @@ from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.jobs import RESULTS
+from autoexp_tui.tree.noise import list_means, measure_error
 from autoexp_tui.tree.state import ROOT, Artifact, Evaluation, Node, Tree
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
         "root": {
             "commit": tree.root_commit,
             "baseline_csv": _list_file(tree.nodes[ROOT].baseline),
+            "noise": {
+                "repeats": list_means(tree),
+                "standard_error": measure_error(tree),
+            },
         },
         "state": {
             "current_depth": tree.depth,

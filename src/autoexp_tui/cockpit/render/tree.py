@@ -97,7 +97,7 @@ def build_outline(tree: Tree) -> Outline:
     ideas |= {idea.id: (idea, "") for idea in tree.waiting}
     below: defaultdict[str, list[str]] = defaultdict(list)
     for one in tree.evaluations.values():
-        if one.id != BASELINE:
+        if one.idea is not None:
             below[one.node].append(one.id)
     for key, (idea, _) in ideas.items():
         below[idea.node].append(key)
