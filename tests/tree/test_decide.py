@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.model.states import Cause, Why
+from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation
 from autoexp_tui.tree.decide import TreePolicy
@@ -246,6 +246,27 @@ def test_a_gain_within_the_noise_of_the_baseline_is_indecisive(workers: int) -> 
     told = list_search(tree, tree.options)["root"]["noise"]
     assert told["repeats"] == [0.98, 1.0, 1.02]
     assert told["standard_error"] == pytest.approx(0.02 * (4 / 3) ** 0.5)
+
+
+def test_calls_of_agents_at_a_time_are_bounded_and_sweeps_go_on_beside_them() -> None:
+    slow = {f"e{at}_sweep": [[RunScript(seconds=40.0)]] for at in (1, 2, 3)}
+    lost = RunScript(seconds=1.0, cause=Cause.NODE_FAIL)
+    slow["e1_implement"] = [[lost], [RunScript(seconds=4.0)]]
+    options: dict[str, Any] = {"max_depth": 1, "max_parallel_evals": 3}
+    bench = search(FakeTrees(propose), slow, llm_max_inflight=1, **options)
+    most = {"implement": 0, "sweep": 0}
+    for _ in range(60):
+        bench.run(1)
+        for stage in most:
+            live = [
+                job
+                for job in bench.engine.state.jobs.values()
+                if job.spec.stage == stage and job.state in ACTIVE
+            ]
+            most[stage] = max(most[stage], len(live))
+    assert most == {"implement": 1, "sweep": 3}
+    plain = decide_all(search(FakeTrees(propose), max_depth=1))
+    assert decide_all(bench) == plain
 
 
 def test_what_cannot_be_removed_is_named_and_tried_again() -> None:

@@ -196,6 +196,8 @@ class _Search:
         is_own = job.cause not in INFRASTRUCTURE or evaluation.ending
         if is_own or evaluation.retries >= self.options.eval_retries:
             return False
+        if job.spec.stage == IMPLEMENT and self._is_calling_enough():
+            return True  # once another call has ended
         self.context.draft.emit(events.EvaluationRetried(evaluation=evaluation.id))
         self._revive(self._list_jobs(evaluation), name_asker(evaluation))
         return True
@@ -331,20 +333,27 @@ class _Search:
                 told = sentence(refused, self.context.now.t)
                 found = events.IdeasFound(node=node.id, ideas=(), problem=told)
                 self.context.draft.emit(found)
-            elif self._count_calls() < (self.options.llm_max_inflight or 10**9):
+            elif not self._is_calling_enough():
                 self.order_once(effects.WritePack(node=node.id))
 
     def _is_joining(self, asked_by: str) -> bool:
         return self._is_under_way(AddJobs, asked_by=asked_by)
 
+    def _is_calling_enough(self) -> bool:
+        most = self.options.llm_max_inflight
+        return most is not None and self._count_calls() >= most
+
     def _count_calls(self) -> int:
-        """Of ideas, under way."""
+        """Of ideas and of implementations, under way or about to be."""
+        waits = [self.tree.evaluations[name] for name in self.tree.open]
+        made = [one.name_job(IMPLEMENT) for one in waits if one.idea is not None]
         jobs = self.context.state.jobs
         named = (jobs.get(name_idea_job(node)) for node in self.tree.frontier)
         ordered = sum(
             isinstance(one.effect, effects.WritePack) and not one.effect.evaluation
             for one in self.context.state.pending.values()
         )
+        ordered += sum(name not in jobs or not jobs[name].ended for name in made)
         return ordered + sum(job is not None and not job.ended for job in named)
 
     def _sort_ideas(
@@ -378,6 +387,8 @@ class _Search:
                 self._stop("max_total_idea_evals_reached", most=most)
                 return
             if len(tree.open) >= max(1, options.max_parallel_evals):
+                return
+            if self._is_calling_enough():
                 return
             idea = tree.waiting[0]
             self._open(f"e{tree.next_evaluation}", idea, idea.node)
