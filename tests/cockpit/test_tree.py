@@ -103,6 +103,13 @@ async def test_its_keys_order_after_a_question_and_their_twins_do_nothing() -> N
         await seat.order("j", EndEvaluation(evaluation="e3"))
 
 
+async def test_what_the_search_asks_is_answered_before_anything_is_promoted() -> None:
+    bench = search(FakeTrees(propose), approve="beam")
+    bench.run(40)
+    async with cockpit(bench.snapshots[-1]) as seat:
+        await seat.see("6 j A hear", dialog="Approve beam/0?")
+
+
 async def test_a_mark_asks_for_a_reason_and_can_be_taken_away() -> None:
     shown = searching()
     part = find_part(shown).fork()

@@ -30,8 +30,9 @@ from autoexp_tui.cockpit.widgets.tree_pane import (
     TreeView,
 )
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.jobs import find_evaluation_dir
-from autoexp_tui.tree.state import PART, ROOT, Evaluation, Node
+from autoexp_tui.tree.state import ROOT, Evaluation, Node
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
@@ -127,8 +128,8 @@ class TreeScreen(BoxScreen):
 
     def _list_asks(self) -> tuple[str, ...]:
         """What the search asks: whether a beam goes on, or after a failure."""
-        own = f"{PART}/"
-        return tuple(name for name in self.model.session.asks if name.startswith(own))
+        asks, own = self.model.session.asks, TreePolicy.asks
+        return tuple(name for name in asks if name.partition("/")[0] in own)
 
     def _find_node(self) -> Node | None:
         """The node that the row is."""
