@@ -477,9 +477,9 @@ beam_refused: refused by {by:who}
 search_refused: ended by {by:who}
     ended by {by:who}[: {reason}], for {problem}
 max_depth_reached: last depth
-    {depths:count} depths were evaluated: as many as there may be
+    depths evaluated: {depths:count}, as many as there may be
 max_total_idea_evals_reached: all evaluations used
-    {most} ideas were evaluated: as many as there may be
+    ideas evaluated: {most}, as many as there may be
 no_baseline: root not measured
     the root could not be measured[: {problem}]
 tree_broken: a step failed
