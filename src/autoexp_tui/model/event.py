@@ -56,7 +56,8 @@ class Event(Marked):
             "ActionDropped",
             "tree.events": "TreeBegun TreeOpened IdeasFound DepthListed NodesReady "
             "EvaluationOpened EvaluationRetried EvaluationStopped EvaluationJudged "
-            "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped",
+            "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped "
+            "DepthHeld DepthResumed AgentsPaused AgentsResumed",
             "events.asks": "AskRaised AskAnswered",
         },
     )
