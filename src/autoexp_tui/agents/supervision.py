@@ -21,6 +21,7 @@ from typing import IO, Final
 
 from autoexp_tui.agents.output import Lines, Stream, Transcript
 from autoexp_tui.executors.wrapper import (
+    PRCTL,
     kill_all,
     kill_group,
     list_descendants,
@@ -34,6 +35,8 @@ _END_SECONDS: Final = 0.02
 """Between looks at processes that are to end."""
 _SWEEP_SECONDS: Final = 10.0
 """For which processes that even SIGKILL does not end are waited for."""
+_SET_SUBREAPER: Final = 36
+"""PR_SET_CHILD_SUBREAPER of prctl(2)."""
 _DRAIN_SECONDS: Final = 1.0
 """For which output that never ends is read on after its program's end."""
 
@@ -66,6 +69,18 @@ class End:
     """The end of what it wrote on standard output, and on standard error."""
 
 
+@contextmanager
+def _inheriting() -> Iterator[None]:
+    """In this block what a program leaves behind becomes this process's child; later
+    orphans of others are none of its business."""
+    set_subreaper()
+    try:
+        yield
+    finally:
+        if PRCTL is not None:
+            PRCTL(_SET_SUBREAPER, 0, 0, 0, 0)
+
+
 class Supervision:
     """One run of a program."""
 
@@ -91,8 +106,7 @@ class Supervision:
     def run(self) -> End:
         """Raises OSError where the transcript cannot be written."""
         others = frozenset(list_descendants(os.getpid()))
-        with self._catch_signals(), TemporaryFile() as stdin:
-            set_subreaper()
+        with self._catch_signals(), _inheriting(), TemporaryFile() as stdin:
             stdin.write(self.program.stdin)
             stdin.seek(0)
             try:
