@@ -19,7 +19,7 @@ import pytest
 from tests.e2e.campaign import run_command
 
 SMALL = ("--max-depth", "2", "--ideas-per-node", "4", "--run", "r", "--quiet")
-KILLS = 8
+KILLS = 5
 
 
 def find_tree(place: Path) -> Path:
