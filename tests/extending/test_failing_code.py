@@ -176,6 +176,17 @@ def test_a_policy_that_fails_or_is_gone_is_left_out(part: str, problem: str) -> 
     assert finish(shown, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
 
 
+@pytest.mark.parametrize("method", ["is_open", "find_exit"])
+def test_a_policy_that_cannot_say_where_it_stands_is_told(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(TallyPolicy, method, lambda *_: fail())
+    one = bench(plan(job("a")))
+    one.order(SetGoal(goal=1))
+    one.run(5)
+    assert list_warnings(one) == [("policy_failed", PROBLEM)]
+
+
 def test_a_policy_is_asked_again_once_it_was_seen_and_once_it_was_mended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import why
-from autoexp_tui.tree.gate import Artifact as CheckedFile
-from autoexp_tui.tree.gate import GateFacts, judge_gate
+from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,

@@ -13,6 +13,7 @@ from autoexp_tui.model.states import ACTIVE, Cause, Why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.tree.commands import EndEvaluation, MarkEvaluation
 from autoexp_tui.tree.decide import TreePolicy
+from autoexp_tui.tree.effects import WorkInGit
 from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
 from autoexp_tui.tree.state import Judgement, Tree, tree_of
 from autoexp_tui.tree.views import list_search, write_manifest
@@ -227,6 +228,8 @@ def test_the_root_is_measured_before_anything_is_compared_with_it() -> None:
     baseline = tree.nodes["n0"].baseline
     assert baseline is not None
     assert baseline.path == "artifacts/e0.csv"
+    pruned = bench.ordered(WorkInGit)[0]
+    assert "e0" in pruned.rejected
     broken = search(trees, {"e0_sweep": fails()})
     decide_all(broken)
     assert find_code(find(broken).stopped) == "no_baseline"

@@ -7,7 +7,7 @@ import pytest
 
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import CODES
-from autoexp_tui.tree.gate import Artifact, GateFacts, judge_gate, list_doubts
+from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.options import Metric, Noise, TreeOptions
 from autoexp_tui.tree.results_csv import RowCounts
 from autoexp_tui.tree.scores import Comparison, compare_results
@@ -22,8 +22,8 @@ def compared(before: float, after: float) -> Comparison:
     return compare_results(make_results((before,)), make_results((after,)), OPTIONS)
 
 
-def artifact(**changes: Any) -> Artifact:
-    return replace(Artifact(path="/a/r.csv", sha256="1", sha256_now="1"), **changes)
+def artifact(**changes: Any) -> CheckedFile:
+    return replace(CheckedFile(path="/a/r.csv", sha256="1", sha256_now="1"), **changes)
 
 
 FACTS = GateFacts(

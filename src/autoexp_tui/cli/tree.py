@@ -191,10 +191,12 @@ def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:
         )
         counts = f"{plural(result['evaluations'], 'evaluation')}, "
         counts += plural(result["nodes"], "node")
-        print(f"session {session}: {counts}; best {best['id']}{score}")
+        found = f"; best {best['id']}{score}" if best["id"] else ""
+        print(f"session {session}: {counts}{found}")
         for number, idea in enumerate(best["chain"], 1):
             print(f"  {number}. {idea}")
-        print(f"{tree.directory}/TREE_SUMMARY.md")
+        if tree.directory:
+            print(f"{tree.directory}/TREE_SUMMARY.md")
         say(f"ended: {sentence(tree.stopped, 0.0)}")
     end = find_end(parts)
     return end.code if end else ExitCode.JOBS_NOT_COMPLETED

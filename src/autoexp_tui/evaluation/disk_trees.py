@@ -34,8 +34,7 @@ from autoexp_tui.tree.context_pack import (
     SiblingRefusal,
     build_context_pack,
 )
-from autoexp_tui.tree.gate import Artifact as CheckedFile
-from autoexp_tui.tree.gate import GateFacts, judge_gate, list_doubts
+from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
 from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, SWEEP
@@ -376,8 +375,7 @@ class DiskTrees:
             path=file.path,
             sha256=file.sha256,
             sha256_now=sha256(data).hexdigest() if data else "",
-            in_artifacts=file.path.startswith("artifacts/")
-            or not file.path.startswith(str(self.directory)),
+            in_artifacts=file.path.startswith("artifacts/"),
         )
 
     def work(self, work: GitWork) -> Sequence[Leftover]:

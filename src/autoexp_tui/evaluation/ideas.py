@@ -11,14 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoexp_tui.agents.foreign_files import read_foreign
-from autoexp_tui.evaluation.implement import call_agents
-from autoexp_tui.evaluation.requests import (
-    IMPLEMENTED,
-    Implemented,
-    Request,
-    load_request,
-    write_record,
-)
+from autoexp_tui.evaluation.implement import call_agents, describe_failure
+from autoexp_tui.evaluation.requests import IMPLEMENTED, Request, load_request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -88,14 +82,7 @@ def _copy_files(paths: Sequence[Path], target: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     request = load_request(arguments)
     path = Path(arguments[0]).with_name(IMPLEMENTED)
-
-    def record(failed: StepFailed) -> None:
-        code, problem = failed.code, failed.problem
-        made = Implemented(code=code, problem=problem, resume_at=failed.resume_at)
-        write_record(path, made)
-
-    path.unlink(missing_ok=True)
-    return run_step(lambda: propose(request), record)
+    return run_step(path, lambda: propose(request), describe_failure)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from autoexp_tui.evaluation.requests import (
     Implemented,
     Request,
     load_request,
-    write_record,
 )
 from autoexp_tui.evaluation.steps import (
     Fence,
@@ -238,14 +237,13 @@ def _set_ref(repository: TreeRepository, request: Request, commit: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     request = load_request(arguments)
     path = request.home / IMPLEMENTED
-    return run_step(
-        lambda: write_record(path, implement(request)),
-        lambda failed: write_record(
-            path,
-            Implemented(
-                code=failed.code, problem=failed.problem, resume_at=failed.resume_at
-            ),
-        ),
+    return run_step(path, lambda: implement(request), describe_failure)
+
+
+def describe_failure(failed: StepFailed) -> Implemented:
+    """The record of a call that came to nothing."""
+    return Implemented(
+        code=failed.code, problem=failed.problem, resume_at=failed.resume_at
     )
 
 

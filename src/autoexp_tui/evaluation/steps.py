@@ -14,7 +14,7 @@ from pathlib import Path
 from autoexp_tui.agents.output import Transcript
 from autoexp_tui.agents.runner import ALLOWED
 from autoexp_tui.agents.supervision import End, Program, Supervision
-from autoexp_tui.evaluation.requests import Request
+from autoexp_tui.evaluation.requests import Request, write_record
 from autoexp_tui.isolation.choice import choose_isolation
 from autoexp_tui.isolation.port import Isolation, Profile
 from autoexp_tui.isolation.profiles import make_evaluation_profile, prepare_profile
@@ -131,12 +131,19 @@ def require_success(end: End, code: str, what: str) -> None:
     raise StepFailed(code, f"{what}: {told}" + (f": {last}" if last else ""))
 
 
-def run_step(step: Callable[[], None], fail: Callable[[StepFailed], None]) -> int:
-    """A program's exit status: 0, or 1 with its failure recorded and told."""
+def run_step(
+    path: Path,
+    step: Callable[[], object],
+    describe_failure: Callable[[StepFailed], object],
+) -> int:
+    """A program's exit status: 0, or 1 with its failure told. What it came to is
+    recorded at `path`, where nothing of an earlier attempt stays; None is no record."""
+    path.unlink(missing_ok=True)
     try:
-        step()
+        if (record := step()) is not None:
+            write_record(path, record)
     except StepFailed as failed:
-        fail(failed)
+        write_record(path, describe_failure(failed))
         sys.stderr.write(f"{failed.code}: {failed.problem}\n")
         return 1
     except AutoexpError as error:

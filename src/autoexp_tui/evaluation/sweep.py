@@ -21,7 +21,6 @@ from autoexp_tui.evaluation.requests import (
     Swept,
     load_record,
     load_request,
-    write_record,
 )
 from autoexp_tui.evaluation.steps import (
     Fence,
@@ -122,10 +121,9 @@ def main(arguments: Sequence[str]) -> int:
     request = load_request(arguments)
     path = Path(request.home, SWEPT)
     return run_step(
-        lambda: write_record(path, sweep(request)),
-        lambda failed: write_record(
-            path, Swept(code=failed.code, problem=failed.problem)
-        ),
+        path,
+        lambda: sweep(request),
+        lambda failed: Swept(code=failed.code, problem=failed.problem),
     )
 
 

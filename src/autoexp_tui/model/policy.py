@@ -107,5 +107,5 @@ def _ask(
         if policy := find_policy(name):
             try:
                 yield call(policy, part)
-            except Exception:  # noqa: BLE001 - their code may raise anything
+            except Exception:  # noqa: BLE001 - told where it decides, and left out
                 continue

@@ -260,8 +260,9 @@ def build_plan_outcome(
         tree, agents = parser.tree(closed), parser.agents(closed)
     except FAULTS as error:
         errors += list_problems(error, "")
-    try:  # a search makes its own jobs
-        expansion = Expansion(()) if tree and sweep is None else expand(sweep)
+    makes_jobs = sweep is not None or not closed.get("tree")  # a search makes its own
+    try:
+        expansion = expand(sweep) if makes_jobs else Expansion(())
     except SweepRefused as refused:
         errors += (*refused.problems, *check_without_jobs(base, parser, sweep))
         return PlanOutcome(None, fold_problems(errors))
@@ -279,7 +280,7 @@ def build_plan_outcome(
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
-        besides = check_without_jobs(base, parser, sweep)
+        besides = check_without_jobs(base, parser, sweep) if makes_jobs else ()
         told = {(one.where, one.message) for one in errors}
         errors += (one for one in besides if (one.where, one.message) not in told)
         problems = fold_problems(errors)

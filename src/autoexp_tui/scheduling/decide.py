@@ -104,7 +104,9 @@ def _ask_policies(context: DecisionContext) -> None:
             _leave_out_policy(context, name, "it is not installed, or not usable")
             continue
         try:
-            at = policy.decide(context)
+            at, part = policy.decide(context), context.state.parts[name]
+            policy.is_open(part)  # what everybody asks later: here a fault is told
+            policy.find_exit(part)
         except Exception as error:  # noqa: BLE001 - their code may raise anything
             _leave_out_policy(context, name, tell_error(error))
         else:

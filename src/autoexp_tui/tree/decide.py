@@ -441,9 +441,12 @@ class _Search:
         )
         if tree.pruned < len(tree.closed):
             depth = tree.closed[tree.pruned]
-            rejected = tuple(depth.list_rejected())
+            rejected = [*depth.list_rejected()]
+            if not tree.pruned:  # and where the root was measured
+                known = tree.evaluations.values()
+                rejected += [one.id for one in known if one.idea is None]
             work = effects.WorkInGit(
-                nodes=depth.nodes, rejected=rejected, leftovers=left
+                nodes=depth.nodes, rejected=tuple(rejected), leftovers=left
             )
             emit_order(self.context, work)
         elif left and tree.stopped and not tree.open:

@@ -25,7 +25,7 @@ _FEW_ROWS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artifact:
+class CheckedFile:
     """A file of results, as it was recorded and as it is now."""
 
     path: str
@@ -45,8 +45,8 @@ class GateFacts:
     ended_by: str = ""
     """Why it did not complete, in a few words."""
     commit: str = ""
-    candidate_results: Artifact | None = None
-    parent_baseline: Artifact | None = None
+    candidate_results: CheckedFile | None = None
+    parent_baseline: CheckedFile | None = None
     counts: RowCounts | None = None
     comparison: Comparison | None = None
     """With the parent."""
@@ -145,7 +145,7 @@ def _check_artifacts(facts: GateFacts, options: TreeOptions) -> Iterator[Why]:
 def _check_artifact(
     side: Side, facts: GateFacts, options: TreeOptions
 ) -> Iterator[Why]:
-    artifact: Artifact | None = getattr(facts, side)
+    artifact: CheckedFile | None = getattr(facts, side)
     if artifact is None:
         yield Why(f"missing_{side}")
         return
