@@ -120,7 +120,7 @@ def test_what_cannot_be_finalized_says_why(
     assert "nothing" in refuse("nothing", "--state-dir", state)
     found["nodes"] = {"n0": found["nodes"]["n0"]}
     (directory / "manifest.json").write_text(write_manifest(found, {}))
-    assert "no idea was promoted" in refuse(str(directory))
+    assert "no node is better" in refuse(str(directory))
 
 
 def test_a_copy_of_the_directory_is_enough_for_the_same_summary(

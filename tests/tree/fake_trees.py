@@ -3,8 +3,9 @@ its title, `0.9` a gain or `fails`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.states import why
@@ -14,6 +15,7 @@ from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
     Opened,
+    Packed,
     PackRequest,
     Proposed,
 )
@@ -32,8 +34,8 @@ class FakeTrees:
     propose: Propose
     has_baseline: bool = True
     refuses: str = ""
-    stuck: set[str] = field(default_factory=set)
-    """Evaluations whose worktree cannot be removed, once."""
+    stuck: dict[str, int] = field(default_factory=dict)
+    """Evaluations whose worktree cannot be removed, so many times."""
     faults: dict[str, list[tuple[str, float | None]]] = field(default_factory=dict)
     """What the agent's calls of an evaluation or a node meet: code, when it is over."""
     measured: dict[str, float] = field(default_factory=dict)
@@ -58,10 +60,10 @@ class FakeTrees:
         self.results[path] = value
         return Artifact(path=path, sha256=f"sha of {path}")
 
-    def write_pack(self, request: PackRequest) -> str:
+    def write_pack(self, request: PackRequest) -> Packed:
         name = request.evaluation.id if request.evaluation else request.node.id
         self.calls.append(f"pack {name}")
-        return f"sha of {name}"
+        return Packed(f"sha of {name}", (("node_ideas/n0/0.md", "sha"),))
 
     def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
         if faults := self.faults.get(node):
@@ -134,11 +136,11 @@ class FakeTrees:
         self.calls.append(f"work {','.join(node for node, _ in work.nodes)}")
         self.refs |= dict(work.nodes)
         gone = (*work.rejected, *(one.path for one in work.leftovers))
-        left = [name for name in gone if name in self.stuck]
-        self.stuck -= set(left)
+        left = [name for name in gone if self.stuck.get(name, 0) > 0]
+        self.stuck |= {name: self.stuck[name] - 1 for name in left}
         return [
             Leftover(path=name, kind="worktree", reason="it is busy") for name in left
         ]
 
-    def write_views(self, tree: Tree, options: TreeOptions) -> None:
+    def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
         self.views.append(tree)

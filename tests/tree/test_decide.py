@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.effects import WorkInGit
 from autoexp_tui.tree.events import CleanupDeferred, TreeBegun
 from autoexp_tui.tree.state import Judgement, Tree, tree_of
-from autoexp_tui.tree.views import list_search, write_manifest
+from autoexp_tui.tree.views import find_best, list_run, list_search, write_manifest
 from tests.engine.bench import Bench
 from tests.model.builders import plan
 from tests.support.fake_script import RunScript
@@ -272,14 +273,74 @@ def test_calls_of_agents_at_a_time_are_bounded_and_sweeps_go_on_beside_them() ->
     assert decide_all(bench) == plain
 
 
-def test_what_cannot_be_removed_is_named_and_tried_again() -> None:
-    trees = FakeTrees(propose, stuck={"e3"})
+@pytest.mark.parametrize(
+    ("times", "waits"), [(1, [1]), (3, [1, 2, 4]), (9, [1, 2, 4, 8])]
+)
+def test_what_cannot_be_removed_is_tried_ever_later_then_named(
+    times: int, waits: list[int]
+) -> None:
+    trees = FakeTrees(propose, stuck={"e3": times})
     bench = search(trees, max_depth=1)
-    bench.run(30)
     decide_all(bench)
-    assert find(bench).leftovers == {}
-    told = [one.format_headline(0.0).verb for one in bench.happened(CleanupDeferred)]
-    assert told == ["cleanup put off", "cleaned up"]
+    tries = [
+        r.t for r in bench.world.session.records if type(r.event) is CleanupDeferred
+    ]
+    gaps = [after - before for before, after in pairwise(tries)]
+    assert gaps == pytest.approx(waits, abs=0.6)
+    left = list_run(trees.views[-1])["deferred_cleanup"]
+    assert left == [] if times < 5 else [
+        {"path": "e3", "kind": "worktree", "reason": "it is busy",
+         "attempts": 5, "next_retry_at": None}
+    ]  # fmt: skip
+
+
+def test_the_files_follow_the_search_from_its_opening_to_its_last_cleanup() -> None:
+    trees = FakeTrees(propose)
+    slow = {"e1_sweep": [[RunScript(seconds=50)]]}
+    bench = search(trees, slow, max_parallel_evals=1)
+    bench.run(2)
+    assert [*trees.views[0].nodes] == ["n0"]
+    bench.run(40)
+    assert trees.views[-1].open == ("e1",)
+    written = len(trees.views)
+    bench.run(10)
+    assert len(trees.views) == written
+    bench.die(1)
+    decide_all(bench)
+    last = trees.views[-1]
+    assert list_search(last, last.options) == list_search(
+        find(bench), find(bench).options
+    )
+    assert all(one["is_ready"] for one in list_run(last)["nodes"].values())
+
+
+def test_a_node_keeps_what_was_told_to_whoever_wrote_its_ideas() -> None:
+    bench = search(FakeTrees(propose))
+    decide_all(bench)
+    tree = find(bench)
+    nodes = list_search(tree, tree.options)["nodes"]
+    assert nodes["n1"]["context"] == {
+        "path": "calls/n1_ideas/prompt_context.txt",
+        "sha256": "sha of n1",
+        "ideas_dirs": ["node_ideas/n0", "node_ideas/n1"],
+        "ideas": [{"path": "node_ideas/n0/0.md", "sha256": "sha"}],
+    }
+    assert [nodes[name]["status"] for name in ("n0", "n2", "n4")] == [
+        "expanded", "expanded", "frontier",
+    ]  # fmt: skip
+
+
+def test_a_node_below_the_root_that_a_person_promotes_is_not_the_best() -> None:
+    slow = {"e1_sweep": [[RunScript(seconds=20)]]}
+    bench = search(FakeTrees(lambda _: ["-0.1 worse"]), slow, max_depth=1)
+    bench.run(15)
+    bench.order(MarkEvaluation(evaluation="e1", choice="promote", reason="seen"))
+    decide_all(bench)
+    tree = find(bench)
+    best = tree.find_best()
+    assert best is not None
+    assert (len(tree.nodes), best.id) == (2, "n0")
+    assert find_best(list_search(tree, tree.options)) == "n0"
 
 
 def test_an_idea_that_was_tried_is_skipped_and_said_so() -> None:

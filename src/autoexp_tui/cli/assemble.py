@@ -81,7 +81,9 @@ def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     require_executor(plan)
     session = create_session(find_state_dir(options, plan.state_dir), share=plan.share)
     note_place(session.state_dir)
-    stale_seconds = plan.monitoring.lock_stale_seconds
+    own = plan.tree.get("lock_stale_seconds")
+    told = isinstance(own, int | float) and own
+    stale_seconds = float(told or plan.monitoring.lock_stale_seconds)
     lease = take_lease(session, SystemClock(), stale_seconds=stale_seconds)
     with _own(session, lease, listener, options) as owned:
         sha = owned.journal.add_plan(plan)

@@ -207,11 +207,11 @@ def summarize(session: str, tree: Any) -> dict[str, Any]:
     best = tree.find_best()
     one = tree.evaluations.get(best.evaluation) if best and best.evaluation else None
     root = one.judgement.root if one and one.judgement else None
-    primary = root.deltas[0].candidate if root else None
     first = next(
         (j.root for e in tree.evaluations.values() if (j := e.judgement) and j.root),
         None,
     )
+    measured = first.deltas[0].baseline if first else None
     return {
         "session": session,
         "evaluations": sum(
@@ -221,10 +221,10 @@ def summarize(session: str, tree: Any) -> dict[str, Any]:
         ),
         "opened": tree.opened,
         "nodes": len(tree.nodes),
-        "root": first.deltas[0].baseline if first else None,
+        "root": measured,
         "best": {
             "id": best.id if best else None,
-            "primary": primary,
+            "primary": root.deltas[0].candidate if root else measured,
             "score": root.recommendation.score if root else None,
             "chain": [idea.title for idea in best.chain] if best else [],
         },
@@ -235,9 +235,13 @@ def summarize(session: str, tree: Any) -> dict[str, Any]:
 def _read_back(args: argparse.Namespace) -> int:
     """Make the summary anew of a directory's manifest, or check what lies there."""
     from autoexp_tui.evaluation.read_back import render_directory, validate_directory
+    from autoexp_tui.text.spelling import plural
 
     if args.report_only:
         print(render_directory(Path(args.report_only)))
+        if found := validate_directory(Path(args.report_only)):
+            report = Path(args.report_only, "VALIDATION_REPORT.md")
+            say(f"{plural(len(found), 'finding')}: {report}")
         return ExitCode.OK
     findings = validate_directory(Path(args.validate_only))
     for one in findings:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.context_pack import (
     ChangedFile,
     ContextFacts,
@@ -37,17 +38,19 @@ from autoexp_tui.tree.context_pack import (
 from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubts
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
+from autoexp_tui.tree.ideas import Idea as ParsedIdea
 from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, SWEEP
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
     Opened,
+    Packed,
     PackRequest,
     Proposed,
 )
 from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
-from autoexp_tui.tree.scores import compare_results
+from autoexp_tui.tree.scores import Comparison, compare_results
 from autoexp_tui.tree.state import (
     ROOT,
     Artifact,
@@ -57,7 +60,7 @@ from autoexp_tui.tree.state import (
     Leftover,
     Tree,
 )
-from autoexp_tui.tree.views import list_search, render_summary, write_manifest
+from autoexp_tui.tree.views import list_run, list_search, render_summary, write_manifest
 from autoexp_tui.worktrees.checkouts import add_worktree
 from autoexp_tui.worktrees.diffs import format_stat, list_top_files, read_changes
 from autoexp_tui.worktrees.promotion import (
@@ -148,14 +151,16 @@ class DiskTrees:
         write_atomic(self.directory / path, data)
         return Artifact(path=path, sha256=digest, source=str(source))
 
-    def write_pack(self, request: PackRequest) -> str:
+    def write_pack(self, request: PackRequest) -> Packed:
         """See `tree.ports`."""
         options, evaluation = request.options, request.evaluation
         repository = self._open_repository(request.run, options)
+        files: tuple[tuple[str, str], ...] = ()
         if evaluation is None:
             pack = build_context_pack(
                 self._gather_facts(repository, request), options.ideas_context_strategy
             )
+            files = pack.files
             home = self.directory / "calls" / f"{request.node.id}_ideas"
             prompt, steps = pack.text.encode(), [IDEAS]
         else:
@@ -171,7 +176,7 @@ class DiskTrees:
         )
         for step in steps:
             write_record(home / f"{step}.json", made)
-        return digest
+        return Packed(digest, files)
 
     def _read_idea(self, evaluation: Evaluation) -> bytes:
         if evaluation.idea is None:
@@ -186,7 +191,6 @@ class DiskTrees:
         evaluation, node = request.evaluation, request.node
         idea = evaluation.idea if evaluation else None
         ideas = self.directory / "node_ideas"
-        nodes = (*reversed(request.ancestors), node)
         return Request(
             directory=str(self.directory),
             git_dir=str(repository.git_dir),
@@ -203,8 +207,8 @@ class DiskTrees:
             agents=self.agents,
             isolation=self.isolation,
             context_dirs=(
-                *(str(ideas / one.id) for one in nodes),
-                *request.options.ideas.context_dirs,
+                *(str(self.directory / one) for one in request.ideas_dirs),
+                *map(str, self._list_context_dirs(request.options)),
             ),
             known_diffs=request.known_diffs,
             seconds=request.options.eval_timeout_seconds,
@@ -239,17 +243,37 @@ class DiskTrees:
                 )
                 for one in list_top_files(changes, _TOP_FILES)
             ),
+            comparison=request.comparison,
+            notes=request.options.ideas.notes,
             siblings=tuple(refused),
-            ideas=tuple(
-                self._describe_idea(idea, found) for idea, found in request.ideas
+            ideas=(
+                *self._list_foreign_ideas(request.options),
+                *(self._describe_idea(idea, found) for idea, found in request.ideas),
             ),
         )
+
+    def _list_context_dirs(self, options: TreeOptions) -> list[Path]:
+        return [Path(self.cwd, one) for one in options.ideas.context_dirs]
+
+    def _list_foreign_ideas(self, options: TreeOptions) -> Iterator[PriorIdea]:
+        """Those of `ideas.context_dirs`."""
+        for place in self._list_context_dirs(options):
+            for path, idea in _read_ideas(place, []):
+                yield PriorIdea(
+                    node=None,
+                    idea_id=path.name,
+                    title=idea.title,
+                    text=idea.text,
+                    path=str(path),
+                    sha256=idea.text_hash,
+                )
 
     def _describe_idea(self, idea: Idea, found: Evaluation | None) -> PriorIdea:
         path = self.directory / "node_ideas" / idea.id
         data = path.read_bytes()[:MOST_IDEA] if path.is_file() else b""
         reason = _find_refusal(found) if found else None
-        outcome = "promoted or ranked" if found else ""
+        root = found.judgement.root if found and found.judgement else None
+        outcome = _describe_score(root) if root else ""
         return PriorIdea(
             node=_number(idea.node),
             idea_id=idea.id,
@@ -262,26 +286,17 @@ class DiskTrees:
 
     def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
         """See `tree.ports`."""
-        home, found = Path(directory, "node_ideas", node), list[Idea]()
-        for path in sorted(home.glob(f"*{SUFFIX}")):
-            try:
-                idea = parse_idea(path.name, read_foreign(path, MOST_IDEA))
-            except (IdeaRefused, OSError):
-                continue
-            found.append(
-                Idea(
-                    node=node,
-                    file=path.name,
-                    title=idea.title,
-                    sha256=idea.text_hash,
-                )
-            )
+        problems = list[str]()
+        found = [
+            Idea(node=node, file=path.name, title=idea.title, sha256=idea.text_hash)
+            for path, idea in _read_ideas(Path(directory, "node_ideas", node), problems)
+        ]
         failed = self.directory / "calls" / f"{node}_ideas" / IMPLEMENTED
         told = find_record(Implemented, failed) or Implemented()
         return Proposed(
             ideas=tuple(found[:most]),
             code=told.code,
-            problem=told.problem,
+            problem="; ".join(filter(None, [told.problem, *problems])),
             resume_at=told.resume_at,
         )
 
@@ -409,35 +424,44 @@ class DiskTrees:
         """Remove a candidate's worktree and ref; what could not be removed."""
         return prune(repository, Place("cand", evaluation[1:]), commit)
 
-    def write_views(self, tree: Tree, options: TreeOptions) -> None:
+    def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
         """See `tree.ports`."""
-        search = list_search(tree, options)
-        write_atomic(
-            self.directory / "manifest.json",
-            write_manifest(search, self._list_run(tree, options)).encode(),
-        )
-        write_atomic(
-            self.directory / "TREE_SUMMARY.md", render_summary(search).encode()
-        )
+        search = list_search(tree, tree.options)
+        run = list_run(tree, engine=engine, agents=self._list_agents(tree.options))
+        manifest, summary = write_manifest(search, run), render_summary(search)
+        write_atomic(self.directory / "manifest.json", manifest.encode())
+        write_atomic(self.directory / "TREE_SUMMARY.md", summary.encode())
 
-    def _list_run(self, tree: Tree, options: TreeOptions) -> dict[str, Any]:
+    def _list_agents(self, options: TreeOptions) -> dict[str, Any]:
+        """What the agents of the search are, without what their environment holds."""
+        made, ideas = options.implement, options.ideas.agent
+        named = {*ideas, *made.agent, *made.review_agent} & self.agents.keys()
         return {
-            "directory": str(self.directory),
-            "max_parallel_evals": options.max_parallel_evals,
-            "retries": {
-                one.id: one.retries for one in tree.evaluations.values() if one.retries
-            },
-            "opened_at": {one.id: one.opened_at for one in tree.evaluations.values()},
-            "deferred_cleanup": [
-                {
-                    "path": one.path,
-                    "kind": one.kind,
-                    "reason": one.reason,
-                    "attempts": one.attempts,
-                }
-                for one in tree.leftovers.values()
-            ],
+            name: {
+                "backend": spec.backend,
+                "command": spec.command,
+                "model": spec.model,
+                "limits": asdict(spec.limits),
+            }
+            for name in sorted(named)
+            for spec in [self.agents[name]]
         }
+
+
+def _describe_score(root: Comparison) -> str:
+    made = root.recommendation
+    return f"passed the gate; {made.grade}, score {format_metric(made.score)}"
+
+
+def _read_ideas(place: Path, problems: list[str]) -> Iterator[tuple[Path, ParsedIdea]]:
+    """The ideas in a directory by the names of their files; what is none is told."""
+    for path in sorted(place.glob(f"*{SUFFIX}")):
+        try:
+            yield path, parse_idea(path.name, read_foreign(path, MOST_IDEA))
+        except IdeaRefused as refused:
+            problems.append(f"{path.name}: {sentence(refused.why, 0.0, keys=False)}")
+        except OSError as error:
+            problems.append(f"{path.name}: {error.strerror or error}")
 
 
 def _number(name: str) -> int:

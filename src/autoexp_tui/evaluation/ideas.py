@@ -12,7 +12,12 @@ from pathlib import Path
 
 from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.evaluation.implement import call_agents, describe_failure
-from autoexp_tui.evaluation.requests import IMPLEMENTED, Request, load_request
+from autoexp_tui.evaluation.requests import (
+    IMPLEMENTED,
+    Implemented,
+    Request,
+    load_request,
+)
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -21,6 +26,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX
 from autoexp_tui.worktrees.checkouts import restore_worktree
 from autoexp_tui.worktrees.tree_repository import Place
@@ -28,29 +34,31 @@ from autoexp_tui.worktrees.tree_repository import Place
 _ANSWERS = f"ideas/*{SUFFIX}"
 
 
-def propose(request: Request) -> None:
-    """Raises StepFailed, AutoexpError."""
+def propose(request: Request) -> Implemented | None:
+    """What it came to, as far as that needs words; raises StepFailed, AutoexpError."""
     source = request.options.ideas
     target = Path(request.directory, "node_ideas", request.node)
     make_directory(target)
     there = sorted(target.glob(f"*{SUFFIX}"))
     if there and not request.options.force_regenerate_ideas:
-        return
+        return None
     for path in there:
         path.unlink()
     if source.dir:
-        _copy_files(sorted(Path(request.top, source.dir).glob(f"*{SUFFIX}")), target)
-        return
+        place = Path(request.top, source.dir)
+        return _copy_files(sorted(place.glob(f"*{SUFFIX}")), target)
     fence = make_fence(request, request.node)
     worktree = restore_worktree(
         request.repository, Place("wt", request.node[1:]), request.commit
     )
+    told = None
     if source.command:
         _run_command(fence, worktree, target)
     else:
-        _ask_agent(fence, worktree, target)
+        told = _ask_agent(fence, worktree, target)
     if not any(target.glob(f"*{SUFFIX}")):
-        raise StepFailed("no_ideas", "it wrote none")
+        raise StepFailed("no_ideas", told.problem if told else "it wrote none")
+    return told
 
 
 def _run_command(fence: Fence, worktree: Path, target: Path) -> None:
@@ -65,18 +73,26 @@ def _run_command(fence: Fence, worktree: Path, target: Path) -> None:
 _CONTEXT = "--context-ideas-dir"
 
 
-def _ask_agent(fence: Fence, worktree: Path, target: Path) -> None:
+def _ask_agent(fence: Fence, worktree: Path, target: Path) -> Implemented | None:
     request = fence.request
     prompt = Path(request.prompt).read_bytes()
     name, agent = f"ideas_{request.node}", request.options.ideas.agent
     answer = call_agents(fence, agent, name, prompt, answer_file=_ANSWERS, cwd=worktree)
     files = fence.private / "calls" / name / "files"
-    _copy_files([files / one.name for one in answer.files], target)
+    return _copy_files([files / one.name for one in answer.files], target)
 
 
-def _copy_files(paths: Sequence[Path], target: Path) -> None:
+def _copy_files(paths: Sequence[Path], target: Path) -> Implemented | None:
+    """One that cannot be read, or is too long, costs no other; it is told."""
+    problems = list[str]()
     for path in paths:
-        write_atomic(target / path.name, read_foreign(path, MOST_BYTES))
+        try:
+            data = read_foreign(path, MOST_BYTES)
+        except OSError as error:
+            problems.append(f"{clean_line(path.name)}: {error.strerror or error}")
+        else:
+            write_atomic(target / path.name, data)
+    return Implemented(problem="; ".join(problems)) if problems else None
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -91,7 +91,7 @@ def finalize_directory(directory: Path, branch: str = "") -> tuple[str, str]:
     best = find_best(search)
     nodes = [search["nodes"][name] for name in list_chain(search, best)[1:]]
     if not nodes:
-        problem = "no idea was promoted: the best state of the code is the root"
+        problem = "no node is better: the best state of the code is the root"
         raise UsageError(problem, str(directory))
     repository = find_repository(directory)
     if repository is None:

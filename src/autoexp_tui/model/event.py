@@ -57,7 +57,8 @@ class Event(Marked):
             "tree.events": "TreeBegun TreeOpened IdeasFound DepthListed NodesReady "
             "EvaluationOpened EvaluationRetried EvaluationStopped EvaluationJudged "
             "EvaluationMarked DepthClosed IdeaAdded CleanupDeferred TreeStopped "
-            "DepthHeld DepthResumed AgentsPaused AgentsResumed",
+            "DepthHeld DepthResumed AgentsPaused AgentsResumed ContextWritten "
+            "ViewsWritten",
             "events.asks": "AskRaised AskAnswered",
         },
     )

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from autoexp_tui.model.state import JobRecord
     from autoexp_tui.tree.options import TreeOptions
 
-MOST_CLEANUPS: Final = 5
-"""Tries to remove what cannot be removed; then it stays, and is named."""
+VIEWS_SECONDS: Final = 30.0
+"""Between two writes of the files of a search, but for ends of depths."""
 INFRASTRUCTURE: Final = frozenset(
     {Cause.NODE_FAIL, Cause.PREEMPTED, Cause.LOST, Cause.SUBMIT_ERROR}
 )
@@ -72,8 +72,9 @@ class TreePolicy(Policy):
 
     def is_open(self, part: Any) -> str:
         tree: Tree = part
-        is_closed = not (tree.open or tree.is_listed)
-        if tree.stopped and is_closed and tree.pruned == len(tree.closed):
+        is_closed = not (tree.open or tree.is_listed or tree.is_cleaning)
+        is_shown = not tree.root_commit or tree.shown == tree.stamp
+        if tree.stopped and is_closed and is_shown:
             return ""
         most = tree.options.max_depth
         told = f"depth {min(tree.depth + 1, most)} of {most}"
@@ -130,6 +131,7 @@ class _Search:
         for name in tree.open:
             self._follow(tree.evaluations[name])
         self._work_in_git()
+        self._write_views()
         if tree.nodes[ROOT].baseline is None:
             self._measure_root()
             return self.wake
@@ -414,7 +416,6 @@ class _Search:
             depth=tree.depth, ranking=ranking, nodes=tuple(nodes)
         )
         self.context.draft.emit(closed)
-        self.order_once(effects.WriteViews())
 
     def _ask_beam(self, ranking: tuple[Ranked, ...]) -> tuple[Ranked, ...] | None:
         """The ranking as a person leaves it; None: the answer is waited for."""
@@ -436,9 +437,7 @@ class _Search:
         tree = self.tree
         if self._is_under_way(effects.WorkInGit):
             return
-        left = tuple(
-            path for path, one in tree.leftovers.items() if one.attempts < MOST_CLEANUPS
-        )
+        left = tuple(self._list_due())
         if tree.pruned < len(tree.closed):
             depth = tree.closed[tree.pruned]
             rejected = [*depth.list_rejected()]
@@ -449,13 +448,36 @@ class _Search:
                 nodes=depth.nodes, rejected=tuple(rejected), leftovers=left
             )
             emit_order(self.context, work)
-        elif left and tree.stopped and not tree.open:
-            last = effects.WorkInGit(leftovers=left, leftovers_only=True)
-            emit_order(self.context, last)
+        elif left:
+            again = effects.WorkInGit(leftovers=left, leftovers_only=True)
+            emit_order(self.context, again)
+
+    def _list_due(self) -> Iterator[str]:
+        """What is tried to be removed again now."""
+        now = self.context.now
+        for path, one in self.tree.leftovers.items():
+            if one.is_given_up:
+                continue
+            if one.next_retry_at <= now.t:
+                yield path
+            else:
+                self._wake_at(now.lived + one.next_retry_at - now.t)
+
+    def _write_views(self) -> None:
+        """The files, as far as they are behind: at the end of a depth and of the search
+        at once, in between now and then."""
+        tree, lived = self.tree, self.context.now.lived
+        stamp = tree.stamp
+        if stamp == tree.shown or self._is_under_way(effects.WriteViews):
+            return
+        due = tree.shown_lived + VIEWS_SECONDS
+        if stamp[:2] != tree.shown[:2] or tree.stopped or lived >= due:
+            emit_order(self.context, effects.WriteViews(stamp=stamp))
+        else:
+            self._wake_at(due)
 
     def _stop(self, code: str, **args: str | float) -> None:
         self.context.draft.emit(events.TreeStopped(why=why(code, **args)))
-        self.order_once(effects.WriteViews())
 
 
 def describe_candidates(evaluations: Sequence[Evaluation]) -> Iterator[Candidate]:

@@ -26,6 +26,7 @@ from autoexp_tui.tree.ports import (
     CollectRequest,
     GitWork,
     Opened,
+    Packed,
     PackRequest,
     Proposed,
     Trees,
@@ -137,15 +138,21 @@ class WritePack(_OfTree, kind="write_pack"):
         self, context: DecisionContext, settlement: Settlement, answer: Answer
     ) -> None:
         value = getattr(answer, "value", None)
-        settlement.end("ok" if answer.ok else "failed", str(value or answer.detail))
         if not answer.ok:
+            settlement.end("failed", answer.detail)
             self.take_failure(context, answer.detail)
             return
+        assert isinstance(value, Packed)
+        settlement.end("ok", value.sha256)
         tree, state = tree_of(context.state), context.state
         if evaluation := tree.evaluations.get(self.evaluation):
             jobs = build_evaluation_jobs(state, evaluation)
             asked_by = name_asker(evaluation)
         else:
+            written = events.ContextWritten(
+                node=self.node, sha256=value.sha256, files=value.files
+            )
+            context.draft.emit(written)
             jobs = (build_idea_job(state, tree.nodes[self.node]),)
             asked_by = f"node {self.node}"
         emit_order(context, AddJobs(policy=PART, asked_by=asked_by, jobs=jobs))
@@ -169,9 +176,8 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
     tree, options = tree_of(state), options_of(state)
     node, *above = tree.list_ancestors(effect.node)
     parents = [tree.nodes[node.parent]] if node.parent else []
-    strategy, asks = options.ideas_context_strategy, not effect.evaluation
-    shown = {"node_only": [node], "global_prior_ideas": [*tree.nodes.values()]}
-    known = shown.get(strategy, [node, *above]) if asks else []
+    asks = not effect.evaluation
+    known = tree.list_context(node.id) if asks else []
     changes = tree.changes
     if options.dedupe != "global":
         tried = _list_tried(tree, [node, *above])
@@ -189,9 +195,16 @@ def build_pack(state: SessionState, effect: WritePack) -> PackRequest:
         ancestors=tuple(above),
         siblings=tuple(one for _, one in _list_tried(tree, parents if asks else [])),
         ideas=tuple(_list_tried(tree, known)),
+        ideas_dirs=tuple(f"node_ideas/{one.id}" for one in known),
+        comparison=judged.root if (judged := _find_judgement(tree, node)) else None,
         evaluation=tree.evaluations.get(effect.evaluation),
         known_diffs=changes,
     )
+
+
+def _find_judgement(tree: Tree, node: Node) -> Judgement | None:
+    found = tree.evaluations.get(node.evaluation)
+    return found.judgement if found else None
 
 
 def _list_tried(tree: Tree, nodes: Sequence[Node]) -> list[tuple[Idea, Evaluation]]:
@@ -227,7 +240,7 @@ class ReadIdeas(_OfTree, kind="read_ideas"):
         used = len(job.attempts) - 1 if job else 0
         if self.problem and _take_fault(context, self.node, fault, used):
             return
-        problem = self.problem and (value.problem or self.problem)
+        problem = value.problem or self.problem
         found = events.IdeasFound(node=self.node, ideas=value.ideas, problem=problem)
         context.draft.emit(found)
 
@@ -404,13 +417,24 @@ class WorkInGit(_OfTree, kind="work_in_git"):
 class WriteViews(_OfTree, kind="write_views"):
     """Write manifest.json and TREE_SUMMARY.md."""
 
+    stamp: tuple[int, ...] = ()
+    """Of the search, as it is to be shown."""
+
     def name_object(self) -> str:
         return "manifest.json"
 
     def build_call(self, trees: Trees, state: SessionState) -> Callable[[], object]:
-        return partial(trees.write_views, tree_of(state).fork(), options_of(state))
+        engine = {
+            "as_of_seq": state.seq,
+            "host": state.engine_host,
+            "take_overs": max(0, state.epoch - 1),
+        }
+        return partial(trees.write_views, tree_of(state).fork(), engine)
+
+    def take(self, context: DecisionContext, value: object) -> None:
+        context.draft.emit(events.ViewsWritten(stamp=self.stamp))
 
     def take_failure(self, context: DecisionContext, problem: str) -> None:
-        context.draft.emit(
-            MessageLogged(text=f"manifest.json: {problem}", level="warning")
-        )
+        text = f"manifest.json: {problem}"
+        context.draft.emit(MessageLogged(text=text, level="warning"))
+        self.take(context, None)  # what comes next is written again

@@ -79,6 +79,7 @@ class TreeOpened(_OfTree, verb="repository opened", about=("root_commit",)):
             commit=self.root_commit,
             baseline=self.baseline,
             ready=True,
+            created_at=record.t,
         )
         tree.frontier = (ROOT,)
 
@@ -93,11 +94,37 @@ class IdeasFound(_OfTree):
     """Why there are none, or fewer."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        _change_node(state, self.node, ideas=self.ideas)
+        _change_node(state, self.node, ideas=self.ideas, ideas_problem=self.problem)
 
     def format_headline(self, now: float) -> Headline:
         found = f"{self.node}: {plural(len(self.ideas), 'idea')}"
         return Headline("ideas found", join_parts(found, self.problem))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextWritten(_OfTree, verb="context written", about=("node",)):
+    """What is told to whoever proposes ideas for a node."""
+
+    matters: ClassVar[bool] = False
+    node: str
+    sha256: str
+    files: tuple[tuple[str, str], ...]
+    """Path and sha256 of each idea in it, in its order."""
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        _change_node(state, self.node, context_sha256=self.sha256, context=self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewsWritten(_OfTree, verb="manifest written"):
+    """The files show the search as it was when they were ordered."""
+
+    matters: ClassVar[bool] = False
+    stamp: tuple[int, ...]
+
+    def apply(self, state: SessionState, record: Recorded) -> None:
+        tree = tree_of(state)
+        tree.shown, tree.shown_lived = self.stamp, state.lived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +248,8 @@ class DepthClosed(_OfTree):
         )
         tree.closed = (*tree.closed, closed)
         for evaluation, node in closed.list_promoted():
-            tree.nodes[node] = _promote(tree, evaluation, node)
+            made = _promote(tree, evaluation, node)
+            tree.nodes[node] = replace(made, created_at=record.t)
         for one in tree.list_here():
             if one.idea is not None:
                 tree.by_idea[one.idea.id] = one.id
@@ -321,7 +349,8 @@ class CleanupDeferred(_OfTree):
         for one in self.left:
             before = leftovers.get(one.path)
             attempts = before.attempts + 1 if before else 1
-            leftovers[one.path] = replace(one, attempts=attempts)
+            again = record.t + 2 ** (attempts - 1)
+            leftovers[one.path] = replace(one, attempts=attempts, next_retry_at=again)
 
     def format_headline(self, now: float) -> Headline:
         left = ", ".join(f"{one.path}: {one.reason}" for one in self.left)

@@ -32,12 +32,13 @@ def find_ideas_dir(directory: str, node: str) -> str:
     return posixpath.join(directory, "node_ideas", node)
 
 
-def find_candidate_dir(directory: str, evaluation: str) -> str:
-    return posixpath.join(directory, "cand", evaluation)
+def find_candidate_dir(root: str, evaluation: str) -> str:
+    """Below the root of worktrees; the candidate's number names it."""
+    return posixpath.join(root, "cand", evaluation[1:])
 
 
-def find_node_dir(directory: str, node: str) -> str:
-    return posixpath.join(directory, "wt", node)
+def find_node_dir(root: str, node: str) -> str:
+    return posixpath.join(root, "wt", node[1:])
 
 
 def build_evaluation_jobs(

@@ -48,6 +48,8 @@ class IdeaSource:
     """A directory that holds them."""
     context_dirs: tuple[str, ...] = ()
     """Further directories of earlier ideas that the context may show."""
+    notes: tuple[str, ...] = ()
+    """What a person tells whoever writes ideas; the context begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.state import Artifact, Evaluation, Idea, Judgement, Leftover, Node
 
 if TYPE_CHECKING:
     from autoexp_tui.tree.options import TreeOptions
+    from autoexp_tui.tree.scores import Comparison
     from autoexp_tui.tree.state import Tree
 
 ADAPTER: Final = "tree"
@@ -45,10 +46,23 @@ class PackRequest:
     """Evaluations of the node's parent, as far as their depth is closed."""
     ideas: tuple[tuple[Idea, Evaluation | None], ...]
     """Earlier ideas of the context, and what became of each."""
+    ideas_dirs: tuple[str, ...] = ()
+    """Below the search's directory: of the nodes of the context, from the root on."""
+    comparison: Comparison | None = None
+    """Of the node with the root; None: it is the root."""
     evaluation: Evaluation | None = None
     """None: ideas are wanted for the node."""
     known_diffs: Mapping[str, str]
     """sha256 of a change -> the evaluation of a closed depth that made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What a call is told: the sha256 of its text, and path and sha256 of each earlier
+    idea in it."""
+
+    sha256: str
+    files: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +116,8 @@ class Trees(Protocol):
     def open(self, run: str, options: TreeOptions) -> Opened:
         """Check the repository, and give the root its ref and its worktree."""
 
-    def write_pack(self, request: PackRequest) -> str:
-        """Write what a call reads; the sha256 of its prompt."""
+    def write_pack(self, request: PackRequest) -> Packed:
+        """Write what a call reads."""
 
     def read_ideas(self, directory: str, node: str, most: int) -> Proposed:
         """The ideas that lie there for a node, by the names of their files."""
@@ -119,5 +133,6 @@ class Trees(Protocol):
         """Make refs and worktrees of nodes, remove those of candidates; what could not
         be removed."""
 
-    def write_views(self, tree: Tree, options: TreeOptions) -> None:
-        """Write manifest.json and TREE_SUMMARY.md anew, each by rename."""
+    def write_views(self, tree: Tree, engine: Mapping[str, Any]) -> None:
+        """Write manifest.json and TREE_SUMMARY.md anew, each by rename; `engine`: who
+        searches, for the manifest's `run`."""

@@ -25,6 +25,8 @@ PART: Final = "tree"
 BASELINE: Final = "e0"
 """The evaluation that measures the root where no file does."""
 ROOT: Final = "n0"
+MOST_CLEANUPS: Final = 5
+"""Tries to remove what cannot be removed; then it stays, and is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,14 @@ class Node:
     """Whether its ref and its worktree are there."""
     ideas: tuple[Idea, ...] | None = None
     """None: nobody has proposed any yet."""
+    ideas_problem: str = ""
+    """Why there are none, or fewer."""
+    created_at: float = 0.0
+    """Seconds of Unix time."""
+    context_sha256: str = ""
+    """Of what whoever proposed its ideas was told; empty: nobody was."""
+    context: tuple[tuple[str, str], ...] = ()
+    """Path and sha256 of each idea in it, in its order."""
 
 
 Outcome: TypeAlias = Literal["scored", "failed", "ended"]
@@ -176,6 +186,12 @@ class Leftover:
     commit: str = ""
     """Of a branch: where it must still be to be deleted."""
     attempts: int = 1
+    next_retry_at: float = 0.0
+    """Seconds of Unix time."""
+
+    @property
+    def is_given_up(self) -> bool:
+        return self.attempts >= MOST_CLEANUPS
 
 
 @dataclass(slots=True)
@@ -227,6 +243,10 @@ class Tree:
     """When they are again, in seconds of Unix time."""
     blocked: tuple[str, ...] = ()
     """Evaluations, and nodes that want ideas, whose calls are tried again then."""
+    shown: tuple[int, ...] = ()
+    """`stamp` as it was when the files were written."""
+    shown_lived: float = 0.0
+    """When that was, in seconds that engines lived."""
 
     def fork(self) -> Tree:
         """A copy of which the changes are its own; records are shared."""
@@ -242,26 +262,51 @@ class Tree:
             yield found
             found = self.nodes.get(found.parent)
 
+    def list_context(self, node: str) -> list[Node]:
+        """The nodes whose ideas the context for a node's shows, from the root on."""
+        strategy = self.options.ideas_context_strategy
+        if strategy == "node_only":
+            return [self.nodes[node]]
+        if strategy == "global_prior_ideas":
+            depth = self.nodes[node].depth
+            return [one for one in self.nodes.values() if one.depth <= depth]
+        return [*self.list_ancestors(node)][::-1]
+
+    @property
+    def stamp(self) -> tuple[int, ...]:
+        """Other numbers whenever something else is to be shown in files; the first two
+        change at the end of a depth and of the search."""
+        is_stopped = int(self.stopped is not None)
+        counts = (len(self.open), self.opened, self.pruned, len(self.leftovers))
+        return (len(self.closed), is_stopped, len(self.nodes), *counts)
+
+    @property
+    def is_cleaning(self) -> bool:
+        """Whether something is still to be removed."""
+        is_behind = self.pruned < len(self.closed)
+        return is_behind or not all(one.is_given_up for one in self.leftovers.values())
+
     def list_here(self) -> list[Evaluation]:
         return [self.evaluations[one] for one in self.here]
 
     def find_best(self) -> Node | None:
-        """The node with the highest rank score against the root; of equals the one
-        with the larger gain of the primary metric, then the first."""
-        nodes = [node for node in self.nodes.values() if node.evaluation]
-        return max(nodes, key=self._key_of, default=self.nodes.get(ROOT))
+        """The node with the highest rank score against the root, which has 0; of equals
+        the one with the larger gain of the primary metric, then the first."""
+        return max(self.nodes.values(), key=self._key_of, default=None)
 
     def _key_of(self, node: Node) -> tuple[float, float, int]:
+        if not node.evaluation:
+            return 0.0, 0.0, 0
         judged = self.evaluations[node.evaluation].judgement
         root = judged.root if judged else None
-        score = root.recommendation.score if root else None
         delta = root.primary_delta if root else None
+        score = root.recommendation.score if root else None
         lowest = float("-inf")
-        return (
-            lowest if score is None else score,
-            lowest if delta is None else delta,
-            -int(node.id[1:]),
+        first, second = (
+            lowest if value is None else value
+            for value in (delta if score is None else score, delta)
         )
+        return first, second, -int(node.id[1:])
 
 
 _CONTAINERS: Final = ("nodes", "evaluations", "leftovers", "changes", "by_idea")

@@ -73,11 +73,12 @@ def _check_places(search: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _check_files(search: Mapping[str, Any], ground: Ground) -> Iterator[Finding]:
     for name, node in search["nodes"].items():
-        for idea in node["ideas"]:
-            if not ground.exists(idea["path"]):
-                yield Finding(f"nodes.{name}.ideas", f"{idea['path']} is missing")
+        paths = [idea["path"] for idea in node["ideas"]]
+        for path in [*paths, *([node["context"]["path"]] if node["context"] else [])]:
+            if not ground.exists(path):
+                yield Finding(f"nodes.{name}.ideas", f"{path} is missing")
     for name, one in search["evaluations"].items():
-        path = f"eval/{name}/eval_result.json"
+        path = one["summary_json_path"]
         if one["status"] == "completed" and not ground.exists(path):
             yield Finding(f"evaluations.{name}", f"{path} is missing")
     digest = ground.hash_file("TREE_SUMMARY.md")

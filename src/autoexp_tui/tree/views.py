@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.text.spelling import format_metric
-from autoexp_tui.tree.jobs import RESULTS
+from autoexp_tui.tree.jobs import RESULTS, find_node_dir, name_idea_job
 from autoexp_tui.tree.noise import list_means, measure_error
 from autoexp_tui.tree.state import ROOT, Artifact, Evaluation, Node, Tree
 
@@ -35,8 +35,46 @@ OF_THE_RUN: Final = frozenset(
 """Options that change how a search runs, and not what it decides."""
 
 
+def list_run(tree: Tree, **more: Any) -> dict[str, Any]:
+    """How a search came about, as plain data; times are seconds of Unix time."""
+    options = tree.options
+    root = options.worktree_root or tree.directory
+    files = [one.baseline for one in tree.nodes.values()]
+    judged = [one.judgement for one in tree.evaluations.values() if one.judgement]
+    files += [one.artifact for one in judged]
+    return {
+        **more,
+        "directory": tree.directory,
+        "options": {key: getattr(options, key) for key in sorted(OF_THE_RUN)},
+        "nodes": {
+            one.id: {
+                "created_at": one.created_at,
+                "is_ready": one.ready,
+                "worktree": find_node_dir(root, one.id),
+            }
+            for one in tree.nodes.values()
+        },
+        "evaluations": {
+            one.id: {"opened_at": one.opened_at, "retries": one.retries}
+            for one in tree.evaluations.values()
+        },
+        "sources": {one.path: one.source for one in files if one},
+        "deferred_cleanup": [
+            {
+                "path": one.path,
+                "kind": one.kind,
+                "reason": one.reason,
+                "attempts": one.attempts,
+                "next_retry_at": None if one.is_given_up else one.next_retry_at,
+            }
+            for one in tree.leftovers.values()
+        ],
+    }
+
+
 def list_search(tree: Tree, options: TreeOptions) -> dict[str, Any]:
-    """What was decided, as plain data; paths are relative to the search's directory."""
+    """What was decided, as plain data; paths are relative to the search's directory,
+    those of worktrees to their root."""
     plain = json.loads(json.dumps(asdict(options)))
     ended = [one for one in tree.evaluations.values() if one.judgement is not None]
     return {
@@ -95,7 +133,7 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
         "depth": node.depth,
         "commit": node.commit,
         "ref_name": f"tree/{tree.run}/{node.id}",
-        "worktree_path": f"wt/{node.id}",
+        "worktree_path": find_node_dir("", node.id),
         "eval_id": node.evaluation or None,
         "baseline_results_csv": _list_file(node.baseline),
         "idea_chain": [one.id for one in node.chain],
@@ -108,8 +146,24 @@ def _list_node(tree: Tree, node: Node) -> dict[str, Any]:
             }
             for one in ideas
         ],
-        "status": "ready" if node.ready else "promoted",
+        "ideas_problem": node.ideas_problem or None,
+        "context": {
+            "path": f"calls/{name_idea_job(node.id)}/prompt_context.txt",
+            "sha256": node.context_sha256,
+            "ideas_dirs": _list_ideas_dirs(tree, node),
+            "ideas": [{"path": path, "sha256": sha} for path, sha in node.context],
+        }
+        if node.context_sha256
+        else None,
+        "status": "frontier" if node.id in tree.frontier else "expanded",
     }
+
+
+def _list_ideas_dirs(tree: Tree, node: Node) -> list[str]:
+    """The directories of earlier ideas that a call for ideas is told, in order."""
+    nodes = tree.list_context(node.id)
+    own = (f"node_ideas/{one.id}" for one in nodes)
+    return [*own, *tree.options.ideas.context_dirs]
 
 
 def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
@@ -137,6 +191,7 @@ def _list_evaluation(tree: Tree, one: Evaluation) -> dict[str, Any]:
         "error_code": judged.why.code if judged.why else None,
         "eval_output_root": f"eval/{one.id}",
         "experiment_dir": f"eval/{one.id}/experiment",
+        "summary_json_path": f"eval/{one.id}/eval_result.json",
         "results_csv": f"eval/{one.id}/output/{RESULTS}",
         "candidate_commit": judged.commit or None,
         "candidate_ref_name": f"tree/{tree.run}/{one.id}",
@@ -307,6 +362,7 @@ def _list_numbers(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _render_depths(search: Mapping[str, Any]) -> Iterator[str]:
+    nodes = {one["eval_id"]: one for one in search["nodes"].values()}
     for depth in search["state"]["completed_depths"]:
         here = [
             one
@@ -316,24 +372,33 @@ def _render_depths(search: Mapping[str, Any]) -> Iterator[str]:
         here.sort(key=lambda one: (one["decision"]["rank"] or 10**9, _number(one)))
         yield from ("", f"## Depth {depth}", "")
         yield (
-            "| rank | evaluation | parent | idea | score | primary | grade | explore "
-            "| gate | rows | result | experiment | reason |"
+            "| rank | evaluation | node | parent | commit | idea | score | primary "
+            "| grade | explore | gate | ok rows | used | baseline | result "
+            "| experiment | reason |"
         )
-        yield "|" + " --- |" * 13
+        yield "|" + " --- |" * 17
         for one in here:
-            yield _render_row(_list_cells(one))
+            baseline = search["nodes"][one["parent_node_id"]]["baseline_results_csv"]
+            yield _render_row(_list_cells(one, nodes.get(one["eval_id"]), baseline))
 
 
 def _number(one: Mapping[str, Any]) -> int:
     return int(one["eval_id"][1:])
 
 
-def _list_cells(one: Mapping[str, Any]) -> Iterator[str]:
+def _list_cells(
+    one: Mapping[str, Any],
+    node: Mapping[str, Any] | None,
+    baseline: Mapping[str, Any] | None,
+) -> Iterator[str]:
+    """`node`: what it became; `baseline`: the file of its parent's results."""
     decision, root = one["decision"], one["root_relative"]
     made = root["recommendation_summary"] if root else None
     yield str(decision["rank"] or "-")
     yield one["eval_id"]
+    yield node["ref_name"] if node else ""
     yield one["parent_node_id"]
+    yield (one["candidate_commit"] or "")[:12]
     yield one["idea"]
     score, primary, rows = _list_numbers(one)
     yield from (score, primary)
@@ -341,13 +406,20 @@ def _list_cells(one: Mapping[str, Any]) -> Iterator[str]:
     yield str(made["should_explore"]).lower() if made else ""
     yield decision["gate_reason"] or one["error_code"] or ""
     yield rows
-    file = one["candidate_results_csv"]
-    yield file["path"] if file else ""
+    yield str(root["candidate_rows_used"]) if root else ""
+    for file in (baseline, one["candidate_results_csv"]):
+        yield file["path"] if file else ""
     yield one["experiment_dir"]
     yield decision["promotion_reason"] or one["error"] or ""
 
 
 def _render_repeats(search: Mapping[str, Any]) -> Iterator[str]:
+    nodes = search["nodes"].values()
+    unused = [one for one in nodes if one["ideas_problem"]]
+    if unused:
+        yield from ("", "## Files that are no ideas, or calls that failed", "")
+    for one in unused:
+        yield f"- {one['node_id']}: {_cell(one['ideas_problem'])}"
     skipped = search["dedupe"]["skipped"]
     if skipped:
         yield from ("", f"## Repeats ({search['dedupe']['policy']})", "")

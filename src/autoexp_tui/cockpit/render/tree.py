@@ -515,11 +515,11 @@ def _list_paths(
     tree: Tree, outline: Outline, one: Evaluation
 ) -> Iterator[tuple[str, str]]:
     yield "Files", outside(find_evaluation_dir(tree.directory, one.id))
-    node = outline.nodes.get(one.id)
+    node, root = outline.nodes.get(one.id), tree.options.worktree_root or tree.directory
     if node:
-        yield "Node", outside(f"{find_node_dir(tree.directory, node)}")
+        yield "Node", outside(find_node_dir(root, node))
     elif one.judgement is None or one.id in tree.here:
-        yield "Tree", outside(find_candidate_dir(tree.directory, one.id))
+        yield "Tree", outside(find_candidate_dir(root, one.id))
     if one.idea is not None:
         path = posixpath.join(tree.directory, "node_ideas", one.idea.id)
         yield "Idea at", outside(path)
