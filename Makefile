@@ -81,7 +81,8 @@ compare: $(READY)
 	@$(BIN)/python -m tests.config.compose_sets --sets $(SETS)
 
 races: $(READY)
-	@RACES=$(RACES) $(BIN)/python -m pytest -q -m slow tests/storage/test_lease.py
+	@RACES=$(RACES) $(BIN)/python -m pytest -q -m slow tests/storage/test_lease.py \
+		tests/cli/test_tree_races.py
 
 fuzz: $(READY)
 	@AUTOEXP_FUZZ=$(FUZZ) $(BIN)/python -m pytest -q tests/sweep/test_sweeps_at_random.py

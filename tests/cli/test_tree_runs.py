@@ -79,9 +79,9 @@ def test_a_new_search_gets_a_name_without_refs_and_takes_nobody_elses(
     call_git(tmp_path, "add", "a")
     call_git(tmp_path, "commit", "-qm", "a")
     made = make_plan(repository=str(tmp_path), run="r")
-    assert name_run(made, "").tree["run"] == "r"
-    assert name_run(made, "r") == made
+    assert name_run(made, "", tmp_path).tree["run"] == "r"
+    assert name_run(made, "r", tmp_path) == made
     call_git(tmp_path, "update-ref", "refs/tree/r/n0", "HEAD")
-    assert name_run(made, "").tree["run"] == "r-2"
+    assert name_run(made, "", tmp_path).tree["run"] == "r-2"
     with pytest.raises(EnvironmentFailed, match="there are refs of a run r already"):
-        name_run(made, "r")
+        name_run(made, "r", tmp_path)

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from autoexp_tui.model.states import JobState
 from tests.e2e.campaign import Campaign, wait_until
 from tests.e2e.terminal import Terminal
+from tests.e2e.tree_kills import begin_slowly
 
 pytestmark = pytest.mark.pty
 
@@ -160,3 +162,21 @@ def test_a_cockpit_that_watches_goes_on_when_the_other_one_is_killed(
     leave(second)
     second.wait_for(f"Come back: autoexp-tui --session {campaign.session()}", 5.0)
     assert_ends_well(campaign)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    ["ledger", "outputs/.autoexp/*/tree/manifest.json"],
+    ids=["amid a call", "between two depths"],
+)
+def test_a_search_that_is_left_goes_on_to_its_end(tmp_path: Path, moment: str) -> None:
+    search = begin_slowly(tmp_path, 1.5, "++tree.max_depth=2")
+    argv = [sys.executable, "-m", "autoexp_tui.cli.tui", "--config-ref"]
+    argv += ["experiments/tree", "--submit", "--yes", *search.words]
+    with closing(Terminal(argv, cwd=str(tmp_path))) as terminal:
+        terminal.until(lambda: bool([*tmp_path.glob(moment)]), 90.0, "the moment")
+        leave(terminal)
+    wait_until(lambda: search.has_stopped, "the end")
+    assert search.finish()["evaluations"] == 2
+    assert (tmp_path / "ledger").read_text().split() == ["implement"] * 2
+    assert search.list_repeats() == []

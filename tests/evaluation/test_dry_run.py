@@ -16,12 +16,21 @@ from autoexp_tui.cli.diagnostics import wait_until
 from autoexp_tui.evaluation.dry_trees import REASON
 from autoexp_tui.evaluation.read_back import read_search, validate_directory
 
-COMMAND = (sys.executable, "-m", "autoexp_tui.cli.tree", "--quiet")
+ENTRY = "from autoexp_tui.cli.tree import entry; entry()"
+DYING = f"""
+import os
+from autoexp_tui.worktrees import promotion
+promotion.add_worktree = lambda *_: os.kill(os.getpid(), 9)
+{ENTRY}
+"""
+"""Its engine dies when a promoted node has its ref, and no worktree yet."""
 
 
-def start(state_dir: Path, *words: str, seed: int = 1) -> subprocess.Popen[bytes]:
+def start(
+    state_dir: Path, *words: str, seed: int = 1, code: str = ENTRY
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        (*COMMAND, *words, "--state-dir", str(state_dir)),
+        (sys.executable, "-c", code, "--quiet", *words, "--state-dir", str(state_dir)),
         env=os.environ | {"PYTHONHASHSEED": str(seed)},
         stdout=subprocess.DEVNULL,
         cwd=state_dir.parent,
@@ -48,14 +57,19 @@ def list_codes(search: dict[str, Any]) -> dict[str, str]:
 def test_a_dry_run_has_each_end_and_is_the_same_whatever_happens(
     tmp_path: Path,
 ) -> None:
-    """With one worker; with four, killed in its midst and resumed."""
+    """With one worker; with four, killed amid a promotion, then amid a depth, and
+    resumed."""
     alone = start(tmp_path / "a", "--dry-run", "--max-parallel-evals", "1")
-    killed = start(tmp_path / "b", "--dry-run", "--max-parallel-evals", "4", seed=2)
+    words = ("--dry-run", "--max-parallel-evals", "4")
+    assert start(tmp_path / "b", *words, seed=2, code=DYING).wait() == -signal.SIGKILL
+    wt = find_search(tmp_path / "b") / "wt"
+    assert [one.name for one in wt.iterdir()] == ["0"]
+    session = wt.parents[1].name
+    killed = start(tmp_path / "b", "--session", session, seed=2)
     reached = "*/tree/eval/e9/implement.json"
     assert wait_until(lambda: [*(tmp_path / "b").glob(reached)], 200)
     os.kill(killed.pid, signal.SIGKILL)
     killed.wait()
-    session = find_search(tmp_path / "b").parent.name
     resumed = start(tmp_path / "b", "--session", session, seed=3)
     assert (alone.wait(), resumed.wait()) == (0, 0)
     one, other = (find_search(tmp_path / name) for name in "ab")

@@ -290,8 +290,10 @@ def build_adapters(session: SessionDir, plan: Plan) -> Mapping[str, Any]:
     from autoexp_tui.tree.ports import ADAPTER
 
     kind = DryTrees if plan.tree.get("repository") == DRY_RUN else DiskTrees
+    directory = session.path / "tree"
+    make_directory(directory)  # by which another start knows that it is a search
     trees = kind(
-        directory=session.path / "tree",
+        directory=directory,
         state_dir=session.state_dir,
         cwd=plan.cwd,
         tree=plan.tree,

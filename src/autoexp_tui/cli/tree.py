@@ -98,19 +98,16 @@ def main(argv: Sequence[str]) -> int:
     )
     from autoexp_tui.cli.headless import Watching, detach, watch
     from autoexp_tui.engine.handle import EngineHandle
-    from autoexp_tui.model.commands import Submit
 
     how = Watching(quiet=args.quiet, wait_for_approval=not args.no_wait)
     try:
-        handle, is_new = _open(options, args)
+        handle = _open(options, args)
     except KeyboardInterrupt:
         say("interrupted. Nothing was begun.")
         return ExitCode.INTERRUPTED
     if not isinstance(handle, EngineHandle):
         return _tell_end(handle.session.id, handle.parts, as_json=options.json)
     try:
-        if is_new:
-            handle.send(Submit(), by="autoexp-tree")
         snapshot = watch(handle, how)
     except KeyboardInterrupt:
         return detach(handle, "autoexp-tree")
@@ -129,32 +126,36 @@ def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
             yield f"++tree.{key}=true"
 
 
-def _open(
-    options: Options, args: argparse.Namespace
-) -> tuple[EngineHandle | Run, bool]:
-    """An engine for the session that is named or goes on, or for a new one, and whether
-    it is new; or a search that is finished."""
+def _open(options: Options, args: argparse.Namespace) -> EngineHandle | Run:
+    """An engine for the session that is named or goes on, or for a new one that has
+    begun; or a search that is finished."""
     from autoexp_tui.cli import open as opening
 
     if options.session:
         session = opening.find_session(options, options.session)
-        return _own(options, args, str(session.path)), False
+        return _own(options, args, str(session.path))
     plan, _ = opening.make_plan(options)
     if not plan.tree:
         raise UsageError(
             f"{plan.config_ref}: its config has no section `tree`",
             hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
         )
-    from autoexp_tui.cli.tree_runs import find_run, name_run
+    from autoexp_tui.cli.tree_runs import find_run, hold_starts, name_run
+    from autoexp_tui.model.commands import Submit
 
     state_dir = find_state_dir(options, plan.state_dir)
-    run = find_run(plan, state_dir, args.run, resume=args.resume)
-    if run is None:
-        return opening.open_plan(name_run(plan, args.run), options), True
+    with hold_starts(state_dir, plan.share):
+        run = find_run(plan, state_dir, args.run, resume=args.resume)
+        if run is None:
+            new = name_run(plan, args.run, state_dir)
+            handle = opening.open_plan(new, options)
+            handle.send(Submit(), by="autoexp-tree")
+            handle.wait_begun()
+            return handle
     if run.is_finished:
-        return run, False
+        return run
     say(f"going on with session {run.session.id}; --no-resume begins another search")
-    return _own(options, args, str(run.session.path)), False
+    return _own(options, args, str(run.session.path))
 
 
 def _own(options: Options, args: argparse.Namespace, directory: str) -> EngineHandle:

@@ -3,16 +3,23 @@ same config and root commit."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
 from autoexp_tui.model.errors import AutoexpError, UsageError
+from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import take_lease
+from autoexp_tui.storage.manifests import make_state_dir
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions
 from autoexp_tui.tree.decide import TreePolicy
 from autoexp_tui.tree.options import TreeOptions, read_options
@@ -23,8 +30,11 @@ from autoexp_tui.worktrees.refs import list_refs, require_unused_run
 from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
 
 if TYPE_CHECKING:
+    from autoexp_tui.model.masking import Share
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.storage.session_dir import SessionDir
+
+_START_SECONDS: Final = 120.0
+"""For which another start is waited for."""
 
 
 class Run(NamedTuple):
@@ -39,6 +49,23 @@ class Run(NamedTuple):
     @property
     def is_finished(self) -> bool:
         return not TreePolicy().is_open(self.tree)
+
+
+@contextmanager
+def hold_starts(state_dir: Path, share: Share) -> Iterator[None]:
+    """Keep this user's other processes from looking for a search, or beginning one,
+    until this one has begun; raises SessionOwned where one of them takes too long."""
+    make_state_dir(state_dir, share)
+    place = SessionDir(state_dir / f".starts-{os.geteuid()}")
+    make_directory(place.path)
+    lease = take_lease(place, SystemClock(), wait=_START_SECONDS)
+    try:
+        for path in place.lease.glob("[0-9]*"):
+            if int(path.name.partition(".")[0]) < lease.epoch:
+                path.unlink(missing_ok=True)
+        yield
+    finally:
+        lease.release()
 
 
 def find_run(plan: Plan, state_dir: Path, name: str, *, resume: bool) -> Run | None:
@@ -113,9 +140,10 @@ def _open_repository(
     return open_repository(where, name, where)
 
 
-def name_run(plan: Plan, name: str) -> Plan:
-    """The plan of a new search, under a name without refs: a person's own is refused
-    where it has some, the config's gets a number. Raises EnvironmentFailed."""
+def name_run(plan: Plan, name: str, state_dir: Path) -> Plan:
+    """The plan of a new search, under a name that no search has and without refs: a
+    person's own is refused where it has some, the config's gets a number. Raises
+    EnvironmentFailed."""
     options = read_options(plan.tree)
     wanted = name or options.run or plan.name
     repository = _open_repository(plan, options, wanted)
@@ -125,5 +153,10 @@ def name_run(plan: Plan, name: str) -> Plan:
         require_unused_run(repository)
         return plan
     tries = (wanted if at == 1 else f"{wanted}-{at}" for at in count(1))
-    free = (one for one in tries if not list_refs(replace(repository, run=one)))
+    taken = {one.tree.run for one in _list_runs(state_dir)}
+    free = (
+        one
+        for one in tries
+        if one not in taken and not list_refs(replace(repository, run=one))
+    )
     return replace(plan, tree={**plan.tree, "run": next(free)})

@@ -96,6 +96,14 @@ class LiveHandle(EngineHandle):
                 self._starter = run_aside(self._start_session, "engine-start")
         return True
 
+    def wait_begun(self) -> None:
+        """Wait for the session that the first submit makes; raises AutoexpError, why it
+        could not be made."""
+        if (starter := self._starter) is not None:
+            starter.join()
+        if self.problem is not None:
+            raise self.problem
+
     def close(self, *, hand_over: bool = False) -> None:
         if (starter := self._starter) is not None:
             starter.join()
