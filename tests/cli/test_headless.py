@@ -190,6 +190,8 @@ LAST_HELD = replace(DONE.jobs[-1], state=JobState.HELD)
 CANARY = replace(DONE, jobs=(*DONE.jobs[:-1], LAST_HELD))
 TO_COME = replace(DONE, open=True, pending=(PLANNING,))
 WAIT = Watching()
+ASKED = replace(DONE, asks={"search/0": ASK})
+BY_NAME = Watching(wait_for_approval=False, approve=frozenset({"search"}))
 
 
 @pytest.mark.parametrize(
@@ -206,6 +208,8 @@ WAIT = Watching()
         (of(CANNOT_START, ASKING), WAIT, False),
         (of(ASKING, behind("report")), WAIT, False),
         (of(ASKING, behind("report")), Watching(wait_for_approval=False), True),
+        (ASKED, Watching(wait_for_approval=False), True),
+        (ASKED, BY_NAME, False),  # the next decision answers it
         (paused(STORM), WAIT, True),
         (replace(all_running(4), paused=STORM), WAIT, False),
         (paused(STORM), Watching(stop_in_storm=False), False),

@@ -13,7 +13,9 @@ from autoexp_tui.cockpit.render import tree as render
 from autoexp_tui.cockpit.render.tree import build_outline
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.widgets import tree_pane
+from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.evaluation.disk_trees import DiskTrees
+from autoexp_tui.model.commands import Submit
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.tree.commands import (
@@ -26,6 +28,7 @@ from autoexp_tui.tree.ranking import Mark
 from autoexp_tui.tree.state import Evaluation, Tree
 from tests.cockpit.seat import cockpit
 from tests.cockpit.test_cost import counted
+from tests.model.builders import plan
 from tests.support.fake_script import RunScript
 from tests.tree.fake_trees import FakeTrees
 from tests.tree.test_decide import find, propose, search
@@ -101,6 +104,13 @@ async def test_its_keys_order_after_a_question_and_their_twins_do_nothing() -> N
         await seat.play("K hear y")
         seat.clock.advance(6)
         await seat.order("j", EndEvaluation(evaluation="e3"))
+
+
+async def test_a_search_without_jobs_of_its_own_is_begun_by_submitting_it() -> None:
+    planned = replace(plan(), jobs=(), tree={"max_depth": 3, "beam_width": 2})
+    async with cockpit(make_plan_snapshot(planned)) as seat:
+        await seat.see("", why="a search: at most 3 depths, beam 2", footer="S submit")
+        await seat.order("S hear y", Submit(plan_id=planned.plan_id))
 
 
 async def test_what_the_search_asks_is_answered_before_anything_is_promoted() -> None:

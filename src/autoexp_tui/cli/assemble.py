@@ -77,6 +77,10 @@ _PORTION = 200
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun; raises SessionOwned
     where a living session writes one of the output directories."""
+    if plan.tree:
+        from autoexp_tui.cli.tree_runs import prepare_search
+
+        plan = prepare_search(plan, find_state_dir(options, plan.state_dir))
     work = find_work(plan, owners.Living(), force=options.force)
     require_executor(plan)
     session = create_session(find_state_dir(options, plan.state_dir), share=plan.share)

@@ -33,6 +33,7 @@ from autoexp_tui.model.policy import find_end, find_failed_policies
 from autoexp_tui.model.resubmission import (
     all_unmet,
     asks,
+    find_approved,
     is_acting,
     is_doomed,
     list_open_asks,
@@ -104,6 +105,8 @@ class Watching:
     quiet: bool = False
     stop_in_storm: bool = True
     """Whether a storm that paused the session ends the watching, once nothing runs."""
+    approve: frozenset[str] = frozenset()
+    """What `--approve` names: the engine here answers such a question by itself."""
 
 
 def watch(handle: EngineHandle, how: Watching) -> Snapshot:
@@ -150,11 +153,13 @@ def follow(
     *,
     begin: Callable[[], None] = lambda: None,
     chosen: frozenset[str] = frozenset(),
+    tell_end: Callable[[Snapshot], int | None] = lambda _: None,
 ) -> int:
     """Watch to the end, say how it ended, and give the exit code.
 
     `begin` is called first. An interrupt releases the session; how `command` goes on is
-    said. `chosen`: the jobs that have to complete; empty: all.
+    said. `chosen`: the jobs that have to complete; empty: all. `tell_end` may say it in
+    other words, and give the code; None: as of any session.
     """
     try:
         freeze_garbage()
@@ -165,7 +170,8 @@ def follow(
     handle.close()
     if not snapshot.session:
         return report_no_start(snapshot, getattr(handle, "problem", None))
-    return finish(snapshot, as_json=how.json, chosen=chosen)
+    code = tell_end(snapshot)
+    return finish(snapshot, as_json=how.json, chosen=chosen) if code is None else code
 
 
 def is_over(snapshot: Snapshot, how: Watching) -> bool:
@@ -186,7 +192,9 @@ def is_over(snapshot: Snapshot, how: Watching) -> bool:
         return False
     if find_failed_policies(snapshot.warnings):
         return True
-    if list_open_asks(snapshot.asks):
+    if asked := list_open_asks(snapshot.asks):
+        if snapshot.engine.role == "live" and find_approved(asked, how.approve):
+            return False
         return not how.wait_for_approval or _is_guarded(snapshot, how)
     if still or not snapshot.open_ends:
         return True
@@ -243,7 +251,8 @@ class Report:
         engine, paused = snapshot.engine, snapshot.paused
         if snapshot.session and self._is_new("session", snapshot.session):
             self.out(f"session {snapshot.session}   {engine.directory}")
-        if self._is_new("holding", engine.holding) and engine.holding:
+        is_held = self._is_new("holding", engine.holding) and engine.holding
+        if is_held and snapshot.session:  # before there is one that is the end
             self.out(f"holding: {engine.holding}")
         if self._is_new("paused", paused):
             if paused is None:

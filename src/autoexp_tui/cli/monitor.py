@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
     session = find_session(options)
     handle = SessionOpener(options).join(str(session.path))
-    how = Watching(json=options.json, quiet=args.quiet)
+    how = Watching(json=options.json, quiet=args.quiet, approve=options.approve)
     return follow(handle, how, "autoexp-monitor")
 
 

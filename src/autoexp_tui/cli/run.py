@@ -48,7 +48,10 @@ def main(argv: Sequence[str]) -> int:
     from autoexp_tui.model.commands import Submit
 
     how = Watching(
-        json=options.json, wait_for_approval=not args.no_wait, quiet=args.quiet
+        json=options.json,
+        wait_for_approval=not args.no_wait,
+        quiet=args.quiet,
+        approve=options.approve,
     )
     try:
         handle, chosen = _open(options, args)

@@ -21,43 +21,48 @@ from autoexp_tui.cli.options import (
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.cli.tree_runs import Run
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.snapshot import Snapshot
+    from autoexp_tui.storage.session_dir import SessionDir
 
 DEFAULT: Final = "experiments/tree"
 DRY_RUN: Final = "experiments/tree_dry_run"
-_SET: Final = (
-    ("--run", "run", "NAME", "the name of the search in refs and reports"),
-    ("--beam-width", "beam_width", "B", "nodes that the next depth expands (1)"),
-    ("--max-depth", "max_depth", "D", "depths that are expanded at most (3)"),
-    ("--ideas-per-node", "ideas_per_node", "K", "ideas asked for at a node (7)"),
-    ("--sweep-config-limit", "sweep_config_limit", "N", "rows that count"),
-    ("--max-total-idea-evals", "max_total_idea_evals", "N", "evaluations at most"),
-    ("--max-parallel-evals", "max_parallel_evals", "N", "evaluations at a time (1)"),
-    ("--eval-timeout-seconds", "eval_timeout_seconds", "S", "over all steps of one"),
-    ("--eval-retries", "eval_retries", "N", "after a lost node or the like (1)"),
-    ("--llm-max-inflight", "llm_max_inflight", "N", "calls of agents at a time"),
-    ("--llm-rate-limit", "llm_rate_limit", "N", "calls of agents a minute"),
-    ("--sweep-max-parallel", "sweep_max_parallel", "N", "sweeps at a time"),
-    ("--ideas-dir", "ideas.dir", "DIR", "ideas that are there already"),
-    ("--lock-stale-seconds", "lock_stale_seconds", "S", "when an owner is dead (600)"),
-)
-"""Options that win over a key of `tree`."""
+_SET: Final = """
+run NAME the name of the search in refs and reports
+beam_width B nodes that the next depth expands (1)
+max_depth D depths that are expanded at most (3)
+ideas_per_node K ideas asked for at a node (7)
+sweep_config_limit N rows that count
+max_total_idea_evals N evaluations at most
+max_parallel_evals N evaluations at a time (1)
+eval_timeout_seconds S over all steps of one
+eval_retries N after a lost node or the like (1)
+llm_max_inflight N calls of agents at a time
+llm_rate_limit N calls of agents a minute
+sweep_max_parallel N sweeps at a time
+ideas.dir DIR ideas that are there already
+lock_stale_seconds S when an owner is dead (600)
+"""
+"""Keys of `tree` over which an option wins, what it takes, and what it is."""
 _SWITCHES: Final = (
-    ("--keep-rejected-worktrees", "keep_rejected_worktrees"),
-    ("--keep-failed-artifacts", "keep_failed_artifacts"),
-    ("--force-regenerate-ideas", "force_regenerate_ideas"),
-    ("--strict-fail-depth", "strict_fail_depth"),
-    ("--stop-on-empty-frontier", "stop_on_empty_frontier"),
+    "keep_rejected_worktrees",
+    "keep_failed_artifacts",
+    "force_regenerate_ideas",
+    "strict_fail_depth",
+    "stop_on_empty_frontier",
 )
+
+
+def _name_flag(key: str) -> str:
+    return "--" + key.replace(".", "-").replace("_", "-")
 
 
 def _list_flags() -> Iterator[Flag]:
-    for name, key, metavar, about in _SET:
-        yield option(name, f"{about}: tree.{key}", metavar)
-    for name, key in _SWITCHES:
-        yield option(name, f"tree.{key}=true")
+    for row in _SET.strip().splitlines():
+        key, metavar, about = row.split(" ", 2)
+        yield option(_name_flag(key), f"{about}: tree.{key}", metavar, dest=key)
+    for key in _SWITCHES:
+        yield option(_name_flag(key), f"tree.{key}=true", dest=key)
     yield option(
         "--context-ideas-dir",
         "earlier ideas; may be given again: tree.ideas.context_dirs",
@@ -96,86 +101,75 @@ def main(argv: Sequence[str]) -> int:
         config_ref=options.config_ref or (DRY_RUN if args.dry_run else DEFAULT),
         overrides=(*options.overrides, *_list_overrides(args)),
     )
-    from autoexp_tui.cli.headless import Watching, detach, watch
-    from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.storage.session_dir import SessionDir
 
-    how = Watching(quiet=args.quiet, wait_for_approval=not args.no_wait)
-    try:
-        handle = _open(options, args)
-    except KeyboardInterrupt:
-        say("interrupted. Nothing was begun.")
-        return ExitCode.INTERRUPTED
-    if not isinstance(handle, EngineHandle):
-        return _tell_end(handle.session.id, handle.parts, as_json=options.json)
-    try:
-        snapshot = watch(handle, how)
-    except KeyboardInterrupt:
-        return detach(handle, "autoexp-tree")
-    handle.close()
-    return _finish(snapshot, as_json=options.json)
+    how = Watching(
+        json=options.json,
+        quiet=args.quiet,
+        wait_for_approval=not args.no_wait,
+        approve=options.approve,
+    )
+    found = _open(options, args)
+    if isinstance(found, SessionDir):
+        from autoexp_tui.storage.journal import load_state
+
+        return _tell_end(found.id, load_state(found).state.parts, as_json=options.json)
+
+    def tell_end(snapshot: Snapshot) -> int | None:
+        from autoexp_tui.tree.state import PART
+
+        tree: Any = snapshot.parts.get(PART)
+        if tree is None or tree.stopped is None:
+            return None
+        return _tell_end(snapshot.session, snapshot.parts, as_json=options.json)
+
+    return follow(found, how, "autoexp-tree", tell_end=tell_end)
 
 
 def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
-    for name, key, _, _ in _SET:
-        if value := getattr(args, name.lstrip("-").replace("-", "_")):
-            yield f"++tree.{key}={value}"
+    for key in (*(row.split()[0] for row in _SET.strip().splitlines()), *_SWITCHES):
+        if value := getattr(args, key):
+            yield f"++tree.{key}={'true' if value is True else value}"
     if args.context_ideas_dir:
         yield f"++tree.ideas.context_dirs={json.dumps(args.context_ideas_dir)}"
-    for name, key in _SWITCHES:
-        if getattr(args, name.lstrip("-").replace("-", "_")):
-            yield f"++tree.{key}=true"
 
 
-def _open(options: Options, args: argparse.Namespace) -> EngineHandle | Run:
+def _open(options: Options, args: argparse.Namespace) -> SessionDir | EngineHandle:
     """An engine for the session that is named or goes on, or for a new one that has
-    begun; or a search that is finished."""
+    begun; or the session of a search that is finished."""
     from autoexp_tui.cli import open as opening
 
     if options.session:
         session = opening.find_session(options, options.session)
-        return _own(options, args, str(session.path))
-    plan, _ = opening.make_plan(options)
-    if not plan.tree:
-        raise UsageError(
-            f"{plan.config_ref}: its config has no section `tree`",
-            hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
-        )
-    from autoexp_tui.cli.tree_runs import find_run, hold_starts, name_run
-    from autoexp_tui.model.commands import Submit
+    else:
+        plan, _ = opening.make_plan(options)
+        if not plan.tree:
+            raise UsageError(
+                f"{plan.config_ref}: its config has no section `tree`",
+                hint="autoexp-run runs a sweep; docs/tree.md tells of `tree`.",
+            )
+        from autoexp_tui.cli.tree_runs import find_run, hold_starts
+        from autoexp_tui.model.commands import Submit
 
-    state_dir = find_state_dir(options, plan.state_dir)
-    with hold_starts(state_dir, plan.share):
-        run = find_run(plan, state_dir, args.run, resume=args.resume)
-        if run is None:
-            new = name_run(plan, args.run, state_dir)
-            handle = opening.open_plan(new, options)
-            handle.send(Submit(), by="autoexp-tree")
-            handle.wait_begun()
-            return handle
-    if run.is_finished:
-        return run
-    say(f"going on with session {run.session.id}; --no-resume begins another search")
-    return _own(options, args, str(run.session.path))
-
-
-def _own(options: Options, args: argparse.Namespace, directory: str) -> EngineHandle:
-    from autoexp_tui.cli.open import SessionOpener
-
-    return SessionOpener(options).own(directory, force=args.force)
-
-
-def _finish(snapshot: Snapshot, *, as_json: bool) -> int:
-    """Tell how the search ended, and give the exit code."""
-    from autoexp_tui.cli.headless import finish
-    from autoexp_tui.tree.state import PART
-
-    tree: Any = snapshot.parts.get(PART)
-    if tree is None or tree.stopped is None:
-        return finish(snapshot, as_json=as_json)
-    return _tell_end(snapshot.session, snapshot.parts, as_json=as_json)
+        state_dir = find_state_dir(options, plan.state_dir)
+        with hold_starts(state_dir, plan.share):
+            run = find_run(plan, state_dir, args.run, resume=args.resume)
+            if run is None:
+                handle = opening.open_plan(plan, options)
+                handle.send(Submit(), by="autoexp-tree")
+                handle.wait_begun()
+                return handle
+        session = run.session
+        if run.is_finished():
+            return session
+        say(f"going on with session {session.id}; --no-resume begins another search")
+    opener = opening.SessionOpener(options)
+    return opener.own(str(session.path), force=args.force)
 
 
 def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:
+    """Tell how a search ended, and give the exit code."""
     from autoexp_tui.model.policy import find_end
     from autoexp_tui.model.wording import sentence
     from autoexp_tui.text.spelling import format_metric, plural
@@ -186,14 +180,12 @@ def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(result))
     else:
-        best = result["best"]
-        score = (
-            "" if best["score"] is None else f", score {format_metric(best['score'])}"
-        )
+        best, root = result["best"], format_metric(result["root"])
         counts = f"{plural(result['evaluations'], 'evaluation')}, "
         counts += plural(result["nodes"], "node")
-        found = f"; best {best['id']}{score}" if best["id"] else ""
-        print(f"session {session}: {counts}{found}")
+        found = f"; best {best['id']}: {tree.options.primary.name} "
+        found += f"{format_metric(best['primary'])}, the root's is {root}"
+        print(f"session {session}: {counts}{found if best['id'] else ''}")
         for number, idea in enumerate(best["chain"], 1):
             print(f"  {number}. {idea}")
         if tree.directory:
@@ -206,19 +198,15 @@ def _tell_end(session: str, parts: Mapping[str, Any], *, as_json: bool) -> int:
 def summarize(session: str, tree: Any) -> dict[str, Any]:
     """A search in short, as plain data."""
     best = tree.find_best()
-    one = tree.evaluations.get(best.evaluation) if best and best.evaluation else None
+    one = tree.evaluations.get(best.evaluation) if best else None
     root = one.judgement.root if one and one.judgement else None
-    first = next(
-        (j.root for e in tree.evaluations.values() if (j := e.judgement) and j.root),
-        None,
-    )
-    measured = first.deltas[0].baseline if first else None
+    measured = tree.find_root_primary()
+    ideas = [one for one in tree.evaluations.values() if one.idea is not None]
     return {
         "session": session,
         "evaluations": sum(
             one.judgement is not None and one.judgement.artifact is not None
-            for one in tree.evaluations.values()
-            if one.idea is not None
+            for one in ideas
         ),
         "opened": tree.opened,
         "nodes": len(tree.nodes),

@@ -1,31 +1,31 @@
 """Which session a search goes on with: one of its name, else an unfinished one of the
-same config and root commit."""
+same config and root commit; and the name of a new one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.evaluation.disk_trees import OWN
+from autoexp_tui.events.session import PlanAdded
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.atomic import make_directory
-from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.journal import StoredPlans, read_session
 from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.manifests import make_state_dir
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import find_sessions
-from autoexp_tui.tree.decide import TreePolicy
+from autoexp_tui.storage.sessions import describe, find_sessions
+from autoexp_tui.tree.events import TreeBegun, TreeOpened
 from autoexp_tui.tree.options import TreeOptions, read_options
-from autoexp_tui.tree.state import Tree, find_tree
 from autoexp_tui.tree.views import OF_THE_RUN
-from autoexp_tui.worktrees.readiness import open_repository
+from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, require_unused_run
 from autoexp_tui.worktrees.tree_repository import Git, TreeRepository
 
@@ -37,18 +37,19 @@ _START_SECONDS: Final = 120.0
 """For which another start is waited for."""
 
 
-class Run(NamedTuple):
-    """A search that is there."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A search that is there, as its journal begins."""
 
     session: SessionDir
-    tree: Tree
+    name: str
     plan: Plan
-    parts: Mapping[str, Any]
-    """Of the session's state, by their policies."""
+    root_commit: str = ""
+    """Empty: its repository was not opened yet."""
 
-    @property
     def is_finished(self) -> bool:
-        return not TreePolicy().is_open(self.tree)
+        """Costs a look at what the list of sessions keeps of it."""
+        return not describe(self.session).open
 
 
 @contextmanager
@@ -72,88 +73,100 @@ def find_run(plan: Plan, state_dir: Path, name: str, *, resume: bool) -> Run | N
     """The search to go on with; one that is finished only by its `name`. None: a new
     one begins. Raises UsageError where the name is another search's, or is not to be
     gone on with."""
-    found = [*_list_runs(state_dir)]
+    found = _list_runs(state_dir)
+    root = _find_root(plan)
     if not name:
         fits = (
-            one
-            for one in found
-            if resume and not one.is_finished and not _list_differences(one, plan)
+            one for one in found if resume and not _list_differences(one, plan, root)
         )
-        return next(fits, None)
-    named = [one for one in found if one.tree.run == name]
+        return next((one for one in fits if not one.is_finished()), None)
+    named = [one for one in found if one.name == name]
     if not named:
         return None
-    named.sort(key=lambda one: one.is_finished)
-    where, hint = str(named[0].session.path), "Choose another name with --run."
+    run = next((one for one in named if not one.is_finished()), named[0])
+    where, hint = str(run.session.path), "Choose another name with --run."
     if not resume:
         raise UsageError(f"there is a search {name} already", where, hint)
-    if differences := _list_differences(named[0], plan):
+    if differences := _list_differences(run, plan, root):
         told = ", ".join(differences)
         problem = f"there is a search {name} with other settings: {told}"
-        again = name_session(named[0].session.path)
-        hint += f" `autoexp-tree --session {again}` goes on with it."
-        raise UsageError(problem, where, hint)
-    return named[0]
+        hint += f" `autoexp-tree --session {name_session(run.session.path)}`"
+        raise UsageError(problem, where, f"{hint} goes on with it.")
+    return run
 
 
 def _list_runs(state_dir: Path) -> Iterator[Run]:
     for session in find_sessions(state_dir):
-        if not (session.path / "tree").is_dir():
-            continue
-        try:
-            state = load_state(session).state
-        except AutoexpError:  # the list of sessions tells of it
-            continue
-        tree = find_tree(state)
-        if tree is not None and state.plan is not None:
-            yield Run(session, tree, state.plan, state.parts)
+        if (session.path / "tree").is_dir() and (run := _read_run(session)):
+            yield run
 
 
-def _list_differences(run: Run, plan: Plan) -> list[str]:
-    """What the search decides by, and is not the same in a plan."""
-    asked = read_options(plan.tree)
-    old, new = (_list_deciding(one) for one in (run.tree.options, asked))
+def _read_run(session: SessionDir) -> Run | None:
+    """Of the beginning of its journal; None: it is no search, or cannot be read, which
+    the list of sessions tells."""
+    plan, run = None, None
+    try:
+        for record in read_session(session):
+            match record.event:
+                case PlanAdded(sha=sha) if plan is None:
+                    plan = StoredPlans(session)[sha]
+                case TreeBegun(run=name) if plan is not None:
+                    run = Run(session, name, plan)
+                case TreeOpened(root_commit=commit) if run is not None:
+                    return replace(run, root_commit=commit)
+    except AutoexpError:
+        return None
+    return run
+
+
+def _list_differences(run: Run, plan: Plan, root: str) -> list[str]:
+    """What the search decides by, and is not the same in a plan of that root commit."""
+    old, new = (_list_deciding(read_options(one.tree)) for one in (run.plan, plan))
     found = [f"tree.{key}" for key in old if old[key] != new[key]]
     if run.plan.config_ref != plan.config_ref:
         found.append("the config")
-    repository, root = _open_repository(plan, asked, run.tree.run), run.tree.root_commit
-    if repository and root and Git(repository).resolve(asked.root) != root:
+    if root and run.root_commit not in ("", root):
         found.append("the root commit")
     return found
 
 
 def _list_deciding(options: TreeOptions) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in asdict(options).items()
-        if key not in OF_THE_RUN and key != "run"
-    }
+    told = asdict(options)
+    return {key: told[key] for key in told.keys() - OF_THE_RUN - {"run"}}
 
 
-def _open_repository(
-    plan: Plan, options: TreeOptions, name: str
-) -> TreeRepository | None:
-    """None: the search makes its own."""
+def _open_repository(plan: Plan, options: TreeOptions) -> TreeRepository | None:
+    """None: the search makes its own. Raises UsageError, EnvironmentFailed."""
     if options.repository in OWN:
         return None
     where = Path(plan.cwd, options.repository or ".")
-    return open_repository(where, name, where)
+    name = options.run or plan.name
+    return open_repository(where, name, where, options.link_paths)
 
 
-def name_run(plan: Plan, name: str, state_dir: Path) -> Plan:
-    """The plan of a new search, under a name that no search has and without refs: a
-    person's own is refused where it has some, the config's gets a number. Raises
-    EnvironmentFailed."""
+def _find_root(plan: Plan) -> str:
+    """The commit where it starts; empty: it makes its own repository."""
     options = read_options(plan.tree)
-    wanted = name or options.run or plan.name
-    repository = _open_repository(plan, options, wanted)
+    repository = _open_repository(plan, options)
+    return Git(repository).resolve(options.root) if repository else ""
+
+
+def prepare_search(plan: Plan, state_dir: Path) -> Plan:
+    """The plan of a new search, whose repository is ready for it, under a name that no
+    search has and without refs: one of the command line is refused where it has some,
+    the config's gets a number. Raises ValidationFailed, UsageError, EnvironmentFailed.
+    """
+    options = read_options(plan.tree)
+    repository = _open_repository(plan, options)
     if repository is None:
         return plan
-    if name:
+    check_repository(repository, state_dir)
+    if any(one.lstrip("+").startswith("tree.run=") for one in plan.overrides):
         require_unused_run(repository)
         return plan
+    wanted = repository.run
     tries = (wanted if at == 1 else f"{wanted}-{at}" for at in count(1))
-    taken = {one.tree.run for one in _list_runs(state_dir)}
+    taken = {one.name for one in _list_runs(state_dir)}
     free = (
         one
         for one in tries

@@ -221,7 +221,8 @@ class Actions:
             text = "planned again while you read: look again"
             self._app.notify(text if is_other_plan else _CHANGED, severity="warning")
             scope = replace(scope, jobs=self._find_now(scope.jobs))
-        doing = f"{_DOING[type(command)]} {plural(len(jobs), 'job')}"
+        what = plural(len(jobs), "job") if jobs else "the search"
+        doing = f"{_DOING[type(command)]} {what}"
         self._send_for(jobs, command, doing)
 
     def _find_now(self, jobs: Sequence[JobView]) -> tuple[JobView, ...]:

@@ -7,7 +7,15 @@ counts again once it is another file. Identities are compared, never clocks."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -168,6 +176,17 @@ def asks(record: JobRecord) -> bool:
 def list_open_asks(asks: Mapping[str, Ask]) -> dict[str, Ask]:
     """The questions that are no job's and that nobody has answered."""
     return {name: ask for name, ask in asks.items() if ask.approved is None}
+
+
+def find_approved(asks: Iterable[str], named: Set[str]) -> dict[str, str]:
+    """Of these questions each that `--approve` names, by its name or what stands before
+    a `/` there, and the word that names it."""
+    found = {one: named & {"*", one, one.partition("/")[0]} for one in asks}
+    return {
+        one: "all" if "*" in words else min(words)
+        for one, words in found.items()
+        if words
+    }
 
 
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:

@@ -31,7 +31,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.kinds import tell_error
 from autoexp_tui.model.policy import FAILED, find_failed_policies, find_policy
-from autoexp_tui.model.resubmission import list_open_asks
+from autoexp_tui.model.resubmission import find_approved, list_open_asks
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, why
@@ -283,19 +283,17 @@ def _answer_by_policy(context: DecisionContext, name: str) -> None:
 
 def _answer_asks_by_policy(context: DecisionContext) -> None:
     """Approve in full the questions of policies that `--approve` names."""
-    for name, ask in list_open_asks(context.state.asks).items():
-        named = context.policy.auto_approve & {"*", name, name.partition("/")[0]}
-        if named:
-            word = "all" if "*" in named else min(named)
-            context.draft.emit(
-                events.AskAnswered(
-                    ask=name,
-                    digest=ask.digest,
-                    approved=True,
-                    by="--approve",
-                    policy=f"--approve {word}",
-                )
+    asked = list_open_asks(context.state.asks)
+    for name, word in find_approved(asked, context.policy.auto_approve).items():
+        context.draft.emit(
+            events.AskAnswered(
+                ask=name,
+                digest=asked[name].digest,
+                approved=True,
+                by="--approve",
+                policy=f"--approve {word}",
             )
+        )
 
 
 def _make_ready(context: DecisionContext, job: JobRecord) -> None:

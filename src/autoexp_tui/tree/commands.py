@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkEvaluation(Command, kind="mark_evaluation"):
+class MarkEvaluation(Command, kind="mark_evaluation", is_personal=True):
     """Promote or reject an evaluation of the present depth by hand; None: neither."""
 
     evaluation: str
@@ -46,7 +46,7 @@ class MarkEvaluation(Command, kind="mark_evaluation"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndEvaluation(Command, kind="end_evaluation"):
+class EndEvaluation(Command, kind="end_evaluation", is_personal=True):
     """End an evaluation that is under way; it has no result."""
 
     evaluation: str
@@ -64,7 +64,7 @@ class EndEvaluation(Command, kind="end_evaluation"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddIdea(Command, kind="add_idea"):
+class AddIdea(Command, kind="add_idea", is_personal=True):
     """Try an idea of a person's on a node; its text lies in `node_ideas/<node>/`."""
 
     idea: Idea
@@ -77,7 +77,7 @@ class AddIdea(Command, kind="add_idea"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProposeIdea(Command, kind="propose_idea"):
+class ProposeIdea(Command, kind="propose_idea", is_personal=True):
     """Write a person's idea to `node_ideas/<node>/`, and try it."""
 
     node: str
@@ -93,7 +93,7 @@ class ProposeIdea(Command, kind="propose_idea"):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryEvaluation(Command, kind="retry_evaluation"):
+class RetryEvaluation(Command, kind="retry_evaluation", is_personal=True):
     """Try an idea of the present depth again that came to no results. It is opened at
     once, beside those that are open, under its number and in the next round."""
 

@@ -289,6 +289,16 @@ class Tree:
     def list_here(self) -> list[Evaluation]:
         return [self.evaluations[one] for one in self.here]
 
+    def find_root_primary(self) -> float | None:
+        """The primary metric of the root; of a file of results it is known once an
+        evaluation was compared with it."""
+        one = self.evaluations.get(BASELINE)
+        if one is not None:
+            return one.judgement.primary if one.judgement else None
+        judged = (one.judgement for one in self.evaluations.values())
+        known = (one.root.deltas[0].baseline for one in judged if one and one.root)
+        return next(known, None)
+
     def find_best(self) -> Node | None:
         """The node with the highest rank score against the root, which has 0; of equals
         the one with the larger gain of the primary metric, then the first."""

@@ -14,7 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.plan_findings import format_warning
-from autoexp_tui.cockpit.render.why import render_job
+from autoexp_tui.cockpit.render.why import find_unbegun_search, render_job
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
 from autoexp_tui.cockpit.state.forecast import (
     NO_LOOKS,
@@ -197,9 +197,12 @@ def ask_submit(
     """
     waiting = [job for job in session.jobs if _is_submittable(job)]
     plan = session.snapshot.plan
-    if not waiting or plan is None:
+    search = find_unbegun_search(session)
+    if plan is None or not (waiting or search):
         return None
     lines: list[Line] = [(Span(f"{_describe_executor(waiting, session)}."),)]
+    if search:
+        lines.append((Span(f"It begins {search}."),))
     if session.snapshot.engine.doing:
         lines.append((Span(_OTHER_PLAN, "warning"),))
     if done := sum(bool(job.record.done) for job in waiting):
@@ -270,6 +273,9 @@ def _list_submit_choices(
     waiting: Sequence[JobView],
     telling: Sequence[Parameter],
 ) -> Iterator[Choice]:
+    if not waiting:
+        yield Choice("all", "the search")
+        return
     number = plural(len(waiting), "job")
     left = len(waiting) < len(session.jobs)
     label = f"the {number} left" if left else f"all {number}"

@@ -141,6 +141,18 @@ NO_JOB_SHOWN: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))
 """The pane when there is no row under the cursor."""
 
 
+def find_unbegun_search(session: SessionView) -> str:
+    """What a search that nobody has begun is; empty: the plan has none, or it runs."""
+    plan = session.snapshot.plan
+    if plan is None or not plan.tree or session.snapshot.engine.role != "plan":
+        return ""
+    depths, beam, ideas = (
+        outside(plan.tree.get(key, "?"), 20)
+        for key in ("max_depth", "beam_width", "ideas_per_node")
+    )
+    return f"a search: at most {depths} depths, beam {beam}, {ideas} ideas a node"
+
+
 def explain_plan(session: SessionView, come_back: str) -> WhyText:
     """The first-run sentence: nothing was submitted yet."""
     plan = session.snapshot.plan
@@ -148,7 +160,9 @@ def explain_plan(session: SessionView, come_back: str) -> WhyText:
     about = outside(text) if isinstance(text, str) and text.strip() else ""
     if not about:
         stages = plural(len(session.links.stages), "stage")
-        about = f"This plan has {plural(len(session.jobs), 'job')} in {stages}."
+        jobs = f"{plural(len(session.jobs), 'job')} in {stages}" * bool(session.jobs)
+        parts = filter(None, (jobs, find_unbegun_search(session)))
+        about = f"This plan has {' and '.join(parts) or 'no jobs'}."
     lines = [
         line(
             Span(f" Nothing is running. {about} "),

@@ -25,6 +25,7 @@ from autoexp_tui.cockpit.render.layout import (
     build_two_boxes,
     is_too_small,
 )
+from autoexp_tui.cockpit.render.why import find_unbegun_search
 from autoexp_tui.cockpit.spans import Role, Span, outside
 from autoexp_tui.cockpit.state.forecast import NOTHING_TO_END
 from autoexp_tui.cockpit.state.session import JobView, Scope, choose_scope
@@ -371,7 +372,8 @@ class JobListScreen(BoxScreen):
             "run.resubmit": any(can_come_back(job.record) for job in jobs),
             "run.kill": bool(states - NOTHING_TO_END),
             "run.skip": bool(states & NOT_STARTED),
-            "run.submit": not looks.isdisjoint({"planned", "held"}),
+            "run.submit": not looks.isdisjoint({"planned", "held"})
+            or bool(find_unbegun_search(session)),
             "run.answer": "asks" in looks or bool(session.asks),
         }
         return {command for command, could in useful.items() if could}

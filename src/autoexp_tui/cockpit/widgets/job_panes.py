@@ -397,7 +397,8 @@ class JobsPane(ListPane):
             return f" {outside(doing)}{' failed' if self.model.failed else ''}"
         if wanted.filter is not None:
             return f" No job matches {wanted.filter.text}. esc shows all {total}."
-        return " This plan has no jobs."
+        plan = self.model.session.snapshot.plan
+        return f" {'The search' if plan and plan.tree else 'This plan'} has no jobs."
 
     def move(self, how: str) -> None:
         model, step = self.model, {"right": 1, "left": -1}.get(how, 0)
