@@ -199,9 +199,11 @@ def test_a_transcript_keeps_its_beginning_and_its_end(place: Path) -> None:
 
 
 def test_a_command_needs_status_0_and_its_file(place: Path) -> None:
-    request = build_request(place, "ok", backend="command", answer_file="")
+    asked: dict[str, Any] = {"answer_file": "", "schema": None}
+    request = build_request(place, "ok", backend="command", **asked)
     with pytest.raises(UsageError, match="proves nothing"):
         write_request(place / "call", request)
+    write_request(place / "call", replace(request, role="implement"))
     assert call(place, "ok", backend="command").outcome is Outcome.OK
     assert call(place, "no file", backend="command").outcome is Outcome.NO_OUTPUT
     answer = call(place, "rc 3 with the file", backend="command")

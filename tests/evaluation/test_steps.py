@@ -28,11 +28,11 @@ def break_down() -> Swept:
     [
         (measure, 0, Swept(sha256="new")),
         (fail, 1, Swept(code="sweep_failed")),
-        (break_down, EnvironmentFailed.exit_code, None),
+        (break_down, EnvironmentFailed.exit_code, Swept(code="environment")),
     ],
 )
 def test_a_step_leaves_its_own_record_and_none_of_an_earlier_attempt(
-    tmp_path: Path, step: object, status: int, left: Swept | None
+    tmp_path: Path, step: object, status: int, left: Swept
 ) -> None:
     path = tmp_path / "swept.json"
     write_record(path, Swept(sha256="old"))

@@ -136,7 +136,8 @@ def require_request(request: Request) -> None:
     if PurePath(answer_file).is_absolute() or ".." in PurePath(answer_file).parts:
         problem = f"the answer file {answer_file!r} leads out of its directory"
         raise UsageError(problem, where)
-    if request.agent.backend == "command" and not answer_file:
+    is_shown = answer_file or request.schema or request.role == "implement"
+    if request.agent.backend == "command" and not is_shown:
         problem = "a command needs an answer file: that it exits with 0 proves nothing"
         raise UsageError(problem, where)
     if unknown := list_unknown(request.schema or {}):

@@ -208,7 +208,10 @@ class DiskTrees:
             isolation=self.isolation,
             context_dirs=(
                 *(str(self.directory / one) for one in request.ideas_dirs),
-                *map(str, self._list_context_dirs(request.options)),
+                *(
+                    str(Path(self.cwd, one))
+                    for one in request.options.ideas.context_dirs
+                ),
             ),
             known_diffs=request.known_diffs,
             seconds=request.options.eval_timeout_seconds,
@@ -252,19 +255,16 @@ class DiskTrees:
             ),
         )
 
-    def _list_context_dirs(self, options: TreeOptions) -> list[Path]:
-        return [Path(self.cwd, one) for one in options.ideas.context_dirs]
-
     def _list_foreign_ideas(self, options: TreeOptions) -> Iterator[PriorIdea]:
         """Those of `ideas.context_dirs`."""
-        for place in self._list_context_dirs(options):
-            for path, idea in _read_ideas(place, []):
+        for place in options.ideas.context_dirs:
+            for path, idea in _read_ideas(Path(self.cwd, place), []):
                 yield PriorIdea(
                     node=None,
                     idea_id=path.name,
                     title=idea.title,
                     text=idea.text,
-                    path=str(path),
+                    path=f"{place}/{path.name}",
                     sha256=idea.text_hash,
                 )
 

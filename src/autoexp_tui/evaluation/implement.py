@@ -26,7 +26,9 @@ from autoexp_tui.evaluation.requests import (
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
+    list_kept_refs,
     make_fence,
+    require_refs,
     require_success,
     run_step,
 )
@@ -60,7 +62,7 @@ def implement(request: Request) -> Implemented:
     """The commit of an idea; raises StepFailed, AutoexpError."""
     fence = make_fence(request, "implement")
     worktree = restore_worktree(request.repository, request.place, request.commit)
-    prompt = Path(request.prompt).read_bytes()
+    prompt, refs = Path(request.prompt).read_bytes(), list_kept_refs(request)
     options, told = request.options.implement, b""
     for number in range(options.review_rounds + 1):
         _call(fence, f"implement_{number}" if number else "implement", prompt + told)
@@ -72,6 +74,7 @@ def implement(request: Request) -> Implemented:
         if not problem and not review:
             break
         told = f"\n\n# Review {number + 1}\n\n{problem or review}\n".encode()
+    require_refs(request, refs)
     return replace(_commit(request), isolation=fence.isolation.summarize())
 
 
@@ -229,9 +232,13 @@ def _find_epoch(request: Request) -> int:
 
 
 def _set_ref(repository: TreeRepository, request: Request, commit: str) -> None:
-    """Of an earlier attempt it may hold another commit, which is ours as well."""
-    ref = repository.get_ref(request.place)
-    update_ref(repository, ref, new=commit, old=list_refs(repository).get(ref, ""))
+    """Of an earlier attempt it may hold another commit, which is ours as well; one that
+    we did not make stays, and that is an error."""
+    ref, path = repository.get_ref(request.place), request.home / "commits"
+    ours = path.read_text().split() if path.exists() else []
+    write_atomic(path, "\n".join([*ours, commit]).encode())
+    found = list_refs(repository).get(ref, "")
+    update_ref(repository, ref, new=commit, old=found if found in ours else "")
 
 
 def main(arguments: Sequence[str]) -> int:

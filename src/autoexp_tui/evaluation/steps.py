@@ -22,7 +22,9 @@ from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import join_some
 from autoexp_tui.worktrees.checkouts import build_environment
+from autoexp_tui.worktrees.refs import list_refs
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
@@ -115,6 +117,24 @@ def make_fence(request: Request, name: str) -> Fence:
     )
 
 
+def list_kept_refs(request: Request) -> dict[str, str]:
+    """Refs that nobody but us moves while a step runs: those of nodes, and its own."""
+    tree = request.repository
+    own, nodes = tree.get_ref(request.place), f"refs/tree/{tree.run}/n"
+    refs = list_refs(tree).items()
+    return {name: at for name, at in refs if name == own or name.startswith(nodes)}
+
+
+def require_refs(request: Request, before: Mapping[str, str]) -> None:
+    """Raises StepFailed where foreign code moved a ref of the search."""
+    now = list_kept_refs(request)
+    names = sorted(before.keys() | now.keys())
+    if moved := [one for one in names if before.get(one) != now.get(one)]:
+        raise StepFailed(
+            "refs_moved", f"while it ran somebody moved {join_some(moved, 5)}"
+        )
+
+
 def require_success(end: End, code: str, what: str) -> None:
     """Raises StepFailed with the last words of a command that did not end with 0."""
     if end.exit_code == 0 and end.stop is None and not end.left:
@@ -147,6 +167,9 @@ def run_step(
         sys.stderr.write(f"{failed.code}: {failed.problem}\n")
         return 1
     except AutoexpError as error:
+        with suppress(AutoexpError):  # a full disk
+            told = StepFailed("environment", error.line)
+            write_record(path, describe_failure(told))
         sys.stderr.write(f"{error.line}\n")
         return error.exit_code or 1
     return 0

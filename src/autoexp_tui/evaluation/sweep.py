@@ -25,7 +25,9 @@ from autoexp_tui.evaluation.requests import (
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
+    list_kept_refs,
     make_fence,
+    require_refs,
     require_success,
     run_step,
 )
@@ -53,11 +55,13 @@ def sweep(request: Request) -> Swept:
         protected_paths=request.options.implement.protected_paths,
     )
     _move_aside(request)
+    refs = list_kept_refs(request)
     if measurement.command:
         log = request.home / "sweep.log"
         environment = build_environment(request)
         end = fence.run(measurement.command, worktree, request.output, log, environment)
         require_success(end, "sweep_failed", "the sweep")
+    require_refs(request, refs)
     if measurement.score_command:
         _score(fence)
     return Swept(

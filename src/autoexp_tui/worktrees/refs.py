@@ -5,7 +5,6 @@ accident, and stand in nobody's way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -31,15 +30,6 @@ def list_refs(tree: TreeRepository) -> dict[str, str]:
     words = ("for-each-ref", "--format=%(objectname) %(refname)")
     lines = Git(tree).run(*words, f"refs/tree/{tree.run}/").decode().splitlines()
     return {line.partition(" ")[2]: line.partition(" ")[0] for line in lines}
-
-
-def find_moved_refs(
-    tree: TreeRepository, expected: Mapping[str, str]
-) -> tuple[str, ...]:
-    """The refs that moved, came or went without us, in order of their names."""
-    found = list_refs(tree)
-    names = sorted(found.keys() | expected.keys())
-    return tuple(name for name in names if found.get(name) != expected.get(name))
 
 
 def require_unused_run(tree: TreeRepository) -> None:
