@@ -23,7 +23,7 @@ from typing import Any
 from autoexp_tui.agents.call import Answer, Request, hash_bytes
 from autoexp_tui.agents.runner import run_call
 from autoexp_tui.executors.wrapper import list_descendants
-from autoexp_tui.isolation.choice import probe_isolation
+from autoexp_tui.isolation.kinds import probe_isolation
 from autoexp_tui.isolation.port import Isolation
 from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
@@ -174,9 +174,8 @@ def call_codex(
         program=Path(program),
         readable=[Path(program).parents[1]],
         logins=[home / ".codex/config.toml"],
-        ports=(port,),
     )
-    prefix = isolation.wrap((), profile)
+    prefix = isolation.wrap((), replace(profile, network=(port,)))
     return run_call(place / "call", replace(request, is_isolated=True), prefix)
 
 

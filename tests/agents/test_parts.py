@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.agents.backend import Progress
-from autoexp_tui.agents.backends import BACKENDS
+from autoexp_tui.agents.backends import BACKENDS, Progress
 from autoexp_tui.agents.call import Request
 from autoexp_tui.agents.failures import find_cause, find_resumption
 from autoexp_tui.agents.json_schema import find_mistake, list_unknown
-from autoexp_tui.agents.output import Lines
 from autoexp_tui.agents.runner import read_line
 from autoexp_tui.agents.scripted import ScriptFailed, main
+from autoexp_tui.agents.supervision import Lines
 from autoexp_tui.model.agents import (
     AgentSpec,
     BackendName,

@@ -17,7 +17,6 @@ import pytest
 
 from autoexp_tui.agents.call import (
     Answer,
-    CallPaths,
     Request,
     hash_bytes,
     load_answer,
@@ -25,7 +24,7 @@ from autoexp_tui.agents.call import (
 )
 from autoexp_tui.agents.runner import ALLOWED, main, run_call
 from autoexp_tui.executors.wrapper import list_descendants
-from autoexp_tui.isolation.choice import probe_isolation
+from autoexp_tui.isolation.kinds import probe_isolation
 from autoexp_tui.isolation.port import Isolation
 from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import AgentSpec, Limits, Outcome, Prices, Usage
@@ -163,13 +162,13 @@ def test_the_environment_is_the_allow_list(
     env = {"FAKE_KEY": None, "MODE": "fast", "NOT_SET": None}
     call(place, "environment", agent={"env": env}, schema=None)
     found = json.loads((place / "call/files/_answer.json").read_bytes())["env"]
-    paths = CallPaths(place / "call")
+    own_home = place / "call/home"
     own = {"HOME", "TMPDIR", "AUTOEXP_ANSWER_FILE", "FAKE_KEY", "MODE"}
     assert found.keys() - {"LC_CTYPE"} == own | (ALLOWED & os.environ.keys())
-    assert found["HOME"] == str(paths.home)
+    assert found["HOME"] == str(own_home)
     assert (found["FAKE_KEY"], found["MODE"]) == ("x", "fast")
-    assert not paths.home.exists()
-    assert not paths.tmp.exists()
+    assert not own_home.exists()
+    assert not (place / "call/tmp").exists()
 
 
 def test_usage_is_told_or_read_from_what_a_killed_program_left(place: Path) -> None:

@@ -17,11 +17,14 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.isolation.bubblewrap import Bubblewrap, probe_bubblewrap
-from autoexp_tui.isolation.landlock import Landlock, probe_landlock
-from autoexp_tui.isolation.launching import LAUNCHER, Interpreter, NoIsolation
-from autoexp_tui.isolation.port import Isolation, Limits, Network, Profile
-from autoexp_tui.isolation.profiles import list_system_paths, prepare_profile
+from autoexp_tui.isolation.kinds import (
+    LAUNCHER,
+    Interpreter,
+    NoIsolation,
+    probe_isolation,
+)
+from autoexp_tui.isolation.port import Isolation, Network, Profile
+from autoexp_tui.isolation.profiles import list_system_paths
 
 HERE = Path(__file__).parent
 NOBODY = 65534
@@ -71,14 +74,14 @@ class Fence:
 
     def make_profile(self, network: Network = "none") -> Profile:
         return Profile(
-            "test",
             (self.base / "cand/e1", self.base / "eval/e1/output"),
             self.base / "private/home",
             self.base / "private/tmp",
             (*list_system_paths(), self.base / "tool", *self.python.prefixes),
             (self.base / "login.json",),
             network,
-            Limits(file_bytes=1 << 20, descriptors=64),
+            file_bytes=1 << 20,
+            descriptors=64,
         )
 
     def build(self, kind: str) -> Isolation | None:
@@ -87,10 +90,9 @@ class Fence:
         name, _, abi = kind.partition("-")
         if name == "none":
             return NoIsolation(self.python)
-        found = probe_landlock() if name == "landlock" else probe_bubblewrap()
+        found = next((one for one in probe_isolation() if one.name == name), None)
         if found is None or int(abi or 0) > found.abi:
             return None
-        assert isinstance(found, Landlock | Bubblewrap)
         return replace(found, python=self.python, abi=int(abi or found.abi))
 
     def run(
@@ -142,7 +144,10 @@ def make_fence() -> Iterator[Fence]:
         for script in (LAUNCHER, HERE / "escapes.py", HERE / "victim.py"):
             shutil.copy(script, base / "tool")
         fence = Fence(base)
-        prepare_profile(fence.make_profile(), base)
+        profile = fence.make_profile()
+        for place in (profile.home, profile.tmp):
+            place.mkdir(parents=True)
+        (profile.home / "login.json").symlink_to(base / "login.json")
         if os.geteuid() == 0:
             for path in (base, *base.rglob("*")):
                 os.chown(path, NOBODY, NOBODY, follow_symlinks=False)

@@ -11,12 +11,16 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.doctor import check_isolation
-from autoexp_tui.isolation.bubblewrap import Bubblewrap, list_mounts
-from autoexp_tui.isolation.choice import Wanted, choose_isolation
-from autoexp_tui.isolation.container import Container
-from autoexp_tui.isolation.landlock import Landlock
-from autoexp_tui.isolation.launching import NoIsolation
-from autoexp_tui.isolation.port import SENTENCES, Isolation, Promise
+from autoexp_tui.isolation.kinds import (
+    Bubblewrap,
+    Container,
+    Landlock,
+    NoIsolation,
+    Wanted,
+    choose_isolation,
+    list_mounts,
+)
+from autoexp_tui.isolation.port import Isolation
 from autoexp_tui.model.errors import UsageError
 from tests.isolation.fence import (
     Fence,
@@ -197,41 +201,31 @@ STRONG, WEAK, FILES_ALONE = Bubblewrap("bwrap", 6), Landlock(1), Landlock(3)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found", "in_container", "chosen"),
+    ("wanted", "found", "command", "chosen"),
     [
-        ("prefer", (FILES_ALONE, STRONG), False, STRONG),
-        ("prefer", (WEAK,), False, WEAK),
-        ("prefer", (), False, NoIsolation()),
-        ("prefer", (STRONG,), True, Container()),
-        ("none", (STRONG,), False, NoIsolation()),
-        ("require", (FILES_ALONE,), False, FILES_ALONE),
-        ("require", (WEAK,), False, None),
-        ("require", (), False, None),
-        ("require", (STRONG,), True, None),
+        ("prefer", (FILES_ALONE, STRONG), "python x.py", STRONG),
+        ("prefer", (WEAK,), "python exec", WEAK),
+        ("prefer", (), "", NoIsolation()),
+        ("prefer", (STRONG,), "/bin/apptainer -q exec a.sif", Container()),
+        ("none", (STRONG,), "", NoIsolation()),
+        ("require", (FILES_ALONE,), "", FILES_ALONE),
+        ("require", (WEAK,), "", None),
+        ("require", (), "", None),
+        ("require", (STRONG,), "singularity run a.sif", None),
     ],
 )
 def test_the_strongest_is_chosen_and_a_requirement_is_never_weakened(
     wanted: Wanted,
     found: tuple[Isolation, ...],
-    in_container: bool,
+    command: str,
     chosen: Isolation | None,
 ) -> None:
     if chosen is None:
         with pytest.raises(UsageError, match="isolation is required") as refused:
-            choose_isolation(wanted, found, in_container=in_container)
+            choose_isolation(wanted, found, command.split())
         assert "bubblewrap" in refused.value.hint
     else:
-        assert choose_isolation(wanted, found, in_container=in_container) == chosen
-
-
-@pytest.mark.parametrize("isolation", [NoIsolation(), Container(), WEAK, STRONG])
-def test_each_promise_is_told_to_hold_or_not_to(isolation: Isolation) -> None:
-    head, *lines = isolation.describe()
-    for promise, line in zip(Promise, lines, strict=False):
-        holds = promise in isolation.promises
-        assert SENTENCES[promise][not holds] in line
-        assert line.startswith("holds" if holds else "NOT promised")
-    assert ("nothing is promised" in head) == (not isolation.promises)
+        assert choose_isolation(wanted, found, command.split()) == chosen
 
 
 def test_the_doctor_tells_what_holds_and_what_would_hold_more() -> None:

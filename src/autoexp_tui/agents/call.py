@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Final
 
 from autoexp_tui.agents.json_schema import list_unknown
 from autoexp_tui.model.agents import AgentSpec, Outcome, Usage
@@ -24,6 +24,12 @@ from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.trust import read_checked
+
+REQUEST: Final = "request.json"
+TRANSCRIPT: Final = "transcript.log"
+ANSWER: Final = "answer.json"
+FILES: Final = "files"
+STALE: Final = "stale"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,51 +86,17 @@ class Answer:
     """When a rate limit ends, in seconds of Unix time, where that was told."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallPaths:
-    """Where the parts of a call lie."""
-
-    directory: Path
-
-    @property
-    def request(self) -> Path:
-        return self.directory / "request.json"
-
-    @property
-    def transcript(self) -> Path:
-        return self.directory / "transcript.log"
-
-    @property
-    def answer(self) -> Path:
-        return self.directory / "answer.json"
-
-    @property
-    def files(self) -> Path:
-        return self.directory / "files"
-
-    @property
-    def stale(self) -> Path:
-        return self.directory / "stale"
-
-    @property
-    def home(self) -> Path:
-        return self.directory / "home"
-
-    @property
-    def tmp(self) -> Path:
-        return self.directory / "tmp"
-
-    def set_aside(self) -> None:
-        """Move what an earlier run left out of the way; raises EnvironmentFailed."""
-        results = (self.answer, self.transcript, self.files, self.stale)
-        left = [path for path in results if os.path.lexists(path)]
-        if left:
-            number = len([*self.directory.glob("earlier.*")]) + 1
-            earlier = self.directory / f"earlier.{number}"
-            make_directory(earlier)
-            with explaining(earlier, "move what an earlier run left"):
-                for path in left:
-                    path.rename(earlier / path.name)
+def set_aside(directory: Path) -> None:
+    """Move what an earlier run of a call left out of the way; raises
+    EnvironmentFailed."""
+    results = (directory / name for name in (ANSWER, TRANSCRIPT, FILES, STALE))
+    if left := [path for path in results if os.path.lexists(path)]:
+        number = len([*directory.glob("earlier.*")]) + 1
+        earlier = directory / f"earlier.{number}"
+        make_directory(earlier)
+        with explaining(earlier, "move what an earlier run left"):
+            for path in left:
+                path.rename(earlier / path.name)
 
 
 def require_request(request: Request) -> None:
@@ -153,13 +125,13 @@ def write_request(directory: Path, request: Request) -> None:
     """Make the directory of a call; raises EnvironmentFailed, UsageError."""
     require_request(request)
     make_directory(directory)
-    write_atomic(CallPaths(directory).request, encode(request))
+    write_atomic(directory / REQUEST, encode(request))
 
 
 def load_request(directory: Path) -> Request:
     """Raises EnvironmentFailed; JournalDamaged, which is one, where it does not
     read."""
-    path = CallPaths(directory).request
+    path = directory / REQUEST
     with explaining(path, "read what is asked"):
         data = read_checked(path, "own")
     return decode(Request, data, str(path))
@@ -167,7 +139,7 @@ def load_request(directory: Path) -> Request:
 
 def load_answer(directory: Path) -> Answer | None:
     """None: there is none yet; raises as `load_request`."""
-    path = CallPaths(directory).answer
+    path = directory / ANSWER
     try:
         with explaining(path, "read the answer"):
             data = read_checked(path, "own")

@@ -7,6 +7,7 @@ and of common HTTP clients; what is not recognised is the agent's own error.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -50,6 +51,7 @@ _ISO: Final = re.compile(
 _CLOCK: Final = re.compile(
     r"(?:try again at|resets?(?: at)?) (\d{1,2})(?::(\d\d))? ?([ap])m", re.IGNORECASE
 )
+_MOST_SECONDS: Final = 31 * 86400.0
 
 
 def find_cause(text: str) -> Outcome:
@@ -59,8 +61,16 @@ def find_cause(text: str) -> Outcome:
 
 
 def find_resumption(text: str, now: datetime) -> float | None:
-    """When, in seconds of Unix time, a rate limit is said to end; None: it is not.
-    `now` has the time zone in which clock times are meant."""
+    """When, in seconds of Unix time, a rate limit is said to end; None: it is not, or
+    not within a month. `now` has the time zone in which clock times are meant."""
+    with suppress(ValueError):  # no such date
+        found = _read_resumption(text, now)
+        if found is not None and found <= now.timestamp() + _MOST_SECONDS:
+            return found
+    return None
+
+
+def _read_resumption(text: str, now: datetime) -> float | None:
     if told := _EPOCH.search(text):
         return float(told[1])
     if told := _AFTER.search(text):

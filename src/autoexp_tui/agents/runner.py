@@ -10,35 +10,39 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.agents.backend import MOST_TEXT, Backend, Progress
-from autoexp_tui.agents.backends import BACKENDS
+from autoexp_tui.agents.backends import BACKENDS, MOST_TEXT, Backend, Progress
 from autoexp_tui.agents.call import (
+    ANSWER,
+    FILES,
+    STALE,
+    TRANSCRIPT,
     Answer,
     AnswerFile,
-    CallPaths,
     Request,
     hash_bytes,
     load_request,
     require_request,
+    set_aside,
 )
 from autoexp_tui.agents.failures import find_cause, find_resumption
-from autoexp_tui.agents.foreign_files import list_foreign, move_foreign, read_foreign
 from autoexp_tui.agents.json_schema import find_mistake
-from autoexp_tui.agents.output import Transcript
-from autoexp_tui.agents.supervision import End, Program, Supervision
+from autoexp_tui.agents.supervision import End, Program, run_program
 from autoexp_tui.model.agents import PASSED_ON, Outcome, Usage, estimate_cost
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, format_os_reason
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.removal import remove_below
+from autoexp_tui.storage.trust import build_refusal, read_foreign
 from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import size
 
 ALLOWED: Final = frozenset(
     {
@@ -54,18 +58,14 @@ _STOPS: Final[Mapping[Outcome, str]] = {
     Outcome.TIMEOUT: "it ran longer than {wall_seconds:g} s",
     Outcome.IDLE_TIMEOUT: "it printed nothing for {idle_seconds:g} s",
     Outcome.MAX_STEPS: "it used tools more than {steps} times",
+    Outcome.MAX_DISK: "it wrote more than {disk} into its directories",
     Outcome.CANCELLED: "it was cancelled",
 }
 _TOO_LATE: Final = (Outcome.TIMEOUT, Outcome.IDLE_TIMEOUT)
 _WHY_CHARACTERS: Final = 600
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What is made of how a program ended."""
-
-    outcome: Outcome
-    why: str = ""
+_MOST_FILES: Final = 1000
+_OWN: Final = ("home", "tmp")
+_SCHEMA: Final = "schema.json"
 
 
 def run_call(
@@ -77,30 +77,28 @@ def run_call(
     own, that isolate it. Raises EnvironmentFailed and UsageError where it cannot even
     be begun, or its answer not be written; no process is left then either.
     """
-    paths = CallPaths(directory)
     request = request or load_request(directory)
     require_request(request)
     prompt = _read_prompt(request)
-    paths.set_aside()
-    backend, progress = BACKENDS[request.agent.backend], Progress()
-    env = build_environment(request, paths, os.environ)
-    started = time.monotonic()
-    _prepare(request, paths)
-    end = _run_program(request, paths, env, prompt, prefix, progress)
-    answer = _build_answer(request, paths, backend, progress, end)
-    answer = _price(answer, request, progress, env)
+    set_aside(directory)
+    progress, started = Progress(), time.monotonic()
+    env = build_environment(request, directory, os.environ)
+    _prepare(request, directory)
+    end = _run_agent(request, directory, env, prompt, prefix, progress)
+    answer = _build_answer(request, directory, progress, end)
+    answer = _price(answer, request, progress, directory)
     seconds = round(time.monotonic() - started, 3)
-    why = "; ".join(filter(None, (answer.why, _remove_own(paths))))
+    why = "; ".join(filter(None, (answer.why, _remove_own(directory))))
     answer = replace(answer, seconds=seconds, why=why)
-    write_atomic(paths.answer, encode(answer))
+    write_atomic(directory / ANSWER, encode(answer))
     return answer
 
 
-def _remove_own(paths: CallPaths) -> str:
+def _remove_own(directory: Path) -> str:
     """Remove the agent's home, where its keys are, and its scraps; why they stay."""
     try:
-        for place in (paths.home, paths.tmp):
-            remove_below(paths.directory, place.name)
+        for name in _OWN:
+            remove_below(directory, name)
     except OSError as error:
         return f"its home stays: {format_os_reason(error)}"
     return ""
@@ -119,34 +117,44 @@ def _read_prompt(request: Request) -> bytes:
 
 
 def build_environment(
-    request: Request, paths: CallPaths, environ: Mapping[str, str]
+    request: Request, directory: Path, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """All that the program finds in its environment: what is allowed, and no more."""
     wanted = request.agent.env
     passed = {name for name, value in wanted.items() if value is None} | ALLOWED
-    own = {"HOME": str(paths.home), "TMPDIR": str(paths.tmp)}
+    own = {"HOME": str(directory / "home"), "TMPDIR": str(directory / "tmp")}
     if request.answer_file:
         own["AUTOEXP_ANSWER_FILE"] = os.path.join(request.cwd, request.answer_file)
     given = {name: value for name, value in wanted.items() if value is not None}
     return own | {name: environ[name] for name in passed & environ.keys()} | given
 
 
-def _prepare(request: Request, paths: CallPaths) -> None:
+def _prepare(request: Request, directory: Path) -> None:
     """Move old answers away; make its own home, with the files that it needs."""
-    make_directory(paths.directory)
+    make_directory(directory)
     with explaining(request.cwd, "move an old answer away"):
-        cwd = Path(request.cwd)
-        for path in list_foreign(cwd, request.answer_file):
-            move_foreign(path, paths.stale / path.relative_to(cwd))
-    for place in (paths.home, paths.tmp):
-        with explaining(place, "remove what a killed run left"):
-            remove_below(paths.directory, place.name)
-        make_directory(place)
+        for path in _list_answers(request):
+            target = directory / STALE / path.relative_to(request.cwd)
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.move(path, target)
+    for name in _OWN:
+        with explaining(directory / name, "remove what a killed run left"):
+            remove_below(directory, name)
+        make_directory(directory / name)
     if request.schema is not None:
-        write_atomic(paths.tmp / "schema.json", encode(request.schema), durable=False)
-    with explaining(paths.home, "link a file of the agent's"):
+        schema = directory / "tmp" / _SCHEMA
+        write_atomic(schema, encode(request.schema), durable=False)
+    with explaining(directory / "home", "link a file of the agent's"):
         for name in request.agent.files:
-            _link_file(Path(name).expanduser(), paths.home)
+            _link_file(Path(name).expanduser(), directory / "home")
+
+
+def _list_answers(request: Request) -> Iterator[Path]:
+    """What is, or may be, the answer, and really lies below its directory, by name."""
+    home, pattern = Path(request.cwd), request.answer_file
+    for path in sorted(islice(home.glob(pattern), _MOST_FILES + 1) if pattern else ()):
+        if path.parent.resolve().is_relative_to(home.resolve()):
+            yield path
 
 
 def _link_file(file: Path, home: Path) -> None:
@@ -157,32 +165,28 @@ def _link_file(file: Path, home: Path) -> None:
         link.symlink_to(file)
 
 
-def _run_program(
+def _run_agent(
     request: Request,
-    paths: CallPaths,
+    directory: Path,
     env: Mapping[str, str],
     prompt: bytes,
     prefix: Sequence[str],
     progress: Progress,
 ) -> End:
-    backend, agent = BACKENDS[request.agent.backend], request.agent
+    backend, limits = BACKENDS[request.agent.backend], request.agent.limits
     by_message = request.schema is not None and not request.answer_file
-    schema_path = str(paths.tmp / "schema.json") if by_message else ""
+    schema_path = str(directory / "tmp" / _SCHEMA) if by_message else ""
     argv = backend.build_command(request, schema_path)
     if find_program(request, env) is None:
         return End(exit_code=None, reason=f"{argv[0]}: there is no such program")
-    with explaining(paths.transcript, "write the transcript"):
-        transcript = Transcript(paths.transcript, agent.limits.output_bytes)
-        try:
-            return Supervision(
-                Program((*prefix, *argv), request.cwd, env, prompt, agent.limits),
-                transcript,
-                lambda line: read_line(line, backend, progress),
-                count_steps=lambda: len(progress.steps),
-                has_ended=lambda: progress.has_ended,
-            ).run()
-        finally:
-            transcript.close()
+    own = (Path(request.cwd), *(directory / name for name in _OWN))
+    return run_program(
+        Program((*prefix, *argv), request.cwd, env, limits, prompt, own),
+        directory / TRANSCRIPT,
+        lambda line: read_line(line, backend, progress),
+        count_steps=lambda: len(progress.steps),
+        has_ended=lambda: progress.has_ended,
+    )
 
 
 def find_program(request: Request, env: Mapping[str, str]) -> Path | None:
@@ -195,56 +199,53 @@ def find_program(request: Request, env: Mapping[str, str]) -> Path | None:
 
 def read_line(line: bytes, backend: Backend, progress: Progress) -> None:
     """An event, if a line is one; whatever else is printed stays in the transcript."""
-    if line.startswith(b"{") and backend.has_events:
+    if line.startswith(b"{") and backend.read_event:
         with suppress(ValueError, RecursionError):
             backend.read_event(json.loads(line), progress)
 
 
 def decide_verdict(
     end: End, progress: Progress, backend: Backend, request: Request
-) -> Verdict:
-    """What a program's end means, before its answer is looked at."""
+) -> tuple[Outcome, str]:
+    """What a program's end means, before its answer is looked at, and why."""
     if end.exit_code is None:
-        return Verdict(Outcome.NOT_FOUND, f"it did not start: {end.reason}")
+        return Outcome.NOT_FOUND, f"it did not start: {end.reason}"
     if end.stop is not None:
         limits = request.agent.limits
         told = {name: getattr(limits, name) for name in limits.__slots__}
-        why = _STOPS[end.stop].format(**told)
+        why = _STOPS[end.stop].format(**told, disk=size(limits.disk_bytes))
         cause = find_cause(progress.complaint)
         if end.stop in _TOO_LATE and cause in PASSED_ON:  # what it waited for
-            return Verdict(cause, f"{why}; it said: {progress.complaint}")
-        return Verdict(end.stop, why)
+            return cause, f"{why}; it said: {progress.complaint}"
+        return end.stop, why
     failure = progress.failure
     if not failure and end.exit_code and not end.has_lingered:
         said = progress.complaint or end.errors or progress.text or end.output
         failure = f"{said}\nit ended with {end.exit_code}"
-    if not failure and backend.has_events and not progress.has_ended:
+    if not failure and backend.read_event and not progress.has_ended:
         failure = f"{end.errors}\nit ended before its last event"
-    return Verdict(find_cause(failure), failure) if failure else Verdict(Outcome.OK)
+    return (find_cause(failure), failure) if failure else (Outcome.OK, "")
 
 
 def _build_answer(
-    request: Request,
-    paths: CallPaths,
-    backend: Backend,
-    progress: Progress,
-    end: End,
+    request: Request, directory: Path, progress: Progress, end: End
 ) -> Answer:
-    text = progress.text or ("" if backend.has_events else end.output[-MOST_TEXT:])
-    files, mistake = _take_answer(request, paths, text)
-    verdict, resume_at = decide_verdict(end, progress, backend, request), None
-    if verdict.outcome is Outcome.OK and mistake:
-        verdict = Verdict(Outcome.BAD_OUTPUT, mistake)
-    elif verdict.outcome is Outcome.OK and request.answer_file and not files:
+    backend, resume_at = BACKENDS[request.agent.backend], None
+    text = progress.text or ("" if backend.read_event else end.output[-MOST_TEXT:])
+    files, mistake = _take_answer(request, directory, text)
+    outcome, why = decide_verdict(end, progress, backend, request)
+    if outcome is Outcome.OK and mistake:
+        outcome, why = Outcome.BAD_OUTPUT, mistake
+    elif outcome is Outcome.OK and request.answer_file and not files:
         why = f"it ended well, and wrote no {request.answer_file}"
-        verdict = Verdict(Outcome.NO_OUTPUT, why)
-    elif verdict.outcome is Outcome.RATE_LIMIT:
-        resume_at = find_resumption(verdict.why, datetime.now().astimezone())
-    why = clean_line(verdict.why[-_WHY_CHARACTERS:].strip(), _WHY_CHARACTERS)
+        outcome = Outcome.NO_OUTPUT
+    elif outcome is Outcome.RATE_LIMIT:
+        resume_at = find_resumption(why, datetime.now().astimezone())
+    why = clean_line(why[-_WHY_CHARACTERS:].strip(), _WHY_CHARACTERS)
     if end.left:
         why = f"{why}; {end.left} of its processes could not be ended"
     return Answer(
-        outcome=verdict.outcome,
+        outcome=outcome,
         why=why,
         steps=len(progress.steps),
         text=text,
@@ -255,28 +256,37 @@ def _build_answer(
 
 
 def _take_answer(
-    request: Request, paths: CallPaths, text: str
+    request: Request, directory: Path, text: str
 ) -> tuple[tuple[AnswerFile, ...], str]:
     """Move answer files into the call's directory; what is wrong with the answer."""
     if not request.answer_file:
-        return (), _find_mistake(
-            text.encode("utf-8", "replace"), request, "its last message"
-        )
-    found, mistakes, room = [], [], request.agent.limits.output_bytes
-    for path in list_foreign(Path(request.cwd), request.answer_file):
+        data = text.encode("utf-8", "replace")
+        return (), _find_mistake(data, request, "its last message")
+    found, mistakes, room = [], [""], request.agent.limits.output_bytes
+    for path in _list_answers(request):
         name = str(path.relative_to(request.cwd))
         try:
-            data = read_foreign(path, room)
+            data = _take_file(path, directory / FILES / name, room)
         except OSError as error:
             mistakes.append(f"{name}: {format_os_reason(error)}")
             continue
         room -= len(data)
-        make_directory((paths.files / name).parent)
-        write_atomic(paths.files / name, data)
-        path.unlink(missing_ok=True)
         found.append(AnswerFile(name=name, sha256=hash_bytes(data), size=len(data)))
         mistakes.append(_find_mistake(data, request, name))
+    if len(found) > _MOST_FILES:
+        mistakes.append(f"it wrote more than {_MOST_FILES} files")
     return tuple(found), next(filter(None, mistakes), "")
+
+
+def _take_file(path: Path, target: Path, room: int) -> bytes:
+    """Move an answer file; its data; raises OSError."""
+    if clean_line(target.name) != target.name:
+        raise build_refusal(path, "its name is no plain text")
+    data = read_foreign(path, room)
+    path.unlink()
+    make_directory(target.parent)
+    write_atomic(target, data)
+    return data
 
 
 def _find_mistake(data: bytes, request: Request, name: str) -> str:
@@ -296,13 +306,12 @@ def _refuse_constant(name: str) -> None:
 
 
 def _price(
-    answer: Answer, request: Request, progress: Progress, env: Mapping[str, str]
+    answer: Answer, request: Request, progress: Progress, directory: Path
 ) -> Answer:
     """The answer with what the call used and cost, as far as that is known."""
     usage = progress.usage
     if usage is None and answer.exit_code is not None:
-        restore = BACKENDS[request.agent.backend].restore_usage
-        usage = restore(Path(env["HOME"]))
+        usage = BACKENDS[request.agent.backend].restore_usage(directory / "home")
     if usage is None and progress.seen:
         usage = sum(progress.seen.values(), Usage())
     cost, prices = progress.cost, request.agent.prices

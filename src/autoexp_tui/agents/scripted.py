@@ -19,40 +19,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.agents.backend import (
-    Backend,
-    Event,
-    Progress,
-    get_count,
-    get_text,
-    get_tree,
-)
-from autoexp_tui.agents.call import Request
-from autoexp_tui.model.agents import Usage
-
-
-def build_command(request: Request, schema_path: str) -> tuple[str, ...]:
-    # -P: no file of the directory it works on stands in for a module.
-    program = (sys.executable, "-P", "-m", "autoexp_tui.agents.scripted")
-    return (*program, request.role, *request.agent.command)
-
-
-def read_event(event: Event, progress: Progress) -> None:
-    match event.get("type"):
-        case "step":
-            progress.add_step("")
-        case "text":
-            progress.say(get_text(event, "text"))
-        case "usage":
-            names = ("input_tokens", "cached_tokens", "output_tokens")
-            told = {name: get_count(get_tree(event, "usage"), name) for name in names}
-            progress.usage = Usage(**told)
-        case "result":
-            progress.end(get_text(event, "failure"))
-
-
-SCRIPTED: Final = Backend(build_command=build_command, read_event=read_event)
-
 
 class ScriptFailed(Exception):
     """What a script says went wrong."""

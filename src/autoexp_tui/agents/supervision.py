@@ -1,4 +1,5 @@
-"""Runs one program under limits of time, output and steps, and leaves nothing of it.
+"""Runs one program under limits of time, steps, output and disk, and leaves nothing of
+it.
 
 This process becomes the parent of what the program's processes leave behind (a Linux
 child subreaper), so daemons in sessions of their own are found and ended too. Children
@@ -13,13 +14,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
 
-from autoexp_tui.agents.output import Lines, Stream, Transcript
 from autoexp_tui.executors.wrapper import (
     PRCTL,
     kill_all,
@@ -28,9 +29,12 @@ from autoexp_tui.executors.wrapper import (
     set_subreaper,
 )
 from autoexp_tui.model.agents import Limits, Outcome
+from autoexp_tui.storage.atomic import explaining
 
 _LOOK_SECONDS: Final = 0.1
 """Between looks at clocks and at a program whose output others hold open."""
+_DISK_SECONDS: Final = 1.0
+"""Between looks at its directories, and a fiftieth of the time is theirs at most."""
 _END_SECONDS: Final = 0.02
 """Between looks at processes that are to end."""
 _SWEEP_SECONDS: Final = 10.0
@@ -39,6 +43,11 @@ _SET_SUBREAPER: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2)."""
 _DRAIN_SECONDS: Final = 1.0
 """For which output that never ends is read on after its program's end."""
+_READ_BYTES: Final = 1 << 20
+_MOST_LINE_BYTES: Final = 32 << 20
+"""A longer line is no event."""
+_TAIL_BYTES: Final = 64 << 10
+"""Of the end of a transcript that is too long, and of what a program said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +55,10 @@ class Program:
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
-    stdin: bytes
     limits: Limits
+    stdin: bytes = b""
+    directories: Sequence[Path] = ()
+    """Where it may write: what lies in them counts for its limit of disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +80,92 @@ class End:
     """The end of what it wrote on standard output, and on standard error."""
 
 
+class Transcript:
+    """A bounded file of what was printed: its beginning and its end."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.fdopen(os.open(path, flags, 0o600), "wb")
+        self._room = most
+        self._tail = Tail(min(_TAIL_BYTES, most))
+
+    def write(self, data: bytes) -> None:
+        """Raises OSError."""
+        self._file.write(data[: self._room])
+        self._tail.add(data[self._room :])
+        self._room -= min(self._room, len(data))
+        self._file.flush()
+
+    def close(self) -> None:
+        with self._file:
+            if dropped := self._tail.total - len(self._tail.data):
+                self._file.write(f"\n[{dropped} bytes left out]\n".encode())
+            self._file.write(self._tail.data)
+
+
+@dataclass(slots=True)
+class Tail:
+    """The last bytes of what is added."""
+
+    most: int = _TAIL_BYTES
+    total: int = 0
+    data: bytes = b""
+
+    def add(self, more: bytes) -> None:
+        self.total += len(more)
+        self.data = (self.data + more[-self.most :])[-self.most :]
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace").strip()
+
+
+@dataclass(slots=True)
+class Lines:
+    """Whole lines of a stream that comes in parts; those too long are dropped."""
+
+    read: Callable[[bytes], None]
+    _parts: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, data: bytes) -> None:
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            self._keep(line)
+            self.flush()
+        self._keep(rest)
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size <= _MOST_LINE_BYTES:
+            self._parts.append(part)
+
+    def flush(self) -> None:
+        """The line so far is a whole one."""
+        if 0 < self._size <= _MOST_LINE_BYTES:
+            self.read(b"".join(self._parts))
+        self._parts, self._size = [], 0
+
+
+@dataclass(slots=True)
+class Stream:
+    """An output of a program."""
+
+    pipe: IO[bytes]
+    transcript: Transcript
+    lines: Lines | None = None
+    tail: Tail = field(default_factory=Tail)
+
+    def read_more(self) -> bool:
+        """Whether more may come; raises BlockingIOError: not yet."""
+        data = os.read(self.pipe.fileno(), _READ_BYTES)
+        self.transcript.write(data)
+        self.tail.add(data)
+        if self.lines:
+            self.lines.add(data) if data else self.lines.flush()
+        return bool(data)
+
+
 @contextmanager
 def _inheriting() -> Iterator[None]:
     """In this block what a program leaves behind becomes this process's child; later
@@ -81,30 +178,36 @@ def _inheriting() -> Iterator[None]:
             PRCTL(_SET_SUBREAPER, 0, 0, 0, 0)
 
 
-class Supervision:
-    """One run of a program."""
+def run_program(
+    program: Program,
+    log: Path,
+    read_line: Callable[[bytes], None],
+    *,
+    count_steps: Callable[[], int] = lambda: 0,
+    has_ended: Callable[[], bool] = lambda: False,
+) -> End:
+    """How it ended; what it printed is in the new file `log`. `read_line` is given each
+    line of standard output; `has_ended`: whether one of them was its last word. Raises
+    EnvironmentFailed where the log cannot be written."""
+    with explaining(log, "keep what a program prints"):
+        transcript = Transcript(log, program.limits.output_bytes)
+        try:
+            return _Run(program, transcript, read_line, count_steps, has_ended).run()
+        finally:
+            transcript.close()
 
-    def __init__(
-        self,
-        program: Program,
-        transcript: Transcript,
-        read_line: Callable[[bytes], None],
-        *,
-        count_steps: Callable[[], int],
-        has_ended: Callable[[], bool],
-    ) -> None:
-        """`read_line` is given each line of standard output; `has_ended`: whether one
-        of them was the program's last word."""
-        self.program = program
-        self.transcript = transcript
-        self.read_line = read_line
-        self.count_steps = count_steps
-        self.has_ended = has_ended
-        self.caught: list[int] = []
-        self._selector = selectors.DefaultSelector()
+
+@dataclass(slots=True)
+class _Run:
+    program: Program
+    transcript: Transcript
+    read_line: Callable[[bytes], None]
+    count_steps: Callable[[], int]
+    has_ended: Callable[[], bool]
+    caught: list[int] = field(default_factory=list)
+    _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def run(self) -> End:
-        """Raises OSError where the transcript cannot be written."""
         others = frozenset(list_descendants(os.getpid()))
         with self._catch_signals(), _inheriting(), TemporaryFile() as stdin:
             stdin.write(self.program.stdin)
@@ -170,8 +273,14 @@ class Supervision:
         """Read until the program has ended, or must be stopped: why."""
         limits, started = self.program.limits, time.monotonic()
         wall, heard, done = started + limits.wall_seconds, started, 0.0
+        look_at = started + _DISK_SECONDS
         while process.poll() is None:
             now = time.monotonic()
+            if now >= look_at:
+                if measure_disk(self.program.directories) > limits.disk_bytes:
+                    return Outcome.MAX_DISK
+                took = time.monotonic() - now
+                look_at = now + max(_DISK_SECONDS, 50 * took)
             if self.caught:
                 return Outcome.CANCELLED
             if self.count_steps() > self._most_steps:
@@ -191,9 +300,8 @@ class Supervision:
     def _read(self, seconds: float) -> bool:
         """Whether anything came within `seconds`."""
         if not self._selector.get_map():
-            time.sleep(
-                min(seconds, _END_SECONDS)
-            )  # its output is closed; its end is near
+            # Its output is closed; its end is near.
+            time.sleep(min(seconds, _END_SECONDS))
             return False
         ready = self._selector.select(seconds)
         for key, _ in ready:
@@ -264,3 +372,17 @@ def _collect(known: set[int]) -> None:
     for pid in known:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
+
+
+def measure_disk(directories: Iterable[Path]) -> int:
+    """Bytes that directories take on disk, links not followed; what vanishes meanwhile
+    or cannot be read counts nothing."""
+    todo, total = [*map(str, directories)], 0
+    while todo:
+        with suppress(OSError), os.scandir(todo.pop()) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+    return total

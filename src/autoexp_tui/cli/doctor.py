@@ -23,8 +23,8 @@ from autoexp_tui.executors.local.executor import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
 from autoexp_tui.executors.slurm.refusals import read_facts
 from autoexp_tui.executors.slurm.text import extract_complaint
-from autoexp_tui.isolation.choice import REMEDY, choose_isolation, probe_isolation
-from autoexp_tui.isolation.port import Isolation
+from autoexp_tui.isolation.kinds import REMEDY, choose_isolation, probe_isolation
+from autoexp_tui.isolation.port import Isolation, Promise
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
 from autoexp_tui.text.spelling import duration
@@ -132,7 +132,8 @@ def _check_slots_dir() -> Finding:
 def check_isolation(found: Sequence[Isolation]) -> Finding:
     """What the strongest of `found` promises of agents and candidates."""
     best = choose_isolation("prefer", found)
-    return _judge("isolation", best.is_complete, best.summarize(), f"{REMEDY}.")
+    has_all = best.promises == frozenset(Promise)
+    return _judge("isolation", has_all, best.summarize(), f"{REMEDY}.")
 
 
 def _examine_terminal() -> Iterator[Finding]:

@@ -10,7 +10,9 @@ from autoexp_tui.model.agents import AgentSpec, AgentsSettings, Limits, Prices
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _MODELLESS: Final = ("command", "scripted")
-_ABOVE_ZERO: Final = ("wall_seconds", "idle_seconds", "steps", "output_bytes")
+_ABOVE_ZERO: Final = frozenset(
+    {"wall_seconds", "idle_seconds", "steps", "output_bytes", "disk_bytes"}
+)
 
 
 def _refuse_small(fields: Fields, findings: Findings) -> None:

@@ -42,7 +42,7 @@ _LEAST: Final[Mapping[str, float]] = {
     **dict.fromkeys(("beam_width", "max_depth", "ideas_per_node", "min_rows"), 1),
     **dict.fromkeys(("max_total_idea_evals", "sweep_config_limit"), 1),
     **dict.fromkeys(("max_parallel_evals", "sweep_max_parallel"), 1),
-    **dict.fromkeys(("llm_max_inflight", "llm_rate_limit"), 1),
+    **dict.fromkeys(("llm_max_inflight", "llm_rate_limit", "max_disk_bytes"), 1),
     "min_points": 2,
     "lock_stale_seconds": SHORTEST_LOCK_STALE_SECONDS,
 }

@@ -10,7 +10,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
     RESULTS,
@@ -21,12 +20,13 @@ from autoexp_tui.evaluation.requests import (
     find_record,
     write_record,
 )
-from autoexp_tui.isolation.choice import Wanted
+from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.text.spelling import format_metric
 from autoexp_tui.tree.context_pack import (
     ChangedFile,

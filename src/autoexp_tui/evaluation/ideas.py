@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.evaluation.implement import call_agents, describe_failure
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
@@ -26,6 +25,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.text.sanitize import clean_line
 from autoexp_tui.tree.ideas import MOST_BYTES, SUFFIX
 from autoexp_tui.worktrees.checkouts import restore_worktree

@@ -6,6 +6,7 @@ back with the tests' output. What is left becomes one commit of ours, or is refu
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.agents.call import Answer, write_request
+from autoexp_tui.agents.call import Answer, hash_bytes, write_request
 from autoexp_tui.agents.call import Request as Call
 from autoexp_tui.agents.runner import find_program, run_call
 from autoexp_tui.evaluation.requests import (
@@ -33,9 +34,9 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.isolation.port import FILES
-from autoexp_tui.isolation.profiles import make_agent_profile, prepare_profile
+from autoexp_tui.isolation.profiles import make_agent_profile
 from autoexp_tui.model.agents import Outcome, choose_next
-from autoexp_tui.storage.atomic import write_atomic
+from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.worktrees.candidates import (
     CandidateRefused,
     CommitRecord,
@@ -141,9 +142,6 @@ def call_agent(
 
 
 def _write_prompt(directory: Path, prompt: bytes) -> str:
-    from autoexp_tui.agents.call import hash_bytes
-    from autoexp_tui.storage.atomic import make_directory
-
     make_directory(directory)
     write_atomic(directory / "prompt.md", prompt)
     return hash_bytes(prompt)
@@ -157,8 +155,8 @@ def _wrap(fence: Fence, call: Call, directory: Path) -> Sequence[str]:
         program=find_program(call, os.environ),
         logins=[Path(one).expanduser() for one in call.agent.files],
         readable=fence.request.list_readable(),
+        file_bytes=call.agent.limits.disk_bytes,
     )
-    prepare_profile(profile)
     return fence.isolation.wrap((), profile)
 
 
@@ -179,8 +177,6 @@ def _test(fence: Fence, worktree: Path, number: int) -> str:
 
 def _review(fence: Fence, worktree: Path, number: int) -> str:
     """What the reviewer wants changed; empty: nothing."""
-    import json
-
     request = fence.request
     if not request.options.implement.review_agent:
         return ""
@@ -188,9 +184,10 @@ def _review(fence: Fence, worktree: Path, number: int) -> str:
     prompt = b"Review the change in this directory against the idea.\n\n" + idea
     answer = _call(fence, f"review_{number}", prompt)
     said = json.loads(answer.text)
-    text = f"# Review {number}\n\n{said['comments']}\n"
+    comments = str(said["comments"]).encode("utf-8", "replace").decode()
+    text = f"# Review {number}\n\n{comments}\n"
     write_atomic(request.experiment / f"review_round_{number}.md", text.encode())
-    return "" if said["approve"] else str(said["comments"])
+    return "" if said["approve"] else comments or "it was not approved"
 
 
 def _commit(request: Request) -> Implemented:

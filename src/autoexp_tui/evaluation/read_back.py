@@ -9,9 +9,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.atomic import explaining, write_atomic
+from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.tree.results_csv import MOST_BYTES, Results, parse_results
 from autoexp_tui.tree.validate import Finding, check_manifest, render_report
 from autoexp_tui.tree.views import (

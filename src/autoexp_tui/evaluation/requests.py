@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from autoexp_tui.isolation.choice import Wanted
+from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec, Limits, Prices
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic

@@ -4,6 +4,7 @@ process."""
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.agents.output import Transcript
 from autoexp_tui.agents.runner import ALLOWED
-from autoexp_tui.agents.supervision import End, Program, Supervision
+from autoexp_tui.agents.supervision import End, Program, run_program
 from autoexp_tui.evaluation.requests import Request, write_record
-from autoexp_tui.isolation.choice import choose_isolation
-from autoexp_tui.isolation.port import Isolation, Profile
-from autoexp_tui.isolation.profiles import make_evaluation_profile, prepare_profile
+from autoexp_tui.isolation.kinds import choose_isolation
+from autoexp_tui.isolation.port import Isolation
+from autoexp_tui.isolation.profiles import make_evaluation_profile
 from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.storage.atomic import make_directory
@@ -28,6 +28,7 @@ from autoexp_tui.worktrees.refs import list_refs
 
 _DAYS = 7 * 86_400.0
 _TAIL = 2000
+_TOO_LARGE = (-signal.SIGXFSZ, 128 + signal.SIGXFSZ)
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,9 @@ class Fence:
     deadline: float
     """Monotonic: when the step has taken as long as it may."""
 
-    def build_profile(self, worktree: Path, output: Path) -> Profile:
-        profile = make_evaluation_profile(
-            worktree, self.private, output, readable=self.request.list_readable()
-        )
-        prepare_profile(profile)
-        return profile
+    def choose(self, command: Sequence[str]) -> Isolation:
+        """What goes round a command: an `apptainer exec` gets flags of its own."""
+        return choose_isolation(self.request.isolation, (self.isolation,), command)
 
     def run(
         self,
@@ -68,29 +66,33 @@ class Fence:
     ) -> End:
         """A command in a worktree; what it printed is in `log`, and here as well. None
         of its processes is left."""
-        for place in (output, log.parent, self.private):
+        most = self.request.options.max_disk_bytes
+        profile = make_evaluation_profile(
+            worktree,
+            self.private,
+            output,
+            readable=self.request.list_readable(),
+            file_bytes=most,
+        )
+        for place in (output, log.parent, profile.home, profile.tmp):
             make_directory(place)
-        profile = self.build_profile(worktree, output)
         env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
         env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
         env |= {**build_environment(self.request.repository), **(environment or {})}
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         seconds = max(0.1, self.deadline - time.monotonic())
-        limits = Limits(wall_seconds=seconds, idle_seconds=seconds, stop_seconds=2.0)
-        argv = self.isolation.wrap(name_program(command), profile)
+        limits = Limits(
+            wall_seconds=seconds,
+            idle_seconds=seconds,
+            stop_seconds=2.0,
+            disk_bytes=most,
+        )
+        argv = self.choose(command).wrap(name_program(command), profile)
         with suppress(FileNotFoundError):  # of an earlier attempt
             log.rename(log.with_suffix(f"{log.suffix}.earlier"))
-        transcript = Transcript(log, limits.output_bytes)
-        try:
-            return Supervision(
-                Program(argv, str(worktree), env, b"", limits),
-                transcript,
-                _print_line,
-                count_steps=lambda: 0,
-                has_ended=lambda: False,
-            ).run()
-        finally:
-            transcript.close()
+        own = profile.list_writable()
+        program = Program(argv, str(worktree), env, limits, directories=own)
+        return run_program(program, log, _print_line)
 
 
 def name_program(command: Sequence[str]) -> Sequence[str]:
@@ -144,6 +146,8 @@ def require_success(end: End, code: str, what: str) -> None:
         told = f"it did not start: {end.reason}"
     elif end.stop is Outcome.TIMEOUT:
         told = "it took longer than it may"
+    elif end.stop is Outcome.MAX_DISK or end.exit_code in _TOO_LARGE:
+        told = "it wrote more than tree.max_disk_bytes"
     elif end.left:
         told = f"{end.left} processes of it could not be ended"
     words = clean((end.errors or end.output)[-_TAIL:], keep_newlines=True).strip()

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from autoexp_tui.agents.foreign_files import read_foreign
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
     RESULTS,
@@ -32,6 +31,7 @@ from autoexp_tui.evaluation.steps import (
     run_step,
 )
 from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.tree.results_csv import MOST_BYTES
 from autoexp_tui.worktrees.checkouts import (
     add_worktree,
@@ -67,7 +67,7 @@ def sweep(request: Request) -> Swept:
     return Swept(
         sha256=sha256(read_results(request)).hexdigest(),
         measured_itself=not measurement.score_command,
-        isolation=fence.isolation.summarize(),
+        isolation=fence.choose(measurement.command).summarize(),
     )
 
 

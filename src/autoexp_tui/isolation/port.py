@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
 
 class Promise(StrEnum):
-    """What holds of the command and of all that it starts."""
+    """What holds of the command and of all that it starts (docs/security.md)."""
 
     READS = "reads"
     WRITES = "writes"
@@ -27,78 +26,16 @@ class Promise(StrEnum):
     LIMITS = "limits"
 
 
-SENTENCES: Final = MappingProxyType(
-    {
-        Promise.READS: (
-            "reads no file and lists no directory but those its profile names",
-            "may read every file that you may read",
-        ),
-        Promise.WRITES: (
-            "makes, changes, moves and removes files in its own directories alone",
-            "may change or empty files of yours outside its directories",
-        ),
-        Promise.MODES: (
-            "changes no mode, owner or time of a file outside",
-            "may change modes and times of your files outside",
-        ),
-        Promise.MEMORY: (
-            "sees no memory, environment or open file of processes outside",
-            "may read the memory and the environment of your other processes",
-        ),
-        Promise.SIGNALS: (
-            "sends no signal to processes outside",
-            "may signal your other processes",
-        ),
-        Promise.TCP: (
-            "connects by TCP to the ports that were named alone, to any host",
-            "may connect by TCP wherever you may",
-        ),
-        Promise.NETWORK: (
-            "has no network but a loopback of its own, where none was given",
-            "may use the network in other ways than TCP (UDP)",
-        ),
-        Promise.SOCKETS: (
-            "reaches no program outside by a Unix socket, unless that lies in a "
-            "directory which it reads",
-            "may talk to programs of yours by Unix sockets (tmux, systemd --user, "
-            "docker, ssh-agent), which may do for it what it may not",
-        ),
-        Promise.PROCESSES: (
-            "leaves no process behind when it ends",
-            "may leave processes behind; whoever runs it has to end them",
-        ),
-        Promise.LIMITS: (
-            "writes no file larger, and opens no more, than its limits",
-            "may write files of any size and open as many as it likes",
-        ),
-    }
-)
-"""In words: when the promise holds, and when it is not claimed."""
-
 FILES: Final = frozenset({Promise.READS, Promise.WRITES})
 """The least that `require` asks for."""
-
 Network: TypeAlias = Literal["none", "all"] | tuple[int, ...]
 """No network, all of it, or TCP connections to these ports of any host."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """None: not limited."""
-
-    file_bytes: int | None = 2 << 30
-    """The size of each file that is written, a redirected output included."""
-    descriptors: int | None = 4096
-    disk_bytes: int | None = None
-    """Of all writable directories together. No kernel holds it: whoever runs the
-    command looks from time to time, by `profiles.measure_disk`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What a command may reach. All paths are absolute."""
 
-    name: str
     writable: tuple[Path, ...]
     """Directories that exist when the command starts."""
     home: Path
@@ -110,12 +47,14 @@ class Profile:
     logins: tuple[Path, ...] = ()
     """Files of the user to read and never to change."""
     network: Network = "none"
-    limits: Limits = field(default_factory=Limits)
+    file_bytes: int = 16 << 30
+    """Of each file that is written, a redirected output included."""
+    descriptors: int = 4096
 
     def __post_init__(self) -> None:
-        for path in (*self.list_writable(), *self.readable, *self.logins):
+        for path in (*self.list_writable(), *self.list_readable()):
             if not path.is_absolute():
-                raise ValueError(f"{self.name}: {path} is not absolute")
+                raise ValueError(f"{path} is not absolute")
 
     def list_writable(self) -> tuple[Path, ...]:
         """Its directories, HOME and TMPDIR among them, each once."""
@@ -142,10 +81,6 @@ class Isolation(ABC):
         """The command that runs `argv` under `profile`, in the caller's directory and
         with its status; one that signal N ended may be told as 128 + N."""
 
-    @property
-    def is_complete(self) -> bool:
-        return self.promises == frozenset(Promise)
-
     def summarize(self) -> str:
         """One line for a screen: what is promised and what is not."""
         if not self.promises:
@@ -154,12 +89,3 @@ class Isolation(ABC):
         missing = [one.value for one in Promise if one not in self.promises]
         line = f"{self.name}: {', '.join(held)}"
         return f"{line}; not promised: {', '.join(missing)}" if missing else line
-
-    def describe(self) -> tuple[str, ...]:
-        """The summary, then a sentence for each promise; for a report."""
-        lines = (
-            f"{'holds' if one in self.promises else 'NOT promised'}: {one.value}: "
-            f"the command {SENTENCES[one][one not in self.promises]}."
-            for one in Promise
-        )
-        return (f"{self.summarize()}.", *lines)

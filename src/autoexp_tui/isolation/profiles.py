@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import autoexp_tui
-from autoexp_tui.isolation.port import Limits, Network, Profile
+from autoexp_tui.isolation.port import Network, Profile
 
-AGENT_PORTS: Final = (443,)
 _SYSTEM: Final = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
     *("/etc", "/opt", "/nix/store", "/gnu/store", "/proc", "/sys"),
@@ -28,16 +27,13 @@ def make_agent_profile(
     program: Path | None = None,
     logins: Sequence[Path] = (),
     readable: Sequence[Path] = (),
-    ports: tuple[int, ...] = AGENT_PORTS,
-    limits: Limits | None = None,
+    **limits: int,
 ) -> Profile:
     """An agent's: it writes its worktree and, below `private`, a HOME and a TMPDIR of
     its own; reads the system, this Python, `program` (what the agent's command is) and
-    `readable`; its `logins` read-only; TCP to `ports`."""
+    `readable`; its `logins` read-only; TCP to port 443, of whatever host."""
     paths = (*list_program_paths(program), *readable) if program else readable
-    return _make_profile(
-        "agent", (worktree,), private, paths, logins, network=ports, limits=limits
-    )
+    return _make_profile((worktree,), private, paths, logins, (443,), **limits)
 
 
 def make_evaluation_profile(
@@ -46,37 +42,31 @@ def make_evaluation_profile(
     output: Path,
     *,
     readable: Sequence[Path] = (),
-    network: Network = "none",
-    limits: Limits | None = None,
+    **limits: int,
 ) -> Profile:
     """A candidate's: as of an agent, with the directory `output` for its results, and
-    without a login."""
+    without a login and a network."""
     own = (worktree, output)
-    return _make_profile(
-        "evaluation", own, private, readable, (), network=network, limits=limits
-    )
+    return _make_profile(own, private, readable, (), "none", **limits)
 
 
 def _make_profile(
-    name: str,
     writable: Sequence[Path],
     private: Path,
     readable: Sequence[Path],
     logins: Sequence[Path],
-    *,
     network: Network,
-    limits: Limits | None,
+    **limits: int,
 ) -> Profile:
     paths = (*list_system_paths(), *list_interpreter_paths(), *readable)
     return Profile(
-        name,
         tuple(map(_make_absolute, writable)),
         _make_absolute(private / "home"),
         _make_absolute(private / "tmp"),
         tuple(map(_make_absolute, paths)),
         tuple(map(_make_absolute, logins)),
         network,
-        limits or Limits(),
+        **limits,
     )
 
 
@@ -111,46 +101,3 @@ def list_program_paths(program: Path) -> Iterator[Path]:
         if not program.is_symlink():
             return
         program = Path(os.path.normpath(program.parent / os.readlink(program)))
-
-
-def prepare_profile(profile: Profile, user_home: Path | None = None) -> None:
-    """Make HOME and TMPDIR, and link the logins into HOME at the place that they have
-    in `user_home`; what is there stays; raises OSError."""
-    above = user_home or Path.home()
-    for place in (profile.home, profile.tmp):
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for login in profile.logins:
-        if login.is_relative_to(above):
-            link = profile.home / login.relative_to(above)
-            link.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not os.path.lexists(link):
-                link.symlink_to(login)
-
-
-def find_exposed(profile: Profile, hidden: Sequence[Path]) -> tuple[Path, ...]:
-    """Those of `hidden` that the profile would let the command read: rights are given
-    to whole directories, and nothing in one can be left out."""
-    given = (*profile.list_writable(), *profile.list_readable())
-    open_paths = [Path(os.path.realpath(path)) for path in given]
-    return tuple(
-        path
-        for path in hidden
-        if any(Path(os.path.realpath(path)).is_relative_to(one) for one in open_paths)
-    )
-
-
-def measure_disk(profile: Profile) -> int:
-    """Bytes that its writable directories take on disk, links not followed; what
-    vanishes meanwhile or cannot be read counts nothing."""
-    todo = [str(path) for path in profile.list_writable()]
-    total = 0
-    while todo:
-        try:
-            with os.scandir(todo.pop()) as entries:
-                for entry in entries:
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        todo.append(entry.path)
-        except OSError:
-            continue
-    return total

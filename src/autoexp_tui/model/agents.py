@@ -26,12 +26,14 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
     IDLE_TIMEOUT = "idle_timeout"
     MAX_STEPS = "max_steps"
+    MAX_DISK = "max_disk"
     CANCELLED = "cancelled"
 
 
 PASSED_ON: Final = frozenset({Outcome.RATE_LIMIT, Outcome.UNAVAILABLE})
 """After these the next agent of a role's chain may do better."""
 BackendName: TypeAlias = Literal["scripted", "command", "codex", "claude"]
+DISK_BYTES: Final = 16 << 30
 Sandbox: TypeAlias = Literal["read-only", "workspace-write", "full"]
 """What a CLI's own sandbox lets through; inside our isolation it is off."""
 
@@ -51,6 +53,8 @@ class Limits:
     """Between asking its processes to end and killing them."""
     output_bytes: int = 8 << 20
     """Of the transcript, and of all that it was to write."""
+    disk_bytes: int = DISK_BYTES
+    """Of each file that it writes, and of all in its directories."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,6 +91,20 @@ def read_checked(path: Path | str, who: Who, most: int = RECORD_BYTES) -> bytes:
         return file.read(most)
 
 
+def read_foreign(path: Path | str, most: int) -> bytes:
+    """All of a regular file that foreign code wrote, when none of its processes is
+    left: no link, with no second name, at most `most` bytes; raises Untrusted,
+    OSError."""
+    handle, found = _open_file(path, follow=False)
+    with os.fdopen(handle, "rb") as file:
+        if found.st_nlink != 1:
+            raise build_refusal(path, "it has a second name")
+        if found.st_size > most:
+            problem = f"it has {found.st_size} bytes, more than {most}"
+            raise build_refusal(path, problem)
+        return file.read(most)
+
+
 def _open_file(path: Path | str, *, follow: bool) -> tuple[int, os.stat_result]:
     try:
         handle = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW))

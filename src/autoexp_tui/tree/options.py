@@ -175,6 +175,8 @@ class TreeOptions:
     """Where worktrees lie; empty: in the session's directory."""
     link_paths: tuple[str, ...] = ()
     """Untracked inputs that each worktree gets as links."""
+    max_disk_bytes: int = 16 << 30
+    """Of each file that a program of a step writes, and of all in its directories."""
     commit_epoch: int | None = None
     """Date of each commit, in seconds since 1970, so that ids repeat; null: now."""
     llm_max_inflight: int | None = None
