@@ -77,6 +77,9 @@ def call(place: Path, case: str, **changes: Any) -> Answer:
 @pytest.mark.parametrize(
     ("case", "limits", "outcome", "why"),
     [
+        ("odd numbers", {}, "ok", ""),
+        ("odd text", {}, "rate_limit", "last status: 429 until 2026-99-99"),
+        ("fills the disk", {"disk_bytes": 1 << 20}, "max_disk", "it wrote more than"),
         ("ok", {}, "ok", ""),
         ("no file", {}, "no_output", "it ended well, and wrote no _answer.json"),
         ("half JSON", {}, "bad_output", "_answer.json is no JSON: "),
@@ -117,8 +120,52 @@ def test_a_call_ends_with_its_outcome_and_leaves_no_process(
         [file] = answer.files
         data = (place / "call/files/_answer.json").read_bytes()
         assert (data, file.sha256) == (b'{"ideas": 3}', hash_bytes(data))
-        assert answer.text == "Done."
         assert not (place / "cwd/_answer.json").exists()
+
+
+USED = Usage(input_tokens=3000, cached_tokens=1000, output_tokens=50)
+SEEN = Usage(input_tokens=1000, cached_tokens=900, output_tokens=10)
+NONE = Usage()
+
+
+@pytest.mark.parametrize(
+    ("case", "limits", "outcome", "why", "used"),
+    [
+        ("ok", {}, "ok", "", USED),
+        ("structured", {}, "ok", "", USED),
+        ("denied", {}, "no_output", "it ended well, and wrote no", USED),
+        ("unknown model", {}, "agent_error", "There's an issue with the", USED),
+        ("max turns", {}, "agent_error", "error_max_turns", USED),
+        ("rc 3 with the file", {}, "agent_error", "Done. it ended with 3", USED),
+        ("401", {}, "auth_error", "Invalid API key", USED),
+        ("429", {}, "rate_limit", "Claude AI usage limit reached, resets in", USED),
+        ("500", {}, "unavailable", "API Error: 529", USED),
+        ("500 retried", {}, "ok", "", USED),
+        ("hang midway", {"idle_seconds": 0.3}, "idle_timeout", "it printed", SEEN),
+        ("never exits", {}, "ok", "", USED),
+        ("16 steps of 15", {}, "max_steps", "it used tools more than 15 times", None),
+        ("odd numbers", {}, "ok", "", NONE),
+        ("odd text", {}, "rate_limit", "last status: 429 until 2026-99-99", USED),
+        ("no last event", {}, "agent_error", "it ended before its last event", None),
+    ],
+)
+def test_a_call_of_claude_ends_with_its_outcome_and_what_it_used(
+    place: Path,
+    case: str,
+    limits: Mapping[str, float],
+    outcome: str,
+    why: str,
+    used: Usage | None,
+) -> None:
+    file = "" if case == "structured" else "_answer.json"
+    answer = call(place, case, limits=limits, backend="claude", answer_file=file)
+    assert (answer.outcome, answer.why[: len(why)]) == (outcome, why)
+    assert answer == load_answer(place / "call")
+    if case == "structured":
+        assert json.loads(answer.text) == {"ideas": 3}
+    if used is not None:
+        assert (answer.usage, answer.cost) == (used, 0.25 if used is USED else None)
+    assert (answer.resume_at is not None) == (case == "429")
 
 
 def test_a_daemon_that_ignores_term_and_holds_the_pipe_is_gone_within_the_grace(
@@ -192,7 +239,7 @@ def test_a_transcript_keeps_its_beginning_and_its_end(place: Path) -> None:
     call(place, "long line", limits={"output_bytes": 100_000})
     text = (place / "call/transcript.log").read_bytes()
     assert len(text) < 200_000
-    assert text.startswith(b'{"type": "item.completed"')
+    assert text.startswith(b'{"type": "item.started"')
     assert b" bytes left out]\n" in text
     assert b'"turn.completed"' in text[-400:]
 
@@ -216,6 +263,12 @@ def test_several_files_are_taken_in_order_of_their_names(place: Path) -> None:
     agent = AgentSpec(backend="scripted", command=(str(place / "script.json"),))
     answer = run_call(place / "call", replace(request, agent=agent))
     assert [file.name for file in answer.files] == ["ideas/a.md", "ideas/b.md"]
+
+
+def test_an_answer_whose_name_is_no_text_is_none(place: Path) -> None:
+    answer = call(place, "odd name", answer_file="*.json")
+    assert answer.outcome is Outcome.BAD_OUTPUT
+    assert answer.why == "_answer\ufffd.json: its name is no plain text"
 
 
 def test_words_before_the_command_isolate_it(place: Path) -> None:

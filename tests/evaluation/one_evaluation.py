@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoexp_tui.isolation.choice import Wanted
-
 from autoexp_tui.evaluation import ideas, implement, sweep
 from autoexp_tui.evaluation.disk_trees import DiskTrees
+from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.states import why
 from autoexp_tui.tree.options import TreeOptions, read_options

@@ -9,9 +9,9 @@ from errno import ENOSPC
 from pathlib import Path
 
 import pytest
-from autoexp_tui.isolation.choice import choose_isolation
 
 from autoexp_tui.evaluation import implement
+from autoexp_tui.isolation.kinds import choose_isolation
 from autoexp_tui.isolation.port import FILES
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.wording import sentence

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.evaluation.requests import Swept, find_record, write_record
-from autoexp_tui.evaluation.steps import StepFailed, run_step
+from autoexp_tui.evaluation.requests import Request, Swept, find_record, write_record
+from autoexp_tui.evaluation.steps import (
+    Fence,
+    StepFailed,
+    make_fence,
+    require_success,
+    run_step,
+)
+from autoexp_tui.executors.wrapper import list_descendants
+from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.errors import EnvironmentFailed
 
 
@@ -39,3 +49,69 @@ def test_a_step_leaves_its_own_record_and_none_of_an_earlier_attempt(
     assert callable(step)
     assert run_step(path, step, lambda failed: Swept(code=failed.code)) == status
     assert find_record(Swept, path) == left
+
+
+STUBBORN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+while True:
+    os.write(1, b"x" * 65536)
+"""
+GRACE = 2.0
+
+
+def open_fence(place: Path, isolation: Wanted, seconds: float, **tree: int) -> Fence:
+    worktree = place / "wt"
+    worktree.mkdir(exist_ok=True)
+    request = Request(
+        directory=str(place), git_dir="", top=str(place), worktree_root=str(place),
+        run="r1", root_commit="", node="n0", commit="", evaluation="e1", tree=tree,
+        isolation=isolation, seconds=seconds,
+    )  # fmt: skip
+    return make_fence(request, "sweep")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolation", ["none", "prefer"])
+def test_a_candidate_that_will_not_end_is_gone_in_time_and_the_next_one_starts(
+    tmp_path: Path, isolation: Wanted
+) -> None:
+    started = time.monotonic()
+    fence = open_fence(tmp_path, isolation, 2.0)
+    end = fence.run(
+        ("python", "-c", STUBBORN), tmp_path / "wt", tmp_path / "out", tmp_path / "log"
+    )
+    gone = time.monotonic()
+    assert not list_descendants(os.getpid())
+    assert gone - started < 2 + GRACE + 2
+    with pytest.raises(StepFailed, match="it took longer than it may"):
+        require_success(end, "sweep_failed", "the sweep")
+    next_fence = open_fence(tmp_path, isolation, 2.0)
+    log = tmp_path / "log"
+    end = next_fence.run(("echo", "here"), tmp_path / "wt", tmp_path / "out", log)
+    assert (end.exit_code, end.output) == (0, "here")
+    assert time.monotonic() - gone < 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('large', 'wb').write(bytes(2 << 20))",
+        "import time\nfor n in range(64):\n  open(f'{n}', 'wb').write(bytes(1 << 18))"
+        "\ntime.sleep(60)",
+    ],
+)
+def test_what_writes_too_much_is_ended_with_its_reason(
+    tmp_path: Path, code: str
+) -> None:
+    fence = open_fence(tmp_path, "none", 30.0, max_disk_bytes=1 << 20)
+    code = f"import signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n{code}"
+    end = fence.run(
+        ("python", "-c", code), tmp_path / "wt", tmp_path / "out", tmp_path / "log"
+    )
+    with pytest.raises(StepFailed, match=r"it wrote more than tree\.max_disk_bytes"):
+        require_success(end, "sweep_failed", "the sweep")
