@@ -14,7 +14,7 @@ from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
 from autoexp_tui.model.states import why
 from autoexp_tui.tree.options import TreeOptions, read_options
-from autoexp_tui.tree.ports import CollectRequest, Opened, PackRequest, Proposed
+from autoexp_tui.tree.ports import CollectRequest, Opened, Packed, PackRequest, Proposed
 from autoexp_tui.tree.state import Evaluation, Idea, Judgement, Node
 from tests.worktrees.conftest import call_git, write_files
 
@@ -92,7 +92,9 @@ class OneEvaluation:
     def open(self) -> Opened:
         return self.trees.open("r", self.made)
 
-    def pack(self, opened: Opened, evaluation: Evaluation | None = None) -> Node:
+    def pack(
+        self, opened: Opened, evaluation: Evaluation | None = None
+    ) -> tuple[Node, Packed]:
         node = Node(
             id="n0", depth=0, commit=opened.root_commit, baseline=opened.baseline
         )
@@ -105,18 +107,18 @@ class OneEvaluation:
             ancestors=(),
             siblings=(),
             ideas=(),
+            ideas_dirs=("node_ideas/n0",),
             evaluation=evaluation,
             known_diffs={},
         )
-        self.trees.write_pack(request)
-        return node
+        return node, self.trees.write_pack(request)
 
     def prepare(self, opened: Opened) -> tuple[Node, Evaluation]:
         """An idea is opened, and its requests are written."""
         write_files(self.directory / "node_ideas" / "n0", {"1.md": "# An idea\n"})
         idea = Idea(node="n0", file="1.md", title="An idea", sha256="x")
         evaluation = Evaluation(id="e1", node="n0", depth=0, idea=idea)
-        return self.pack(opened, evaluation), evaluation
+        return self.pack(opened, evaluation)[0], evaluation
 
     def evaluate(
         self, opened: Opened, meanwhile: Callable[[], object] = bool
