@@ -46,6 +46,9 @@ def planned(root: Path) -> Plan:
     return decode_plan(encode_plan(replace(made, monitoring=rules)))
 
 
+SEARCH = {"repository": "dry_run", "lock_stale_seconds": 120.0}
+
+
 def stop(engine: Engine, command_id: str) -> None:
     engine.order(Order(command_id=command_id, command=StopEngine()))
     engine.run()
@@ -70,6 +73,13 @@ def test_what_other_work_left_does_not_count_nor_any_by_force_and_a_lease_is_as_
     holder = LeaseWatch(session).find_holder()
     assert holder is not None
     assert (holder.epoch, holder.stale_seconds) == (2, 1234.0)
+    found = replace(planned(tmp_path / "s"), tree=SEARCH)
+    own = start_session(found, lambda _: None, Options(state_dir=str(tmp_path / "t")))
+    stop(own, "third")
+    (manifest,) = (tmp_path / "t").glob("*/plan.json")
+    holder = LeaseWatch(SessionDir(manifest.parent)).find_holder()
+    assert holder is not None
+    assert holder.stale_seconds == 120.0
 
 
 def with_executor(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from autoexp_tui.cli import tree as tree_command
 from autoexp_tui.cli import tree_runs
+from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.open import make_plan
+from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tree_runs import Run, find_run, prepare_search
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError, ValidationFailed
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.tree.events import TreeBegun, TreeOpened
+from autoexp_tui.tree.options import IdeaSource, read_options
 from tests.model.builders import plan
 from tests.storage.whole_session import WholeSession
 from tests.worktrees.conftest import call_git, write_files
@@ -21,12 +26,12 @@ from tests.worktrees.conftest import call_git, write_files
 OPTIONS: dict[str, Any] = {"repository": "dry_run", "beam_width": 2}
 
 
-def make_plan(**options: Any) -> Plan:
+def make_tree(**options: Any) -> Plan:
     return replace(plan(), tree={**OPTIONS, **options})
 
 
 def make_run(session: str, run: str) -> Run:
-    return Run(SessionDir(Path("/state", session)), run, make_plan())
+    return Run(SessionDir(Path("/state", session)), run, make_tree())
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +44,7 @@ def _runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def find(
     name: str = "", *, resume: bool = True, place: Path = Path("/state"), **options: Any
 ) -> str:
-    found = find_run(make_plan(**options), place, name, resume=resume)
+    found = find_run(make_tree(**options), place, name, resume=resume)
     return found.session.id if found else ""
 
 
@@ -79,7 +84,7 @@ def test_a_new_search_gets_a_name_without_refs_and_takes_nobody_elses(
     call_git(tmp_path, "init", "-q")
     call_git(tmp_path, "add", "a")
     call_git(tmp_path, "commit", "-qm", "a")
-    made = make_plan(repository=str(tmp_path), run="r")
+    made = make_tree(repository=str(tmp_path), run="r")
     named = replace(made, overrides=("++tree.run=r",))
     assert prepare_search(made, state_dir).tree["run"] == "r"
     assert prepare_search(named, state_dir) == named
@@ -96,7 +101,7 @@ def test_a_run_is_read_from_the_beginning_of_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.undo()  # the runs of a disk
-    made = WholeSession(tmp_path / "k7f2", plan=replace(make_plan(), jobs=()))
+    made = WholeSession(tmp_path / "k7f2", plan=replace(make_tree(), jobs=()))
     made.write(TreeBegun(run="r"))
     made.write(TreeOpened(root_commit="c", directory="/d", python="python"))
     at: dict[str, Any] = {"place": tmp_path}
@@ -104,3 +109,36 @@ def test_a_run_is_read_from_the_beginning_of_its_journal(
     (made.session.path / "tree").mkdir()
     assert (find("r", **at), find(**at)) == ("k7f2", "k7f2")
     assert find(beam_width=3, **at) == ""
+
+
+def test_every_flag_wins_over_its_key_of_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    numbers = {
+        "beam_width": 3, "max_depth": 4, "ideas_per_node": 5, "sweep_config_limit": 6,
+        "max_total_idea_evals": 7, "max_parallel_evals": 8, "eval_timeout_seconds": 9,
+        "eval_retries": 10, "llm_max_inflight": 11, "llm_rate_limit": 12,
+        "sweep_max_parallel": 13, "lock_stale_seconds": 120,
+    }  # fmt: skip
+    on = ("keep_rejected_worktrees", "keep_failed_artifacts", "strict_fail_depth")
+    texts = {"run": "12", "ideas.dir": "a b,c=d"}
+    words = ["--config-ref", "experiments/tree", "--context-ideas-dir", "x,y"]
+    for key, value in {**numbers, **texts}.items():
+        words += [f"--{key.replace('.', '-').replace('_', '-')}", str(value)]
+    words += [f"--{key.replace('_', '-')}" for key in on]
+    asked = {}
+
+    def note(options: Options) -> None:
+        asked["plan"] = make_plan(options)[0]
+        raise UsageError("enough")
+
+    monkeypatch.setattr("autoexp_tui.cli.open.make_plan", note)
+    assert run_guarded(tree_command.main, words) == 2
+    options = read_options(asked["plan"].tree)
+    told = asdict(options)
+    assert {key: told[key] for key in numbers} == numbers
+    assert [told[key] for key in on] == [True] * 3
+    assert (options.run, options.ideas) == ("12", IdeaSource(
+        dir=str(tmp_path / "a b,c=d"), context_dirs=(str(tmp_path / "x,y"),)
+    ))  # fmt: skip

@@ -91,5 +91,6 @@ def test_a_dry_run_has_each_end_and_is_the_same_whatever_happens(
         assert validate_directory(directory) == []
         run = json.loads((directory / "manifest.json").read_text())["run"]
         assert run["deferred_cleanup"] == []
+        assert all(Path(node["worktree"]).is_dir() for node in run["nodes"].values())
         journal = (directory.parent).glob("journal*.jsonl")
         assert any(REASON in path.read_text() for path in journal if path.is_file())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,11 +129,18 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _list_overrides(args: argparse.Namespace) -> Iterator[str]:
+    from autoexp_tui.planning.overrides import quote
+
     for key in (*(row.split()[0] for row in _SET.strip().splitlines()), *_SWITCHES):
         if value := getattr(args, key):
-            yield f"++tree.{key}={'true' if value is True else value}"
+            text = quote(value) if key == "run" else value
+            if key == "ideas.dir":  # wins over what else the config says of ideas
+                yield from ("++tree.ideas.agent=[]", "++tree.ideas.command=[]")
+                text = quote(os.path.abspath(value))
+            yield f"++tree.{key}={'true' if value is True else text}"
     if args.context_ideas_dir:
-        yield f"++tree.ideas.context_dirs={json.dumps(args.context_ideas_dir)}"
+        places = map(quote, map(os.path.abspath, args.context_ideas_dir))
+        yield f"++tree.ideas.context_dirs=[{','.join(places)}]"
 
 
 def _open(options: Options, args: argparse.Namespace) -> SessionDir | EngineHandle:
