@@ -13,6 +13,7 @@ from autoexp_tui.cockpit.render import tree as render
 from autoexp_tui.cockpit.render.tree import build_outline
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.widgets import tree_pane
+from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.evaluation.disk_trees import DiskTrees
 from autoexp_tui.model.commands import Submit
@@ -30,6 +31,7 @@ from tests.cockpit.seat import cockpit
 from tests.cockpit.test_cost import counted
 from tests.model.builders import plan
 from tests.support.fake_script import RunScript
+from tests.support.journal_contract import PLAN
 from tests.tree.fake_trees import FakeTrees
 from tests.tree.test_decide import find, propose, search
 
@@ -258,7 +260,7 @@ def test_a_person_s_idea_is_written_and_tried_in_the_present_depth() -> None:
 
 def test_a_person_s_idea_lies_among_those_of_its_node(tmp_path: Path) -> None:
     trees = DiskTrees(
-        directory=tmp_path, state_dir=tmp_path, cwd="", tree={}, agents={}
+        directory=tmp_path, state_dir=tmp_path, plan=PLAN, planner=ChildPlanner()
     )
     made = [trees.write_idea("n2", "# Less\n\nof it\n") for _ in range(2)]
     assert made[0] == made[1]

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.evaluation import ideas, implement, sweep
 from autoexp_tui.evaluation.disk_trees import DiskTrees
 from autoexp_tui.isolation.kinds import Wanted
 from autoexp_tui.model.agents import AgentSpec
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import why
 from autoexp_tui.tree.options import TreeOptions, read_options
 from autoexp_tui.tree.ports import CollectRequest, Opened, Packed, PackRequest, Proposed
@@ -75,10 +77,17 @@ class OneEvaluation:
         return DiskTrees(
             directory=self.directory,
             state_dir=self.place / "state",
-            cwd=str(self.top),
-            tree={**OPTIONS, **self.options},
-            agents={"a": AgentSpec(backend="command", command=command)},
-            isolation=self.isolation,
+            plan=Plan(
+                plan_id="p",
+                name="r",
+                state_dir="",
+                jobs=(),
+                cwd=str(self.top),
+                tree={**OPTIONS, **self.options},
+                agents={"a": AgentSpec(backend="command", command=command)},
+                isolation=self.isolation,
+            ),
+            planner=ChildPlanner(),
         )
 
     def begin(self) -> Opened:

@@ -30,7 +30,7 @@ from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.engine.loop import Engine
-from autoexp_tui.engine.ports import FoundWork, Parts, Pool, PoolKey
+from autoexp_tui.engine.ports import FoundWork, Parts, Planner, Pool, PoolKey
 from autoexp_tui.events import events
 from autoexp_tui.executors.local.start import (
     find_wrapper_problem,
@@ -241,7 +241,10 @@ class _Owned:
             for pool in pools.values():
                 pool.close()
 
-        limits = [n for n in (plan.executor.max_parallel, main.slots) if n > 0]
+        planner = ChildPlanner(state_dir=str(session.state_dir))
+        sweeps: Any = plan.tree.get("sweep_max_parallel")
+        given = (plan.executor.max_parallel, main.slots, sweeps)
+        limits = [n for n in given if n]
         parts = Parts(
             clock=clock,
             journal=self.journal,
@@ -255,11 +258,11 @@ class _Owned:
             beside=beside,
             facts=OutsideFacts(clock),
             logs=LogReader(),
-            planner=ChildPlanner(state_dir=str(session.state_dir)),
+            planner=planner,
             preparation=Ground(session, plan.share),
             checkpoints=CheckpointFiles(),
             errands=LocalErrands(MODES[plan.share]),
-            adapters=build_adapters(session, plan),
+            adapters=build_adapters(session, plan, planner),
             pools=pools,
             attempt_dir=session.get_attempt,
             store_plan=session.save_plan,
@@ -285,7 +288,9 @@ class _Owned:
         return engine
 
 
-def build_adapters(session: SessionDir, plan: Plan) -> Mapping[str, Any]:
+def build_adapters(
+    session: SessionDir, plan: Plan, planner: Planner
+) -> Mapping[str, Any]:
     """What the policies of a plan reach outside, by their names."""
     if not plan.tree:
         return {}
@@ -299,10 +304,8 @@ def build_adapters(session: SessionDir, plan: Plan) -> Mapping[str, Any]:
     trees = kind(
         directory=directory,
         state_dir=session.state_dir,
-        cwd=plan.cwd,
-        tree=plan.tree,
-        agents=plan.agents,
-        isolation=plan.isolation,
+        plan=plan,
+        planner=planner,
     )
     return {ADAPTER: trees}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.evaluation.requests import (
     IMPLEMENTED,
@@ -18,10 +18,10 @@ from autoexp_tui.evaluation.requests import (
     Request,
     Swept,
     find_record,
+    load_record,
     write_record,
 )
-from autoexp_tui.isolation.kinds import Wanted
-from autoexp_tui.model.agents import AgentSpec
+from autoexp_tui.evaluation.steps import StepFailed, require_refs
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import sentence
@@ -39,7 +39,7 @@ from autoexp_tui.tree.gate import CheckedFile, GateFacts, judge_gate, list_doubt
 from autoexp_tui.tree.ideas import MOST_BYTES as MOST_IDEA
 from autoexp_tui.tree.ideas import SUFFIX, IdeaRefused, parse_idea
 from autoexp_tui.tree.ideas import Idea as ParsedIdea
-from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, SWEEP
+from autoexp_tui.tree.jobs import IDEAS, IMPLEMENT, PREPARE, SWEEP
 from autoexp_tui.tree.options import TreeOptions
 from autoexp_tui.tree.ports import (
     CollectRequest,
@@ -73,6 +73,10 @@ from autoexp_tui.worktrees.readiness import check_repository, open_repository
 from autoexp_tui.worktrees.refs import list_refs, update_ref
 from autoexp_tui.worktrees.tree_repository import Git, Place, TreeRepository
 
+if TYPE_CHECKING:
+    from autoexp_tui.engine.ports import Planner
+    from autoexp_tui.model.specs import JobSpec, Plan
+
 _TOP_FILES: Final = 20
 DEMO: Final = "demo"
 """As `tree.repository`: that of the example."""
@@ -89,11 +93,9 @@ class DiskTrees:
     directory: Path
     """The search's own, below the session's."""
     state_dir: Path
-    cwd: str
-    """Of the plan: where a relative repository is looked for."""
-    tree: Mapping[str, Any]
-    agents: Mapping[str, AgentSpec]
-    isolation: Wanted = "prefer"
+    plan: Plan
+    """The search's."""
+    planner: Planner
 
     def open(self, run: str, options: TreeOptions) -> Opened:
         """See `tree.ports`."""
@@ -103,9 +105,11 @@ class DiskTrees:
         ref = repository.get_ref(Place("wt", "0"))
         update_ref(repository, ref, new=commit)
         add_worktree(repository, Place("wt", "0"), commit)
-        baseline = None
+        baseline, sweep = None, tuple[str, ...]()
+        if options.evaluate.config_ref:
+            sweep = self._plan_sweep(repository, options)
         if options.root_baseline_csv:
-            path = Path(self.cwd, options.root_baseline_csv)
+            path = Path(self.plan.cwd, options.root_baseline_csv)
             data = self._read(path)
             parse_results(data, _list_metrics(options), str(path))
             baseline = self._keep(ROOT, data, path, options)
@@ -114,11 +118,26 @@ class DiskTrees:
             directory=str(self.directory),
             python=sys.executable,
             baseline=baseline,
+            sweep=sweep,
             notes=readiness.notes,
         )
 
+    def _plan_sweep(
+        self, repository: TreeRepository, options: TreeOptions
+    ) -> tuple[str, ...]:
+        from autoexp_tui.evaluation.config_sweep import plan_sweep
+
+        return plan_sweep(
+            self.planner,
+            self.plan,
+            options.evaluate,
+            top=repository.top,
+            root=repository.get_worktree(Place("wt", "0")),
+            directory=self.directory,
+        )
+
     def _open_repository(self, run: str, options: TreeOptions) -> TreeRepository:
-        where = Path(self.cwd, options.repository or ".")
+        where = Path(self.plan.cwd, options.repository or ".")
         if options.repository in OWN:
             where = self._make_demo(options)
         root = Path(options.worktree_root or self.directory)
@@ -166,7 +185,7 @@ class DiskTrees:
         else:
             home = self.directory / "eval" / evaluation.id
             prompt = self._read_idea(evaluation)
-            steps = [IMPLEMENT, SWEEP]
+            steps = [IMPLEMENT, PREPARE if options.evaluate.config_ref else SWEEP]
         make_directory(home)
         write_atomic(home / "prompt_context.txt", prompt)
         digest = sha256(prompt).hexdigest()
@@ -176,7 +195,12 @@ class DiskTrees:
         )
         for step in steps:
             write_record(home / f"{step}.json", made)
-        return Packed(digest, files)
+        jobs: tuple[JobSpec, ...] = ()
+        if evaluation is not None and options.evaluate.config_ref:
+            from autoexp_tui.evaluation.config_sweep import build_sweep_jobs
+
+            jobs = build_sweep_jobs(made, evaluation)
+        return Packed(digest, files, jobs)
 
     def _read_idea(self, evaluation: Evaluation) -> bytes:
         if evaluation.idea is None:
@@ -203,13 +227,13 @@ class DiskTrees:
             evaluation=evaluation.id if evaluation else "",
             title=idea.title if idea else "",
             idea=str(ideas / idea.id) if idea else "",
-            tree=self.tree,
-            agents=self.agents,
-            isolation=self.isolation,
+            tree=self.plan.tree,
+            agents=self.plan.agents,
+            isolation=self.plan.isolation,
             context_dirs=(
                 *(str(self.directory / one) for one in request.ideas_dirs),
                 *(
-                    str(Path(self.cwd, one))
+                    str(Path(self.plan.cwd, one))
                     for one in request.options.ideas.context_dirs
                 ),
             ),
@@ -258,7 +282,7 @@ class DiskTrees:
     def _list_foreign_ideas(self, options: TreeOptions) -> Iterator[PriorIdea]:
         """Those of `ideas.context_dirs`."""
         for place in options.ideas.context_dirs:
-            for path, idea in _read_ideas(Path(self.cwd, place), []):
+            for path, idea in _read_ideas(Path(self.plan.cwd, place), []):
                 yield PriorIdea(
                     node=None,
                     idea_id=path.name,
@@ -337,11 +361,19 @@ class DiskTrees:
             return replace(base, why=reason)
         path = home / "output" / RESULTS
         try:
-            data = self._read(path)
-            if sha256(data).hexdigest() != swept.sha256:
-                problem = "it is not what it was when the sweep ended"
-                raise EnvironmentFailed(problem, str(path))
+            if options.evaluate.config_ref:
+                path = home / RESULTS
+                require_refs(load_record(Request, home / f"{PREPARE}.json"), swept.refs)
+                data = self._write_rows(request, path)
+            else:
+                data = self._read(path)
+                if sha256(data).hexdigest() != swept.sha256:
+                    problem = "it is not what it was when the sweep ended"
+                    raise EnvironmentFailed(problem, str(path))
             results = _parse(data, str(path), options)
+        except StepFailed as failed:
+            told = {"code": failed.code, "problem": failed.problem}
+            return replace(base, why=why("candidate_failed", **told))
         except AutoexpError as error:
             problem = error.line.replace(f"{self.directory}/", "")
             return replace(base, why=why("not_collected", problem=problem))
@@ -378,6 +410,17 @@ class DiskTrees:
             gate=judge_gate(facts, options),
             doubts=doubts,
         )
+
+    def _write_rows(self, request: CollectRequest, path: Path) -> bytes:
+        """The results of jobs of a plan, as a CSV of ours."""
+        from autoexp_tui.evaluation.config_sweep import write_rows
+
+        options = request.options
+        metrics, stage = _list_metrics(options), options.evaluate.stage
+        one, jobs = request.evaluation, request.jobs
+        data = write_rows(self.directory, one, jobs, metrics, stage)
+        write_atomic(path, data)
+        return data
 
     def _load(self, file: Artifact, options: TreeOptions) -> Results:
         path = self.directory / file.path
@@ -435,7 +478,7 @@ class DiskTrees:
     def _list_agents(self, options: TreeOptions) -> dict[str, Any]:
         """What the agents of the search are, without what their environment holds."""
         made, ideas = options.implement, options.ideas.agent
-        named = {*ideas, *made.agent, *made.review_agent} & self.agents.keys()
+        named = {*ideas, *made.agent, *made.review_agent} & self.plan.agents.keys()
         return {
             name: {
                 "backend": spec.backend,
@@ -444,7 +487,7 @@ class DiskTrees:
                 "limits": asdict(spec.limits),
             }
             for name in sorted(named)
-            for spec in [self.agents[name]]
+            for spec in [self.plan.agents[name]]
         }
 
 

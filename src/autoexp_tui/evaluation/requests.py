@@ -115,6 +115,8 @@ class Swept:
     sha256: str = ""
     """Of the CSV, when no process of the sweep was left."""
     measured_itself: bool = True
+    refs: Mapping[str, str] = field(default_factory=dict)
+    """Those of the search, before jobs of a plan measured it."""
     code: str = ""
     problem: str = ""
     isolation: str = ""

@@ -16,7 +16,7 @@ from autoexp_tui.agents.runner import ALLOWED
 from autoexp_tui.agents.supervision import End, Program, run_program
 from autoexp_tui.evaluation.requests import Request, write_record
 from autoexp_tui.isolation.kinds import choose_isolation
-from autoexp_tui.isolation.port import Isolation
+from autoexp_tui.isolation.port import Isolation, Profile
 from autoexp_tui.isolation.profiles import make_evaluation_profile
 from autoexp_tui.model.agents import Limits, Outcome
 from autoexp_tui.model.errors import AutoexpError
@@ -56,6 +56,22 @@ class Fence:
         """What goes round a command: an `apptainer exec` gets flags of its own."""
         return choose_isolation(self.request.isolation, (self.isolation,), command)
 
+    def prepare(self, worktree: Path, output: Path) -> tuple[Profile, dict[str, str]]:
+        """What a program of the candidate's may reach, and its environment."""
+        profile = make_evaluation_profile(
+            worktree,
+            self.private,
+            output,
+            readable=self.request.list_readable(),
+            file_bytes=self.request.options.max_disk_bytes,
+        )
+        for place in (output, profile.home, profile.tmp):
+            make_directory(place)
+        env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
+        env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
+        env |= build_environment(self.request.repository)
+        return profile, env | {"PYTHONDONTWRITEBYTECODE": "1"}
+
     def run(
         self,
         command: Sequence[str],
@@ -66,26 +82,15 @@ class Fence:
     ) -> End:
         """A command in a worktree; what it printed is in `log`, and here as well. None
         of its processes is left."""
-        most = self.request.options.max_disk_bytes
-        profile = make_evaluation_profile(
-            worktree,
-            self.private,
-            output,
-            readable=self.request.list_readable(),
-            file_bytes=most,
-        )
-        for place in (output, log.parent, profile.home, profile.tmp):
-            make_directory(place)
-        env = {name: os.environ[name] for name in ALLOWED & os.environ.keys()}
-        env |= {"HOME": str(profile.home), "TMPDIR": str(profile.tmp)}
-        env |= {**build_environment(self.request.repository), **(environment or {})}
-        env["PYTHONDONTWRITEBYTECODE"] = "1"
+        make_directory(log.parent)
+        profile, env = self.prepare(worktree, output)
+        env |= environment or {}
         seconds = max(0.1, self.deadline - time.monotonic())
         limits = Limits(
             wall_seconds=seconds,
             idle_seconds=seconds,
             stop_seconds=2.0,
-            disk_bytes=most,
+            disk_bytes=self.request.options.max_disk_bytes,
         )
         argv = self.choose(command).wrap(name_program(command), profile)
         with suppress(FileNotFoundError):  # of an earlier attempt

@@ -11,16 +11,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from autoexp_tui.evaluation.requests import (
-    IMPLEMENTED,
-    RESULTS,
-    SWEPT,
-    Implemented,
-    Request,
-    Swept,
-    load_record,
-    load_request,
-)
+from autoexp_tui.evaluation.prepare import prepare
+from autoexp_tui.evaluation.requests import RESULTS, SWEPT, Request, Swept, load_request
 from autoexp_tui.evaluation.steps import (
     Fence,
     StepFailed,
@@ -30,31 +22,16 @@ from autoexp_tui.evaluation.steps import (
     require_success,
     run_step,
 )
-from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.storage.trust import read_foreign
 from autoexp_tui.tree.results_csv import MOST_BYTES
-from autoexp_tui.worktrees.checkouts import (
-    add_worktree,
-    remove_worktree,
-    restore_worktree,
-)
+from autoexp_tui.worktrees.checkouts import add_worktree, remove_worktree
 from autoexp_tui.worktrees.tree_repository import Place
 
 
 def sweep(request: Request) -> Swept:
     """Run the sweep, then the scorer; raises StepFailed, AutoexpError."""
     fence, measurement = make_fence(request, "sweep"), request.options.evaluate
-    commit = request.commit
-    if request.title:  # else the root itself is measured
-        commit = load_record(Implemented, request.home / IMPLEMENTED).commit
-    worktree = restore_worktree(
-        request.repository,
-        request.place,
-        commit,
-        root_commit=request.root_commit,
-        protected_paths=request.options.implement.protected_paths,
-    )
-    _move_aside(request)
+    worktree = prepare(request)
     refs = list_kept_refs(request)
     if measurement.command:
         log = request.home / "sweep.log"
@@ -79,17 +56,6 @@ def build_environment(request: Request) -> dict[str, str]:
         "AGENTIC_RESULTS_CSV": str(request.output / RESULTS),
         "AGENTIC_SWEEP_CONFIG_LIMIT": "" if limit is None else str(limit),
     }
-
-
-def _move_aside(request: Request) -> None:
-    """What an earlier attempt left counts no more."""
-    make_directory(request.output)
-    for path in [*request.output.iterdir()]:
-        if path.name != ".autoexp":
-            target = request.home / "earlier"
-            make_directory(target)
-            number = len([*target.iterdir()])
-            path.rename(target / f"{number}_{path.name}")
 
 
 def _score(fence: Fence) -> None:

@@ -16,7 +16,7 @@ from autoexp_tui.model.states import ACTIVE, Cause, JobState, Why, why
 from autoexp_tui.model.wording import format_cause_of_end, sentence, short
 from autoexp_tui.tree import effects, events
 from autoexp_tui.tree.ideas import dedupe_ideas
-from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, name_idea_job
+from autoexp_tui.tree.jobs import IMPLEMENT, list_job_names, name_idea_job
 from autoexp_tui.tree.noise import list_repeats
 from autoexp_tui.tree.questions import (
     BEAM,
@@ -172,13 +172,15 @@ class _Search:
             pass  # until its agent may be called again
         elif failed := self._find_failed(jobs):
             if not self._try_again(evaluation, failed):
-                self._collect(evaluation, _tell_end(evaluation, failed))
+                is_row = self.tree.sweep and failed.spec.place == "main"
+                reason = None if is_row else _tell_end(evaluation, failed)
+                self._collect(evaluation, reason or evaluation.ending)
         else:
             self._collect(evaluation, evaluation.ending)
 
     def _list_jobs(self, evaluation: Evaluation) -> list[JobRecord]:
         known = self.context.state.jobs
-        names = (evaluation.name_job(step) for step in (IMPLEMENT, SWEEP))
+        names = list_job_names(self.tree, evaluation)
         return [known[name] for name in names if name in known]
 
     def _follow_join(self, evaluation: Evaluation) -> None:
@@ -187,11 +189,14 @@ class _Search:
         if problem := self.context.state.refused_joins.get(asked_by):
             self._collect(evaluation, problem)
 
-    @staticmethod
-    def _find_failed(jobs: Sequence[JobRecord]) -> JobRecord | None:
-        """The job that ended the evaluation: the others were skipped with it."""
-        failed = (job for job in jobs if job.state is not JobState.COMPLETED)
-        return next(failed, None)
+    def _find_failed(self, jobs: Sequence[JobRecord]) -> JobRecord | None:
+        """The job that ended the evaluation: the others were skipped with it. Of jobs
+        of a plan, whose rows tell how they ended, only one that may be tried again."""
+        failed = [job for job in jobs if job.state is not JobState.COMPLETED]
+        steps = [job for job in failed if job.spec.place == "beside"]
+        if self.tree.sweep and not steps:
+            failed = [job for job in failed if job.cause in INFRASTRUCTURE]
+        return next(iter(failed), None)
 
     def _try_again(self, evaluation: Evaluation, job: JobRecord) -> bool:
         """Whether it ended by what is not its own, and is run again."""
@@ -237,7 +242,7 @@ class _Search:
         limit = self.options.eval_timeout_seconds
         if limit and not evaluation.ending:
             now = self.context.now
-            used = sum(_measure_runs(job, now.t) for job in jobs)
+            used = _measure_runs(jobs, now.t)
             if used >= limit:
                 self._end(evaluation, why("eval_timeout", seconds=limit))
             elif any(job.state in ACTIVE for job in jobs):
@@ -514,14 +519,19 @@ def _describe_candidate(
     )
 
 
-def _measure_runs(job: JobRecord, now: float) -> float:
-    """Seconds for which its attempts have run by now."""
+def _measure_runs(jobs: Sequence[JobRecord], now: float) -> float:
+    """Seconds for which any attempt of the jobs has run by now."""
     spans = (
         (one.began_at, one.ended_at or now)
+        for job in jobs
         for one in job.attempts
         if one.began_at is not None
     )
-    return sum(max(0.0, end - begin) for begin, end in spans)
+    used, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        used += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return used
 
 
 def _tell_end(evaluation: Evaluation, job: JobRecord) -> Why:

@@ -19,7 +19,12 @@ from autoexp_tui.events.session import MessageLogged
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.tree import events
-from autoexp_tui.tree.jobs import build_evaluation_jobs, build_idea_job, name_idea_job
+from autoexp_tui.tree.jobs import (
+    build_evaluation_jobs,
+    build_idea_job,
+    list_job_names,
+    name_idea_job,
+)
 from autoexp_tui.tree.noise import measure_error
 from autoexp_tui.tree.ports import (
     ADAPTER,
@@ -116,6 +121,7 @@ class OpenTree(_OfTree, kind="open_tree"):
                 directory=value.directory,
                 python=value.python,
                 baseline=value.baseline,
+                sweep=value.sweep,
             )
         )
 
@@ -146,7 +152,7 @@ class WritePack(_OfTree, kind="write_pack"):
         settlement.end("ok", value.sha256)
         tree, state = tree_of(context.state), context.state
         if evaluation := tree.evaluations.get(self.evaluation):
-            jobs = build_evaluation_jobs(state, evaluation)
+            jobs = build_evaluation_jobs(state, evaluation, value.jobs)
             asked_by = name_asker(evaluation)
         else:
             written = events.ContextWritten(
@@ -354,6 +360,11 @@ class CollectResult(_OfTree, kind="collect_result"):
             root=tree.nodes[ROOT],
             ending=self.ending,
             standard_error=measure_error(tree),
+            jobs={
+                name: state.jobs[name]
+                for name in list_job_names(tree, evaluation)
+                if tree.sweep and name in state.jobs
+            },
         )
         return partial(trees.collect, request)
 

@@ -68,11 +68,13 @@ class TreeOpened(_OfTree, verb="repository opened", about=("root_commit",)):
     """What runs the steps of its evaluations."""
     baseline: Artifact | None = None
     """None: the root is measured as an evaluation."""
+    sweep: tuple[str, ...] = ()
+    """The jobs that measure a candidate, as its plan calls them; empty: a command."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         tree = tree_of(state)
         tree.root_commit, tree.directory = self.root_commit, self.directory
-        tree.python = self.python
+        tree.python, tree.sweep = self.python, self.sweep
         tree.nodes[ROOT] = Node(
             id=ROOT,
             depth=0,

@@ -13,13 +13,17 @@ from autoexp_tui.model.states import JobState
 from autoexp_tui.tree.state import options_of, tree_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from autoexp_tui.model.state import SessionState
-    from autoexp_tui.tree.state import Evaluation, Node
+    from autoexp_tui.tree.state import Evaluation, Node, Tree
 
 PROGRAMS: Final = "autoexp_tui.evaluation"
 """The package of what the steps run."""
 IMPLEMENT: Final = "implement"
 SWEEP: Final = "sweep"
+PREPARE: Final = "prepare"
+"""Before the jobs of `evaluate.config_ref`, which take the place of the sweep."""
 IDEAS: Final = "ideas"
 RESULTS: Final = "meta_config_sweep_results.csv"
 
@@ -41,18 +45,33 @@ def find_node_dir(root: str, node: str) -> str:
     return posixpath.join(root, "wt", node[1:])
 
 
+def list_job_names(tree: Tree, evaluation: Evaluation) -> Iterator[str]:
+    """Of an evaluation, in the order in which they begin."""
+    if evaluation.idea is not None:
+        yield evaluation.name_job(IMPLEMENT)
+    yield evaluation.name_job(PREPARE if tree.sweep else SWEEP)
+    for name in tree.sweep:
+        yield name_measuring_job(evaluation, name)
+
+
+def name_measuring_job(evaluation: Evaluation, name: str) -> str:
+    """What a job of `evaluate.config_ref` is called in an evaluation."""
+    again = f"r{evaluation.round}_" if evaluation.round > 1 else ""
+    return f"{evaluation.id}_{again}{name}"
+
+
 def build_evaluation_jobs(
-    state: SessionState, evaluation: Evaluation
+    state: SessionState, evaluation: Evaluation, measuring: Sequence[JobSpec] = ()
 ) -> tuple[JobSpec, ...]:
     """The implementation, and the sweep that follows on it; of the root's measurement
-    the sweep alone."""
-    sweep = _build_step(state, evaluation, SWEEP)
+    the sweep alone. `measuring`: what runs in place of the sweep."""
+    sweep = _build_step(state, evaluation, PREPARE if measuring else SWEEP)
     if evaluation.idea is None:
-        return (sweep,)
+        return sweep, *measuring
     implement = _build_step(state, evaluation, IMPLEMENT)
     before = JobStateIs(jobs=(implement.name,), state=JobState.COMPLETED)
     waits = replace(sweep, start_conditions=(before,), depends_on=(implement.name,))
-    return implement, waits
+    return implement, waits, *measuring
 
 
 def _build_step(state: SessionState, evaluation: Evaluation, step: str) -> JobSpec:
@@ -87,7 +106,7 @@ def name_idea_job(node: str) -> str:
     return f"{node}_{IDEAS}"
 
 
-_OUTPUTS: Final = {IMPLEMENT: "experiment", SWEEP: "output"}
+_OUTPUTS: Final = {IMPLEMENT: "experiment", SWEEP: "output", PREPARE: "prepare"}
 
 
 def _build_job(

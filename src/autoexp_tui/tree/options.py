@@ -184,7 +184,7 @@ class TreeOptions:
     llm_rate_limit: int | None = None
     """Calls of agents a minute; null: no limit."""
     sweep_max_parallel: int | None = None
-    """Sweeps at a time; null: as many as evaluations."""
+    """Jobs of sweeps at a time; null: as the executor."""
     lock_stale_seconds: float | None = None
     """When an owner without a heartbeat is dead; null: as `monitoring` says (600)."""
     heartbeat_seconds: float = 30.0

@@ -4,13 +4,15 @@ after a kill at any step, and raises AutoexpError."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autoexp_tui.model.states import Why
 from autoexp_tui.tree.state import Artifact, Evaluation, Idea, Judgement, Leftover, Node
 
 if TYPE_CHECKING:
+    from autoexp_tui.model.specs import JobSpec
+    from autoexp_tui.model.state import JobRecord
     from autoexp_tui.tree.options import TreeOptions
     from autoexp_tui.tree.scores import Comparison
     from autoexp_tui.tree.state import Tree
@@ -27,6 +29,8 @@ class Opened:
     directory: str
     python: str
     baseline: Artifact | None = None
+    sweep: tuple[str, ...] = ()
+    """See `tree.events.TreeOpened`."""
     notes: tuple[str, ...] = ()
     """What merely differs in worktrees, for people."""
 
@@ -59,10 +63,11 @@ class PackRequest:
 @dataclass(frozen=True, slots=True)
 class Packed:
     """What a call is told: the sha256 of its text, and path and sha256 of each earlier
-    idea in it."""
+    idea in it; the jobs of `evaluate.config_ref`, where that measures."""
 
     sha256: str
     files: tuple[tuple[str, str], ...] = ()
+    jobs: tuple[JobSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,8 @@ class CollectRequest:
     """Why a step has no result; None: all steps completed."""
     standard_error: float | None = None
     """Of a gain in the primary metric; None: not measured."""
+    jobs: Mapping[str, JobRecord] = field(default_factory=dict)
+    """The evaluation's, where a plan of ours measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

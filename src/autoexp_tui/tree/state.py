@@ -204,6 +204,8 @@ class Tree:
     """Absolute; empty until the repository was opened."""
     root_commit: str = ""
     python: str = ""
+    sweep: tuple[str, ...] = ()
+    """The jobs of `evaluate.config_ref`; empty: a command measures."""
     nodes: dict[str, Node] = field(default_factory=dict)
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
     depth: int = 0

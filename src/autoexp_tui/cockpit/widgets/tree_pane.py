@@ -23,7 +23,7 @@ from autoexp_tui.cockpit.render.tree import (
 )
 from autoexp_tui.cockpit.spans import Line, line
 from autoexp_tui.cockpit.widgets.pane import ListPane, TextPane
-from autoexp_tui.tree.jobs import IMPLEMENT, SWEEP, find_evaluation_dir
+from autoexp_tui.tree.jobs import find_evaluation_dir, list_job_names
 from autoexp_tui.tree.state import BASELINE, PART, ROOT, Evaluation, Tree
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class TreeView:
     def find_job(self, one: Evaluation) -> JobView | None:
         """The job of an evaluation to look at: the first that has not ended, else the
         last that began."""
-        names = [one.name_job(step) for step in (IMPLEMENT, SWEEP)]
+        names = [*list_job_names(self.tree, one)] if self.tree else []
         jobs = self._model.session.list_jobs(names)
         begun = [job for job in jobs if job.attempt is not None]
         left = (job for job in jobs if not job.record.ended)

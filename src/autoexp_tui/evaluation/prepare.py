@@ -1,0 +1,65 @@
+"""Makes a candidate's worktree ready to be measured:
+`python -m autoexp_tui.evaluation.prepare REQUEST`.
+
+It is made anew from its commit, with the root's protected paths, and what an earlier
+attempt left is moved aside.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from autoexp_tui.evaluation.requests import (
+    IMPLEMENTED,
+    SWEPT,
+    Implemented,
+    Request,
+    Swept,
+    load_record,
+    load_request,
+)
+from autoexp_tui.evaluation.steps import list_kept_refs, run_step
+from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.worktrees.checkouts import restore_worktree
+
+
+def prepare(request: Request) -> Path:
+    """The worktree; raises AutoexpError."""
+    commit = request.commit
+    if request.title:  # else the root itself is measured
+        commit = load_record(Implemented, request.home / IMPLEMENTED).commit
+    worktree = restore_worktree(
+        request.repository,
+        request.place,
+        commit,
+        root_commit=request.root_commit,
+        protected_paths=request.options.implement.protected_paths,
+    )
+    make_directory(request.output)
+    for path in [*request.output.iterdir()]:
+        if path.name != ".autoexp":
+            target = request.home / "earlier"
+            make_directory(target)
+            number = len([*target.iterdir()])
+            path.rename(target / f"{number}_{path.name}")
+    return worktree
+
+
+def main(arguments: Sequence[str]) -> int:
+    request = load_request(arguments)
+
+    def step() -> Swept:
+        prepare(request)
+        return Swept(refs=list_kept_refs(request))
+
+    return run_step(
+        request.home / SWEPT,
+        step,
+        lambda failed: Swept(code=failed.code, problem=failed.problem),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
