@@ -1,6 +1,6 @@
 # make run    sets up and opens the default experiment in the cockpit
 # make test   sets up and passes the tests
-# make test-all   runs what make test leaves out: terminals, disks, Slurm, more examples
+# make test-all   runs what make test leaves out: terminals, disks, Slurm
 # make check  ruff, mypy --strict, import contracts
 
 # The first one that runs and is new enough; a name on PATH may be an empty shim.
@@ -57,7 +57,7 @@ test: $(READY)
 
 test-all: $(READY)
 	@echo "Running the tests that make test leaves out ..."
-	@$(BIN)/python -m pytest -m "$(LEFT_OUT) or hypothesis" --hypothesis-profile=full $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "$(LEFT_OUT)" $(PYTEST_ARGS)
 
 test-agents: $(READY)
 	@$(BIN)/python -m tests.agents.real_codex

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import settings
 
-# `make test` tries few examples, `make test-all` and `make thorough` more. How long one
-# takes depends on who else uses the machine: no verdict on it.
-for _name, _examples in {"quick": 20, "full": 100, "thorough": 300}.items():
+# `make thorough` tries more examples. How long one takes depends on who else uses the
+# machine: no verdict on it.
+for _name, _examples in {"usual": 60, "thorough": 300}.items():
     settings.register_profile(_name, deadline=None, max_examples=_examples)
-settings.load_profile("quick")
+settings.load_profile("usual")
 
 # Plain asserts of the shipped contract tell what they compared, whoever imports it.
 pytest.register_assert_rewrite("autoexp_tui.testing.executor_contract")
@@ -27,6 +31,21 @@ for _number in (signal.SIGINT, signal.SIGHUP):
 
 SLOW = ("/tests/e2e/", "/tests/simulation/", "/tests/cli/test_secrets.py")
 """Whole campaigns, many processes: `make test` leaves them to `make test-all`."""
+LEFT_OUT = {"slurm", "pty", "slow"}
+"""Marks of what `make test` leaves out."""
+
+
+def pytest_ignore_collect(
+    collection_path: Path, config: pytest.Config
+) -> Literal[True] | None:
+    """Where only tests that are left out are wanted, no other file is imported."""
+    wanted = set(re.findall(r"\w+", config.getoption("markexpr"))) - {"or"}
+    if not wanted or wanted - LEFT_OUT or not collection_path.match("test_*.py"):
+        return None
+    if any(part in str(collection_path) for part in SLOW):
+        return None
+    marked = re.search(rf"mark\.({'|'.join(wanted)})\b", collection_path.read_text())
+    return None if marked else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,6 +61,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         order = sorted(range(len(items)), key=places.__getitem__)
         both = [*heavy, *light]
         items[:] = [both[at] for at in order]
+
+
+# Collections of garbage leave out what stays: what was imported, and at the end all
+# that the tests left after one whole collection, where pytest makes five.
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
