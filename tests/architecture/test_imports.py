@@ -43,17 +43,16 @@ NO_SESSION = (
 
 
 @pytest.mark.parametrize(("loaded", "foreign", "of_ours"), [
-    *((module, f"{SCREEN} {SLOW}", "") for module in (
-        "text.spelling", "model.snapshot", "sweep.expand", "planning.build",
-        "scheduling.decide", "telemetry.metrics", "engine.loop")),
+    ("text.spelling model.snapshot sweep.expand planning.build scheduling.decide "
+     "telemetry.metrics engine.loop", f"{SCREEN} {SLOW}", ""),
     ("engine.loop engine.live", "", OUTER),
     ("cockpit.app", f"{SLOW} watchfiles",
      "engine.loop engine.ports engine.executor_port"),
     ("cli.tui engine.session_handle storage.session_dir cockpit.app", "", NO_SCREEN),
     ("cli.plan config.planning", "pydantic", NO_PLAN),
     ("config.planning_main", "", NO_SESSION),
-    *((f"cli.{command}", f"{SCREEN} {SLOW}", "") for command in (
-        "tui", "run", "plan", "monitor", "submit", "sessions", "visualize")),
+    ("cli.tui cli.run cli.plan cli.monitor cli.submit cli.sessions cli.visualize",
+     f"{SCREEN} {SLOW}", ""),
 ])  # fmt: skip
 def test_a_room_loads_none_of(loaded: str, foreign: str, of_ours: str) -> None:
     names = loaded_by(*(f"autoexp_tui.{module}" for module in loaded.split()))

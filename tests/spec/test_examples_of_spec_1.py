@@ -31,7 +31,16 @@ def planned(config: str, root: Path, *overrides: str) -> Plan:
 def test_it_plans_with_the_jobs_that_it_states(
     example: Example, tmp_path: Path
 ) -> None:
-    plan = planned(example.config, tmp_path)
+    """Over the shipped template."""
+    write_tree(
+        tmp_path,
+        exp=example.config,
+        slurm__lumi="client: {class_name: SlurmClient}\nsbatch: {gpus_per_node: 4}",
+    )
+    overrides = ("++backend.script=pretrain_gpt.py",)
+    found = outcome_of("exp", tmp_path, overrides, configs=tmp_path)
+    plan = found.plan
+    assert plan is not None, [str(error) for error in found.errors]
     assert len(plan.jobs) == example.gives
     assert sum(edge.mode == "waits" for edge in plan.edges) == example.waits
     assert example.says in {"", str(example.gives)} or example.why
@@ -101,19 +110,3 @@ sweep:
             "filter: 'not (stage == \"cooldown\" and lr <= 1e-4)'",
         ),
     )
-
-
-@pytest.mark.parametrize("example", ONES)
-def test_it_plans_over_the_shipped_template_too(
-    example: Example, tmp_path: Path
-) -> None:
-    write_tree(
-        tmp_path,
-        exp=example.config,
-        slurm__lumi="client: {class_name: SlurmClient}\nsbatch: {gpus_per_node: 4}",
-    )
-    overrides = ("++backend.script=pretrain_gpt.py",)
-    found = outcome_of("exp", tmp_path, overrides, configs=tmp_path)
-
-    assert found.plan is not None, [str(error) for error in found.errors]
-    assert len(found.plan.jobs) == example.gives
