@@ -29,9 +29,7 @@ SITE += "hydra: {searchpath: ['pkg://ours.conf']}\n"
 @pytest.mark.parametrize(
     ("command", "class_name", "config", "by_path"),
     [
-        ("plan", "Command", CONFIG, False),
         ("visualize", "Command", CONFIG, False),
-        ("render_config", "Command", CONFIG, False),
         ("plan", "mine:Mine", CONFIG, False),
         ("plan", "mine:Mine", CONFIG, True),
         ("render_config", "Command", SITE, False),

@@ -51,9 +51,8 @@ def test_a_value_is_put_in_where_hydra_would_do_no_more(
     assert takes is is_taken
 
 
-@pytest.mark.parametrize("seed", [11, 12])
-def test_sets_of_many_kinds_are_what_hydra_composes(tmp_path: Path, seed: int) -> None:
-    roads, differences = compose_sets.run(seed, 50, tmp_path)
+def test_sets_of_many_kinds_are_what_hydra_composes(tmp_path: Path) -> None:
+    roads, differences = compose_sets.run(11, 40, tmp_path)
     assert differences == []
     assert roads["fast"] > 10
 
