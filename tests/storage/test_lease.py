@@ -241,7 +241,7 @@ def test_a_lease_that_says_an_impossible_time_is_not_taken_over_sooner(
 
 
 # --------------------------------------------------------------------- processes
-MANY = int(os.environ.get("RACES", "300"))
+MANY = int(os.environ.get("RACES", "100"))
 
 
 @pytest.mark.parametrize("races", [4, pytest.param(MANY, marks=pytest.mark.slow)])
